@@ -1,0 +1,3 @@
+//! Generates the load: plan in, result out.
+
+pub mod source;
