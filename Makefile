@@ -1,0 +1,79 @@
+# What people do with this repository, by name. Needs Rust 1.95 and a C compiler (LuaJIT and the
+# TLS library are built from source that cargo fetches).
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Names under which `make install` links the binary: `make install LINKS=wrk`.
+LINKS ?=
+BENCH_ARGS ?=
+FUZZ_SECONDS ?= 60
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+WRKBENCH := $(TARGET_DIR)/release/wrkbench
+
+BIN_DIR := $(DESTDIR)$(PREFIX)/bin
+MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
+DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
+BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
+.PHONY: build demo test test-packages bench fuzz check install uninstall clean help
+
+build: ## build the release binary (the default)
+	$(CARGO) build --release --locked -p wrkbench
+
+demo: build ## start the built-in server, load it for 5 s, print the report, write demo-result.json
+	$(WRKBENCH) demo
+
+test: test-packages ## run every test; the end-to-end tests a second time on epoll
+	$(CARGO) test --workspace --locked
+	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --locked
+
+test-packages: ## install the Debian packages that the tests need; does nothing when they are there
+	sh scripts/install-test-packages.sh
+
+bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
+	$(CARGO) build --release --locked -p bench
+	$(TARGET_DIR)/release/bench $(BENCH_ARGS)
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
+	@command -v cargo-fuzz >/dev/null || { \
+	    echo "make fuzz: cargo-fuzz is missing; install it with: cargo install cargo-fuzz" >&2; exit 1; }
+	@set -e; for path in fuzz/fuzz_targets/*.rs; do \
+	    name=$$(basename "$$path" .rs); \
+	    echo "== $$name, $(FUZZ_SECONDS) s"; \
+	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run "$$name" -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+check: ## format and lints, no test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+install: ## install binary, man page, completions and examples below PREFIX; run `make` first
+	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
+	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR)/scripts $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
+	install -m 755 $(WRKBENCH) $(BIN_DIR)/wrkbench
+	$(WRKBENCH) man > $(MAN_DIR)/wrkbench.1
+	$(WRKBENCH) completions bash > $(BASH_DIR)/wrkbench
+	$(WRKBENCH) completions zsh > $(ZSH_DIR)/_wrkbench
+	$(WRKBENCH) completions fish > $(FISH_DIR)/wrkbench.fish
+	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md $(DOC_DIR)
+	install -m 644 examples/scripts/* $(DOC_DIR)/scripts
+	@for name in $(LINKS); do ln -sf wrkbench "$(BIN_DIR)/$$name" && echo "linked $(BIN_DIR)/$$name"; done
+
+uninstall: ## remove what install put there, links to it included
+	@for path in $(BIN_DIR)/*; do \
+	    if [ "$$(readlink "$$path")" = wrkbench ]; then rm -f "$$path"; fi; done
+	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1
+	rm -f $(BASH_DIR)/wrkbench $(ZSH_DIR)/_wrkbench $(FISH_DIR)/wrkbench.fish
+	rm -rf $(DOC_DIR)
+
+clean: ## remove everything that was built
+	$(CARGO) clean
+	rm -f demo-result.json
+	rm -rf fuzz/target
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## /make \1: /p' Makefile

@@ -1,0 +1,138 @@
+#!/bin/sh
+# Installs the Debian packages that the tests use as second opinions: other servers, wrk itself.
+#
+# Does nothing when all programs are there. Starts no service and leaves none enabled that was not
+# there before: the tests start the servers themselves, with their own configuration and ports.
+set -eu
+
+PATH="$PATH:/usr/sbin:/sbin"
+
+say() { printf '%s\n' "install-test-packages: $*"; }
+
+fail() {
+    printf '%s\n' "install-test-packages: $*" >&2
+    exit 1
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian names the binary after PHP's version: php-fpm8.2.
+has_php_fpm() {
+    has php-fpm && return 0
+    for path in /usr/sbin/php-fpm[0-9]*; do
+        [ -x "$path" ] && return 0
+    done
+    return 1
+}
+
+# Prints the packages whose program is missing.
+missing_packages() {
+    has nginx || echo nginx-light
+    has_php_fpm || echo php-fpm
+    has squid || echo squid
+    has apache2 || echo apache2
+    has wrk || echo wrk
+    has openssl || echo openssl
+    has curl || echo curl
+    has strace || echo strace
+    has taskset || echo util-linux
+}
+
+# Prints the units of these servers that exist now.
+server_units() {
+    [ -d /run/systemd/system ] || return 0
+    systemctl list-unit-files --no-legend --no-pager --plain \
+        nginx.service apache2.service squid.service 'php*-fpm.service' 2>/dev/null |
+        cut -d' ' -f1
+}
+
+# Runs a command as root; without a terminal sudo must not ask for a password.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif [ -t 0 ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+# invoke-rc.d asks policy-rc.d whether a package may start its service; 101 is "no". A machine may
+# have a policy of its own: it stays when it says no as well, and comes back afterwards when not.
+POLICY=/usr/sbin/policy-rc.d
+forbid_services() {
+    if [ -x "$POLICY" ]; then
+        answer=0
+        "$POLICY" nginx start >/dev/null 2>&1 || answer=$?
+        [ "$answer" -ne 101 ] || return 0
+        as_root mv "$POLICY" "$POLICY.before-wrkbench"
+    fi
+    printf '#!/bin/sh\nexit 101\n' >"$workdir/policy-rc.d"
+    as_root install -m 755 "$workdir/policy-rc.d" "$POLICY"
+    policy_placed=yes
+}
+
+restore_policy() {
+    if [ "$policy_placed" = yes ]; then
+        policy_placed=no
+        as_root rm -f "$POLICY"
+        if [ -e "$POLICY.before-wrkbench" ]; then
+            as_root mv "$POLICY.before-wrkbench" "$POLICY"
+        fi
+    fi
+    rm -rf "$workdir"
+}
+
+# The package lists may be absent or old: one attempt with them as they are, one after an update.
+install_packages() {
+    # shellcheck disable=SC2086 # one word per package
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -q --no-install-recommends $packages </dev/null && return 0
+    say "trying again after apt-get update"
+    as_root apt-get update -q </dev/null || return 1
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -q --no-install-recommends $packages </dev/null
+}
+
+# What was installed just now must not take port 80 at the next start of the machine.
+disable_new_units() {
+    for unit in $(server_units); do
+        case " $units_before " in
+        *" $unit "*) ;;
+        *)
+            as_root systemctl disable --quiet "$unit"
+            say "$unit is installed but not enabled"
+            ;;
+        esac
+    done
+}
+
+packages=$(missing_packages | tr '\n' ' ')
+if [ -z "$packages" ]; then
+    say "everything is there"
+    exit 0
+fi
+if ! has apt-get; then
+    fail "missing programs of the Debian packages: $packages. Install them with this system's package manager"
+fi
+
+if [ "$(id -u)" -ne 0 ] && ! has sudo; then
+    fail "missing: $packages. Run this as root: apt-get install $packages"
+fi
+as_root true || fail "sudo refused. Install as root: apt-get install $packages"
+
+say "installing: $packages"
+policy_placed=no
+workdir=$(mktemp -d)
+trap restore_policy EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+units_before=$(server_units | tr '\n' ' ')
+forbid_services
+install_packages || fail "apt-get could not install: $packages. Its own message stands above"
+disable_new_units
+
+packages=$(missing_packages | tr '\n' ' ')
+[ -z "$packages" ] || fail "still missing after the installation: $packages"
+say "done"
