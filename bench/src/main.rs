@@ -1,0 +1,2 @@
+//! Measures wrkbench beside wrk.
+fn main() {}

@@ -1,0 +1,113 @@
+//! Paths of the repository that a Markdown text names: in backticks, and as links.
+
+/// What a path in backticks begins with, or is, to be taken for one of the repository's.
+const BEGINNINGS: [&str; 8] = [
+    "crates/",
+    "docs/",
+    "examples/",
+    "scripts/",
+    "bench/",
+    "tidy/",
+    "fuzz/",
+    ".ci/",
+];
+const ROOT_FILES: [&str; 10] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "RELEASING.md",
+    "Makefile",
+    "Cargo.toml",
+    "clippy.toml",
+    "deny.toml",
+    "rustfmt.toml",
+];
+
+/// Paths in backticks, outside code blocks. A pattern (`*`, `<name>`) is cut to its folder.
+pub(crate) fn named(markdown: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in prose(markdown) {
+        for span in line.split('`').skip(1).step_by(2) {
+            let word = span.split([' ', ':', '#']).next().unwrap_or_default();
+            let is_path = BEGINNINGS
+                .iter()
+                .any(|beginning| word.starts_with(beginning))
+                || ROOT_FILES.contains(&word);
+            if is_path {
+                found.push(without_pattern(word).to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Targets of links `[text](target)` that stay in the repository, without their fragment.
+pub(crate) fn links(markdown: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for line in prose(markdown) {
+        for part in line.split("](").skip(1) {
+            let Some((target, _)) = part.split_once(')') else {
+                continue;
+            };
+            let target = target.split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains(':') && !target.contains(' ') {
+                found.push(target.to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// The lines outside fenced code blocks.
+fn prose(markdown: &str) -> impl Iterator<Item = &str> {
+    let mut fenced = false;
+    markdown.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fenced && !fence
+    })
+}
+
+/// The folder in front of the first character that cannot be part of a plain path.
+fn without_pattern(path: &str) -> &str {
+    match path.find(['*', '<', '{', '…']) {
+        Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_backticks_are_found_and_other_code_is_not() {
+        let text =
+            "See `crates/plan/src/lib.rs:12`, `docs/` and `a/b`, `GET /crates/`, `Cargo.toml`.";
+        assert_eq!(
+            named(text),
+            ["crates/plan/src/lib.rs", "docs/", "Cargo.toml"]
+        );
+    }
+
+    #[test]
+    fn a_pattern_stands_for_its_folder() {
+        assert_eq!(
+            named("`docs/decisions/NNNN-*.md` `crates/<name>/src`"),
+            ["docs/decisions", "crates"]
+        );
+    }
+
+    #[test]
+    fn code_blocks_are_not_read() {
+        assert!(named("```\n`crates/none`\n```\n").is_empty());
+        assert_eq!(named("```\n```\n`crates/none`\n"), ["crates/none"]);
+    }
+
+    #[test]
+    fn links_into_the_repository_are_found_and_those_to_the_web_are_not() {
+        let text = "[a](docs/a.md#part) [b](https://example.com/) [c](#here) [d](../b.md)";
+        assert_eq!(links(text), ["docs/a.md", "../b.md"]);
+    }
+}
