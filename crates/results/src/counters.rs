@@ -1,0 +1,220 @@
+//! Plain totals: requests, bytes, connections, and answers by status code.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Totals of one worker, or of a whole run after [`Counters::merge`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counters {
+    /// Requests whose sending began within the window. Every one of them is found again in
+    /// `answered`, in [`crate::ErrorCount::exchanges`] of one kind, or in `in_flight`.
+    pub sent: u64,
+    /// Requests answered completely; interim (1xx) responses are not answers.
+    pub answered: u64,
+    /// Bytes of responses: heads, framing, bodies, trailers, interim responses; inside TLS, the
+    /// plaintext.
+    pub bytes: u64,
+    /// Requests sent and not yet answered when the window ended.
+    pub in_flight: u64,
+    /// Age of the oldest of `in_flight` at the end of the window, nanoseconds; 0 if there is none.
+    pub oldest_in_flight_ns: u64,
+    /// Connections established (TCP, and TLS where there is TLS), first ones and later ones.
+    pub connections_opened: u64,
+    /// Connections opened again because the server had closed a connection while it was idle, or
+    /// as announced by `Connection: close`. No error.
+    pub reconnects: u64,
+    /// TLS handshakes with an exchange of certificates.
+    pub tls_full: u64,
+    /// TLS handshakes shortened by a session ticket.
+    pub tls_resumed: u64,
+}
+
+impl Counters {
+    /// Adds the totals of another worker; the oldest request in flight is the older of the two.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            sent,
+            answered,
+            bytes,
+            in_flight,
+            oldest_in_flight_ns,
+            connections_opened,
+            reconnects,
+            tls_full,
+            tls_resumed,
+        } = other;
+        self.sent = self.sent.saturating_add(*sent);
+        self.answered = self.answered.saturating_add(*answered);
+        self.bytes = self.bytes.saturating_add(*bytes);
+        self.in_flight = self.in_flight.saturating_add(*in_flight);
+        self.oldest_in_flight_ns = self.oldest_in_flight_ns.max(*oldest_in_flight_ns);
+        self.connections_opened = self.connections_opened.saturating_add(*connections_opened);
+        self.reconnects = self.reconnects.saturating_add(*reconnects);
+        self.tls_full = self.tls_full.saturating_add(*tls_full);
+        self.tls_resumed = self.tls_resumed.saturating_add(*tls_resumed);
+    }
+}
+
+/// One more than the largest status code of three digits.
+const STATUS_CODES: usize = 1000;
+
+/// Answers by status code, 0..=999. One indexed addition per answer.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Statuses {
+    counts: Box<[u64; STATUS_CODES]>,
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Self {
+            counts: Box::new([0; STATUS_CODES]),
+        }
+    }
+}
+
+impl Statuses {
+    /// Counts one answer. A status line carries three digits, so there is no code above 999; a
+    /// larger number would be counted as 999 rather than lost.
+    #[inline]
+    pub fn add(&mut self, status: u16) {
+        let index = usize::from(status).min(STATUS_CODES - 1);
+        self.counts[index] += 1;
+    }
+
+    /// Adds the counts of another worker.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    /// Answers with this status code.
+    #[must_use]
+    pub fn count(&self, status: u16) -> u64 {
+        self.counts.get(usize::from(status)).copied().unwrap_or(0)
+    }
+
+    /// Codes that occurred with their counts, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        (0_u16..)
+            .zip(self.counts.iter().copied())
+            .filter(|&(_, count)| count > 0)
+    }
+
+    /// Answers of all codes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.iter()
+            .fold(0, |total, (_, count)| total.saturating_add(count))
+    }
+
+    /// Answers with a code above 399: what wrk calls "Non-2xx or 3xx responses".
+    #[must_use]
+    pub fn over_399(&self) -> u64 {
+        self.iter()
+            .filter(|&(status, _)| status > 399)
+            .fold(0, |total, (_, count)| total.saturating_add(count))
+    }
+}
+
+impl fmt::Debug for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Written as an object: `{"200": 12, "404": 3}`.
+impl Serialize for Statuses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(
+            self.iter()
+                .map(|(status, count)| (status.to_string(), count)),
+        )
+    }
+}
+
+impl<'de> Deserialize<'de> for Statuses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut statuses = Self::default();
+        for (name, count) in BTreeMap::<String, u64>::deserialize(deserializer)? {
+            let slot = name
+                .parse::<usize>()
+                .ok()
+                .and_then(|index| statuses.counts.get_mut(index))
+                .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a status code")))?;
+            *slot = count;
+        }
+        Ok(statuses)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_counted_by_code_and_only_codes_above_399_are_bad() {
+        let mut statuses = Statuses::default();
+        for status in [200, 200, 199, 301, 399, 400, 404, 599, 999, 0] {
+            statuses.add(status);
+        }
+        assert_eq!(statuses.count(200), 2);
+        assert_eq!(statuses.over_399(), 4);
+        assert_eq!(statuses.total(), 10);
+        assert_eq!(statuses.iter().next(), Some((0, 1)));
+        assert_eq!(statuses.iter().last(), Some((999, 1)));
+    }
+
+    #[test]
+    fn a_code_of_more_than_three_digits_is_not_lost() {
+        let mut statuses = Statuses::default();
+        statuses.add(u16::MAX);
+        assert_eq!(statuses.total(), 1);
+    }
+
+    #[test]
+    fn statuses_survive_json_and_refuse_what_is_no_code() {
+        let mut statuses = Statuses::default();
+        statuses.add(200);
+        statuses.add(404);
+        statuses.add(404);
+        let text = serde_json::to_string(&statuses).unwrap();
+        assert_eq!(text, r#"{"200":1,"404":2}"#);
+        assert_eq!(serde_json::from_str::<Statuses>(&text).unwrap(), statuses);
+        for wrong in [
+            r#"{"1000":1}"#,
+            r#"{"ok":1}"#,
+            r#"{"-1":1}"#,
+            r#"{"200":-1}"#,
+            "[]",
+        ] {
+            assert!(serde_json::from_str::<Statuses>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn merged_counters_add_up_and_keep_the_oldest_request() {
+        let mut a = Counters {
+            sent: 5,
+            answered: 3,
+            in_flight: 2,
+            ..Counters::default()
+        };
+        a.oldest_in_flight_ns = 70;
+        let b = Counters {
+            sent: 1,
+            in_flight: 1,
+            oldest_in_flight_ns: 9,
+            ..Counters::default()
+        };
+        a.merge(&b);
+        assert_eq!(
+            (a.sent, a.answered, a.in_flight, a.oldest_in_flight_ns),
+            (6, 3, 3, 70)
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! What went wrong, by kind: how often it happened and how many requests it ended.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// wrk's four socket error counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Legacy {
+    /// No connection, or no TLS on it.
+    Connect,
+    /// Receiving failed, or what was received is not HTTP.
+    Read,
+    /// Sending failed.
+    Write,
+    /// A deadline passed.
+    Timeout,
+}
+
+/// Declares the kinds once: variant, stable name, wrk's counter, explanation.
+macro_rules! error_kinds {
+    ($($variant:ident, $name:literal, $legacy:expr, $phrase:literal;)+) => {
+        /// Why a connection or a request failed. The set is closed; the names are stable, since
+        /// they appear in saved results.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum ErrorKind {
+            $(#[doc = concat!("`", $name, "`: ", $phrase, ".")] $variant,)+
+        }
+
+        impl ErrorKind {
+            /// Every kind, in the order of a connection's life.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The stable name used in saved results.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The wrk counter that this kind belongs to; `None` if wrk would have no reason to
+            /// count it.
+            #[must_use]
+            pub const fn legacy(self) -> Option<Legacy> {
+                match self { $(Self::$variant => $legacy,)+ }
+            }
+
+            /// One phrase that says what happened, to be put after a count.
+            #[must_use]
+            pub const fn describe(self) -> &'static str {
+                match self { $(Self::$variant => $phrase,)+ }
+            }
+        }
+    };
+}
+
+use Legacy::{Connect, Read, Timeout, Write};
+
+error_kinds! {
+    Refused, "refused", Some(Connect), "the server refused the connection";
+    Unreachable, "unreachable", Some(Connect), "the host or network could not be reached";
+    ConnectReset, "connect_reset", Some(Connect), "the connection was reset while it was being set up";
+    AddressUnavailable, "address_unavailable", Some(Connect), "no local address and port was free";
+    FileLimit, "file_limit", Some(Connect), "the limit of open files was reached";
+    ConnectOther, "connect_other", Some(Connect), "connecting failed for another reason";
+    ConnectTimeout, "connect_timeout", Some(Timeout), "the connection was not set up in time";
+    TlsHandshake, "tls_handshake", Some(Connect), "the TLS handshake failed";
+    TlsCertificate, "tls_certificate", Some(Connect), "the server's certificate was not accepted";
+    TlsAlert, "tls_alert", Some(Connect), "the server sent a TLS alert";
+    NotTls, "not_tls", Some(Connect), "the server answered without TLS on a TLS connection";
+    TlsClosed, "tls_closed", Some(Connect), "the server closed during the TLS handshake";
+    BrokenPipe, "broken_pipe", Some(Write), "the server had closed before the request was sent";
+    WriteOther, "write_other", Some(Write), "sending failed for another reason";
+    Reset, "reset", Some(Read), "the server reset the connection";
+    ClosedEarly, "closed_early", Some(Read), "the server closed before the first byte of the answer";
+    Truncated, "truncated", Some(Read), "the server closed within an answer";
+    ReadOther, "read_other", Some(Read), "receiving failed for another reason";
+    Stale, "stale", None, "the server closed an idle connection as a request was on its way";
+    Timeout, "timeout", Some(Timeout), "no complete answer came in time";
+    BadStatusLine, "bad_status_line", Some(Read), "an answer did not begin with a status line";
+    BadVersion, "bad_version", Some(Read), "an answer had an HTTP version other than 1.x";
+    BadHeader, "bad_header", Some(Read), "a header line was malformed";
+    HeaderTooLarge, "header_too_large", Some(Read), "the head of an answer was too large";
+    TooManyHeaders, "too_many_headers", Some(Read), "an answer had too many header lines";
+    BadContentLength, "bad_content_length", Some(Read), "a Content-Length was not a plain number, or two differed";
+    ConflictingFraming, "conflicting_framing", Some(Read), "an answer had both Content-Length and Transfer-Encoding";
+    BadTransferEncoding, "bad_transfer_encoding", Some(Read), "a Transfer-Encoding was not understood";
+    BadChunk, "bad_chunk", Some(Read), "a chunked body was malformed";
+    TooManyInterim, "too_many_interim", Some(Read), "interim (1xx) answers did not end";
+    BodyTooLarge, "body_too_large", Some(Read), "a body was too large to be kept for the script";
+    Unsolicited, "unsolicited", Some(Read), "bytes came with no request outstanding";
+    UnexpectedUpgrade, "unexpected_upgrade", Some(Read), "the server switched protocols without being asked";
+    TlsOnPlain, "tls_on_plain", Some(Read), "the server spoke TLS on a connection without TLS";
+}
+
+impl ErrorKind {
+    /// The kind with this stable name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How often a kind of error happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorCount {
+    /// Times it happened.
+    pub events: u64,
+    /// Requests it ended: none for a connection that was refused, several when a connection with
+    /// pipelined requests was lost.
+    pub exchanges: u64,
+}
+
+/// Counts of all kinds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Errors {
+    /// Indexed by [`ErrorKind`].
+    counts: [ErrorCount; ErrorKind::ALL.len()],
+}
+
+impl Default for Errors {
+    fn default() -> Self {
+        Self {
+            counts: [ErrorCount::default(); ErrorKind::ALL.len()],
+        }
+    }
+}
+
+impl Errors {
+    /// Counts one event that ended so many requests.
+    pub fn add(&mut self, kind: ErrorKind, exchanges: u64) {
+        let count = &mut self.counts[kind as usize];
+        count.events = count.events.saturating_add(1);
+        count.exchanges = count.exchanges.saturating_add(exchanges);
+    }
+
+    /// Adds the counts of another worker.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            mine.events = mine.events.saturating_add(theirs.events);
+            mine.exchanges = mine.exchanges.saturating_add(theirs.exchanges);
+        }
+    }
+
+    /// The count of one kind.
+    #[must_use]
+    pub fn count(&self, kind: ErrorKind) -> ErrorCount {
+        self.counts[kind as usize]
+    }
+
+    /// Kinds that happened, in the order of [`ErrorKind::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (ErrorKind, ErrorCount)> + '_ {
+        ErrorKind::ALL
+            .iter()
+            .copied()
+            .zip(self.counts)
+            .filter(|(_, count)| count.events > 0)
+    }
+
+    /// Events of all kinds that belong to one of wrk's counters.
+    #[must_use]
+    pub fn legacy(&self, counter: Legacy) -> u64 {
+        self.iter()
+            .filter(|(kind, _)| kind.legacy() == Some(counter))
+            .fold(0, |total, (_, count)| total.saturating_add(count.events))
+    }
+
+    /// Requests that ended in an error of any kind.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        self.iter()
+            .fold(0, |total, (_, count)| total.saturating_add(count.exchanges))
+    }
+
+    /// Events of all kinds, stale connections included.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.iter()
+            .fold(0, |total, (_, count)| total.saturating_add(count.events))
+    }
+}
+
+impl fmt::Debug for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Written as an object by stable name, without the kinds that did not happen.
+impl Serialize for Errors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(kind, count)| (kind.name(), count)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Errors {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut errors = Self::default();
+        for (name, count) in BTreeMap::<String, ErrorCount>::deserialize(deserializer)? {
+            let kind = ErrorKind::from_name(&name)
+                .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a kind of error")))?;
+            errors.counts[kind as usize] = count;
+        }
+        Ok(errors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_snake_case_and_lead_back_to_their_kind() {
+        for &kind in ErrorKind::ALL {
+            assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
+            assert!(
+                kind.name()
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c == '_'),
+                "{kind}"
+            );
+            assert!(!kind.describe().is_empty());
+        }
+    }
+
+    #[test]
+    fn kinds_index_the_table_of_counts() {
+        for (index, &kind) in ErrorKind::ALL.iter().enumerate() {
+            assert_eq!(kind as usize, index);
+        }
+    }
+
+    #[test]
+    fn wrks_counters_count_events_and_a_stale_connection_is_none_of_them() {
+        let mut errors = Errors::default();
+        errors.add(ErrorKind::Refused, 0);
+        errors.add(ErrorKind::TlsAlert, 0);
+        errors.add(ErrorKind::Reset, 16);
+        errors.add(ErrorKind::BadChunk, 1);
+        errors.add(ErrorKind::BrokenPipe, 1);
+        errors.add(ErrorKind::Timeout, 1);
+        errors.add(ErrorKind::ConnectTimeout, 0);
+        errors.add(ErrorKind::Stale, 1);
+        let legacy = [Connect, Read, Write, Timeout].map(|counter| errors.legacy(counter));
+        assert_eq!(legacy, [2, 2, 1, 2]);
+        assert_eq!(errors.exchanges(), 20);
+        assert_eq!(errors.events(), 8);
+    }
+
+    #[test]
+    fn errors_survive_json_and_refuse_an_unknown_kind() {
+        let mut errors = Errors::default();
+        errors.add(ErrorKind::Reset, 2);
+        errors.add(ErrorKind::Reset, 0);
+        let text = serde_json::to_string(&errors).unwrap();
+        assert_eq!(text, r#"{"reset":{"events":2,"exchanges":2}}"#);
+        assert_eq!(serde_json::from_str::<Errors>(&text).unwrap(), errors);
+        let unknown = r#"{"gremlins":{"events":1,"exchanges":0}}"#;
+        let message = serde_json::from_str::<Errors>(unknown)
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("gremlins"), "{message}");
+    }
+}

@@ -1,0 +1,388 @@
+//! A distribution of times: an HdrHistogram of nanoseconds with exact sums and extremes beside it.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram as Hdr;
+use hdrhistogram::serialization::{Deserializer as HdrReader, Serializer as _, V2Serializer};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::summary::{self, Moments};
+
+/// Three significant digits: a bucket is never wider than 1/1024 of its values.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// The range that is there from the start: one hour. Larger values make the histogram grow.
+const PRESIZED_NS: u64 = 3_600_000_000_000;
+
+/// The highest bucket, 146 years. Values above are counted in it and still exact in sum and
+/// maximum; bucket arithmetic in `hdrhistogram` is not safe near 2^64.
+const HIGHEST_BUCKET_NS: u64 = 1 << 62;
+
+/// Samples in nanoseconds, 0 and up, three significant digits, none saturated, none lost.
+///
+/// Recording allocates nothing for samples up to one hour. Beside the buckets it keeps the exact
+/// count, minimum, maximum, sum and sum of squares, so mean and standard deviation carry no bucket
+/// error, and so that merging in any order gives the same bits.
+///
+/// Where a bucket must be shown as one value it is its highest one (as HdrHistogram does), but never
+/// outside the exact minimum and maximum.
+#[derive(Clone)]
+pub struct Histogram {
+    buckets: Hdr<u64>,
+    moments: Moments,
+    /// `u64::MAX` without samples.
+    min_ns: u64,
+    max_ns: u64,
+}
+
+/// Equal when the same samples were recorded, up to the width of a bucket; how far a histogram has
+/// grown does not matter.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        self.moments == other.moments
+            && (self.min_ns, self.max_ns) == (other.min_ns, other.max_ns)
+            && self.distinct().eq(other.distinct())
+    }
+}
+
+impl Eq for Histogram {}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// No samples yet, room for samples up to one hour.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            buckets: buckets(),
+            moments: Moments::default(),
+            min_ns: u64::MAX,
+            max_ns: 0,
+        }
+    }
+
+    /// Adds one sample, in nanoseconds.
+    #[inline]
+    pub fn record(&mut self, value_ns: u64) {
+        let recorded = self.buckets.record(value_ns.min(HIGHEST_BUCKET_NS));
+        debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
+        self.moments.add_one(value_ns);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    /// Adds the same sample `count` times.
+    pub fn record_n(&mut self, value_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let recorded = self
+            .buckets
+            .record_n(value_ns.min(HIGHEST_BUCKET_NS), count);
+        debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
+        self.moments.add(value_ns, count);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    /// Adds all samples of another histogram, as if they had been recorded here.
+    pub fn merge(&mut self, other: &Self) {
+        let added = self.buckets.add(&other.buckets);
+        debug_assert!(added.is_ok(), "a growing histogram takes every other one");
+        self.moments.merge(&other.moments);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// How many samples there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.moments.count
+    }
+
+    /// True without samples.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// The smallest sample, exact, nanoseconds.
+    #[must_use]
+    pub fn min_ns(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.min_ns)
+    }
+
+    /// The largest sample, exact, nanoseconds.
+    #[must_use]
+    pub fn max_ns(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.max_ns)
+    }
+
+    /// Sum of all samples, exact, nanoseconds.
+    #[must_use]
+    pub fn sum_ns(&self) -> u128 {
+        self.moments.sum
+    }
+
+    /// Arithmetic mean of the exact samples, nanoseconds; 0 without samples.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        self.moments.mean()
+    }
+
+    /// Standard deviation of a sample (n - 1) from the exact samples, nanoseconds; 0 with fewer than
+    /// two samples.
+    #[must_use]
+    pub fn stdev_ns(&self) -> f64 {
+        self.moments.stdev()
+    }
+
+    /// wrk's "+/- Stdev": the share of samples from mean - stdev to mean + stdev, 0..=100; `None`
+    /// without samples. A bucket that touches this range counts as within.
+    #[must_use]
+    pub fn within_stdev_percent(&self) -> Option<f64> {
+        let window = self.moments.window();
+        let within = self
+            .buckets
+            .iter_recorded()
+            .filter(|step| {
+                let lowest = self.buckets.lowest_equivalent(step.value_iterated_to());
+                self.shown(lowest) as f64 <= *window.end()
+                    && self.shown(step.value_iterated_to()) as f64 >= *window.start()
+            })
+            .fold(0_u64, |total, step| {
+                total.saturating_add(step.count_at_value())
+            });
+        summary::percent(within, self.count())
+    }
+
+    /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed: of
+    /// the buckets with samples the lowest one whose cumulative count reaches
+    /// ceil(percent / 100 * n), shown by its highest value, at most 1/1024 above the sample of
+    /// that rank. 100 gives the exact maximum, 0 the lowest bucket. No result lies outside the exact
+    /// minimum and maximum. 0 without samples; what is below 0 or no number counts as 0, what is
+    /// above 100 as 100.
+    #[must_use]
+    pub fn value_at_percentile(&self, percent: f64) -> u64 {
+        if percent >= 100.0 {
+            return self.max_ns().unwrap_or(0);
+        }
+        let rank = summary::rank(percent, self.count());
+        summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
+    }
+
+    /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds. These
+    /// are the values that [`Self::value_at_percentile`] can give, save that the last one stands
+    /// for the exact maximum.
+    pub fn distinct(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.buckets
+            .iter_recorded()
+            .map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
+    }
+
+    /// How many values [`Self::distinct`] yields.
+    #[must_use]
+    pub fn distinct_count(&self) -> usize {
+        self.buckets.iter_recorded().count()
+    }
+
+    /// The one value that stands for a bucket, given any value of it.
+    fn shown(&self, bucket_ns: u64) -> u64 {
+        self.buckets
+            .highest_equivalent(bucket_ns)
+            .clamp(self.min_ns, self.max_ns)
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("min_ns", &self.min_ns())
+            .field("max_ns", &self.max_ns())
+            .field("mean_ns", &self.mean_ns())
+            .finish_non_exhaustive()
+    }
+}
+
+fn buckets() -> Hdr<u64> {
+    let mut buckets = Hdr::new_with_bounds(1, PRESIZED_NS, SIGNIFICANT_DIGITS)
+        .expect("the constants above are a valid range");
+    buckets.auto(true);
+    buckets
+}
+
+/// A histogram as it is written. The sums exceed what JSON numbers carry exactly, so they are
+/// decimal text.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    count: u64,
+    min_ns: Option<u64>,
+    max_ns: Option<u64>,
+    sum_ns: String,
+    sum_of_squares_ns2: String,
+    /// HdrHistogram's V2 encoding, not deflated, in base64 with padding.
+    hdr_v2_base64: String,
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            count: self.count(),
+            min_ns: self.min_ns(),
+            max_ns: self.max_ns(),
+            sum_ns: self.moments.sum.to_string(),
+            sum_of_squares_ns2: self.moments.sum_of_squares.to_string(),
+            hdr_v2_base64: BASE64.encode(self.to_v2().map_err(S::Error::custom)?),
+        };
+        written.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_written(&Written::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+/// Offsets of the V2 encoding: cookie, payload length, normalizing offset, digits (4 bytes each),
+/// lowest value, highest value, ratio (8 bytes each); then the payload. All big-endian.
+mod v2 {
+    use std::ops::Range;
+
+    pub(super) const COOKIE: Range<usize> = 0..4;
+    pub(super) const PAYLOAD_LENGTH: Range<usize> = 4..8;
+    pub(super) const DIGITS: Range<usize> = 12..16;
+    pub(super) const LOWEST: Range<usize> = 16..24;
+    pub(super) const HIGHEST: Range<usize> = 24..32;
+    pub(super) const HEADER_LENGTH: usize = 40;
+    /// "V2, not compressed", with word size 16.
+    pub(super) const COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+}
+
+impl Histogram {
+    /// The buckets in HdrHistogram's V2 encoding, not deflated.
+    fn to_v2(&self) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(&self.buckets, &mut bytes)
+            .map_err(|error| format!("histogram: {error}"))?;
+        // How far a histogram has grown depends on the order of recording and merging; what is
+        // written must depend on the samples alone.
+        bytes[v2::HIGHEST].copy_from_slice(&highest_written_ns(self.max_ns).to_be_bytes());
+        Ok(bytes)
+    }
+
+    fn from_written(written: &Written) -> Result<Self, String> {
+        let bytes = BASE64
+            .decode(&written.hdr_v2_base64)
+            .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
+        check_v2(&bytes)?;
+        let mut buckets: Hdr<u64> = HdrReader::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
+        buckets.auto(true);
+        let moments = Moments {
+            count: written.count,
+            sum: parse_sum("sum_ns", &written.sum_ns)?,
+            sum_of_squares: parse_sum("sum_of_squares_ns2", &written.sum_of_squares_ns2)?,
+        };
+        let (min_ns, max_ns) = match (written.min_ns, written.max_ns) {
+            (Some(min_ns), Some(max_ns)) => (min_ns, max_ns),
+            (None, None) => (u64::MAX, 0),
+            _ => return Err("histogram: only one of min_ns and max_ns is given".to_owned()),
+        };
+        let histogram = Self {
+            buckets,
+            moments,
+            min_ns,
+            max_ns,
+        };
+        histogram.check_consistent()?;
+        Ok(histogram)
+    }
+
+    /// Numbers beside the buckets that the buckets contradict would make every later result wrong.
+    fn check_consistent(&self) -> Result<(), String> {
+        if self.buckets.len() != self.count() {
+            let (inside, said) = (self.buckets.len(), self.count());
+            return Err(format!(
+                "histogram: count is {said}, but {inside} samples are encoded"
+            ));
+        }
+        let extremes = if self.is_empty() {
+            self.min_ns == u64::MAX && self.max_ns == 0 && self.moments == Moments::default()
+        } else {
+            let same = |exact: u64, bucket: u64| {
+                self.buckets
+                    .equivalent(exact.min(HIGHEST_BUCKET_NS), bucket)
+            };
+            self.min_ns <= self.max_ns
+                && same(self.min_ns, self.buckets.min())
+                && same(self.max_ns, self.buckets.max())
+        };
+        let lowest_sum = u128::from(self.count()) * u128::from(self.min_ns);
+        let highest_sum = u128::from(self.count()) * u128::from(self.max_ns);
+        let sums = self.is_empty() || (lowest_sum..=highest_sum).contains(&self.moments.sum);
+        if extremes && sums {
+            Ok(())
+        } else {
+            Err("histogram: min_ns, max_ns or sum_ns contradict the encoded samples".to_owned())
+        }
+    }
+}
+
+/// The range written for a histogram with this maximum: the presized one, or the power of two that
+/// it takes.
+fn highest_written_ns(max_ns: u64) -> u64 {
+    let bucketed = max_ns.min(HIGHEST_BUCKET_NS);
+    if bucketed <= PRESIZED_NS {
+        PRESIZED_NS
+    } else {
+        u64::MAX >> bucketed.leading_zeros()
+    }
+}
+
+fn parse_sum(field: &str, text: &str) -> Result<u128, String> {
+    text.parse()
+        .map_err(|_| format!("histogram: {field}: \"{text}\" is not a whole number"))
+}
+
+/// Refuses what the V2 reader would allocate without bound for, or stumble over, and what this
+/// type does not write.
+fn check_v2(bytes: &[u8]) -> Result<(), String> {
+    let refuse = |what: &str| Err(format!("histogram: hdr_v2_base64: {what}"));
+    let Some(payload) = bytes.get(v2::HEADER_LENGTH..) else {
+        return refuse("shorter than its header");
+    };
+    if bytes[v2::COOKIE] != v2::COOKIE_BYTES {
+        return refuse("not the V2 encoding");
+    }
+    if bytes[v2::PAYLOAD_LENGTH] != (payload.len() as u64).to_be_bytes()[4..] {
+        return refuse("the payload's length is not as stated");
+    }
+    if bytes[v2::DIGITS] != u32::from(SIGNIFICANT_DIGITS).to_be_bytes()
+        || bytes[v2::LOWEST] != 1_u64.to_be_bytes()
+    {
+        return refuse("not in nanoseconds with three significant digits");
+    }
+    let mut highest = [0; 8];
+    highest.copy_from_slice(&bytes[v2::HIGHEST]);
+    if !(PRESIZED_NS..=u64::MAX >> 1).contains(&u64::from_be_bytes(highest)) {
+        return refuse("the range is not one that is written");
+    }
+    // A run of zeros that is not negatable: nine bytes of ones.
+    if payload.windows(9).any(|window| window == [0xff; 9]) {
+        return refuse("a count is out of range");
+    }
+    Ok(())
+}
