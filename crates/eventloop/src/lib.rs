@@ -17,9 +17,15 @@
 
 mod address;
 mod clock;
+pub mod epoll;
+mod options;
+mod region;
+mod socket;
+pub mod uring;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
+pub use options::LoopOptions;
 
 use std::io;
 use std::ops::Range;

@@ -1,0 +1,533 @@
+//! The epoll backend: completions made from readiness.
+//!
+//! Every socket is registered once, edge-triggered, for both directions; after that there is no
+//! `epoll_ctl` until it is closed. Sends try the call first and are parked on `EAGAIN`. Reads happen
+//! when the caller asks for the next completion, into one buffer that serves all sockets.
+#![allow(unsafe_code, reason = "epoll has no safe form in std")]
+
+use crate::socket::{self, KernelAddress};
+use crate::{
+    Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
+    SharedBytes, SocketOptions, Token, monotonic_ns,
+};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// See the module's text.
+pub struct Epoll {
+    epoll: OwnedFd,
+    sockets: Vec<Socket>,
+    free: Vec<u32>,
+    shared: Vec<Vec<u8>>,
+    events: Vec<libc::epoll_event>,
+    /// Sockets that may have something to read or accept; taken from the front, put back at the end
+    /// while there may be more, so that a busy socket does not starve the others.
+    work: VecDeque<Work>,
+    /// Completions that are known without asking the kernel.
+    ready: VecDeque<Completion>,
+    /// Listeners that ran into the open-file limit; tried again when a socket has been closed.
+    stalled_listeners: Vec<Token>,
+    buffer: Box<[u8]>,
+    received: usize,
+    has_pwait2: bool,
+}
+
+struct Socket {
+    fd: Option<OwnedFd>,
+    generation: u32,
+    key: u32,
+    state: State,
+    /// Bytes the kernel did not take yet, in order; `sent` counts into the front one.
+    queue: VecDeque<Payload>,
+    sent: usize,
+    shutdown_after_queue: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Connecting,
+    Open,
+    /// The peer's FIN or an error has been reported; nothing more to receive.
+    ReceivedAll,
+    Listening,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    token: Token,
+    /// The kernel said that FIN or an error is there too: read on until it is seen, even after a
+    /// short read.
+    until_end: bool,
+}
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 512;
+
+impl Epoll {
+    /// Makes a loop for the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel gives no epoll descriptor.
+    pub fn new(options: &LoopOptions) -> io::Result<Self> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        socket::sharpen_timers();
+        let capacity = options.sockets as usize;
+        Ok(Self {
+            // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+            epoll: unsafe { OwnedFd::from_raw_fd(fd) },
+            sockets: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            shared: Vec::new(),
+            events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
+            work: VecDeque::with_capacity(EVENTS),
+            ready: VecDeque::new(),
+            stalled_listeners: Vec::new(),
+            buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
+            received: 0,
+            has_pwait2: true,
+        })
+    }
+
+    fn insert(&mut self, key: u32, fd: Option<OwnedFd>, state: State) -> Token {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.sockets.push(Socket {
+                fd: None,
+                generation: 0,
+                key: 0,
+                state: State::Open,
+                queue: VecDeque::new(),
+                sent: 0,
+                shutdown_after_queue: false,
+            });
+            self.sockets.len() as u32 - 1
+        });
+        let socket = &mut self.sockets[index as usize];
+        socket.fd = fd;
+        socket.key = key;
+        socket.state = state;
+        Token {
+            index,
+            generation: socket.generation,
+        }
+    }
+
+    fn register(&self, fd: RawFd, token: Token) -> Result<(), i32> {
+        let interest = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        let mut event = libc::epoll_event {
+            events: interest as u32,
+            u64: pack(token),
+        };
+        // SAFETY: `event` lives through the call; both descriptors are ours.
+        let added = unsafe {
+            libc::epoll_ctl(
+                self.epoll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                fd,
+                &raw mut event,
+            )
+        };
+        if added == 0 {
+            Ok(())
+        } else {
+            Err(socket::errno())
+        }
+    }
+
+    fn start_connect(
+        &self,
+        token: Token,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Result<OwnedFd, i32> {
+        let kernel_address = KernelAddress::new(address)?;
+        let fd = socket::open(address, options)?;
+        // Connecting first: a socket that is registered before has an edge for "not connected yet".
+        socket::connect(fd.as_raw_fd(), &kernel_address)?;
+        self.register(fd.as_raw_fd(), token)?;
+        Ok(fd)
+    }
+
+    fn live(&mut self, token: Token) -> Option<&mut Socket> {
+        self.sockets
+            .get_mut(token.index as usize)
+            .filter(|socket| socket.generation == token.generation && socket.fd.is_some())
+    }
+
+    /// Frees the entry; its descriptor is closed by dropping it.
+    fn remove(&mut self, token: Token) -> Option<OwnedFd> {
+        let socket = self.live(token)?;
+        let fd = socket.fd.take();
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.queue.clear();
+        socket.sent = 0;
+        socket.shutdown_after_queue = false;
+        self.free.push(token.index);
+        for listener in std::mem::take(&mut self.stalled_listeners) {
+            self.work.push_back(Work {
+                token: listener,
+                until_end: false,
+            });
+        }
+        fd
+    }
+
+    fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
+        self.ready.push_back(Completion {
+            key,
+            token,
+            at_ns: monotonic_ns(),
+            outcome,
+        });
+    }
+
+    /// Hands queued bytes to the kernel until it blocks.
+    fn flush(&mut self, token: Token) {
+        let socket = &mut self.sockets[token.index as usize];
+        let Some(fd) = socket.fd.as_ref().map(AsRawFd::as_raw_fd) else {
+            return;
+        };
+        while let Some(payload) = socket.queue.front() {
+            let bytes = match payload {
+                Payload::Shared { bytes, range } => &self.shared[bytes.0 as usize][range.clone()],
+                Payload::Owned(bytes) => bytes.as_slice(),
+            };
+            match socket::send(fd, &bytes[socket.sent..]) {
+                Ok(sent) => {
+                    socket.sent += sent;
+                    if socket.sent < bytes.len() {
+                        continue;
+                    }
+                    socket.sent = 0;
+                    if let Some(Payload::Owned(buffer)) = socket.queue.pop_front() {
+                        let completion = Completion {
+                            key: socket.key,
+                            token,
+                            at_ns: monotonic_ns(),
+                            outcome: Outcome::Sent(buffer),
+                        };
+                        self.ready.push_back(completion);
+                    }
+                }
+                Err(libc::EAGAIN) => return,
+                Err(libc::EINTR) => {}
+                Err(error) => {
+                    socket.queue.clear();
+                    socket.sent = 0;
+                    let key = socket.key;
+                    self.push_ready(key, token, Outcome::SendFailed(error));
+                    return;
+                }
+            }
+        }
+        if socket.shutdown_after_queue {
+            socket.shutdown_after_queue = false;
+            socket::shutdown_send(fd);
+        }
+    }
+
+    fn poll(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        loop {
+            let timeout_ns = match until_ns {
+                _ if !self.ready.is_empty() || !self.work.is_empty() => Some(0),
+                Some(until) => Some(until.saturating_sub(monotonic_ns())),
+                None => None,
+            };
+            let count = match self.epoll_wait(timeout_ns) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for i in 0..count {
+                let event = self.events[i];
+                self.take_event(unpack(event.u64), event.events);
+            }
+            let expired = until_ns.is_some_and(|until| monotonic_ns() >= until);
+            if expired || !self.ready.is_empty() || !self.work.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn epoll_wait(&mut self, timeout_ns: Option<u64>) -> io::Result<usize> {
+        let epoll = self.epoll.as_raw_fd();
+        let events = self.events.as_mut_ptr();
+        let max = self.events.len() as libc::c_int;
+        if self.has_pwait2 && timeout_ns != Some(0) {
+            let timeout = timeout_ns.map(|ns| libc::timespec {
+                tv_sec: (ns / 1_000_000_000) as libc::time_t,
+                tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+            });
+            let timeout_ptr = timeout
+                .as_ref()
+                .map_or(std::ptr::null(), std::ptr::from_ref);
+            let no_mask = std::ptr::null::<libc::sigset_t>();
+            // SAFETY: `events` has room for `max` entries; the timeout is null or lives through the
+            // call; a null mask changes no signals.
+            let count = unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    epoll,
+                    events,
+                    max,
+                    timeout_ptr,
+                    no_mask,
+                    8_usize,
+                )
+            };
+            if count >= 0 {
+                return Ok(count as usize);
+            }
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::ENOSYS) {
+                return Err(error);
+            }
+            // Before Linux 5.11 deadlines are only as fine as a millisecond.
+            self.has_pwait2 = false;
+        }
+        let timeout_ms = timeout_ns.map_or(-1, |ns| {
+            libc::c_int::try_from(ns.div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+        });
+        // SAFETY: `events` has room for `max` entries.
+        let count = unsafe { libc::epoll_wait(epoll, events, max, timeout_ms) };
+        if count >= 0 {
+            Ok(count as usize)
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    fn take_event(&mut self, token: Token, flags: u32) {
+        let flags = flags as i32;
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        let key = socket.key;
+        let ended = flags & (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) != 0;
+        if socket.state == State::Connecting {
+            let failed = flags & (libc::EPOLLERR | libc::EPOLLHUP) != 0;
+            let error = match socket.fd.as_ref() {
+                Some(fd) if failed => socket::take_error(fd.as_raw_fd()),
+                _ => 0,
+            };
+            // HUP without an error is a connection that was made and ended at once.
+            if error != 0 {
+                drop(self.remove(token));
+                self.push_ready(key, token, Outcome::ConnectFailed(error));
+                return;
+            }
+            if flags & (libc::EPOLLOUT | libc::EPOLLIN) == 0 {
+                return;
+            }
+            socket.state = State::Open;
+            self.push_ready(key, token, Outcome::Connected);
+        }
+        if flags & libc::EPOLLOUT != 0 {
+            let socket = &self.sockets[token.index as usize];
+            if !socket.queue.is_empty() || socket.shutdown_after_queue {
+                self.flush(token);
+            }
+        }
+        if flags & libc::EPOLLIN != 0 || ended {
+            self.work.push_back(Work {
+                token,
+                until_end: ended,
+            });
+        }
+    }
+
+    fn accept(&mut self, work: Work) -> Option<Completion> {
+        let listener = &self.sockets[work.token.index as usize];
+        let key = listener.key;
+        let fd = listener.fd.as_ref()?.as_raw_fd();
+        match socket::accept(fd) {
+            Ok(accepted) => {
+                self.work.push_back(work);
+                let raw = accepted.as_raw_fd();
+                let token = self.insert(key, Some(accepted), State::Open);
+                if self.register(raw, token).is_err() {
+                    drop(self.remove(token));
+                    return None;
+                }
+                Some(Completion {
+                    key,
+                    token,
+                    at_ns: monotonic_ns(),
+                    outcome: Outcome::Accepted,
+                })
+            }
+            Err(libc::EAGAIN) => None,
+            Err(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => {
+                self.stalled_listeners.push(work.token);
+                None
+            }
+            // The connection went away before it was accepted (accept(2), "Error handling").
+            Err(_) => {
+                self.work.push_back(work);
+                None
+            }
+        }
+    }
+
+    fn read(&mut self, work: Work) -> Option<Completion> {
+        let socket = &mut self.sockets[work.token.index as usize];
+        if socket.state != State::Open {
+            return None;
+        }
+        let key = socket.key;
+        let fd = socket.fd.as_ref()?.as_raw_fd();
+        let outcome = match socket::receive(fd, &mut self.buffer) {
+            Ok(0) => {
+                socket.state = State::ReceivedAll;
+                Outcome::EndOfStream
+            }
+            Ok(got) => {
+                self.received = got;
+                // A short read has drained the socket (epoll(7)), unless its end is there too.
+                if got == self.buffer.len() || work.until_end {
+                    self.work.push_back(work);
+                }
+                Outcome::Received(got)
+            }
+            Err(libc::EAGAIN) => return None,
+            Err(libc::EINTR) => {
+                self.work.push_back(work);
+                return None;
+            }
+            Err(error) => {
+                socket.state = State::ReceivedAll;
+                Outcome::ReceiveFailed(error)
+            }
+        };
+        Some(Completion {
+            key,
+            token: work.token,
+            at_ns: monotonic_ns(),
+            outcome,
+        })
+    }
+}
+
+impl EventLoop for Epoll {
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
+        self.shared.push(bytes);
+        SharedBytes(self.shared.len() as u32 - 1)
+    }
+
+    fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
+        let token = self.insert(key, None, State::Connecting);
+        match self.start_connect(token, address, options) {
+            Ok(fd) => self.sockets[token.index as usize].fd = Some(fd),
+            Err(error) => {
+                let socket = &mut self.sockets[token.index as usize];
+                socket.generation = socket.generation.wrapping_add(1);
+                self.free.push(token.index);
+                self.push_ready(key, token, Outcome::ConnectFailed(error));
+            }
+        }
+        token
+    }
+
+    fn send(&mut self, token: Token, payload: Payload) {
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        let idle = socket.queue.is_empty();
+        socket.queue.push_back(payload);
+        if idle && socket.state != State::Connecting {
+            self.flush(token);
+        }
+    }
+
+    fn shutdown_send(&mut self, token: Token) {
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        socket.shutdown_after_queue = true;
+        if socket.state != State::Connecting {
+            self.flush(token);
+        }
+    }
+
+    fn close(&mut self, token: Token, mode: CloseMode) {
+        let Some(key) = self.live(token).map(|socket| socket.key) else {
+            return;
+        };
+        if let Some(fd) = self.remove(token)
+            && mode == CloseMode::Abort
+        {
+            socket::reset_on_close(&fd);
+        }
+        self.push_ready(key, token, Outcome::Closed);
+    }
+
+    fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        self.received = 0;
+        self.poll(until_ns)
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.received = 0;
+        while let Some(completion) = self.ready.pop_front() {
+            // What was ready when the socket was closed is not wanted any more.
+            let last = matches!(
+                completion.outcome,
+                Outcome::Closed | Outcome::ConnectFailed(_)
+            );
+            if last || self.live(completion.token).is_some() {
+                return Some(completion);
+            }
+        }
+        while let Some(work) = self.work.pop_front() {
+            let Some(socket) = self.live(work.token) else {
+                continue;
+            };
+            let completion = match socket.state {
+                State::Listening => self.accept(work),
+                _ => self.read(work),
+            };
+            if completion.is_some() {
+                return completion;
+            }
+        }
+        None
+    }
+
+    fn received(&self) -> &[u8] {
+        &self.buffer[..self.received]
+    }
+}
+
+impl Acceptor for Epoll {
+    fn listen(&mut self, key: u32, listener: OwnedFd) -> io::Result<()> {
+        let raw = listener.as_raw_fd();
+        socket::set_nonblocking(raw)?;
+        let token = self.insert(key, Some(listener), State::Listening);
+        self.register(raw, token)
+            .map_err(io::Error::from_raw_os_error)?;
+        self.work.push_back(Work {
+            token,
+            until_end: false,
+        });
+        Ok(())
+    }
+}
+
+fn pack(token: Token) -> u64 {
+    u64::from(token.generation) << 32 | u64::from(token.index)
+}
+
+fn unpack(data: u64) -> Token {
+    Token {
+        index: data as u32,
+        generation: (data >> 32) as u32,
+    }
+}

@@ -1,0 +1,724 @@
+//! A simulated kernel, wire and far end on a virtual clock: the same run every time, in no time.
+//!
+//! Nothing here blocks: [`Sim::wait`](EventLoop::wait) sets the clock to the next event or to the
+//! caller's deadline, whichever is first. What the far end does is written by the test as a
+//! [`Peer`]; [`HttpPeer`] is one that answers requests.
+
+mod http;
+mod link;
+mod peer;
+
+pub use http::{HttpPeer, Reply, Request, Served};
+pub use peer::{Actions, Attempt, ConnectAnswer, Peer};
+
+use crate::{
+    Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
+};
+use link::{Client, FarEnd, Link, Pending};
+use peer::Action;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A `wait` that works off more events than this is going round in circles: the peer answers itself
+/// without time passing.
+const EVENTS_PER_WAIT_MAX: u64 = 10_000_000;
+
+/// So many waits in a row that move neither the clock nor bring anything: the caller spins.
+const IDLE_WAITS_MAX: u32 = 1_000_000;
+
+/// Properties of the simulated machine and wire.
+#[derive(Debug, Clone)]
+pub struct SimOptions {
+    /// Decides jitter and cuts; the same seed gives the same run.
+    pub seed: u64,
+    /// Where the clock starts.
+    pub start_ns: u64,
+    /// What each reading of the clock costs: 0 lets time stand still while the caller works.
+    pub clock_cost_ns: u64,
+    /// Time on the wire, one way.
+    pub latency_ns: u64,
+    /// Added to the latency at random, up to this much; bytes of a connection stay in order.
+    pub jitter_ns: u64,
+    /// Bytes per second from the client to the far end, per connection; `None` is unlimited.
+    pub uplink_bytes_per_s: Option<NonZeroU64>,
+    /// Bytes that the kernel takes from a sender before the wire has taken them; at least 1.
+    pub send_buffer_bytes: usize,
+    /// Most bytes of one [`Outcome::Received`] and of one [`Peer::on_bytes`]; at least 1.
+    pub segment_bytes: usize,
+    /// Cuts what arrives at the client at random, at most `segment_bytes` long.
+    pub random_cuts: bool,
+    /// Sockets that may be open at once; more fail with EMFILE.
+    pub sockets_max: u32,
+    /// How long a close takes until [`Outcome::Closed`].
+    pub close_ns: u64,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            start_ns: 0,
+            clock_cost_ns: 0,
+            latency_ns: 0,
+            jitter_ns: 0,
+            uplink_bytes_per_s: None,
+            send_buffer_bytes: 256 * 1024,
+            segment_bytes: 16 * 1024,
+            random_cuts: false,
+            sockets_max: u32::MAX,
+            close_ns: 0,
+        }
+    }
+}
+
+/// One thing that happened at the far end, with the time at which it happened there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Virtual time in nanoseconds.
+    pub at_ns: u64,
+    /// Counts the connection attempts from 0.
+    pub connection: u32,
+    /// What happened.
+    pub what: Happening,
+}
+
+/// What an [`Entry`] tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happening {
+    /// An attempt to connect arrived, with this key.
+    Attempted(u32),
+    /// The connection stood.
+    Opened,
+    /// So many bytes arrived.
+    Arrived(usize),
+    /// The client's FIN arrived.
+    EndOfStream,
+    /// The client's RST arrived.
+    Reset,
+    /// So many bytes left.
+    Departed(usize),
+    /// A FIN left.
+    Finished,
+    /// A RST left.
+    Aborted,
+}
+
+/// What the far end saw and did, in order. Clones show the same journal, so that a test keeps one
+/// when it gives the simulator away.
+#[derive(Debug, Clone, Default)]
+pub struct Journal(Arc<Mutex<Vec<Entry>>>);
+
+impl Journal {
+    /// All entries so far.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, at_ns: u64, connection: u32, what: Happening) {
+        let entry = Entry { at_ns, connection, what };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+}
+
+/// The simulator: an [`EventLoop`] whose clock is virtual and whose far end is a [`Peer`].
+///
+/// It differs from a kernel in one way that tests may meet: a graceful close with received bytes
+/// still untaken sends FIN, where Linux sends RST.
+#[derive(Debug)]
+pub struct Sim<P> {
+    options: SimOptions,
+    clock_ns: Cell<u64>,
+    random: SplitMix64,
+    peer: P,
+    journal: Journal,
+    links: Vec<Link>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    shared: Vec<Vec<u8>>,
+    /// Ordered by time, then by the order in which they were planned.
+    events: BTreeMap<(u64, u64), (u32, Event)>,
+    planned: u64,
+    ready: VecDeque<Ready>,
+    lent: Vec<u8>,
+    idle_waits: u32,
+}
+
+/// A place in the socket table.
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    connection: u32,
+}
+
+/// A completion that waits to be taken, with the bytes that it lends.
+#[derive(Debug)]
+struct Ready {
+    completion: Completion,
+    bytes: Vec<u8>,
+}
+
+/// What the clock brings, for one connection.
+#[derive(Debug)]
+enum Event {
+    AttemptArrives(Address, SocketOptions),
+    Opens,
+    ReachesClient(Arrival),
+    LeavesClient,
+    ReachesPeer(Arrival),
+    PeerActs(Action),
+    ClientClosed,
+}
+
+/// What travels on the wire.
+#[derive(Debug)]
+enum Arrival {
+    Connected,
+    ConnectFailed(i32),
+    Bytes(Vec<u8>),
+    Fin,
+    Reset,
+}
+
+impl<P: Peer> Sim<P> {
+    /// A machine with nothing open and this far end.
+    ///
+    /// # Panics
+    /// When a size in `options` is 0.
+    #[must_use]
+    pub fn new(options: SimOptions, peer: P) -> Self {
+        assert!(options.send_buffer_bytes > 0 && options.segment_bytes > 0, "sizes are at least 1");
+        Self {
+            clock_ns: Cell::new(options.start_ns),
+            random: SplitMix64(options.seed),
+            options,
+            peer,
+            journal: Journal::default(),
+            links: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            shared: Vec::new(),
+            events: BTreeMap::new(),
+            planned: 0,
+            ready: VecDeque::new(),
+            lent: Vec::new(),
+            idle_waits: 0,
+        }
+    }
+
+    /// What the far end saw and did.
+    #[must_use]
+    pub fn journal(&self) -> Journal {
+        self.journal.clone()
+    }
+
+    /// The far end.
+    #[must_use]
+    pub const fn peer(&self) -> &P {
+        &self.peer
+    }
+
+    /// Sockets that are open, connecting or closing.
+    #[must_use]
+    pub fn open_sockets(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn plan(&mut self, at_ns: u64, connection: u32, event: Event) {
+        self.events.insert((at_ns, self.planned), (connection, event));
+        self.planned += 1;
+    }
+
+    fn link(&mut self, connection: u32) -> &mut Link {
+        &mut self.links[connection as usize]
+    }
+
+    /// The connection of a token that has not been closed.
+    fn find(&self, token: Token) -> Option<u32> {
+        let slot = self.slots.get(token.index as usize)?;
+        let alive = slot.generation == token.generation
+            && self.links[slot.connection as usize].client != Client::Gone;
+        alive.then_some(slot.connection)
+    }
+
+    fn new_token(&mut self, connection: u32) -> Token {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.generation = slot.generation.wrapping_add(1);
+            slot.connection = connection;
+            return Token { index, generation: slot.generation };
+        }
+        self.slots.push(Slot { generation: 0, connection });
+        Token { index: (self.slots.len() - 1) as u32, generation: 0 }
+    }
+
+    fn complete(&mut self, connection: u32, outcome: Outcome, bytes: Vec<u8>) {
+        let at_ns = self.clock_ns.get();
+        let link = &self.links[connection as usize];
+        let completion = Completion { key: link.key, token: link.token, at_ns, outcome };
+        self.ready.push_back(Ready { completion, bytes });
+    }
+
+    /// Works off everything that is due at the clock's time.
+    fn run_due(&mut self, budget: &mut u64) -> io::Result<()> {
+        while let Some(entry) = self.events.first_entry() {
+            let at_ns = entry.key().0;
+            if at_ns > self.clock_ns.get() {
+                break;
+            }
+            let (connection, event) = entry.remove();
+            self.on_event(connection, event, at_ns);
+            *budget = budget.checked_sub(1).ok_or_else(|| {
+                stuck(format!(
+                    "{EVENTS_PER_WAIT_MAX} events passed within one wait at {at_ns} ns; \
+                     look for a peer that answers itself"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, connection: u32, event: Event, at_ns: u64) {
+        match event {
+            Event::AttemptArrives(address, options) => {
+                self.on_attempt(connection, &address, &options, at_ns);
+            }
+            Event::Opens => self.on_opens(connection, at_ns),
+            Event::ReachesClient(arrival) => self.on_client(connection, arrival, at_ns),
+            Event::LeavesClient => self.on_leaves_client(connection, at_ns),
+            Event::ReachesPeer(arrival) => self.on_peer(connection, arrival, at_ns),
+            Event::PeerActs(action) => self.on_action(connection, action, at_ns),
+            Event::ClientClosed => {
+                self.complete(connection, Outcome::Closed, Vec::new());
+                self.free.push(self.links[connection as usize].token.index);
+            }
+        }
+    }
+
+    fn on_attempt(&mut self, connection: u32, to: &Address, options: &SocketOptions, at_ns: u64) {
+        let key = self.link(connection).key;
+        self.journal.note(at_ns, connection, Happening::Attempted(key));
+        let attempt = Attempt { connection, key, address: to, options };
+        match self.peer.on_connect(&attempt, at_ns) {
+            ConnectAnswer::Accept { after_ns } => {
+                self.plan(at_ns.saturating_add(after_ns), connection, Event::Opens);
+            }
+            ConnectAnswer::Fail { after_ns, errno } => {
+                self.link(connection).far_end = FarEnd::Closed;
+                let left_ns = at_ns.saturating_add(after_ns);
+                self.to_client(connection, Arrival::ConnectFailed(errno), left_ns);
+            }
+            ConnectAnswer::Ignore => {}
+        }
+    }
+
+    fn on_opens(&mut self, connection: u32, at_ns: u64) {
+        // The client may have given up while the far end was taking its time.
+        if self.link(connection).far_end != FarEnd::Opening {
+            return;
+        }
+        self.link(connection).far_end = FarEnd::Open;
+        self.journal.note(at_ns, connection, Happening::Opened);
+        self.to_client(connection, Arrival::Connected, at_ns);
+        self.ask_peer(connection, at_ns, |peer, actions| {
+            peer.on_open(connection, at_ns, actions);
+        });
+    }
+
+    /// Something reaches the client's socket.
+    fn on_client(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
+        if self.link(connection).client == Client::Gone {
+            if matches!(arrival, Arrival::Bytes(_)) {
+                self.to_peer(connection, Arrival::Reset, at_ns);
+            }
+            return;
+        }
+        match arrival {
+            Arrival::Connected => {
+                self.link(connection).client = Client::Open;
+                self.complete(connection, Outcome::Connected, Vec::new());
+                self.push_out(connection, at_ns);
+            }
+            Arrival::ConnectFailed(errno) => {
+                self.link(connection).client = Client::Gone;
+                self.complete(connection, Outcome::ConnectFailed(errno), Vec::new());
+                self.free.push(self.links[connection as usize].token.index);
+            }
+            Arrival::Bytes(bytes) => self.on_client_bytes(connection, &bytes),
+            Arrival::Fin => {
+                if self.link(connection).receives() {
+                    self.link(connection).receive_ended = true;
+                    self.complete(connection, Outcome::EndOfStream, Vec::new());
+                }
+            }
+            Arrival::Reset => self.on_client_reset(connection),
+        }
+    }
+
+    fn on_client_bytes(&mut self, connection: u32, bytes: &[u8]) {
+        if !self.link(connection).receives() {
+            return;
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let longest = rest.len().min(self.options.segment_bytes);
+            let length = match self.options.random_cuts {
+                true => 1 + self.random.below(longest as u64) as usize,
+                false => longest,
+            };
+            let (piece, tail) = rest.split_at(length);
+            self.complete(connection, Outcome::Received(length), piece.to_vec());
+            rest = tail;
+        }
+    }
+
+    fn on_client_reset(&mut self, connection: u32) {
+        let link = self.link(connection);
+        let receives = link.receives();
+        let sends = !link.queue.is_empty();
+        link.client = Client::Broken;
+        link.queue.clear();
+        link.drop_buffered();
+        if receives {
+            self.complete(connection, Outcome::ReceiveFailed(libc::ECONNRESET), Vec::new());
+        }
+        if sends {
+            self.complete(connection, Outcome::SendFailed(libc::ECONNRESET), Vec::new());
+        }
+    }
+
+    /// The oldest bytes of the send buffer are on the wire.
+    fn on_leaves_client(&mut self, connection: u32, at_ns: u64) {
+        let link = self.link(connection);
+        link.transmitting = false;
+        // An abort or a reset has emptied the buffer meanwhile.
+        let Some(bytes) = link.take_buffered() else { return };
+        self.to_peer(connection, Arrival::Bytes(bytes), at_ns);
+        self.push_out(connection, at_ns);
+    }
+
+    /// Something reaches the far end.
+    fn on_peer(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
+        let far_end = self.link(connection).far_end;
+        match arrival {
+            Arrival::Bytes(bytes) if far_end == FarEnd::Open => {
+                self.journal.note(at_ns, connection, Happening::Arrived(bytes.len()));
+                self.ask_peer(connection, at_ns, |peer, actions| {
+                    peer.on_bytes(connection, &bytes, at_ns, actions);
+                });
+            }
+            Arrival::Bytes(_) if far_end == FarEnd::Closed => {
+                self.to_client(connection, Arrival::Reset, at_ns);
+            }
+            Arrival::Fin if far_end == FarEnd::Open => {
+                self.journal.note(at_ns, connection, Happening::EndOfStream);
+                self.ask_peer(connection, at_ns, |peer, actions| {
+                    peer.on_end_of_stream(connection, at_ns, actions);
+                });
+            }
+            Arrival::Reset if far_end == FarEnd::Open => {
+                self.link(connection).far_end = FarEnd::Closed;
+                self.journal.note(at_ns, connection, Happening::Reset);
+                self.peer.on_reset(connection, at_ns);
+            }
+            Arrival::Fin | Arrival::Reset => self.link(connection).far_end = FarEnd::Closed,
+            Arrival::Bytes(_) | Arrival::Connected | Arrival::ConnectFailed(_) => {}
+        }
+    }
+
+    /// Lets the peer decide something and plans what it asks for.
+    fn ask_peer(
+        &mut self,
+        connection: u32,
+        at_ns: u64,
+        question: impl FnOnce(&mut P, &mut Actions),
+    ) {
+        let mut actions = Actions::new(at_ns, self.link(connection).last_departure_ns);
+        question(&mut self.peer, &mut actions);
+        let (list, last_departure_ns) = actions.into_parts();
+        self.link(connection).last_departure_ns = last_departure_ns;
+        for (due_ns, action) in list {
+            self.plan(due_ns, connection, Event::PeerActs(action));
+        }
+    }
+
+    fn on_action(&mut self, connection: u32, action: Action, at_ns: u64) {
+        let link = self.link(connection);
+        if link.far_end == FarEnd::Closed {
+            return;
+        }
+        match action {
+            Action::Wake => self.ask_peer(connection, at_ns, |peer, actions| {
+                peer.on_wake(connection, at_ns, actions);
+            }),
+            Action::StopReading => link.peer_reads = false,
+            Action::ResumeReading => {
+                link.peer_reads = true;
+                self.push_out(connection, at_ns);
+            }
+            Action::Reset => {
+                link.far_end = FarEnd::Closed;
+                self.journal.note(at_ns, connection, Happening::Aborted);
+                self.to_client(connection, Arrival::Reset, at_ns);
+            }
+            Action::Send(bytes) => {
+                if !link.peer_finished && !bytes.is_empty() {
+                    self.journal.note(at_ns, connection, Happening::Departed(bytes.len()));
+                    self.to_client(connection, Arrival::Bytes(bytes), at_ns);
+                }
+            }
+            Action::Finish => self.finish_peer(connection, FarEnd::Open, at_ns),
+            Action::Close => self.finish_peer(connection, FarEnd::Closed, at_ns),
+        }
+    }
+
+    fn finish_peer(&mut self, connection: u32, becomes: FarEnd, at_ns: u64) {
+        let link = self.link(connection);
+        link.far_end = becomes;
+        if becomes == FarEnd::Closed {
+            // Nobody holds bytes back any more: they travel, and are answered with RST.
+            link.peer_reads = true;
+        }
+        if !std::mem::replace(&mut link.peer_finished, true) {
+            self.journal.note(at_ns, connection, Happening::Finished);
+            self.to_client(connection, Arrival::Fin, at_ns);
+        }
+        self.push_out(connection, at_ns);
+    }
+
+    fn to_client(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
+        let travelled_ns = left_ns.saturating_add(self.travel_ns());
+        let link = self.link(connection);
+        link.last_at_client_ns = link.last_at_client_ns.max(travelled_ns);
+        let at_ns = link.last_at_client_ns;
+        self.plan(at_ns, connection, Event::ReachesClient(arrival));
+    }
+
+    fn to_peer(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
+        let travelled_ns = left_ns.saturating_add(self.travel_ns());
+        let link = self.link(connection);
+        link.last_at_peer_ns = link.last_at_peer_ns.max(travelled_ns);
+        let at_ns = link.last_at_peer_ns;
+        self.plan(at_ns, connection, Event::ReachesPeer(arrival));
+    }
+
+    fn travel_ns(&mut self) -> u64 {
+        let jitter_ns = match self.options.jitter_ns {
+            0 => 0,
+            most => self.random.below(most.saturating_add(1)),
+        };
+        self.options.latency_ns.saturating_add(jitter_ns)
+    }
+
+    /// Moves queued payloads into the send buffer as far as they fit, and the buffer's oldest bytes
+    /// towards the wire.
+    fn push_out(&mut self, connection: u32, at_ns: u64) {
+        if self.link(connection).client == Client::Open {
+            self.fill_buffer(connection);
+        }
+        let uplink_bytes_per_s = self.options.uplink_bytes_per_s;
+        let link = self.link(connection);
+        if link.transmitting || !link.peer_reads {
+            return;
+        }
+        match link.buffered.front() {
+            Some(bytes) => {
+                let duration_ns = uplink_bytes_per_s.map_or(0, |rate| {
+                    (bytes.len() as u64).saturating_mul(1_000_000_000) / rate
+                });
+                link.transmitting = true;
+                self.plan(at_ns.saturating_add(duration_ns), connection, Event::LeavesClient);
+            }
+            None if link.fin_is_due() => {
+                link.fin_sent = true;
+                self.to_peer(connection, Arrival::Fin, at_ns);
+            }
+            None => {}
+        }
+    }
+
+    fn fill_buffer(&mut self, connection: u32) {
+        loop {
+            let link = &mut self.links[connection as usize];
+            let room = self.options.send_buffer_bytes - link.buffered_bytes;
+            let Some(pending) = link.queue.front_mut() else { break };
+            let piece = pending.piece(&self.shared, room.min(self.options.segment_bytes));
+            let piece = piece.to_vec();
+            pending.taken += piece.len();
+            if pending.remaining() == 0 {
+                let payload = link.queue.pop_front().map(|pending| pending.payload);
+                link.buffer(piece);
+                if let Some(Payload::Owned(buffer)) = payload {
+                    self.complete(connection, Outcome::Sent(buffer), Vec::new());
+                }
+            } else if piece.is_empty() {
+                break;
+            } else {
+                link.buffer(piece);
+            }
+        }
+    }
+
+    /// Sets the clock to the next event, or to `until_ns` if that is earlier. Returns false when
+    /// the deadline has come.
+    fn jump(&self, until_ns: Option<u64>) -> io::Result<bool> {
+        let next_ns = self.events.first_key_value().map(|(&(at_ns, _), _)| at_ns);
+        let (target_ns, event_comes) = match (next_ns, until_ns) {
+            (None, None) => {
+                return Err(stuck(format!(
+                    "nothing can happen any more at {} ns: no event is on its way and there is \
+                     no deadline; look for a peer that never answers",
+                    self.clock_ns.get()
+                )));
+            }
+            (Some(next_ns), None) => (next_ns, true),
+            (None, Some(until_ns)) => (until_ns, false),
+            (Some(next_ns), Some(until_ns)) => (next_ns.min(until_ns), next_ns <= until_ns),
+        };
+        self.clock_ns.set(self.clock_ns.get().max(target_ns));
+        Ok(event_comes)
+    }
+
+    fn note_idle_wait(&mut self) -> io::Result<()> {
+        self.idle_waits += 1;
+        if self.idle_waits > IDLE_WAITS_MAX {
+            return Err(stuck(format!(
+                "{IDLE_WAITS_MAX} waits in a row at {} ns with a deadline already over and nothing \
+                 to take; look for a caller that does not advance its deadline",
+                self.clock_ns.get()
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl<P: Peer> EventLoop for Sim<P> {
+    fn now_ns(&self) -> u64 {
+        let now_ns = self.clock_ns.get().saturating_add(self.options.clock_cost_ns);
+        self.clock_ns.set(now_ns);
+        now_ns
+    }
+
+    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
+        self.shared.push(bytes);
+        SharedBytes((self.shared.len() - 1) as u32)
+    }
+
+    fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
+        let now_ns = self.clock_ns.get();
+        let full = self.open_sockets() >= self.options.sockets_max as usize;
+        let connection = self.links.len() as u32;
+        let token = self.new_token(connection);
+        self.links.push(Link::new(key, token));
+        if full {
+            // The attempt never leaves the machine.
+            let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
+            self.plan(now_ns, connection, failed);
+            return token;
+        }
+        let at_ns = now_ns.saturating_add(self.travel_ns());
+        self.link(connection).last_at_peer_ns = at_ns;
+        let arrives = Event::AttemptArrives(address.clone(), options.clone());
+        self.plan(at_ns, connection, arrives);
+        token
+    }
+
+    fn send(&mut self, token: Token, payload: Payload) {
+        let Some(connection) = self.find(token) else { return };
+        let link = self.link(connection);
+        if link.client == Client::Broken || link.send_ended {
+            self.complete(connection, Outcome::SendFailed(libc::EPIPE), Vec::new());
+            return;
+        }
+        link.queue.push_back(Pending::new(payload));
+        self.push_out(connection, self.clock_ns.get());
+    }
+
+    fn shutdown_send(&mut self, token: Token) {
+        let Some(connection) = self.find(token) else { return };
+        self.link(connection).send_ended = true;
+        self.push_out(connection, self.clock_ns.get());
+    }
+
+    fn close(&mut self, token: Token, mode: CloseMode) {
+        let Some(connection) = self.find(token) else { return };
+        let now_ns = self.clock_ns.get();
+        self.ready.retain(|ready| ready.completion.token != token);
+        let link = self.link(connection);
+        let established = link.client != Client::Broken;
+        link.client = Client::Gone;
+        link.queue.clear();
+        link.send_ended = true;
+        match mode {
+            CloseMode::Graceful => self.push_out(connection, now_ns),
+            CloseMode::Abort => {
+                link.drop_buffered();
+                link.fin_sent = true;
+                if established {
+                    self.to_peer(connection, Arrival::Reset, now_ns);
+                }
+            }
+        }
+        let closed_ns = now_ns.saturating_add(self.options.close_ns);
+        self.plan(closed_ns, connection, Event::ClientClosed);
+    }
+
+    fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        self.lent.clear();
+        let started_ns = self.clock_ns.get();
+        let mut budget = EVENTS_PER_WAIT_MAX;
+        self.run_due(&mut budget)?;
+        while self.ready.is_empty() {
+            if !self.jump(until_ns)? {
+                break;
+            }
+            self.run_due(&mut budget)?;
+        }
+        if self.ready.is_empty() && self.clock_ns.get() == started_ns {
+            return self.note_idle_wait();
+        }
+        self.idle_waits = 0;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.lent.clear();
+        let ready = self.ready.pop_front()?;
+        self.lent = ready.bytes;
+        Some(ready.completion)
+    }
+
+    fn received(&self) -> &[u8] {
+        &self.lent
+    }
+}
+
+fn stuck(what: String) -> io::Error {
+    io::Error::other(format!("simulator: {what}"))
+}
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): kept
+/// here so that a seed means the same run for ever.
+#[derive(Debug)]
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`, which is at least 1. The bias of the remainder does not matter here.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+#[cfg(test)]
+mod tests;

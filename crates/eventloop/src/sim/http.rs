@@ -1,0 +1,323 @@
+//! A simulated HTTP/1.1 server: finds complete requests and answers as the test says.
+//!
+//! It knows just enough of the protocol to see where a request ends (an empty line, and
+//! Content-Length), so that tests of an HTTP client are short. The loop itself knows nothing of it.
+
+use super::{Actions, Attempt, ConnectAnswer, Peer};
+
+/// Longest head of a request; longer ones are answered with RST.
+const HEAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Longest body of a request; longer ones are answered with RST.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// One complete request.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Counts the requests of all connections from 0, in the order in which they were complete.
+    pub number: u64,
+    /// Counts the connection attempts from 0.
+    pub connection: u32,
+    /// Counts the requests of this connection from 0.
+    pub number_on_connection: u64,
+    /// When its last byte arrived, virtual nanoseconds.
+    pub arrived_ns: u64,
+    /// Head and body as they came.
+    pub bytes: &'a [u8],
+}
+
+/// The answer to one request. Answers of one connection leave in the order of its requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    parts: Vec<(u64, Vec<u8>)>,
+    ending: Ending,
+    ending_after_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    KeepOpen,
+    Finish,
+    Close,
+    Reset,
+}
+
+impl Reply {
+    /// These bytes, so long after the request arrived.
+    #[must_use]
+    pub fn after(after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        let parts = vec![(after_ns, bytes.into())];
+        Self { parts, ending: Ending::KeepOpen, ending_after_ns: after_ns }
+    }
+
+    /// No answer ever.
+    #[must_use]
+    pub const fn silence() -> Self {
+        Self { parts: Vec::new(), ending: Ending::KeepOpen, ending_after_ns: 0 }
+    }
+
+    /// More bytes, so long after those before.
+    #[must_use]
+    pub fn then(mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
+        self.ending_after_ns = self.ending_after_ns.saturating_add(after_ns);
+        self.parts.push((self.ending_after_ns, bytes.into()));
+        self
+    }
+
+    /// FIN so long after what was before; the server goes on reading.
+    #[must_use]
+    pub const fn then_finish(self, after_ns: u64) -> Self {
+        self.ending(Ending::Finish, after_ns)
+    }
+
+    /// FIN so long after what was before; what the client still sends is answered with RST.
+    #[must_use]
+    pub const fn then_close(self, after_ns: u64) -> Self {
+        self.ending(Ending::Close, after_ns)
+    }
+
+    /// RST so long after what was before.
+    #[must_use]
+    pub const fn then_reset(self, after_ns: u64) -> Self {
+        self.ending(Ending::Reset, after_ns)
+    }
+
+    const fn ending(mut self, ending: Ending, after_ns: u64) -> Self {
+        self.ending = ending;
+        self.ending_after_ns = self.ending_after_ns.saturating_add(after_ns);
+        self
+    }
+
+    /// Asks for what the reply says; returns when its first and its last bytes leave.
+    fn act(self, actions: &mut Actions) -> Option<(u64, u64)> {
+        let mut departures = None;
+        for (after_ns, bytes) in self.parts {
+            let left_ns = actions.send(after_ns, bytes);
+            departures = Some((departures.map_or(left_ns, |(first_ns, _)| first_ns), left_ns));
+        }
+        match self.ending {
+            Ending::KeepOpen => {}
+            Ending::Finish => {
+                actions.finish(self.ending_after_ns);
+            }
+            Ending::Close => {
+                actions.close(self.ending_after_ns);
+            }
+            Ending::Reset => {
+                actions.reset(self.ending_after_ns);
+            }
+        }
+        departures
+    }
+}
+
+/// The truth about one request, as the server knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    /// Counts the connection attempts from 0.
+    pub connection: u32,
+    /// When the request was complete.
+    pub arrived_ns: u64,
+    /// When the first byte of the answer leaves, if there is one and the connection lives so long.
+    pub first_byte_ns: Option<u64>,
+    /// When the last byte of the answer leaves, likewise.
+    pub last_byte_ns: Option<u64>,
+}
+
+type Answer = Box<dyn FnMut(&Request<'_>) -> Reply + Send>;
+type Admit = Box<dyn FnMut(u32, u64) -> ConnectAnswer + Send>;
+
+/// A [`Peer`] that answers every complete request with what a function of the test returns.
+pub struct HttpPeer {
+    answer: Answer,
+    admit: Admit,
+    idle_close_ns: Option<u64>,
+    connections: Vec<Inbox>,
+    served: Vec<Served>,
+}
+
+/// What one connection has sent so far.
+#[derive(Debug, Default)]
+struct Inbox {
+    pending: Vec<u8>,
+    requests: u64,
+    /// When the connection has nothing to do any more unless a request comes.
+    idle_since_ns: u64,
+}
+
+impl HttpPeer {
+    /// A server that accepts at once and answers with `answer`.
+    #[must_use]
+    pub fn new(answer: impl FnMut(&Request<'_>) -> Reply + Send + 'static) -> Self {
+        Self {
+            answer: Box::new(answer),
+            admit: Box::new(|_, _| ConnectAnswer::Accept { after_ns: 0 }),
+            idle_close_ns: None,
+            connections: Vec::new(),
+            served: Vec::new(),
+        }
+    }
+
+    /// Lets a function of the attempt's number and time say what becomes of attempts to connect.
+    #[must_use]
+    pub fn admitting(
+        mut self,
+        admit: impl FnMut(u32, u64) -> ConnectAnswer + Send + 'static,
+    ) -> Self {
+        self.admit = Box::new(admit);
+        self
+    }
+
+    /// Closes a connection on which nothing was asked for so long after the last answer.
+    #[must_use]
+    pub const fn closing_idle_after(mut self, idle_ns: u64) -> Self {
+        self.idle_close_ns = Some(idle_ns);
+        self
+    }
+
+    /// All requests in the order in which they were complete.
+    #[must_use]
+    pub fn served(&self) -> &[Served] {
+        &self.served
+    }
+
+    fn inbox(&mut self, connection: u32) -> &mut Inbox {
+        let index = connection as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, Inbox::default);
+        }
+        &mut self.connections[index]
+    }
+
+    fn serve(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
+        let number = self.served.len() as u64;
+        let inbox = self.inbox(connection);
+        let number_on_connection = inbox.requests;
+        inbox.requests += 1;
+        let request =
+            Request { number, connection, number_on_connection, arrived_ns: now_ns, bytes };
+        let departures = (self.answer)(&request).act(actions);
+        self.served.push(Served {
+            connection,
+            arrived_ns: now_ns,
+            first_byte_ns: departures.map(|(first_ns, _)| first_ns),
+            last_byte_ns: departures.map(|(_, last_ns)| last_ns),
+        });
+        // Without an answer the request stays outstanding: the connection is never idle again.
+        let idle_since_ns = departures.map_or(u64::MAX, |(_, last_ns)| last_ns);
+        self.become_idle(connection, idle_since_ns, now_ns, actions);
+    }
+
+    fn become_idle(&mut self, connection: u32, since_ns: u64, now_ns: u64, actions: &mut Actions) {
+        let inbox = self.inbox(connection);
+        inbox.idle_since_ns = inbox.idle_since_ns.max(since_ns);
+        let since_ns = inbox.idle_since_ns;
+        if let Some(idle_ns) = self.idle_close_ns
+            && since_ns != u64::MAX
+        {
+            actions.wake(since_ns.saturating_add(idle_ns).saturating_sub(now_ns));
+        }
+    }
+}
+
+impl Peer for HttpPeer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+        (self.admit)(attempt.connection, now_ns)
+    }
+
+    fn on_open(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
+        self.become_idle(connection, now_ns, now_ns, actions);
+    }
+
+    fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
+        let mut pending = std::mem::take(&mut self.inbox(connection).pending);
+        pending.extend_from_slice(bytes);
+        let mut start = 0;
+        while start < pending.len() {
+            match request_length(&pending[start..]) {
+                Framing::Complete(length) => {
+                    self.serve(connection, &pending[start..start + length], now_ns, actions);
+                    start += length;
+                }
+                Framing::Incomplete => break,
+                Framing::Refused => {
+                    actions.reset(0);
+                    return;
+                }
+            }
+        }
+        pending.drain(..start);
+        self.inbox(connection).pending = pending;
+    }
+
+    fn on_wake(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
+        let Some(idle_ns) = self.idle_close_ns else { return };
+        let inbox = self.inbox(connection);
+        let since_ns = inbox.idle_since_ns;
+        if inbox.pending.is_empty() && since_ns.saturating_add(idle_ns) <= now_ns {
+            actions.close(0);
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Framing {
+    Complete(usize),
+    Incomplete,
+    /// Too long, or a length that cannot be understood.
+    Refused,
+}
+
+/// How long the first request in `bytes` is (RFC 9112 section 6.3, without transfer codings).
+fn request_length(bytes: &[u8]) -> Framing {
+    let searched = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
+    let Some(end) = searched.windows(4).position(|window| window == b"\r\n\r\n") else {
+        return if bytes.len() < HEAD_BYTES_MAX { Framing::Incomplete } else { Framing::Refused };
+    };
+    let Some(body) = body_length(&bytes[..end]) else { return Framing::Refused };
+    let length = end + 4 + body;
+    if bytes.len() < length { Framing::Incomplete } else { Framing::Complete(length) }
+}
+
+/// The Content-Length of a head, 0 without one; `None` when it is no length, or too long.
+fn body_length(head: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    for line in head.split(|byte| *byte == b'\n').skip(1) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        if line[..colon].eq_ignore_ascii_case(b"content-length") {
+            let value = std::str::from_utf8(line[colon + 1..].trim_ascii()).ok()?;
+            length = value.parse().ok()?;
+        }
+    }
+    (length <= BODY_BYTES_MAX).then_some(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_ends_at_its_empty_line_or_after_its_body() {
+        assert_eq!(request_length(b"GET / HTTP/1.1\r\n\r\nGET"), Framing::Complete(18));
+        let post = b"POST / HTTP/1.1\r\ncontent-LENGTH: 3 \r\n\r\nabcd";
+        assert_eq!(request_length(post), Framing::Complete(post.len() - 1));
+    }
+
+    #[test]
+    fn a_request_cut_anywhere_is_incomplete() {
+        let post = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+        for end in 0..post.len() {
+            assert_eq!(request_length(&post[..end]), Framing::Incomplete, "cut at {end}");
+        }
+        assert_eq!(request_length(post), Framing::Complete(post.len()));
+    }
+
+    #[test]
+    fn hostile_lengths_are_refused() {
+        for value in ["-1", "1e3", "", "99999999999999999999999", "67108865", "\u{fffd}"] {
+            let post = format!("POST / HTTP/1.1\r\nContent-Length: {value}\r\n\r\n");
+            assert_eq!(request_length(post.as_bytes()), Framing::Refused, "{value:?}");
+        }
+        assert_eq!(request_length(&vec![b'a'; HEAD_BYTES_MAX]), Framing::Refused);
+    }
+}

@@ -1,0 +1,262 @@
+//! Sockets as the kernel wants them: creation, options, addresses, one call each.
+#![allow(
+    unsafe_code,
+    reason = "every function here is one system call on plain memory"
+)]
+
+use crate::{Address, SocketOptions};
+use std::mem;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+
+/// A socket address in the kernel's form. It has a fixed place in memory while an operation uses it.
+pub(crate) struct KernelAddress {
+    storage: libc::sockaddr_storage,
+    len: libc::socklen_t,
+}
+
+impl KernelAddress {
+    /// # Errors
+    /// `ENAMETOOLONG` when a Unix path does not fit.
+    pub(crate) fn new(address: &Address) -> Result<Self, i32> {
+        match address {
+            Address::Tcp(SocketAddr::V4(v4)) => Ok(Self::from_struct(
+                &libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                },
+                size_of::<libc::sockaddr_in>(),
+            )),
+            Address::Tcp(SocketAddr::V6(v6)) => Ok(Self::from_struct(
+                &libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                },
+                size_of::<libc::sockaddr_in6>(),
+            )),
+            Address::Unix(path) => {
+                let path = path.as_os_str().as_bytes();
+                let mut sun = libc::sockaddr_un {
+                    sun_family: libc::AF_UNIX as libc::sa_family_t,
+                    sun_path: [0; 108],
+                };
+                // One byte is left for the terminating NUL.
+                if path.len() >= sun.sun_path.len() {
+                    return Err(libc::ENAMETOOLONG);
+                }
+                for (to, from) in sun.sun_path.iter_mut().zip(path) {
+                    *to = *from as libc::c_char;
+                }
+                let len = mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+                Ok(Self::from_struct(&sun, len))
+            }
+        }
+    }
+
+    fn from_struct<T>(address: &T, len: usize) -> Self {
+        // SAFETY: sockaddr_storage is plain data for which all zeros is a valid value.
+        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
+        assert!(size_of::<T>() <= size_of_val(&storage));
+        // SAFETY: both are valid, do not overlap, and the storage is at least as large as T.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                std::ptr::from_ref(address).cast::<u8>(),
+                (&raw mut storage).cast::<u8>(),
+                size_of::<T>(),
+            );
+        }
+        Self {
+            storage,
+            len: len as libc::socklen_t,
+        }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const libc::sockaddr {
+        (&raw const self.storage).cast()
+    }
+
+    pub(crate) fn len(&self) -> libc::socklen_t {
+        self.len
+    }
+}
+
+/// The calling thread's last `errno`.
+pub(crate) fn errno() -> i32 {
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO)
+}
+
+/// A non-blocking, close-on-exec stream socket for `address`, with its options set and bound to the
+/// wished source address.
+pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<OwnedFd, i32> {
+    let family = match address {
+        Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
+        Address::Tcp(SocketAddr::V6(_)) => libc::AF_INET6,
+        Address::Unix(_) => libc::AF_UNIX,
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(family, kind, 0) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    if family != libc::AF_UNIX {
+        set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        if let Some(source) = options.source {
+            bind(fd, source)?;
+        }
+    }
+    Ok(socket)
+}
+
+fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
+    // The port is chosen at connect time, when the kernel knows the whole four-tuple: a local port
+    // can then serve several destinations (ip(7), since Linux 4.2).
+    set_int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
+    let address = KernelAddress::new(&Address::Tcp(SocketAddr::new(source, 0)))?;
+    // SAFETY: the pointer and length describe a live sockaddr.
+    match unsafe { libc::bind(fd, address.as_ptr(), address.len()) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
+}
+
+/// Starts connecting. `EINPROGRESS` counts as success.
+pub(crate) fn connect(fd: RawFd, address: &KernelAddress) -> Result<(), i32> {
+    // SAFETY: the pointer and length describe a live sockaddr.
+    match unsafe { libc::connect(fd, address.as_ptr(), address.len()) } {
+        0 => Ok(()),
+        _ => match errno() {
+            libc::EINPROGRESS => Ok(()),
+            error => Err(error),
+        },
+    }
+}
+
+/// Takes one connection off a listening socket.
+pub(crate) fn accept(fd: RawFd) -> Result<OwnedFd, i32> {
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: null is allowed for an address that nobody wants.
+    let accepted = unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+    if accepted < 0 {
+        return Err(errno());
+    }
+    set_nodelay(accepted);
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(accepted) })
+}
+
+/// The error a socket has kept for us (`SO_ERROR`); 0 is none.
+pub(crate) fn take_error(fd: RawFd) -> i32 {
+    let mut error: libc::c_int = 0;
+    let mut len = size_of_val(&error) as libc::socklen_t;
+    // SAFETY: `error` and `len` are live and of the size the option has.
+    let got = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut error).cast(),
+            &raw mut len,
+        )
+    };
+    if got == 0 { error } else { errno() }
+}
+
+/// Reads what is there; 0 is the end of the stream.
+pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
+    // SAFETY: the pointer and length describe a live, writable slice.
+    let got = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    if got < 0 {
+        Err(errno())
+    } else {
+        Ok(got as usize)
+    }
+}
+
+/// Sends as much as the kernel takes.
+pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Result<usize, i32> {
+    // SAFETY: the pointer and length describe a live slice.
+    let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    if sent < 0 {
+        Err(errno())
+    } else {
+        Ok(sent as usize)
+    }
+}
+
+/// Sends FIN.
+pub(crate) fn shutdown_send(fd: RawFd) {
+    // SAFETY: no pointers are passed. Failure means the connection is gone already.
+    unsafe { libc::shutdown(fd, libc::SHUT_WR) };
+}
+
+/// `SO_LINGER` on with time zero: the next close resets the connection.
+pub(crate) static LINGER_ZERO: libc::linger = libc::linger {
+    l_onoff: 1,
+    l_linger: 0,
+};
+
+/// Makes the next close of `socket` a reset.
+pub(crate) fn reset_on_close(socket: &OwnedFd) {
+    // SAFETY: the option value is a live linger of the given size. Failure leaves an ordinary close.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const LINGER_ZERO).cast(),
+            size_of::<libc::linger>() as libc::socklen_t,
+        );
+    }
+}
+
+fn set_int(fd: RawFd, level: i32, name: i32, value: libc::c_int) -> Result<(), i32> {
+    // SAFETY: the option value is a live int of the given size.
+    let set = unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(errno()) }
+}
+
+/// Asks for the finest timer granularity for the calling thread's waits (the default slack is 50 us,
+/// prctl(2) PR_SET_TIMERSLACK), so that deadlines are met to the microsecond.
+pub(crate) fn sharpen_timers() {
+    // SAFETY: no pointers are passed; the value is in nanoseconds.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
+}
+
+/// Puts a descriptor that came from outside into non-blocking mode.
+pub(crate) fn set_nonblocking(fd: RawFd) -> std::io::Result<()> {
+    // SAFETY: no pointers are passed.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0 || unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// TCP_NODELAY; fails quietly on Unix sockets, where there is nothing to set.
+pub(crate) fn set_nodelay(fd: RawFd) {
+    let _ = set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}

@@ -1,0 +1,1043 @@
+//! The io_uring backend.
+//!
+//! - Receiving: one multishot receive for each socket, into buffers that the kernel picks from a
+//!   registered ring (Linux 6.0). A buffer goes back as soon as the caller asks for the next completion.
+//! - Sending shared bytes is *quiet*: the kernel reports only failures, so a request costs one
+//!   submission entry and no completion. `MSG_DONTWAIT` makes a full socket such a failure; what is
+//!   left is then sent by a *reported* send, which waits for room. Owned buffers are always reported.
+//! - Sockets live in the ring's file table only; submissions are batched with the wait.
+//!
+//! Order of quiet sends: entries of one submission are carried out in order, and their failures are
+//! posted before anything that the wait of the same system call brings. So by the time the caller
+//! sees an answer, a failure of the send before it has been seen too. Two sends of one socket within
+//! one submission would break this; the second is held back ([`Uring::flush_held`]).
+#![allow(
+    unsafe_code,
+    reason = "submission entries point to memory that must outlive them"
+)]
+
+use crate::region::Region;
+use crate::socket::{self, KernelAddress};
+use crate::{
+    Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
+    SharedBytes, SocketOptions, Token, monotonic_ns,
+};
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// See the module's text.
+pub struct Uring {
+    ring: IoUring,
+    buffers: Buffers,
+    sockets: Vec<Socket>,
+    free: Vec<u32>,
+    /// Size of the registered file table; socket indexes stay below it.
+    table_size: u32,
+    shared: Vec<Box<[u8]>>,
+    /// Completions that are known without asking the kernel.
+    ready: VecDeque<Completion>,
+    /// Kernel completions taken out of turn by [`Self::flush_held`].
+    backlog: VecDeque<cqueue::Entry>,
+    /// Sockets with sends held back until the current submission is through.
+    held: Vec<Token>,
+    /// Receives that ended for want of buffers; started again once buffers are back.
+    starved: Vec<Token>,
+    /// Counts submissions; see [`Socket::quiet_batch`].
+    batch: u32,
+    /// Operations the kernel still has to report, over all sockets.
+    in_flight: u64,
+    /// The buffer lent to the caller, and how much of it is filled.
+    lent: Option<(u16, usize)>,
+    /// When the current completions were taken from the kernel.
+    taken_ns: u64,
+}
+
+struct Socket {
+    generation: u32,
+    key: u32,
+    state: State,
+    /// Operations the kernel still has to report for this socket.
+    in_flight: u32,
+    /// Kernel address while connecting; the kernel reads it when the entry is submitted.
+    address: Option<Box<KernelAddress>>,
+    /// The send that the kernel is carrying out and will report.
+    sending: Option<Sending>,
+    /// Sends waiting for it, in order.
+    queue: VecDeque<Payload>,
+    /// The submission in which the last quiet send went, and what it was.
+    quiet_batch: u32,
+    quiet: (SharedBytes, usize, usize),
+    /// The submission in which the receive was started again.
+    rearm_batch: u32,
+    held: bool,
+    shutdown_after_queue: bool,
+    /// The listening descriptor; listeners are not in the file table.
+    listener: Option<OwnedFd>,
+}
+
+struct Sending {
+    payload: Payload,
+    sent: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Connecting,
+    Open,
+    Listening,
+    Closing,
+}
+
+/// What a completion belongs to; stands in the top byte of the user data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Op {
+    Connect = 1,
+    Receive,
+    Send,
+    QuietSend,
+    Shutdown,
+    SetOption,
+    Cancel,
+    Close,
+    Accept,
+}
+
+/// Generations are compared in the 24 bits that fit into the user data.
+const GENERATION_MASK: u32 = 0x00ff_ffff;
+const BUFFER_GROUP: u16 = 0;
+/// Entries that can be queued before the kernel must be called.
+const SUBMISSION_ENTRIES: u32 = 1024;
+/// Longest wait for cancelled operations when the loop is dropped.
+const DROP_PATIENCE_NS: u64 = 1_000_000_000;
+
+impl Uring {
+    /// Makes a loop for the calling thread; it must be used and dropped there.
+    ///
+    /// # Errors
+    /// When the kernel forbids io_uring or lacks what is needed here; the text says which.
+    pub fn new(options: &LoopOptions) -> io::Result<Self> {
+        let ring = build_ring(options)?;
+        // Twice the sockets expected: a closed socket keeps its place until the kernel has
+        // reported the last of it, while its successor is connecting already.
+        let table_size = (options.sockets * 2 + 64).min(open_file_limit());
+        ring.submitter()
+            .register_files_sparse(table_size)
+            .map_err(|error| explain(error, "registering the file table"))?;
+        let buffers = Buffers::register(&ring, options)
+            .map_err(|error| explain(error, "registering receive buffers (needs Linux 5.19)"))?;
+        socket::sharpen_timers();
+        let capacity = options.sockets as usize;
+        Ok(Self {
+            ring,
+            buffers,
+            sockets: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            table_size,
+            shared: Vec::new(),
+            ready: VecDeque::new(),
+            backlog: VecDeque::new(),
+            held: Vec::new(),
+            starved: Vec::new(),
+            // Not 1: sockets start with batch 0, and that must not look like the one before.
+            batch: 2,
+            in_flight: 0,
+            lent: None,
+            taken_ns: 0,
+        })
+    }
+
+    /// Whether this kernel lets this process use the backend.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub fn probe() -> io::Result<()> {
+        let mut this = Self::new(&LoopOptions {
+            sockets: 1,
+            ..LoopOptions::default()
+        })?;
+        this.probe_multishot()
+    }
+
+    /// Multishot receive (Linux 6.0) cannot be seen from the list of operations: an older kernel
+    /// takes the entry and fails it with EINVAL.
+    fn probe_multishot(&mut self) -> io::Result<()> {
+        use std::io::Write;
+        let (mut near, far) = std::os::unix::net::UnixStream::pair()?;
+        let token = self
+            .insert(0, State::Open, Some(OwnedFd::from(far)))
+            .map_err(io::Error::from_raw_os_error)?;
+        self.arm_receive(token);
+        near.write_all(b"x")?;
+        self.wait(Some(monotonic_ns() + 1_000_000_000))?;
+        match self.next().map(|completion| completion.outcome) {
+            Some(Outcome::Received(1)) => Ok(()),
+            other => Err(io::Error::other(format!(
+                "multishot receive does not work here (needs Linux 6.0): {other:?}"
+            ))),
+        }
+    }
+
+    fn insert(&mut self, key: u32, state: State, fd: Option<OwnedFd>) -> Result<Token, i32> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.sockets.push(Socket::empty());
+                self.sockets.len() as u32 - 1
+            }
+        };
+        let socket = &mut self.sockets[index as usize];
+        socket.key = key;
+        socket.state = state;
+        let token = Token {
+            index,
+            generation: socket.generation,
+        };
+        if let Some(fd) = fd
+            && let Err(error) = self.place(index, &fd)
+        {
+            self.release(index);
+            return Err(error);
+        }
+        Ok(token)
+    }
+
+    /// Puts a descriptor into the file table; the table's reference is the only one that stays.
+    fn place(&mut self, index: u32, fd: &OwnedFd) -> Result<(), i32> {
+        if index >= self.table_size {
+            return Err(libc::EMFILE);
+        }
+        match self
+            .ring
+            .submitter()
+            .register_files_update(index, &[fd.as_raw_fd()])
+        {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    fn release(&mut self, index: u32) {
+        let socket = &mut self.sockets[index as usize];
+        let generation = socket.generation.wrapping_add(1);
+        // The queue's memory is kept for the next socket.
+        let mut queue = std::mem::take(&mut socket.queue);
+        queue.clear();
+        *socket = Socket {
+            generation,
+            queue,
+            ..Socket::empty()
+        };
+        self.free.push(index);
+    }
+
+    fn live(&mut self, token: Token) -> Option<&mut Socket> {
+        self.sockets.get_mut(token.index as usize).filter(|socket| {
+            socket.generation == token.generation
+                && !matches!(socket.state, State::Free | State::Closing)
+        })
+    }
+
+    fn push(&mut self, entry: &Entry) {
+        // SAFETY: whatever the entry points to lives until its completion: shared bytes as long as
+        // the loop, owned buffers and addresses in the socket's entry, which is not reused before the
+        // kernel has reported all its operations (`in_flight`).
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            // The queue is full. The kernel refuses to take more while completions wait (EBUSY,
+            // EAGAIN); other errors come again in `wait`, which reports them.
+            if self.submit().is_err() {
+                self.backlog.extend(self.ring.completion());
+            }
+        }
+    }
+
+    fn push_counted(&mut self, token: Token, op: Op, entry: Entry) {
+        self.sockets[token.index as usize].in_flight += 1;
+        self.in_flight += 1;
+        self.push(&entry.user_data(user_data(op, token)));
+    }
+
+    fn submit(&mut self) -> io::Result<usize> {
+        self.batch = self.batch.wrapping_add(1);
+        self.ring.submit()
+    }
+
+    fn arm_receive(&mut self, token: Token) {
+        let entry = opcode::RecvMulti::new(Fixed(token.index), BUFFER_GROUP).build();
+        self.push_counted(token, Op::Receive, entry);
+    }
+
+    fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
+        self.ready.push_back(Completion {
+            key,
+            token,
+            at_ns: monotonic_ns(),
+            outcome,
+        });
+    }
+
+    /// Whether a further send of this socket could overtake one whose failure is not known yet.
+    fn must_hold(&self, socket: &Socket) -> bool {
+        socket.held
+            || socket.quiet_batch == self.batch
+            || (socket.rearm_batch == socket.quiet_batch
+                && socket.quiet_batch == self.batch.wrapping_sub(1))
+    }
+
+    fn start_send(&mut self, token: Token, payload: Payload) {
+        let socket = &mut self.sockets[token.index as usize];
+        match payload {
+            Payload::Shared { bytes, range } => {
+                socket.quiet = (bytes, range.start, range.end);
+                let part = &self.shared[bytes.0 as usize][range];
+                let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+                let entry = opcode::Send::new(Fixed(token.index), part.as_ptr(), part.len() as u32)
+                    .flags(flags)
+                    .build()
+                    .flags(Flags::SKIP_SUCCESS)
+                    .user_data(user_data(Op::QuietSend, token));
+                self.push(&entry);
+                // Afterwards, since a full queue makes `push` submit.
+                self.sockets[token.index as usize].quiet_batch = self.batch;
+            }
+            Payload::Owned(_) => self.start_reported_send(token, Sending { payload, sent: 0 }),
+        }
+    }
+
+    fn start_reported_send(&mut self, token: Token, sending: Sending) {
+        let bytes = match &sending.payload {
+            Payload::Shared { bytes, range } => &self.shared[bytes.0 as usize][range.clone()],
+            Payload::Owned(bytes) => bytes.as_slice(),
+        };
+        let rest = &bytes[sending.sent..];
+        // One entry carries at most 1 GiB (the length is 32 bits); the rest follows on completion.
+        let len = rest.len().min(1 << 30) as u32;
+        let entry = opcode::Send::new(Fixed(token.index), rest.as_ptr(), len)
+            .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+            .build();
+        self.sockets[token.index as usize].sending = Some(sending);
+        self.push_counted(token, Op::Send, entry);
+    }
+
+    fn send_next(&mut self, token: Token) {
+        while let Some(socket) = self.live(token) {
+            if socket.sending.is_some() {
+                return;
+            }
+            let Some(payload) = socket.queue.pop_front() else {
+                if socket.shutdown_after_queue {
+                    socket.shutdown_after_queue = false;
+                    let entry = opcode::Shutdown::new(Fixed(token.index), libc::SHUT_WR).build();
+                    self.push_counted(token, Op::Shutdown, entry);
+                }
+                return;
+            };
+            if self.must_hold(&self.sockets[token.index as usize]) {
+                let socket = &mut self.sockets[token.index as usize];
+                socket.queue.push_front(payload);
+                if !socket.held {
+                    socket.held = true;
+                    self.held.push(token);
+                }
+                return;
+            }
+            self.start_send(token, payload);
+        }
+    }
+
+    /// Sends what was held back: submits, sees whether the sends before it failed, goes on.
+    fn flush_held(&mut self) -> io::Result<()> {
+        while !self.held.is_empty() {
+            self.submit()?;
+            let mut entries = std::mem::take(&mut self.backlog);
+            entries.extend(self.ring.completion());
+            entries.retain(|entry| {
+                let failed = op_of(entry.user_data()) == Some(Op::QuietSend);
+                if failed {
+                    self.on_quiet_failure(token_of(entry.user_data()), entry.result());
+                }
+                !failed
+            });
+            self.backlog = entries;
+            for token in std::mem::take(&mut self.held) {
+                if let Some(socket) = self.live(token) {
+                    socket.held = false;
+                    self.send_next(token);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_quiet_failure(&mut self, token: Token, result: i32) {
+        let Some(socket) = self.live_24(token) else {
+            return;
+        };
+        let (bytes, start, end) = self.sockets[socket.index as usize].quiet;
+        let sent = match result {
+            libc::ECANCELED | 0.. => result.max(0) as usize,
+            error if error == -libc::EAGAIN => 0,
+            error => {
+                let socket_entry = &mut self.sockets[socket.index as usize];
+                socket_entry.queue.clear();
+                let key = socket_entry.key;
+                self.push_ready(key, socket, Outcome::SendFailed(-error));
+                return;
+            }
+        };
+        let payload = Payload::Shared {
+            bytes,
+            range: start..end,
+        };
+        self.start_reported_send(socket, Sending { payload, sent });
+    }
+
+    /// The full token of one whose generation came through user data.
+    fn live_24(&self, token: Token) -> Option<Token> {
+        let socket = self.sockets.get(token.index as usize)?;
+        let same = socket.generation & GENERATION_MASK == token.generation;
+        let live = same && !matches!(socket.state, State::Free | State::Closing);
+        live.then_some(Token {
+            index: token.index,
+            generation: socket.generation,
+        })
+    }
+
+    /// Gives the lent buffer back to the kernel.
+    fn end_loan(&mut self) {
+        if let Some((buffer, _)) = self.lent.take() {
+            self.buffers.give_back(buffer);
+        }
+    }
+
+    fn enter(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        let busy = !self.ready.is_empty() || !self.backlog.is_empty();
+        self.batch = self.batch.wrapping_add(1);
+        let timeout_ns = match until_ns {
+            _ if busy => Some(0),
+            Some(until) => Some(until.saturating_sub(monotonic_ns())),
+            None => None,
+        };
+        let entered = match timeout_ns {
+            None => self.ring.submit_and_wait(1),
+            Some(ns) => {
+                let timeout = Timespec::new()
+                    .sec(ns / 1_000_000_000)
+                    .nsec((ns % 1_000_000_000) as u32);
+                self.ring
+                    .submitter()
+                    .submit_with_args(1, &SubmitArgs::new().timespec(&timeout))
+            }
+        };
+        match entered {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // ETIME: the deadline. EBUSY, EAGAIN: completions must be taken first.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn on_completion(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
+        let user_data = entry.user_data();
+        let op = op_of(user_data)?;
+        let token = token_of(user_data);
+        if op == Op::QuietSend {
+            self.on_quiet_failure(token, entry.result());
+            return None;
+        }
+        if op == Op::Cancel || op == Op::SetOption {
+            return None;
+        }
+        if op == Op::Receive {
+            return self.on_receive(token, entry);
+        }
+        let more = cqueue::more(entry.flags());
+        let socket = &mut self.sockets[token.index as usize];
+        if !more {
+            socket.in_flight -= 1;
+            self.in_flight -= 1;
+        }
+        let outcome = match op {
+            Op::Connect => self.on_connect(token.index, entry.result()),
+            Op::Send => self.on_send(token.index, entry.result()),
+            Op::Accept => return self.on_accept(token.index, entry.result(), more),
+            _ => None,
+        };
+        self.finish(token.index, outcome)
+    }
+
+    fn on_receive(&mut self, token: Token, entry: &cqueue::Entry) -> Option<Completion> {
+        let index = token.index as usize;
+        let result = entry.result();
+        let buffer = cqueue::buffer_select(entry.flags());
+        let socket = &mut self.sockets[index];
+        let more = cqueue::more(entry.flags());
+        if !more {
+            socket.in_flight -= 1;
+            self.in_flight -= 1;
+        }
+        if socket.state != State::Open {
+            if let Some(buffer) = buffer {
+                self.buffers.give_back(buffer);
+            }
+            return self.finish(token.index, None);
+        }
+        let full = Token {
+            index: token.index,
+            generation: socket.generation,
+        };
+        let key = socket.key;
+        let outcome = match result {
+            1.. => {
+                let buffer = buffer?;
+                self.lent = Some((buffer, result as usize));
+                if !more {
+                    self.starved.push(full);
+                }
+                Outcome::Received(result as usize)
+            }
+            _ => {
+                if let Some(buffer) = buffer {
+                    self.buffers.give_back(buffer);
+                }
+                match -result {
+                    0 => Outcome::EndOfStream,
+                    libc::ENOBUFS => {
+                        self.starved.push(full);
+                        return None;
+                    }
+                    error => Outcome::ReceiveFailed(error),
+                }
+            }
+        };
+        Some(Completion {
+            key,
+            token: full,
+            at_ns: self.taken_ns,
+            outcome,
+        })
+    }
+
+    fn on_connect(&mut self, index: u32, result: i32) -> Option<Outcome> {
+        let socket = &mut self.sockets[index as usize];
+        socket.address = None;
+        if socket.state != State::Connecting {
+            return None;
+        }
+        let token = Token {
+            index,
+            generation: socket.generation,
+        };
+        if result < 0 {
+            // The token is dead from here on; the file table's entry is closed behind it.
+            let key = socket.key;
+            self.start_close(token);
+            self.push_ready(key, token, Outcome::ConnectFailed(-result));
+            return None;
+        }
+        socket.state = State::Open;
+        self.arm_receive(token);
+        self.send_next(token);
+        Some(Outcome::Connected)
+    }
+
+    fn on_send(&mut self, index: u32, result: i32) -> Option<Outcome> {
+        let socket = &mut self.sockets[index as usize];
+        let mut sending = socket.sending.take()?;
+        if socket.state != State::Open {
+            return None;
+        }
+        let token = Token {
+            index,
+            generation: socket.generation,
+        };
+        if result < 0 && result != -libc::EINTR && result != -libc::EAGAIN {
+            socket.queue.clear();
+            return Some(Outcome::SendFailed(-result));
+        }
+        sending.sent += result.max(0) as usize;
+        let len = match &sending.payload {
+            Payload::Shared { range, .. } => range.len(),
+            Payload::Owned(bytes) => bytes.len(),
+        };
+        if sending.sent < len {
+            self.start_reported_send(token, sending);
+            return None;
+        }
+        self.send_next(token);
+        match sending.payload {
+            Payload::Owned(buffer) => Some(Outcome::Sent(buffer)),
+            Payload::Shared { .. } => None,
+        }
+    }
+
+    fn on_accept(&mut self, index: u32, result: i32, more: bool) -> Option<Completion> {
+        let listener = &self.sockets[index as usize];
+        let key = listener.key;
+        let open = listener.state == State::Listening;
+        if !more && open {
+            let generation = listener.generation;
+            self.arm_accept(Token { index, generation });
+        }
+        if result < 0 {
+            return self.finish(index, None);
+        }
+        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(result) };
+        if !open {
+            return self.finish(index, None);
+        }
+        socket::set_nodelay(fd.as_raw_fd());
+        let token = self.insert(key, State::Open, Some(fd)).ok()?;
+        self.arm_receive(token);
+        Some(Completion {
+            key,
+            token,
+            at_ns: self.taken_ns,
+            outcome: Outcome::Accepted,
+        })
+    }
+
+    fn arm_accept(&mut self, token: Token) {
+        let Some(fd) = self.sockets[token.index as usize].listener.as_ref() else {
+            return;
+        };
+        let fd: RawFd = fd.as_raw_fd();
+        let entry = opcode::AcceptMulti::new(io_uring::types::Fd(fd))
+            .flags(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
+            .build();
+        self.push_counted(token, Op::Accept, entry);
+    }
+
+    /// Cancels what is in flight and closes the file table's entry.
+    fn start_close(&mut self, token: Token) {
+        let socket = &mut self.sockets[token.index as usize];
+        socket.state = State::Closing;
+        socket.queue.clear();
+        if socket.in_flight > 0 {
+            let entry = opcode::AsyncCancel2::new(CancelBuilder::fd(Fixed(token.index)).all())
+                .build()
+                .flags(Flags::SKIP_SUCCESS)
+                .user_data(user_data(Op::Cancel, token));
+            self.push(&entry);
+        }
+        let entry = opcode::Close::new(Fixed(token.index)).build();
+        self.push_counted(token, Op::Close, entry);
+    }
+
+    /// Frees the entry of a closed socket once the kernel has reported all its operations.
+    fn finish(&mut self, index: u32, outcome: Option<Outcome>) -> Option<Completion> {
+        let socket = &self.sockets[index as usize];
+        let token = Token {
+            index,
+            generation: socket.generation,
+        };
+        if socket.state == State::Closing && socket.in_flight == 0 {
+            self.release(index);
+            return None;
+        }
+        let key = socket.key;
+        outcome.map(|outcome| Completion {
+            key,
+            token,
+            at_ns: self.taken_ns,
+            outcome,
+        })
+    }
+
+    fn rearm_starved(&mut self) {
+        for token in std::mem::take(&mut self.starved) {
+            let batch = self.batch;
+            if let Some(socket) = self.live(token) {
+                socket.rearm_batch = batch;
+                self.arm_receive(token);
+            }
+        }
+    }
+}
+
+impl Socket {
+    fn empty() -> Self {
+        Self {
+            generation: 0,
+            key: 0,
+            state: State::Free,
+            in_flight: 0,
+            address: None,
+            sending: None,
+            queue: VecDeque::new(),
+            quiet_batch: 0,
+            quiet: (SharedBytes(0), 0, 0),
+            rearm_batch: 0,
+            held: false,
+            shutdown_after_queue: false,
+            listener: None,
+        }
+    }
+}
+
+impl EventLoop for Uring {
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
+        self.shared.push(bytes.into_boxed_slice());
+        SharedBytes(self.shared.len() as u32 - 1)
+    }
+
+    fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
+        let opened = KernelAddress::new(address)
+            .and_then(|kernel_address| Ok((kernel_address, socket::open(address, options)?)));
+        let failed = |this: &mut Self, error| {
+            // A token of its own all the same: the failure is a completion like any other.
+            let index = match this.insert(key, State::Connecting, None) {
+                Ok(token) => token.index,
+                Err(_) => 0,
+            };
+            let token = Token {
+                index,
+                generation: this.sockets[index as usize].generation,
+            };
+            this.release(index);
+            this.push_ready(key, token, Outcome::ConnectFailed(error));
+            token
+        };
+        let (kernel_address, fd) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return failed(self, error),
+        };
+        let token = match self.insert(key, State::Connecting, Some(fd)) {
+            Ok(token) => token,
+            Err(error) => return failed(self, error),
+        };
+        let address = Box::new(kernel_address);
+        let entry =
+            opcode::Connect::new(Fixed(token.index), address.as_ptr(), address.len()).build();
+        self.sockets[token.index as usize].address = Some(address);
+        self.push_counted(token, Op::Connect, entry);
+        token
+    }
+
+    fn send(&mut self, token: Token, payload: Payload) {
+        let batch = self.batch;
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        let clear = socket.state == State::Open
+            && socket.sending.is_none()
+            && socket.queue.is_empty()
+            && socket.quiet_batch != batch;
+        if clear && !self.must_hold(&self.sockets[token.index as usize]) {
+            self.start_send(token, payload);
+            return;
+        }
+        let socket = &mut self.sockets[token.index as usize];
+        socket.queue.push_back(payload);
+        if socket.state == State::Open {
+            self.send_next(token);
+        }
+    }
+
+    fn shutdown_send(&mut self, token: Token) {
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        socket.shutdown_after_queue = true;
+        if socket.state == State::Open {
+            self.send_next(token);
+        }
+    }
+
+    fn close(&mut self, token: Token, mode: CloseMode) {
+        let Some(key) = self.live(token).map(|socket| socket.key) else {
+            return;
+        };
+        if mode == CloseMode::Abort {
+            let entry = opcode::SetSockOpt::new(
+                Fixed(token.index),
+                libc::SOL_SOCKET as u32,
+                libc::SO_LINGER as u32,
+                (&raw const socket::LINGER_ZERO).cast(),
+                size_of::<libc::linger>() as u32,
+            )
+            .build()
+            .flags(Flags::SKIP_SUCCESS)
+            .user_data(user_data(Op::SetOption, token));
+            self.push(&entry);
+        }
+        self.start_close(token);
+        self.push_ready(key, token, Outcome::Closed);
+    }
+
+    fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        self.end_loan();
+        loop {
+            self.rearm_starved();
+            self.flush_held()?;
+            self.enter(until_ns)?;
+            self.taken_ns = monotonic_ns();
+            let something = !self.ready.is_empty()
+                || !self.backlog.is_empty()
+                || !self.ring.completion().is_empty();
+            if something || until_ns.is_some_and(|until| self.taken_ns >= until) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.end_loan();
+        loop {
+            while let Some(completion) = self.ready.pop_front() {
+                let last = matches!(
+                    completion.outcome,
+                    Outcome::Closed | Outcome::ConnectFailed(_)
+                );
+                if last || self.live(completion.token).is_some() {
+                    return Some(completion);
+                }
+            }
+            let entry = match self.backlog.pop_front() {
+                Some(entry) => entry,
+                None => self.ring.completion().next()?,
+            };
+            let completion = self.on_completion(&entry);
+            if completion.is_some() {
+                return completion;
+            }
+        }
+    }
+
+    fn received(&self) -> &[u8] {
+        match self.lent {
+            Some((buffer, len)) => self.buffers.bytes(buffer, len),
+            None => &[],
+        }
+    }
+}
+
+impl Acceptor for Uring {
+    fn listen(&mut self, key: u32, listener: OwnedFd) -> io::Result<()> {
+        let token = self
+            .insert(key, State::Listening, None)
+            .map_err(io::Error::from_raw_os_error)?;
+        self.sockets[token.index as usize].listener = Some(listener);
+        self.arm_accept(token);
+        Ok(())
+    }
+}
+
+impl Drop for Uring {
+    /// The kernel may still write to our buffers and read from lent ones: nothing is freed before it
+    /// has let go of everything.
+    fn drop(&mut self) {
+        self.end_loan();
+        self.starved.clear();
+        let _ = self.submit();
+        let patience = Timespec::new().sec(1);
+        let everything = CancelBuilder::any().all();
+        let _ = self
+            .ring
+            .submitter()
+            .register_sync_cancel(Some(patience), everything);
+        let give_up_ns = monotonic_ns() + DROP_PATIENCE_NS;
+        while self.in_flight > 0 && monotonic_ns() < give_up_ns {
+            if self.enter(Some(give_up_ns)).is_err() {
+                break;
+            }
+            while let Some(entry) = self.ring.completion().next() {
+                if !cqueue::more(entry.flags())
+                    && !matches!(
+                        op_of(entry.user_data()),
+                        Some(Op::QuietSend | Op::Cancel | Op::SetOption)
+                    )
+                {
+                    self.in_flight -= 1;
+                }
+            }
+        }
+        if self.in_flight > 0 {
+            // Never seen; leaking is the safe way out.
+            self.buffers.leak();
+            std::mem::forget(std::mem::take(&mut self.sockets));
+            std::mem::forget(std::mem::take(&mut self.shared));
+        }
+    }
+}
+
+/// The receive buffers and the ring through which they are handed to the kernel
+/// (io_uring_register_buf_ring(3)).
+struct Buffers {
+    entries: Option<Region>,
+    memory: Option<Region>,
+    buffer_bytes: usize,
+    mask: u16,
+    tail: u16,
+}
+
+impl Buffers {
+    fn register(ring: &IoUring, options: &LoopOptions) -> io::Result<Self> {
+        // Enough that a burst on all sockets seldom runs dry; running dry costs a new receive, not data.
+        let count = options.sockets.next_power_of_two().clamp(64, 1024) as u16;
+        let buffer_bytes = options.receive_buffer_bytes;
+        let entries = Region::new(usize::from(count) * size_of::<BufRingEntry>())?;
+        let memory = Region::new(usize::from(count) * buffer_bytes)?;
+        // SAFETY: the memory is a fresh mapping of the right size; it is freed only after the
+        // kernel has let go of it (Drop of Uring).
+        unsafe {
+            let address = entries.start() as u64;
+            ring.submitter()
+                .register_buf_ring_with_flags(address, count, BUFFER_GROUP, 0)?;
+        }
+        let mut this = Self {
+            entries: Some(entries),
+            memory: Some(memory),
+            buffer_bytes,
+            mask: count - 1,
+            tail: 0,
+        };
+        for buffer in 0..count {
+            this.give_back(buffer);
+        }
+        Ok(this)
+    }
+
+    fn give_back(&mut self, buffer: u16) {
+        let (Some(entries), Some(memory)) = (&self.entries, &self.memory) else {
+            return;
+        };
+        let base = entries.start().cast::<BufRingEntry>();
+        let position = usize::from(self.tail & self.mask);
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: `position` is below the number of entries, `buffer` below the number of buffers; the
+        // kernel does not read an entry before the tail, stored last with release order, covers it.
+        // The tail lies in the first entry's reserved field, which the setters do not touch.
+        unsafe {
+            let entry = &mut *base.add(position);
+            entry.set_addr(memory.start().add(usize::from(buffer) * self.buffer_bytes) as u64);
+            entry.set_len(self.buffer_bytes as u32);
+            entry.set_bid(buffer);
+            let tail = BufRingEntry::tail(base).cast_mut().cast::<AtomicU16>();
+            (*tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    fn bytes(&self, buffer: u16, len: usize) -> &[u8] {
+        let Some(memory) = &self.memory else {
+            return &[];
+        };
+        // SAFETY: the kernel has filled this buffer and does not write to it until it is given back,
+        // which ends the loan that this slice is part of.
+        unsafe { memory.slice(usize::from(buffer) * self.buffer_bytes, len) }
+    }
+
+    fn leak(&mut self) {
+        std::mem::forget((self.entries.take(), self.memory.take()));
+    }
+}
+
+fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
+    let completions = (options.sockets * 4)
+        .next_power_of_two()
+        .clamp(4096, 32_768);
+    let attempt = |modern: bool, newest: bool| {
+        let mut builder = IoUring::builder();
+        builder
+            .setup_cqsize(completions)
+            .setup_clamp()
+            .setup_submit_all();
+        if modern {
+            builder.setup_single_issuer().setup_defer_taskrun();
+        } else {
+            builder.setup_coop_taskrun();
+        }
+        if newest {
+            builder.setup_no_sqarray();
+        }
+        builder.build(SUBMISSION_ENTRIES)
+    };
+    // NO_SQARRAY is from Linux 6.6, DEFER_TASKRUN from 6.1, COOP_TASKRUN from 5.19.
+    let ring = match attempt(true, true) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => match attempt(true, false) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attempt(false, false),
+            other => other,
+        },
+        other => other,
+    };
+    let ring = ring.map_err(|error| explain(error, "setting up a ring"))?;
+    if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+        return Err(io::Error::other(
+            "this kernel's io_uring is too old (needs Linux 6.0)",
+        ));
+    }
+    Ok(ring)
+}
+
+/// Says in words what the usual errors of setting up mean.
+fn explain(error: io::Error, doing: &str) -> io::Error {
+    let reason = match error.raw_os_error() {
+        Some(libc::ENOSYS) => "this kernel has no io_uring".to_owned(),
+        Some(libc::EPERM | libc::EACCES) => {
+            match std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled") {
+                Ok(value) if value.trim() != "0" => {
+                    format!("forbidden by kernel.io_uring_disabled = {}", value.trim())
+                }
+                _ => "forbidden, probably by seccomp (containers often do)".to_owned(),
+            }
+        }
+        Some(libc::ENOMEM) => "not enough lockable memory (ulimit -l)".to_owned(),
+        Some(libc::EINVAL) => format!("{doing} is not supported by this kernel"),
+        _ => format!("{doing} failed: {error}"),
+    };
+    io::Error::new(error.kind(), reason)
+}
+
+fn open_file_limit() -> u32 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` lives through the call.
+    let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if got == 0 {
+        u32::try_from(limit.rlim_cur).unwrap_or(u32::MAX)
+    } else {
+        1024
+    }
+}
+
+fn user_data(op: Op, token: Token) -> u64 {
+    (op as u64) << 56 | u64::from(token.generation & GENERATION_MASK) << 32 | u64::from(token.index)
+}
+
+fn token_of(user_data: u64) -> Token {
+    Token {
+        index: user_data as u32,
+        generation: (user_data >> 32) as u32 & GENERATION_MASK,
+    }
+}
+
+fn op_of(user_data: u64) -> Option<Op> {
+    const OPS: [Op; 9] = [
+        Op::Connect,
+        Op::Receive,
+        Op::Send,
+        Op::QuietSend,
+        Op::Shutdown,
+        Op::SetOption,
+        Op::Cancel,
+        Op::Close,
+        Op::Accept,
+    ];
+    let number = (user_data >> 56) as usize;
+    OPS.get(number.wrapping_sub(1)).copied()
+}
