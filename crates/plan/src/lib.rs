@@ -1,1 +1,56 @@
-//! plan
+//! What to run: a plan of one run, checked, serializable and inert.
+//!
+//! A [`RunPlan`] is built once from the command line, travels to the engine, and is saved in the
+//! result document. Names of fields are part of that document: they carry their unit
+//! (`timeout_ns`) and stay as they are.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod check;
+mod load;
+mod pacing;
+mod request;
+mod saved;
+mod stop;
+mod target;
+mod tls;
+pub mod units;
+
+pub use backend::BackendChoice;
+pub use check::PlanError;
+pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS};
+pub use pacing::Pacing;
+pub use request::{Body, HeaderError, RequestSpec, parse_header};
+pub use stop::Stop;
+pub use target::{Scheme, Target, UrlError};
+pub use tls::TlsSpec;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that defines one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunPlan {
+    /// Where the requests go.
+    pub target: Target,
+    /// How many threads and connections, and how each connection is used.
+    pub load: Load,
+    /// When requests are due.
+    pub pacing: Pacing,
+    /// When the run ends.
+    pub stop: Stop,
+    /// Time at the start whose requests are sent but not measured; zero is none.
+    #[serde(rename = "warmup_ns", with = "saved::duration_ns")]
+    pub warmup: Duration,
+    /// How long a connect or a response may take before it counts as a timeout; more than zero.
+    #[serde(rename = "timeout_ns", with = "saved::duration_ns")]
+    pub timeout: Duration,
+    /// What is sent.
+    pub request: RequestSpec,
+    /// How https connections are verified.
+    pub tls: TlsSpec,
+    /// Which kernel interface drives the sockets.
+    pub backend: BackendChoice,
+}

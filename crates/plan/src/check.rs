@@ -1,0 +1,416 @@
+//! Whether a plan can run: everything that can be said without touching the machine.
+
+use std::fmt::Display;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::request::{check_header, is_token};
+use crate::{
+    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, RequestSpec, RunPlan, Stop, Target, TlsSpec,
+};
+
+/// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
+const MAX_UNIX_PATH_BYTES: usize = 107;
+
+/// One setting that cannot be run with; displays as `connections 2: must be ...`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{setting} {value}: {problem}")]
+pub struct PlanError {
+    /// Name of the setting, which is the long option of the command line without its dashes.
+    pub setting: &'static str,
+    /// Its value, short enough for one line.
+    pub value: String,
+    /// What is wrong with it and what is expected.
+    pub problem: String,
+}
+
+impl PlanError {
+    fn new(setting: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
+        Self {
+            setting,
+            value: value.to_string(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl RunPlan {
+    /// Checks every setting and how they go together; the first problem found is returned.
+    ///
+    /// # Errors
+    /// When the plan cannot be run as it stands.
+    pub fn check(&self) -> Result<(), PlanError> {
+        check_target(&self.target)?;
+        check_load(&self.load)?;
+        check_stop(&self.stop)?;
+        if self.timeout.is_zero() {
+            return Err(PlanError::new("timeout", "0", "must be longer than 0"));
+        }
+        check_request(&self.request)?;
+        check_tls(&self.tls)
+    }
+}
+
+fn check_target(target: &Target) -> Result<(), PlanError> {
+    // A saved plan may have been edited: what goes on the wire is looked at again.
+    let breaks_line = |text: &str| {
+        text.chars()
+            .any(|c| c.is_ascii_whitespace() || c.is_control())
+    };
+    if !target.path.starts_with('/') || breaks_line(&target.path) {
+        let problem = "must begin with / and contain no blank and no control character";
+        return Err(PlanError::new(
+            "path",
+            format!("{:?}", target.path),
+            problem,
+        ));
+    }
+    if target.host.is_empty() || breaks_line(&target.host) || breaks_line(&target.host_header) {
+        let problem = "must not be empty or contain a blank or a control character";
+        return Err(PlanError::new(
+            "host",
+            format!("{:?}", target.host),
+            problem,
+        ));
+    }
+    target
+        .unix_socket
+        .as_deref()
+        .map_or(Ok(()), check_unix_socket)
+}
+
+fn check_unix_socket(path: &Path) -> Result<(), PlanError> {
+    let bytes = path.as_os_str().as_bytes();
+    let problem = if bytes.is_empty() {
+        "is empty (expected the path of a socket)".to_owned()
+    } else if bytes.contains(&0) {
+        "contains NUL (expected the path of a socket)".to_owned()
+    } else if bytes.len() > MAX_UNIX_PATH_BYTES {
+        format!("is longer than a socket's path can be ({MAX_UNIX_PATH_BYTES} bytes)")
+    } else {
+        return Ok(());
+    };
+    Err(PlanError::new("unix-socket", format!("{path:?}"), problem))
+}
+
+fn check_load(load: &Load) -> Result<(), PlanError> {
+    let Load {
+        threads,
+        connections,
+        pipeline,
+        ..
+    } = *load;
+    if !(1..=MAX_THREADS).contains(&threads) {
+        let problem = format!("must be from 1 to {MAX_THREADS}");
+        return Err(PlanError::new("threads", threads, problem));
+    }
+    if connections < threads {
+        let problem = format!("number of connections must be >= threads ({threads})");
+        return Err(PlanError::new("connections", connections, problem));
+    }
+    if connections > MAX_CONNECTIONS {
+        let problem = format!("must be at most {MAX_CONNECTIONS}");
+        return Err(PlanError::new("connections", connections, problem));
+    }
+    if !(1..=MAX_PIPELINE).contains(&pipeline) {
+        let problem = format!("must be from 1 to {MAX_PIPELINE}");
+        return Err(PlanError::new("pipeline", pipeline, problem));
+    }
+    let per_connection = load.requests_per_connection;
+    if per_connection == Some(0) {
+        return Err(PlanError::new(
+            "requests-per-connection",
+            0,
+            "must be at least 1",
+        ));
+    }
+    if pipeline > 1 && (!load.keepalive || per_connection.is_some_and(|n| n < u64::from(pipeline)))
+    {
+        let problem = "cannot be more than the requests that a connection may carry";
+        return Err(PlanError::new("pipeline", pipeline, problem));
+    }
+    Ok(())
+}
+
+fn check_stop(stop: &Stop) -> Result<(), PlanError> {
+    if stop.duration.is_some_and(|duration| duration.is_zero()) {
+        return Err(PlanError::new("duration", "0", "must be longer than 0"));
+    }
+    if stop.requests == Some(0) {
+        return Err(PlanError::new("requests", 0, "must be at least 1"));
+    }
+    if stop.duration.is_none() && stop.requests.is_none() {
+        return Err(PlanError::new(
+            "duration",
+            "none",
+            "a run without requests needs a duration",
+        ));
+    }
+    Ok(())
+}
+
+fn check_request(request: &RequestSpec) -> Result<(), PlanError> {
+    if let Some(method) = request.method.as_deref().filter(|method| !is_token(method)) {
+        let problem = "is not a method (expected a token like GET or POST)";
+        return Err(PlanError::new("method", format!("{method:?}"), problem));
+    }
+    for (name, value) in &request.headers {
+        check_header(name, value)
+            .map_err(|error| PlanError::new("header", format!("{name:?}"), error.to_string()))?;
+    }
+    if request
+        .script
+        .as_ref()
+        .is_some_and(|path| path.as_os_str().is_empty())
+    {
+        return Err(PlanError::new(
+            "script",
+            "\"\"",
+            "is empty (expected a file)",
+        ));
+    }
+    Ok(())
+}
+
+fn check_tls(tls: &TlsSpec) -> Result<(), PlanError> {
+    match (&tls.cert, &tls.key) {
+        (Some(cert), None) => Err(PlanError::new(
+            "cert",
+            format!("{cert:?}"),
+            "needs the private key (--key)",
+        )),
+        (None, Some(key)) => Err(PlanError::new(
+            "key",
+            format!("{key:?}"),
+            "needs the certificate (--cert)",
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{BackendChoice, Body, Pacing};
+
+    fn plan() -> RunPlan {
+        RunPlan {
+            target: Target::parse("https://h:1/p").unwrap(),
+            load: Load::default(),
+            pacing: Pacing::Closed,
+            stop: Stop {
+                duration: Some(Duration::from_millis(1500)),
+                requests: None,
+            },
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(2),
+            request: RequestSpec::default(),
+            tls: TlsSpec::default(),
+            backend: BackendChoice::Auto,
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut RunPlan)) -> String {
+        let mut plan = plan();
+        change(&mut plan);
+        plan.check().expect_err("the plan was accepted").to_string()
+    }
+
+    fn accepted(change: impl FnOnce(&mut RunPlan)) {
+        let mut plan = plan();
+        change(&mut plan);
+        assert_eq!(plan.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_plain_plan_is_accepted() {
+        accepted(|_| ());
+        accepted(|plan| plan.target.unix_socket = Some("/run/s".into()));
+        accepted(|plan| {
+            plan.stop = Stop {
+                duration: None,
+                requests: Some(1),
+            }
+        });
+        accepted(|plan| (plan.load.threads, plan.load.connections) = (4, 4));
+        accepted(|plan| plan.request.method = Some("M-SEARCH".into()));
+        accepted(|plan| (plan.tls.cert, plan.tls.key) = (Some("c".into()), Some("k".into())));
+        accepted(|plan| plan.target.unix_socket = Some("x".repeat(107).into()));
+        accepted(|plan| (plan.load.pipeline, plan.load.requests_per_connection) = (8, Some(8)));
+    }
+
+    #[test]
+    fn each_bad_setting_is_named_with_its_value() {
+        let said = [
+            (
+                refused(|plan| plan.load.threads = 0),
+                "threads 0: must be from 1 to 4096",
+            ),
+            (
+                refused(|plan| plan.load.threads = 4097),
+                "threads 4097: must be from 1 to 4096",
+            ),
+            (
+                refused(|plan| (plan.load.threads, plan.load.connections) = (4, 2)),
+                "connections 2: number of connections must be >= threads (4)",
+            ),
+            (
+                refused(|plan| plan.load.connections = u32::MAX),
+                "connections 4294967295: must be",
+            ),
+            (
+                refused(|plan| plan.load.pipeline = 0),
+                "pipeline 0: must be",
+            ),
+            (
+                refused(|plan| plan.load.pipeline = 65_537),
+                "pipeline 65537: must be",
+            ),
+            (
+                refused(|plan| (plan.load.pipeline, plan.load.keepalive) = (2, false)),
+                "pipeline 2: cannot be more than the requests that a connection may carry",
+            ),
+            (
+                refused(|plan| {
+                    (plan.load.pipeline, plan.load.requests_per_connection) = (9, Some(8));
+                }),
+                "pipeline 9: cannot",
+            ),
+            (
+                refused(|plan| plan.load.requests_per_connection = Some(0)),
+                "requests-per-connection 0: must be at least 1",
+            ),
+            (
+                refused(|plan| plan.stop.duration = Some(Duration::ZERO)),
+                "duration 0: must be longer than 0",
+            ),
+            (
+                refused(|plan| plan.stop.duration = None),
+                "duration none: a run without",
+            ),
+            (
+                refused(|plan| plan.stop.requests = Some(0)),
+                "requests 0: must be at least 1",
+            ),
+            (
+                refused(|plan| plan.timeout = Duration::ZERO),
+                "timeout 0: must be longer than 0",
+            ),
+            (
+                refused(|plan| plan.request.method = Some("GET /".into())),
+                "method \"GET /\": is not a method",
+            ),
+            (
+                refused(|plan| plan.request.method = Some(String::new())),
+                "method \"\": is not",
+            ),
+            (
+                refused(|plan| plan.request.headers = vec![("a b".into(), "c".into())]),
+                "header \"a b\": ",
+            ),
+            (
+                refused(|plan| plan.request.headers = vec![("a".into(), "c\nd".into())]),
+                "contains CR, LF or NUL",
+            ),
+            (
+                refused(|plan| plan.request.script = Some(PathBuf::new())),
+                "script \"\": is empty",
+            ),
+            (
+                refused(|plan| plan.tls.cert = Some("c".into())),
+                "cert \"c\": needs the private",
+            ),
+            (
+                refused(|plan| plan.tls.key = Some("k".into())),
+                "key \"k\": needs the certificate",
+            ),
+            (
+                refused(|plan| plan.target.unix_socket = Some("x".repeat(108).into())),
+                "is longer than a socket's path can be (107 bytes)",
+            ),
+            (
+                refused(|plan| plan.target.unix_socket = Some("".into())),
+                "unix-socket \"\": is",
+            ),
+            (
+                refused(|plan| plan.target.unix_socket = Some("a\0".into())),
+                "contains NUL",
+            ),
+            (
+                refused(|plan| plan.target.path = "p".into()),
+                "path \"p\": must begin with /",
+            ),
+            (
+                refused(|plan| plan.target.path = "/\r\nX: y".into()),
+                "no control character",
+            ),
+            (
+                refused(|plan| plan.target.host = String::new()),
+                "host \"\": must not be empty",
+            ),
+            (
+                refused(|plan| plan.target.host_header = "h\n".into()),
+                "host \"h\": must not",
+            ),
+        ];
+        for (message, expected) in said {
+            assert!(message.contains(expected), "{message:?} lacks {expected:?}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_saved_plan_has_units_in_its_names_and_comes_back_equal() {
+        let mut plan = plan();
+        plan.request.body = Some(Body::Inline(b"{\"a\":1}".to_vec()));
+        plan.request.headers = vec![("A".into(), "b".into())];
+        plan.tls.cacert = Some("/etc/ca.pem".into());
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["timeout_ns"], 2_000_000_000_u64);
+        assert_eq!(saved["warmup_ns"], 0);
+        assert_eq!(saved["stop"]["duration_ns"], 1_500_000_000_u64);
+        assert_eq!(saved["stop"]["requests"], serde_json::Value::Null);
+        assert_eq!(saved["pacing"]["kind"], "closed");
+        assert_eq!(saved["backend"], "auto");
+        assert_eq!(saved["target"]["scheme"], "https");
+        assert_eq!(saved["request"]["body"]["text"], "{\"a\":1}");
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn bodies_that_are_not_text_and_names_that_are_not_utf8_do_not_break_the_saved_plan() {
+        let mut plan = plan();
+        plan.request.body = Some(Body::Inline(vec![0, 0xff, 0x10]));
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["request"]["body"]["hex"], "00ff10");
+        assert_eq!(
+            serde_json::from_value::<RunPlan>(saved.clone()).unwrap(),
+            plan
+        );
+
+        for broken in ["0", "zz", "+1", "\u{fc}\u{fc}"] {
+            let mut saved = saved.clone();
+            saved["request"]["body"]["hex"] = broken.into();
+            let error = serde_json::from_value::<RunPlan>(saved)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("hexadecimal"), "{error}");
+        }
+
+        plan.request.body = Some(Body::File("data.json".into()));
+        plan.request.script = Some(PathBuf::from(std::ffi::OsStr::from_bytes(b"a\xff.lua")));
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["request"]["body"]["file"], "data.json");
+        assert_eq!(saved["request"]["script"], "a\u{fffd}.lua");
+    }
+
+    #[test]
+    fn a_duration_beyond_64_bits_of_nanoseconds_is_saved_as_the_largest() {
+        let mut plan = plan();
+        plan.warmup = Duration::MAX;
+        assert_eq!(serde_json::to_value(&plan).unwrap()["warmup_ns"], u64::MAX);
+    }
+}

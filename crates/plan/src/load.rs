@@ -1,0 +1,41 @@
+//! How much load: threads, connections, and how a connection is used.
+
+use serde::{Deserialize, Serialize};
+
+/// More threads than any machine has cores; beyond it a mistyped number is likelier than a wish.
+pub const MAX_THREADS: u32 = 4096;
+
+/// Each connection is an open file, and 2^24 is beyond what one process can be allowed in practice
+/// (Linux' `fs.nr_open` is 2^20 unless raised).
+pub const MAX_CONNECTIONS: u32 = 1 << 24;
+
+/// The requests of one pipelined batch are one write kept in memory.
+pub const MAX_PIPELINE: u32 = 65_536;
+
+/// Threads, connections, and how each connection is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// Worker threads, 1..=[`MAX_THREADS`].
+    pub threads: u32,
+    /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
+    pub connections: u32,
+    /// Requests sent together before waiting for their answers, 1..=[`MAX_PIPELINE`]; 1 is off.
+    pub pipeline: u32,
+    /// Whether a connection is used again after an answer.
+    pub keepalive: bool,
+    /// Close and replace a connection after so many requests; at least 1.
+    pub requests_per_connection: Option<u64>,
+}
+
+impl Default for Load {
+    /// wrk's defaults: 2 threads, 10 connections, kept alive.
+    fn default() -> Self {
+        Self {
+            threads: 2,
+            connections: 10,
+            pipeline: 1,
+            keepalive: true,
+            requests_per_connection: None,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What is sent: method, headers, body, script.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::saved;
+
+/// What is sent, as far as the command line says it; a script may change all of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestSpec {
+    /// A token of RFC 9110 section 5.6.2; `None` is GET.
+    pub method: Option<String>,
+    /// Names and values in the order given. A `Host` in any spelling of its letters replaces the
+    /// one made from the URL: two of them would make the request invalid (RFC 9112 section 3.2).
+    /// Of a name that is given twice the last one counts, as in wrk's header table.
+    pub headers: Vec<(String, String)>,
+    /// The body; `Content-Length` is made from it.
+    #[serde(with = "saved::optional_body", default)]
+    pub body: Option<Body>,
+    /// A Lua script with wrk's interface.
+    #[serde(with = "saved::optional_path", default)]
+    pub script: Option<PathBuf>,
+    /// What stands after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
+    pub script_args: Vec<String>,
+}
+
+/// Where the body of every request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// These bytes.
+    Inline(Vec<u8>),
+    /// The content of a file, read before the run.
+    File(PathBuf),
+}
+
+/// Why a header line is refused; one line, without the option's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// wrk drops such a line in silence, and the run then measures something else.
+    #[error("{0:?} has no colon (expected \"Name: value\")")]
+    NoColon(String),
+    /// See [`is_token`].
+    #[error("{0:?} is not a header name (expected letters, digits and !#$%&'*+-.^_`|~)")]
+    Name(String),
+    /// Such a value would end the header line and begin another.
+    #[error("the value of {0:?} contains CR, LF or NUL")]
+    Value(String),
+}
+
+/// Splits a header line at its first colon.
+///
+/// One blank after the colon belongs to the separator, more belong to the value: so the bytes on
+/// the wire are wrk's. No blank at all is fine here (wrk ignores such a line).
+///
+/// # Errors
+/// When there is no colon, the name is no token, or the value would break the header section.
+pub fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
+    let (name, value) = line
+        .split_once(':')
+        .ok_or_else(|| HeaderError::NoColon(line.to_owned()))?;
+    let value = value.strip_prefix(' ').unwrap_or(value);
+    check_header(name, value)?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Refuses a header that would not be one header on the wire.
+pub(crate) fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
+    if !is_token(name) {
+        return Err(HeaderError::Name(name.to_owned()));
+    }
+    if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        return Err(HeaderError::Value(name.to_owned()));
+    }
+    Ok(())
+}
+
+/// A `token` of RFC 9110 section 5.6.2: a method or the name of a header.
+pub(crate) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> Result<(String, String), HeaderError> {
+        Ok((name.to_owned(), value.to_owned()))
+    }
+
+    #[test]
+    fn a_header_is_split_at_its_first_colon_and_loses_one_blank() {
+        assert_eq!(parse_header("X-A: b"), pair("X-A", "b"));
+        assert_eq!(parse_header("X-A:b"), pair("X-A", "b"));
+        assert_eq!(parse_header("X-A:  b "), pair("X-A", " b "));
+        assert_eq!(parse_header("X-A: b:c"), pair("X-A", "b:c"));
+        assert_eq!(parse_header("X-A: "), pair("X-A", ""));
+        assert_eq!(parse_header("X-A:"), pair("X-A", ""));
+        assert_eq!(parse_header("X-A: gr\u{fc}n"), pair("X-A", "gr\u{fc}n"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_header_is_refused_by_name() {
+        for (line, said) in [
+            ("NoColon", "has no colon"),
+            ("", "has no colon"),
+            (": value", "is not a header name"),
+            ("X A: b", "is not a header name"),
+            ("X-A : b", "is not a header name"),
+            ("X-\u{fc}: b", "is not a header name"),
+            ("X-A: b\r\nX-B: c", "contains CR, LF or NUL"),
+            ("X-A: b\0", "contains CR, LF or NUL"),
+        ] {
+            let message = parse_header(line).unwrap_err().to_string();
+            assert!(message.contains(said), "{line:?} gives {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+}
