@@ -20,6 +20,7 @@ mod clock;
 pub mod epoll;
 mod options;
 mod region;
+pub mod sim;
 mod socket;
 pub mod uring;
 

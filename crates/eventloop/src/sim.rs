@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A `wait` that works off more events than this is going round in circles: the peer answers itself
 /// without time passing.
-const EVENTS_PER_WAIT_MAX: u64 = 10_000_000;
+const EVENTS_PER_WAIT_MAX: u64 = 1_000_000;
 
 /// So many waits in a row that move neither the clock nor bring anything: the caller spins.
 const IDLE_WAITS_MAX: u32 = 1_000_000;
@@ -115,12 +115,22 @@ impl Journal {
     /// All entries so far.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn note(&self, at_ns: u64, connection: u32, what: Happening) {
-        let entry = Entry { at_ns, connection, what };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        let entry = Entry {
+            at_ns,
+            connection,
+            what,
+        };
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(entry);
     }
 }
 
@@ -190,7 +200,10 @@ impl<P: Peer> Sim<P> {
     /// When a size in `options` is 0.
     #[must_use]
     pub fn new(options: SimOptions, peer: P) -> Self {
-        assert!(options.send_buffer_bytes > 0 && options.segment_bytes > 0, "sizes are at least 1");
+        assert!(
+            options.send_buffer_bytes > 0 && options.segment_bytes > 0,
+            "sizes are at least 1"
+        );
         Self {
             clock_ns: Cell::new(options.start_ns),
             random: SplitMix64(options.seed),
@@ -228,7 +241,8 @@ impl<P: Peer> Sim<P> {
     }
 
     fn plan(&mut self, at_ns: u64, connection: u32, event: Event) {
-        self.events.insert((at_ns, self.planned), (connection, event));
+        self.events
+            .insert((at_ns, self.planned), (connection, event));
         self.planned += 1;
     }
 
@@ -249,16 +263,30 @@ impl<P: Peer> Sim<P> {
             let slot = &mut self.slots[index as usize];
             slot.generation = slot.generation.wrapping_add(1);
             slot.connection = connection;
-            return Token { index, generation: slot.generation };
+            return Token {
+                index,
+                generation: slot.generation,
+            };
         }
-        self.slots.push(Slot { generation: 0, connection });
-        Token { index: (self.slots.len() - 1) as u32, generation: 0 }
+        self.slots.push(Slot {
+            generation: 0,
+            connection,
+        });
+        Token {
+            index: (self.slots.len() - 1) as u32,
+            generation: 0,
+        }
     }
 
     fn complete(&mut self, connection: u32, outcome: Outcome, bytes: Vec<u8>) {
         let at_ns = self.clock_ns.get();
         let link = &self.links[connection as usize];
-        let completion = Completion { key: link.key, token: link.token, at_ns, outcome };
+        let completion = Completion {
+            key: link.key,
+            token: link.token,
+            at_ns,
+            outcome,
+        };
         self.ready.push_back(Ready { completion, bytes });
     }
 
@@ -300,8 +328,14 @@ impl<P: Peer> Sim<P> {
 
     fn on_attempt(&mut self, connection: u32, to: &Address, options: &SocketOptions, at_ns: u64) {
         let key = self.link(connection).key;
-        self.journal.note(at_ns, connection, Happening::Attempted(key));
-        let attempt = Attempt { connection, key, address: to, options };
+        self.journal
+            .note(at_ns, connection, Happening::Attempted(key));
+        let attempt = Attempt {
+            connection,
+            key,
+            address: to,
+            options,
+        };
         match self.peer.on_connect(&attempt, at_ns) {
             ConnectAnswer::Accept { after_ns } => {
                 self.plan(at_ns.saturating_add(after_ns), connection, Event::Opens);
@@ -309,7 +343,7 @@ impl<P: Peer> Sim<P> {
             ConnectAnswer::Fail { after_ns, errno } => {
                 self.link(connection).far_end = FarEnd::Closed;
                 let left_ns = at_ns.saturating_add(after_ns);
-                self.to_client(connection, Arrival::ConnectFailed(errno), left_ns);
+                self.travel_to_client(connection, Arrival::ConnectFailed(errno), left_ns);
             }
             ConnectAnswer::Ignore => {}
         }
@@ -322,7 +356,7 @@ impl<P: Peer> Sim<P> {
         }
         self.link(connection).far_end = FarEnd::Open;
         self.journal.note(at_ns, connection, Happening::Opened);
-        self.to_client(connection, Arrival::Connected, at_ns);
+        self.travel_to_client(connection, Arrival::Connected, at_ns);
         self.ask_peer(connection, at_ns, |peer, actions| {
             peer.on_open(connection, at_ns, actions);
         });
@@ -332,7 +366,7 @@ impl<P: Peer> Sim<P> {
     fn on_client(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
         if self.link(connection).client == Client::Gone {
             if matches!(arrival, Arrival::Bytes(_)) {
-                self.to_peer(connection, Arrival::Reset, at_ns);
+                self.travel_to_peer(connection, Arrival::Reset, at_ns);
             }
             return;
         }
@@ -383,10 +417,18 @@ impl<P: Peer> Sim<P> {
         link.queue.clear();
         link.drop_buffered();
         if receives {
-            self.complete(connection, Outcome::ReceiveFailed(libc::ECONNRESET), Vec::new());
+            self.complete(
+                connection,
+                Outcome::ReceiveFailed(libc::ECONNRESET),
+                Vec::new(),
+            );
         }
         if sends {
-            self.complete(connection, Outcome::SendFailed(libc::ECONNRESET), Vec::new());
+            self.complete(
+                connection,
+                Outcome::SendFailed(libc::ECONNRESET),
+                Vec::new(),
+            );
         }
     }
 
@@ -395,8 +437,10 @@ impl<P: Peer> Sim<P> {
         let link = self.link(connection);
         link.transmitting = false;
         // An abort or a reset has emptied the buffer meanwhile.
-        let Some(bytes) = link.take_buffered() else { return };
-        self.to_peer(connection, Arrival::Bytes(bytes), at_ns);
+        let Some(bytes) = link.take_buffered() else {
+            return;
+        };
+        self.travel_to_peer(connection, Arrival::Bytes(bytes), at_ns);
         self.push_out(connection, at_ns);
     }
 
@@ -405,13 +449,14 @@ impl<P: Peer> Sim<P> {
         let far_end = self.link(connection).far_end;
         match arrival {
             Arrival::Bytes(bytes) if far_end == FarEnd::Open => {
-                self.journal.note(at_ns, connection, Happening::Arrived(bytes.len()));
+                self.journal
+                    .note(at_ns, connection, Happening::Arrived(bytes.len()));
                 self.ask_peer(connection, at_ns, |peer, actions| {
                     peer.on_bytes(connection, &bytes, at_ns, actions);
                 });
             }
             Arrival::Bytes(_) if far_end == FarEnd::Closed => {
-                self.to_client(connection, Arrival::Reset, at_ns);
+                self.travel_to_client(connection, Arrival::Reset, at_ns);
             }
             Arrival::Fin if far_end == FarEnd::Open => {
                 self.journal.note(at_ns, connection, Happening::EndOfStream);
@@ -462,12 +507,13 @@ impl<P: Peer> Sim<P> {
             Action::Reset => {
                 link.far_end = FarEnd::Closed;
                 self.journal.note(at_ns, connection, Happening::Aborted);
-                self.to_client(connection, Arrival::Reset, at_ns);
+                self.travel_to_client(connection, Arrival::Reset, at_ns);
             }
             Action::Send(bytes) => {
                 if !link.peer_finished && !bytes.is_empty() {
-                    self.journal.note(at_ns, connection, Happening::Departed(bytes.len()));
-                    self.to_client(connection, Arrival::Bytes(bytes), at_ns);
+                    self.journal
+                        .note(at_ns, connection, Happening::Departed(bytes.len()));
+                    self.travel_to_client(connection, Arrival::Bytes(bytes), at_ns);
                 }
             }
             Action::Finish => self.finish_peer(connection, FarEnd::Open, at_ns),
@@ -484,12 +530,12 @@ impl<P: Peer> Sim<P> {
         }
         if !std::mem::replace(&mut link.peer_finished, true) {
             self.journal.note(at_ns, connection, Happening::Finished);
-            self.to_client(connection, Arrival::Fin, at_ns);
+            self.travel_to_client(connection, Arrival::Fin, at_ns);
         }
         self.push_out(connection, at_ns);
     }
 
-    fn to_client(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
+    fn travel_to_client(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
         let travelled_ns = left_ns.saturating_add(self.travel_ns());
         let link = self.link(connection);
         link.last_at_client_ns = link.last_at_client_ns.max(travelled_ns);
@@ -497,7 +543,7 @@ impl<P: Peer> Sim<P> {
         self.plan(at_ns, connection, Event::ReachesClient(arrival));
     }
 
-    fn to_peer(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
+    fn travel_to_peer(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
         let travelled_ns = left_ns.saturating_add(self.travel_ns());
         let link = self.link(connection);
         link.last_at_peer_ns = link.last_at_peer_ns.max(travelled_ns);
@@ -530,11 +576,15 @@ impl<P: Peer> Sim<P> {
                     (bytes.len() as u64).saturating_mul(1_000_000_000) / rate
                 });
                 link.transmitting = true;
-                self.plan(at_ns.saturating_add(duration_ns), connection, Event::LeavesClient);
+                self.plan(
+                    at_ns.saturating_add(duration_ns),
+                    connection,
+                    Event::LeavesClient,
+                );
             }
             None if link.fin_is_due() => {
                 link.fin_sent = true;
-                self.to_peer(connection, Arrival::Fin, at_ns);
+                self.travel_to_peer(connection, Arrival::Fin, at_ns);
             }
             None => {}
         }
@@ -544,7 +594,9 @@ impl<P: Peer> Sim<P> {
         loop {
             let link = &mut self.links[connection as usize];
             let room = self.options.send_buffer_bytes - link.buffered_bytes;
-            let Some(pending) = link.queue.front_mut() else { break };
+            let Some(pending) = link.queue.front_mut() else {
+                break;
+            };
             let piece = pending.piece(&self.shared, room.min(self.options.segment_bytes));
             let piece = piece.to_vec();
             pending.taken += piece.len();
@@ -597,7 +649,10 @@ impl<P: Peer> Sim<P> {
 
 impl<P: Peer> EventLoop for Sim<P> {
     fn now_ns(&self) -> u64 {
-        let now_ns = self.clock_ns.get().saturating_add(self.options.clock_cost_ns);
+        let now_ns = self
+            .clock_ns
+            .get()
+            .saturating_add(self.options.clock_cost_ns);
         self.clock_ns.set(now_ns);
         now_ns
     }
@@ -627,7 +682,9 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn send(&mut self, token: Token, payload: Payload) {
-        let Some(connection) = self.find(token) else { return };
+        let Some(connection) = self.find(token) else {
+            return;
+        };
         let link = self.link(connection);
         if link.client == Client::Broken || link.send_ended {
             self.complete(connection, Outcome::SendFailed(libc::EPIPE), Vec::new());
@@ -638,13 +695,17 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn shutdown_send(&mut self, token: Token) {
-        let Some(connection) = self.find(token) else { return };
+        let Some(connection) = self.find(token) else {
+            return;
+        };
         self.link(connection).send_ended = true;
         self.push_out(connection, self.clock_ns.get());
     }
 
     fn close(&mut self, token: Token, mode: CloseMode) {
-        let Some(connection) = self.find(token) else { return };
+        let Some(connection) = self.find(token) else {
+            return;
+        };
         let now_ns = self.clock_ns.get();
         self.ready.retain(|ready| ready.completion.token != token);
         let link = self.link(connection);
@@ -658,7 +719,7 @@ impl<P: Peer> EventLoop for Sim<P> {
                 link.drop_buffered();
                 link.fin_sent = true;
                 if established {
-                    self.to_peer(connection, Arrival::Reset, now_ns);
+                    self.travel_to_peer(connection, Arrival::Reset, now_ns);
                 }
             }
         }

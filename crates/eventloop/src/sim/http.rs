@@ -47,13 +47,21 @@ impl Reply {
     #[must_use]
     pub fn after(after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
         let parts = vec![(after_ns, bytes.into())];
-        Self { parts, ending: Ending::KeepOpen, ending_after_ns: after_ns }
+        Self {
+            parts,
+            ending: Ending::KeepOpen,
+            ending_after_ns: after_ns,
+        }
     }
 
     /// No answer ever.
     #[must_use]
     pub const fn silence() -> Self {
-        Self { parts: Vec::new(), ending: Ending::KeepOpen, ending_after_ns: 0 }
+        Self {
+            parts: Vec::new(),
+            ending: Ending::KeepOpen,
+            ending_after_ns: 0,
+        }
     }
 
     /// More bytes, so long after those before.
@@ -93,7 +101,10 @@ impl Reply {
         let mut departures = None;
         for (after_ns, bytes) in self.parts {
             let left_ns = actions.send(after_ns, bytes);
-            departures = Some((departures.map_or(left_ns, |(first_ns, _)| first_ns), left_ns));
+            departures = Some((
+                departures.map_or(left_ns, |(first_ns, _)| first_ns),
+                left_ns,
+            ));
         }
         match self.ending {
             Ending::KeepOpen => {}
@@ -194,8 +205,13 @@ impl HttpPeer {
         let inbox = self.inbox(connection);
         let number_on_connection = inbox.requests;
         inbox.requests += 1;
-        let request =
-            Request { number, connection, number_on_connection, arrived_ns: now_ns, bytes };
+        let request = Request {
+            number,
+            connection,
+            number_on_connection,
+            arrived_ns: now_ns,
+            bytes,
+        };
         let departures = (self.answer)(&request).act(actions);
         self.served.push(Served {
             connection,
@@ -251,7 +267,9 @@ impl Peer for HttpPeer {
     }
 
     fn on_wake(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
-        let Some(idle_ns) = self.idle_close_ns else { return };
+        let Some(idle_ns) = self.idle_close_ns else {
+            return;
+        };
         let inbox = self.inbox(connection);
         let since_ns = inbox.idle_since_ns;
         if inbox.pending.is_empty() && since_ns.saturating_add(idle_ns) <= now_ns {
@@ -272,18 +290,30 @@ enum Framing {
 fn request_length(bytes: &[u8]) -> Framing {
     let searched = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
     let Some(end) = searched.windows(4).position(|window| window == b"\r\n\r\n") else {
-        return if bytes.len() < HEAD_BYTES_MAX { Framing::Incomplete } else { Framing::Refused };
+        return if bytes.len() < HEAD_BYTES_MAX {
+            Framing::Incomplete
+        } else {
+            Framing::Refused
+        };
     };
-    let Some(body) = body_length(&bytes[..end]) else { return Framing::Refused };
+    let Some(body) = body_length(&bytes[..end]) else {
+        return Framing::Refused;
+    };
     let length = end + 4 + body;
-    if bytes.len() < length { Framing::Incomplete } else { Framing::Complete(length) }
+    if bytes.len() < length {
+        Framing::Incomplete
+    } else {
+        Framing::Complete(length)
+    }
 }
 
 /// The Content-Length of a head, 0 without one; `None` when it is no length, or too long.
 fn body_length(head: &[u8]) -> Option<usize> {
     let mut length = 0;
     for line in head.split(|byte| *byte == b'\n').skip(1) {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
         if line[..colon].eq_ignore_ascii_case(b"content-length") {
             let value = std::str::from_utf8(line[colon + 1..].trim_ascii()).ok()?;
             length = value.parse().ok()?;
@@ -298,7 +328,10 @@ mod tests {
 
     #[test]
     fn a_request_ends_at_its_empty_line_or_after_its_body() {
-        assert_eq!(request_length(b"GET / HTTP/1.1\r\n\r\nGET"), Framing::Complete(18));
+        assert_eq!(
+            request_length(b"GET / HTTP/1.1\r\n\r\nGET"),
+            Framing::Complete(18)
+        );
         let post = b"POST / HTTP/1.1\r\ncontent-LENGTH: 3 \r\n\r\nabcd";
         assert_eq!(request_length(post), Framing::Complete(post.len() - 1));
     }
@@ -307,17 +340,35 @@ mod tests {
     fn a_request_cut_anywhere_is_incomplete() {
         let post = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
         for end in 0..post.len() {
-            assert_eq!(request_length(&post[..end]), Framing::Incomplete, "cut at {end}");
+            assert_eq!(
+                request_length(&post[..end]),
+                Framing::Incomplete,
+                "cut at {end}"
+            );
         }
         assert_eq!(request_length(post), Framing::Complete(post.len()));
     }
 
     #[test]
     fn hostile_lengths_are_refused() {
-        for value in ["-1", "1e3", "", "99999999999999999999999", "67108865", "\u{fffd}"] {
+        for value in [
+            "-1",
+            "1e3",
+            "",
+            "99999999999999999999999",
+            "67108865",
+            "\u{fffd}",
+        ] {
             let post = format!("POST / HTTP/1.1\r\nContent-Length: {value}\r\n\r\n");
-            assert_eq!(request_length(post.as_bytes()), Framing::Refused, "{value:?}");
+            assert_eq!(
+                request_length(post.as_bytes()),
+                Framing::Refused,
+                "{value:?}"
+            );
         }
-        assert_eq!(request_length(&vec![b'a'; HEAD_BYTES_MAX]), Framing::Refused);
+        assert_eq!(
+            request_length(&vec![b'a'; HEAD_BYTES_MAX]),
+            Framing::Refused
+        );
     }
 }

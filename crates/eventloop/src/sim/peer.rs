@@ -75,7 +75,10 @@ impl ConnectAnswer {
     /// Refused at once, as a host does on which nobody listens.
     #[must_use]
     pub const fn refuse() -> Self {
-        Self::Fail { after_ns: 0, errno: libc::ECONNREFUSED }
+        Self::Fail {
+            after_ns: 0,
+            errno: libc::ECONNREFUSED,
+        }
     }
 }
 
@@ -106,7 +109,11 @@ pub(super) enum Action {
 impl Actions {
     /// Starts an empty list for a call made at `now_ns`.
     pub(super) const fn new(now_ns: u64, last_departure_ns: u64) -> Self {
-        Self { now_ns, last_departure_ns, list: Vec::new() }
+        Self {
+            now_ns,
+            last_departure_ns,
+            list: Vec::new(),
+        }
     }
 
     /// Sends bytes. Returns when they will leave the far end, if the connection lives that long.
@@ -131,17 +138,20 @@ impl Actions {
 
     /// Asks for [`Peer::on_wake`].
     pub fn wake(&mut self, after_ns: u64) {
-        self.list.push((self.now_ns.saturating_add(after_ns), Action::Wake));
+        self.list
+            .push((self.now_ns.saturating_add(after_ns), Action::Wake));
     }
 
     /// Takes no more bytes from the connection: they pile up at the client.
     pub fn stop_reading(&mut self, after_ns: u64) {
-        self.list.push((self.now_ns.saturating_add(after_ns), Action::StopReading));
+        self.list
+            .push((self.now_ns.saturating_add(after_ns), Action::StopReading));
     }
 
     /// Takes bytes again.
     pub fn resume_reading(&mut self, after_ns: u64) {
-        self.list.push((self.now_ns.saturating_add(after_ns), Action::ResumeReading));
+        self.list
+            .push((self.now_ns.saturating_add(after_ns), Action::ResumeReading));
     }
 
     /// What was asked for with its times, and when the last of it leaves.
@@ -150,7 +160,10 @@ impl Actions {
     }
 
     fn depart(&mut self, after_ns: u64, action: Action) -> u64 {
-        let at_ns = self.now_ns.saturating_add(after_ns).max(self.last_departure_ns);
+        let at_ns = self
+            .now_ns
+            .saturating_add(after_ns)
+            .max(self.last_departure_ns);
         self.last_departure_ns = at_ns;
         self.list.push((at_ns, action));
         at_ns
@@ -160,11 +173,15 @@ impl Actions {
 /// A peer that the test goes on looking at while the simulator owns it.
 impl<P: Peer> Peer for Arc<Mutex<P>> {
     fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
-        self.lock().unwrap_or_else(PoisonError::into_inner).on_connect(attempt, now_ns)
+        self.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .on_connect(attempt, now_ns)
     }
 
     fn on_open(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
-        self.lock().unwrap_or_else(PoisonError::into_inner).on_open(connection, now_ns, actions);
+        self.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .on_open(connection, now_ns, actions);
     }
 
     fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
@@ -178,10 +195,14 @@ impl<P: Peer> Peer for Arc<Mutex<P>> {
     }
 
     fn on_reset(&mut self, connection: u32, now_ns: u64) {
-        self.lock().unwrap_or_else(PoisonError::into_inner).on_reset(connection, now_ns);
+        self.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .on_reset(connection, now_ns);
     }
 
     fn on_wake(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
-        self.lock().unwrap_or_else(PoisonError::into_inner).on_wake(connection, now_ns, actions);
+        self.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .on_wake(connection, now_ns, actions);
     }
 }

@@ -1,0 +1,341 @@
+//! Whether the simulator keeps its own promises: exact times, exact order, and no hanging.
+
+use super::*;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+fn address() -> Address {
+    Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)))
+}
+
+fn connect<P: Peer>(sim: &mut Sim<P>, key: u32) -> Token {
+    sim.connect(key, &address(), &SocketOptions::default())
+}
+
+/// What came, with its bytes, until the loop has nothing to say before `until_ns`.
+fn run_until<P: Peer>(sim: &mut Sim<P>, until_ns: u64) -> Vec<(u64, u32, String)> {
+    let mut seen = Vec::new();
+    loop {
+        sim.wait(Some(until_ns)).expect("the simulator goes on");
+        let before = seen.len();
+        while let Some(completion) = sim.next() {
+            let what = match completion.outcome {
+                Outcome::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
+                outcome => format!("{outcome:?}"),
+            };
+            seen.push((completion.at_ns, completion.key, what));
+        }
+        if seen.len() == before {
+            return seen;
+        }
+    }
+}
+
+fn entry(at_ns: u64, key: u32, what: &str) -> (u64, u32, String) {
+    (at_ns, key, what.to_owned())
+}
+
+#[test]
+fn an_exchange_takes_exactly_the_latency_and_the_delay() {
+    let options = SimOptions {
+        latency_ns: 3 * MS,
+        ..SimOptions::default()
+    };
+    let peer = HttpPeer::new(|_| Reply::after(2 * MS, "yes"));
+    let mut sim = Sim::new(options, peer);
+    let token = connect(&mut sim, 7);
+    assert_eq!(
+        run_until(&mut sim, 10 * MS),
+        [entry(6 * MS, 7, "Connected")]
+    );
+    sim.send(token, Payload::Owned(GET.to_vec()));
+    let seen = run_until(&mut sim, 30 * MS);
+    assert_eq!(
+        seen[0].0,
+        10 * MS,
+        "a buffer with room takes the bytes at once"
+    );
+    assert_eq!(seen[1], entry(18 * MS, 7, "yes"));
+    let served = sim.peer().served();
+    assert_eq!(served.len(), 1);
+    assert_eq!(
+        (served[0].arrived_ns, served[0].last_byte_ns),
+        (13 * MS, Some(15 * MS))
+    );
+}
+
+#[test]
+fn a_deadline_is_met_to_the_nanosecond_and_one_in_the_past_at_once() {
+    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    sim.wait(Some(5 * MS)).unwrap();
+    assert_eq!(sim.now_ns(), 5 * MS);
+    sim.wait(Some(MS)).unwrap();
+    assert_eq!(sim.now_ns(), 5 * MS);
+}
+
+#[test]
+fn reading_the_clock_costs_what_was_asked() {
+    let options = SimOptions {
+        clock_cost_ns: 10,
+        start_ns: 100,
+        ..SimOptions::default()
+    };
+    let sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    assert_eq!([sim.now_ns(), sim.now_ns(), sim.now_ns()], [110, 120, 130]);
+}
+
+#[test]
+fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
+    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    let error = sim.wait(None).unwrap_err().to_string();
+    assert!(error.contains("nothing can happen"), "{error}");
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::Ignore);
+    let mut sim = Sim::new(SimOptions::default(), peer);
+    connect(&mut sim, 0);
+    assert!(sim.wait(None).is_err());
+}
+
+#[test]
+fn a_caller_that_spins_ends_with_an_error() {
+    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    let error = (0..=IDLE_WAITS_MAX).find_map(|_| sim.wait(Some(0)).err());
+    assert!(
+        error
+            .expect("spinning is noticed")
+            .to_string()
+            .contains("deadline already over")
+    );
+}
+
+#[test]
+fn a_peer_that_answers_itself_ends_with_an_error() {
+    struct Restless;
+    impl Peer for Restless {
+        fn on_open(&mut self, _: u32, _: u64, actions: &mut Actions) {
+            actions.wake(0);
+        }
+        fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, _: &mut Actions) {}
+        fn on_wake(&mut self, _: u32, _: u64, actions: &mut Actions) {
+            actions.wake(0);
+        }
+    }
+    let mut sim = Sim::new(SimOptions::default(), Restless);
+    connect(&mut sim, 0);
+    let error = (0..2).find_map(|_| {
+        while sim.next().is_some() {}
+        sim.wait(Some(S)).err()
+    });
+    assert!(
+        error
+            .expect("the circle is noticed")
+            .to_string()
+            .contains("answers itself")
+    );
+}
+
+#[test]
+fn a_server_that_stalls_makes_every_answer_of_the_stall_wait_for_its_end() {
+    let stall = S..2 * S;
+    let peer = HttpPeer::new(move |request| {
+        let waits_ns = match stall.contains(&request.arrived_ns) {
+            true => stall.end - request.arrived_ns,
+            false => 0,
+        };
+        Reply::after(waits_ns + 2 * MS, "x")
+    });
+    let mut sim = Sim::new(SimOptions::default(), peer);
+    let mut answers = Vec::new();
+    for sent_ms in [0, 998, 1_000, 1_500, 2_000] {
+        answers.extend(run_until(&mut sim, sent_ms * MS));
+        let token = connect(&mut sim, sent_ms as u32);
+        sim.wait(None).unwrap();
+        assert!(matches!(sim.next().unwrap().outcome, Outcome::Connected));
+        sim.send(token, Payload::Owned(GET.to_vec()));
+    }
+    answers.extend(run_until(&mut sim, 3 * S));
+    answers.retain(|(_, _, what)| what == "x");
+    let ends_ns = answers
+        .iter()
+        .map(|(at_ns, sent_ms, _)| (*sent_ms, *at_ns / MS));
+    let truth = [
+        (0, 2),
+        (998, 1_000),
+        (1_000, 2_002),
+        (1_500, 2_002),
+        (2_000, 2_002),
+    ];
+    assert_eq!(ends_ns.collect::<Vec<_>>(), truth);
+}
+
+#[test]
+fn pipelined_answers_keep_the_order_of_their_requests() {
+    let delays_ms = [5, 1, 3];
+    let peer = HttpPeer::new(move |request| {
+        Reply::after(
+            delays_ms[request.number as usize] * MS,
+            request.number.to_string(),
+        )
+    });
+    let mut sim = Sim::new(SimOptions::default(), peer);
+    let token = connect(&mut sim, 0);
+    run_until(&mut sim, 0);
+    sim.send(token, Payload::Owned([GET, GET, GET].concat()));
+    let answers = run_until(&mut sim, S);
+    let answers: Vec<_> = answers[1..]
+        .iter()
+        .map(|(at_ns, _, what)| (*at_ns, &**what))
+        .collect();
+    assert_eq!(answers, [(5 * MS, "0"), (5 * MS, "1"), (5 * MS, "2")]);
+}
+
+#[test]
+fn refused_for_half_a_second_then_accepted() {
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, now_ns| match now_ns < S / 2 {
+        true => ConnectAnswer::refuse(),
+        false => ConnectAnswer::Accept { after_ns: MS },
+    });
+    let mut sim = Sim::new(SimOptions::default(), peer);
+    connect(&mut sim, 1);
+    let refused = format!("ConnectFailed({})", libc::ECONNREFUSED);
+    assert_eq!(run_until(&mut sim, S / 2), [entry(0, 1, &refused)]);
+    assert_eq!(sim.open_sockets(), 0);
+    connect(&mut sim, 2);
+    assert_eq!(run_until(&mut sim, S), [entry(S / 2 + MS, 2, "Connected")]);
+}
+
+#[test]
+fn idle_connections_are_closed_at_their_time_and_busy_ones_are_not() {
+    let peer = HttpPeer::new(|_| Reply::after(20 * MS, "x")).closing_idle_after(10 * MS);
+    let mut sim = Sim::new(SimOptions::default(), peer);
+    let busy = connect(&mut sim, 1);
+    connect(&mut sim, 2);
+    run_until(&mut sim, 5 * MS);
+    sim.send(busy, Payload::Owned(GET.to_vec()));
+    let seen = run_until(&mut sim, S);
+    let tail: Vec<_> = seen.into_iter().skip(1).collect();
+    assert_eq!(
+        tail,
+        [
+            entry(10 * MS, 2, "EndOfStream"),
+            entry(25 * MS, 1, "x"),
+            entry(35 * MS, 1, "EndOfStream"),
+        ]
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let run = |seed| {
+        let options = SimOptions {
+            seed,
+            latency_ns: MS,
+            jitter_ns: MS,
+            random_cuts: true,
+            ..SimOptions::default()
+        };
+        let peer = HttpPeer::new(|_| Reply::after(MS, "0123456789".repeat(10)));
+        let mut sim = Sim::new(options, peer);
+        let token = connect(&mut sim, 0);
+        run_until(&mut sim, 10 * MS);
+        sim.send(token, Payload::Owned(GET.to_vec()));
+        run_until(&mut sim, S)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+    let whole: String = run(3)
+        .into_iter()
+        .skip(1)
+        .map(|(_, _, what)| what)
+        .collect();
+    assert_eq!(
+        whole,
+        "0123456789".repeat(10),
+        "cuts and jitter keep the order"
+    );
+}
+
+#[test]
+fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
+    let options = SimOptions {
+        uplink_bytes_per_s: NonZeroU64::new(1_000_000),
+        send_buffer_bytes: 1_000,
+        segment_bytes: 1_000,
+        ..SimOptions::default()
+    };
+    let mut sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    let journal = sim.journal();
+    let token = connect(&mut sim, 0);
+    run_until(&mut sim, 0);
+    sim.send(token, Payload::Owned(vec![b'a'; 5_000]));
+    let seen = run_until(&mut sim, S);
+    assert_eq!(seen.len(), 1);
+    assert_eq!(
+        seen[0].0,
+        4 * MS,
+        "four parts have left when the fifth is in the buffer"
+    );
+    let arrivals: Vec<_> = journal
+        .entries()
+        .into_iter()
+        .filter_map(|entry| match entry.what {
+            Happening::Arrived(bytes) => Some((entry.at_ns, bytes)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(arrivals, [1, 2, 3, 4, 5].map(|ms| (ms * MS, 1_000)));
+}
+
+#[test]
+fn more_sockets_than_the_machine_has_fail_with_emfile_until_one_is_closed() {
+    let options = SimOptions {
+        sockets_max: 1,
+        ..SimOptions::default()
+    };
+    let mut sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    let first = connect(&mut sim, 1);
+    connect(&mut sim, 2);
+    let full = format!("ConnectFailed({})", libc::EMFILE);
+    assert_eq!(
+        run_until(&mut sim, 0),
+        [entry(0, 2, &full), entry(0, 1, "Connected")]
+    );
+    sim.close(first, CloseMode::Graceful);
+    assert_eq!(run_until(&mut sim, MS), [entry(0, 1, "Closed")]);
+    connect(&mut sim, 3);
+    assert_eq!(run_until(&mut sim, 2 * MS), [entry(MS, 3, "Connected")]);
+}
+
+#[test]
+fn the_journal_tells_what_the_far_end_saw() {
+    let options = SimOptions {
+        latency_ns: MS,
+        ..SimOptions::default()
+    };
+    let mut sim = Sim::new(
+        options,
+        HttpPeer::new(|_| Reply::after(MS, "xy").then_reset(MS)),
+    );
+    let journal = sim.journal();
+    let token = connect(&mut sim, 9);
+    run_until(&mut sim, 2 * MS);
+    sim.send(token, Payload::Owned(GET.to_vec()));
+    run_until(&mut sim, S);
+    let told: Vec<_> = journal
+        .entries()
+        .iter()
+        .map(|entry| (entry.at_ns, entry.what))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (MS, Happening::Attempted(9)),
+            (MS, Happening::Opened),
+            (3 * MS, Happening::Arrived(GET.len())),
+            (4 * MS, Happening::Departed(2)),
+            (5 * MS, Happening::Aborted),
+        ]
+    );
+}
