@@ -1,0 +1,195 @@
+//! Samples, their medians, and whether a figure is met. Pure numbers.
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::rows::Figure;
+
+/// Everything that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Measurement {
+    /// Where and with what.
+    pub(crate) machine: Machine,
+    /// One for each row.
+    pub(crate) rows: Vec<RowResult>,
+}
+
+/// One row: all clients on the same work.
+#[derive(Debug, Serialize)]
+pub(crate) struct RowResult {
+    /// The row's short name.
+    pub(crate) name: &'static str,
+    /// What the table prints.
+    pub(crate) title: String,
+    /// The server that was loaded.
+    pub(crate) server: String,
+    /// What is to be reached.
+    pub(crate) figure: Figure,
+    /// What a reader must know, for instance the cipher.
+    pub(crate) notes: Vec<String>,
+    /// wrk first, if it is there.
+    pub(crate) clients: Vec<ClientResult>,
+}
+
+/// One client of a row.
+#[derive(Debug, Serialize)]
+pub(crate) struct ClientResult {
+    /// Tool and backend.
+    pub(crate) label: String,
+    /// In the order they were taken.
+    pub(crate) samples: Vec<Sample>,
+    /// Median over the samples.
+    pub(crate) median: Option<Medians>,
+    /// Median over the repetitions of the ratio to wrk's run of the same repetition.
+    pub(crate) ratio_to_wrk: Option<Medians>,
+}
+
+/// One run.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Sample {
+    /// Requests answered per second, as the tool printed it.
+    pub(crate) requests_per_sec: f64,
+    /// User and system time of the client over requests answered, in microseconds.
+    pub(crate) cpu_us_per_request: f64,
+    /// Peak resident memory of the client, in kB.
+    pub(crate) peak_rss_kb: f64,
+    /// Error lines of the report.
+    pub(crate) errors: Vec<String>,
+}
+
+/// A median of each thing measured: in its unit, or as a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Medians {
+    /// Requests per second.
+    pub(crate) requests_per_sec: f64,
+    /// Client CPU per request.
+    pub(crate) cpu_us_per_request: f64,
+    /// Peak resident memory.
+    pub(crate) peak_rss_kb: f64,
+}
+
+impl ClientResult {
+    /// Reduces samples; `baseline` are wrk's, of the same repetitions in the same order.
+    pub(crate) fn new(label: String, samples: Vec<Sample>, baseline: Option<&[Sample]>) -> Self {
+        let median = Medians::of(&samples, |sample, measure| Some(measure(sample)));
+        let ratio_to_wrk = baseline.and_then(|baseline| {
+            let pairs: Vec<_> = samples.iter().zip(baseline).collect();
+            Medians::of(&pairs, |(ours, theirs), measure| {
+                Some(measure(ours) / measure(theirs)).filter(|ratio| ratio.is_finite())
+            })
+        });
+        Self {
+            label,
+            samples,
+            median,
+            ratio_to_wrk,
+        }
+    }
+
+    /// Whether the figure is met; `None` when there was no wrk to compare with.
+    pub(crate) fn meets(&self, figure: Figure) -> Option<bool> {
+        let ratio = self.ratio_to_wrk?;
+        Some(match figure {
+            Figure::CpuPerRequest(at_most) => ratio.cpu_us_per_request <= at_most,
+            Figure::ResidentMemory(at_most) => ratio.peak_rss_kb <= at_most,
+        })
+    }
+}
+
+/// Picks one number out of a sample.
+type Measure = fn(&Sample) -> f64;
+
+impl Medians {
+    /// Medians over items; `value` may have none for an item.
+    fn of<T>(items: &[T], value: impl Fn(&T, Measure) -> Option<f64>) -> Option<Self> {
+        let over = |measure: Measure| {
+            median(
+                items
+                    .iter()
+                    .filter_map(|item| value(item, measure))
+                    .collect(),
+            )
+        };
+        Some(Self {
+            requests_per_sec: over(|sample| sample.requests_per_sec)?,
+            cpu_us_per_request: over(|sample| sample.cpu_us_per_request)?,
+            peak_rss_kb: over(|sample| sample.peak_rss_kb)?,
+        })
+    }
+}
+
+/// The middle value, or the mean of the two in the middle; `None` of nothing.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    if values.len() % 2 == 1 {
+        Some(upper)
+    } else {
+        Some(f64::midpoint(values[middle - 1], upper))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(requests_per_sec: f64, cpu_us_per_request: f64, peak_rss_kb: f64) -> Sample {
+        Sample {
+            requests_per_sec,
+            cpu_us_per_request,
+            peak_rss_kb,
+            errors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_two() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_repetition_so_that_drift_cancels() {
+        // The machine gets twice as slow each time; ours always costs half.
+        let theirs = [
+            sample(8.0, 1.0, 10.0),
+            sample(4.0, 2.0, 10.0),
+            sample(2.0, 4.0, 10.0),
+        ];
+        let ours = vec![
+            sample(16.0, 0.5, 5.0),
+            sample(8.0, 1.0, 5.0),
+            sample(4.0, 2.0, 5.0),
+        ];
+        let result = ClientResult::new("ours".into(), ours, Some(&theirs));
+        let ratio = result.ratio_to_wrk.unwrap();
+        assert_eq!(
+            ratio,
+            Medians {
+                requests_per_sec: 2.0,
+                cpu_us_per_request: 0.5,
+                peak_rss_kb: 0.5
+            }
+        );
+        assert_eq!(result.meets(Figure::CpuPerRequest(0.5)), Some(true));
+        assert_eq!(result.meets(Figure::CpuPerRequest(0.49)), Some(false));
+        assert_eq!(result.meets(Figure::ResidentMemory(0.33)), Some(false));
+    }
+
+    #[test]
+    fn without_wrk_there_is_no_ratio_and_no_verdict() {
+        let result = ClientResult::new("ours".into(), vec![sample(1.0, 1.0, 1.0)], None);
+        assert_eq!(result.median.unwrap().requests_per_sec, 1.0);
+        assert_eq!(result.ratio_to_wrk, None);
+        assert_eq!(result.meets(Figure::CpuPerRequest(1.0)), None);
+    }
+
+    #[test]
+    fn a_baseline_of_zero_gives_no_ratio() {
+        let theirs = [sample(1.0, 0.0, 1.0)];
+        let result = ClientResult::new("ours".into(), vec![sample(1.0, 1.0, 1.0)], Some(&theirs));
+        assert_eq!(result.ratio_to_wrk, None);
+    }
+}

@@ -1,0 +1,271 @@
+//! A child process on one core: started, watched, and never left behind.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::procfs;
+
+/// How often `/proc` is read. A process tells nobody of its memory or its end but its parent's
+/// `wait`, which would take its CPU time away with it.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Most of an output that is kept; a tool that prints more has gone wrong.
+const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
+
+/// Where and with what limit a process runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placement {
+    /// The only core it may use; `None` leaves it to the kernel.
+    pub(crate) core: Option<u32>,
+    /// Open files it may have: wrk does not raise its soft limit itself.
+    pub(crate) file_limit: Option<u64>,
+}
+
+/// What a process used and printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How it ended.
+    pub(crate) status: ExitStatus,
+    /// User and system time, in microseconds, in steps of a tick of 10 ms.
+    pub(crate) cpu_us: u64,
+    /// Peak resident memory in kB, as of the last look before the end.
+    pub(crate) peak_rss_kb: u64,
+    /// Standard output.
+    pub(crate) stdout: String,
+    /// Standard error.
+    pub(crate) stderr: String,
+}
+
+/// A running child; killed and waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+}
+
+impl Process {
+    /// Starts a program through `prlimit` and `taskset` (util-linux). Both replace themselves, so
+    /// that the child's process id is the program's.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        placement: Placement,
+    ) -> anyhow::Result<Self> {
+        let mut words: Vec<String> = Vec::new();
+        if let Some(limit) = placement.file_limit {
+            words.extend(["prlimit".to_owned(), format!("--nofile={limit}:{limit}")]);
+        }
+        if let Some(core) = placement.core {
+            words.extend(["taskset".to_owned(), "-c".to_owned(), core.to_string()]);
+        }
+        words.push(program.display().to_string());
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", words.join(" ")))?;
+        Ok(Self {
+            child,
+            name: program.display().to_string(),
+        })
+    }
+
+    /// The first line of standard output that `pick` takes; what comes later is thrown away, so that
+    /// the child never blocks on it.
+    ///
+    /// # Errors
+    /// When the child closes its output before.
+    pub(crate) fn announced<T>(&mut self, pick: impl Fn(&str) -> Option<T>) -> anyhow::Result<T> {
+        let stdout: ChildStdout = self
+            .child
+            .stdout
+            .take()
+            .context("output is already taken")?;
+        let mut reader = BufReader::new(stdout.take(OUTPUT_LIMIT_BYTES));
+        let mut line = String::new();
+        while reader.read_line(&mut line)? > 0 {
+            if let Some(found) = pick(&line) {
+                let mut rest = reader.into_inner().into_inner();
+                thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+                return Ok(found);
+            }
+            line.clear();
+        }
+        let mut stderr = String::new();
+        if let Some(pipe) = self.child.stderr.take() {
+            pipe.take(OUTPUT_LIMIT_BYTES).read_to_string(&mut stderr)?;
+        }
+        bail!(
+            "{} ended without saying where it listens: {}",
+            self.name,
+            stderr.trim()
+        );
+    }
+
+    /// Whether the child still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Watches the child to its end.
+    ///
+    /// # Errors
+    /// When it does not end within `limit`, or `interrupted` is set; it is killed then.
+    pub(crate) fn watch(
+        mut self,
+        limit: Duration,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<Ended> {
+        let stdout = self.child.stdout.take().map(collect);
+        let stderr = self.child.stderr.take().map(collect);
+        let mut peak_rss_kb = 0;
+        let mut polls_left = limit.as_millis() / POLL.as_millis();
+        let cpu_us = loop {
+            let stat = self.proc_file("stat")?;
+            let stat = procfs::parse_stat(&stat)
+                .with_context(|| format!("cannot understand /proc/<pid>/stat: {stat}"))?;
+            if stat.state == 'Z' {
+                break stat.cpu_us;
+            }
+            if let Some(kb) = procfs::parse_peak_rss_kb(&self.proc_file("status")?) {
+                peak_rss_kb = peak_rss_kb.max(kb);
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            if polls_left == 0 {
+                bail!("{} did not end within {} s", self.name, limit.as_secs());
+            }
+            polls_left -= 1;
+            thread::park_timeout(POLL);
+        };
+        let status = self.child.wait()?;
+        Ok(Ended {
+            status,
+            cpu_us,
+            peak_rss_kb,
+            stdout: joined(stdout),
+            stderr: joined(stderr),
+        })
+    }
+
+    fn proc_file(&self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {path}"))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only when the child has already been waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads a pipe to its end on a thread of its own, so that the child never blocks on it.
+fn collect(pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let mut limited = pipe.take(OUTPUT_LIMIT_BYTES);
+        // A pipe that breaks has given what it had.
+        let _ = limited.read_to_end(&mut bytes);
+        let _ = std::io::copy(&mut limited.into_inner(), &mut std::io::sink());
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn joined(reader: Option<JoinHandle<String>>) -> String {
+    reader
+        .and_then(|reader| reader.join().ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANYWHERE: Placement = Placement {
+        core: None,
+        file_limit: None,
+    };
+
+    fn shell(script: &str) -> Process {
+        Process::start(Path::new("/bin/sh"), &["-c", script], ANYWHERE).unwrap()
+    }
+
+    fn limit() -> Duration {
+        Duration::from_secs(60)
+    }
+
+    #[test]
+    fn a_process_is_watched_to_its_end_with_output_and_cpu_time() {
+        let busy =
+            "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo err >&2; exit 3";
+        let ended = shell(busy).watch(limit(), &AtomicBool::new(false)).unwrap();
+        assert_eq!(ended.status.code(), Some(3));
+        assert_eq!(
+            (ended.stdout.as_str(), ended.stderr.as_str()),
+            ("out\n", "err\n")
+        );
+        assert!(ended.cpu_us >= procfs::TICK_US, "{}", ended.cpu_us);
+        assert!(ended.peak_rss_kb > 100, "{}", ended.peak_rss_kb);
+    }
+
+    #[test]
+    fn an_interrupted_watch_leaves_no_process_behind() {
+        let process = shell("while :; do :; done");
+        let pid = process.child.id();
+        let error = process.watch(limit(), &AtomicBool::new(true)).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted");
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_is_given_up_and_killed() {
+        let process = shell("while :; do :; done");
+        let pid = process.child.id();
+        let error = process
+            .watch(Duration::ZERO, &AtomicBool::new(false))
+            .unwrap_err();
+        assert!(error.to_string().contains("did not end"), "{error}");
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn the_announcement_is_found_among_other_lines() {
+        let mut process = shell("echo hello; echo port 42; exec cat /dev/zero");
+        let port = process.announced(|line| line.trim().strip_prefix("port ")?.parse::<u16>().ok());
+        assert_eq!(port.unwrap(), 42);
+        assert!(process.is_running());
+    }
+
+    #[test]
+    fn a_server_that_fails_is_reported_with_its_own_words() {
+        let error = shell("echo no port >&2; exit 1")
+            .announced(|_| None::<u16>)
+            .unwrap_err();
+        assert!(error.to_string().ends_with("no port"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let error = Process::start(Path::new("/nonexistent/tool"), &["x"], ANYWHERE).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/tool"), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What the kernel says about a process: parsers for files of `/proc/<pid>/` (proc(5)).
+
+/// Length of a clock tick of `/proc/<pid>/stat`, in microseconds. USER_HZ is 100 on every
+/// architecture that Linux still supports but Alpha.
+pub(crate) const TICK_US: u64 = 10_000;
+
+/// State and CPU time of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    /// `Z` once the process has ended and nobody has waited for it.
+    pub(crate) state: char,
+    /// User and system time of all its threads, those included that have ended, in microseconds.
+    pub(crate) cpu_us: u64,
+}
+
+/// Reads `/proc/<pid>/stat`. The name in parentheses may itself hold blanks and parentheses.
+pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // `rest` begins with field 3 (state); utime is field 14, stime field 15.
+    let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let cpu_us = ticks(14)?.checked_add(ticks(15)?)?.checked_mul(TICK_US)?;
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        cpu_us,
+    })
+}
+
+/// Peak resident memory (`VmHWM`) in kB of `/proc/<pid>/status`; a process that has ended has none.
+pub(crate) fn parse_peak_rss_kb(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// The hard limit of open files in `/proc/<pid>/limits`; `None` when unlimited or not readable.
+pub(crate) fn parse_hard_file_limit(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "4242 (a) b (c) Z 1 4242 4242 0 -1 4194304 100 0 0 0 37 263 5 6 20 0 2 0 \
+                        100 0 0 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0";
+
+    #[test]
+    fn state_and_cpu_time_are_found_behind_a_hostile_process_name() {
+        assert_eq!(
+            parse_stat(STAT),
+            Some(Stat {
+                state: 'Z',
+                cpu_us: 3_000_000
+            })
+        );
+    }
+
+    #[test]
+    fn a_stat_line_cut_at_any_place_never_gives_a_wrong_number_of_fields() {
+        for end in 0..STAT.len() {
+            let cut = &STAT[..end];
+            let complete = cut
+                .rsplit_once(')')
+                .is_some_and(|(_, rest)| rest.split_whitespace().count() >= 13);
+            assert_eq!(parse_stat(cut).is_some(), complete, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn absurd_times_do_not_overflow() {
+        let text = STAT.replace(" 37 263 ", " 18446744073709551615 18446744073709551615 ");
+        assert_eq!(parse_stat(&text), None);
+    }
+
+    #[test]
+    fn peak_memory_is_read_and_absent_for_a_process_that_has_ended() {
+        assert_eq!(
+            parse_peak_rss_kb("Name:\twrk\nVmHWM:\t   46120 kB\nVmRSS:\t 1 kB\n"),
+            Some(46_120)
+        );
+        assert_eq!(parse_peak_rss_kb("Name:\twrk\nState:\tZ (zombie)\n"), None);
+        assert_eq!(parse_peak_rss_kb("VmHWM:\t-1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_hard_limit_is_the_second_number() {
+        let text = "Limit   Soft Limit  Hard Limit  Units\nMax open files   1024   20000   files\n";
+        assert_eq!(parse_hard_file_limit(text), Some(20_000));
+        assert_eq!(
+            parse_hard_file_limit("Max open files  1024  unlimited  files"),
+            None
+        );
+        assert_eq!(parse_hard_file_limit(""), None);
+    }
+
+    #[test]
+    fn the_files_of_this_very_process_are_understood() {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap();
+        // The state is that of the main thread, which may wait for the thread of this test.
+        assert!(matches!(
+            parse_stat(&read("stat")).unwrap().state,
+            'R' | 'S'
+        ));
+        assert!(parse_peak_rss_kb(&read("status")).unwrap() > 100);
+    }
+}

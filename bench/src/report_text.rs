@@ -1,0 +1,97 @@
+//! What is needed of a text report in wrk's style.
+
+use anyhow::{Context, bail};
+
+/// The totals of one run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Totals {
+    /// Requests answered.
+    pub(crate) requests: u64,
+    /// As printed.
+    pub(crate) requests_per_sec: f64,
+    /// The lines about errors, if there were any.
+    pub(crate) errors: Vec<String>,
+}
+
+/// Reads `<n> requests in ...`, `Requests/sec:` and the error lines.
+///
+/// # Errors
+/// When one of the two is missing, or not a single request was answered.
+pub(crate) fn parse(text: &str) -> anyhow::Result<Totals> {
+    let requests = text
+        .lines()
+        .find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok())
+        .context("the report has no line \"<n> requests in ...\"")?;
+    let requests_per_sec = text
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("Requests/sec:")?
+                .trim()
+                .parse::<f64>()
+                .ok()
+        })
+        .filter(|rate| rate.is_finite())
+        .context("the report has no line \"Requests/sec:\"")?;
+    if requests == 0 {
+        bail!("not a single request was answered");
+    }
+    let errors = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.starts_with("Socket errors:") || line.starts_with("Non-2xx"))
+        .map(ToOwned::to_owned)
+        .collect();
+    Ok(Totals {
+        requests,
+        requests_per_sec,
+        errors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = "Running 3s test @ http://127.0.0.1:1/\n  1 threads and 64 connections\n  \
+        Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.99ms    1.64ms  \
+        17.09ms   87.20%\n  82644 requests in 3.02s, 11.82MB read\n  Socket errors: connect 0, \
+        read 4, write 1, timeout 0\nRequests/sec:  27388.07\nTransfer/sec:      3.92MB\n";
+
+    #[test]
+    fn totals_and_errors_are_read() {
+        let totals = parse(REPORT).unwrap();
+        assert_eq!(totals.requests, 82_644);
+        assert!((totals.requests_per_sec - 27_388.07).abs() < 1e-9);
+        assert_eq!(
+            totals.errors,
+            ["Socket errors: connect 0, read 4, write 1, timeout 0"]
+        );
+    }
+
+    #[test]
+    fn a_report_cut_anywhere_is_read_or_refused_without_panic() {
+        for end in 0..REPORT.len() {
+            if let Ok(totals) = parse(&REPORT[..end]) {
+                assert_eq!(totals.requests, 82_644);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_without_an_answer_is_an_error() {
+        let text = "  0 requests in 2.01s, 0.00B read\nRequests/sec:      0.00\n";
+        assert!(
+            parse(text)
+                .unwrap_err()
+                .to_string()
+                .contains("not a single request")
+        );
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_refused() {
+        assert!(parse("  5 requests in 1.00s, 0.00B read\nRequests/sec:      -nan\n").is_err());
+        assert!(parse("  x requests in 1.00s\nRequests/sec:      1.00\n").is_err());
+        assert!(parse("").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! A folder for configuration, certificates and scripts, removed when the bench ends.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// A folder of this process alone.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the folder, readable for all: a server may give up root.
+    ///
+    /// # Errors
+    /// When it cannot be made, or is there already.
+    pub(crate) fn create() -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("wrkbench-bench-{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let scratch = Self { path };
+        fs::set_permissions(&scratch.path, Permissions::from_mode(0o755))?;
+        Ok(scratch)
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file and gives its path.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> anyhow::Result<PathBuf> {
+        let path = self.path.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::set_permissions(&path, Permissions::from_mode(0o644))?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is cleared with the system's temporary files.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

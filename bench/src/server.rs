@@ -1,0 +1,249 @@
+//! The servers that are loaded, each a process of its own on loopback.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use crate::options::ServerKind;
+use crate::process::{Placement, Process};
+use crate::rows::{Answer, Row};
+use crate::scratch::Scratch;
+
+/// The one cipher that nginx is held to in the https row.
+pub(crate) const CIPHER: &str = "TLS_AES_128_GCM_SHA256";
+
+/// Path at which nginx answers with protocol and cipher of the connection.
+const CIPHER_PATH: &str = "/cipher";
+
+/// nginx opens its port a moment after it was started: so many looks, so far apart.
+const LOOKS: u32 = 500;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+/// The same number of bytes as the built-in server's default body.
+const SMALL_BODY_BYTES: usize = 63;
+const LARGE_BODY_BYTES: usize = 100_000;
+
+/// A running server; ends when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    kind: ServerKind,
+    tls: bool,
+    port: u16,
+    _process: Process,
+}
+
+impl Server {
+    /// Starts what a row needs.
+    ///
+    /// # Errors
+    /// When the server does not come up.
+    pub(crate) fn start(
+        kind: ServerKind,
+        row: &Row,
+        wrkbench: &Path,
+        scratch: &Scratch,
+        placement: Placement,
+    ) -> anyhow::Result<Self> {
+        let (port, process) = match kind {
+            ServerKind::Origin => start_origin(wrkbench, row.tls, placement)?,
+            ServerKind::Nginx => start_nginx(scratch, row.tls, placement)?,
+        };
+        Ok(Self {
+            kind,
+            tls: row.tls,
+            port,
+            _process: process,
+        })
+    }
+
+    /// The URL for a row's answer.
+    pub(crate) fn url(&self, answer: Answer) -> String {
+        let path = match (answer, self.kind) {
+            (Answer::Small, _) => "/",
+            (Answer::Large, ServerKind::Origin) => "/?size=100000",
+            (Answer::Large, ServerKind::Nginx) => "/large",
+        };
+        self.url_of(path)
+    }
+
+    /// The URL whose body names the cipher of the connection, where the server can tell.
+    pub(crate) fn cipher_url(&self) -> Option<String> {
+        (self.tls && self.kind == ServerKind::Nginx).then(|| self.url_of(CIPHER_PATH))
+    }
+
+    /// How the server is called in tables.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.kind {
+            ServerKind::Origin => "wrkbench serve",
+            ServerKind::Nginx => "nginx",
+        }
+    }
+
+    fn url_of(&self, path: &str) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.port)
+    }
+}
+
+/// Where nginx is, if anywhere; Debian keeps it in a folder that not everybody has on PATH.
+pub(crate) fn find_nginx() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    folders
+        .map(|folder| folder.join("nginx"))
+        .find(|candidate| candidate.is_file())
+}
+
+fn start_origin(
+    wrkbench: &Path,
+    tls: bool,
+    placement: Placement,
+) -> anyhow::Result<(u16, Process)> {
+    let mut arguments = vec!["serve", "--listen", "127.0.0.1:0"];
+    if tls {
+        arguments.push("--tls");
+    }
+    let mut process = Process::start(wrkbench, &arguments, placement)?;
+    let port = process.announced(announced_port)?;
+    Ok((port, process))
+}
+
+/// The port in a line that names a loopback address.
+fn announced_port(line: &str) -> Option<u16> {
+    let (_, rest) = line.split_once("127.0.0.1:")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok().filter(|port| *port != 0)
+}
+
+fn start_nginx(
+    scratch: &Scratch,
+    tls: bool,
+    placement: Placement,
+) -> anyhow::Result<(u16, Process)> {
+    let nginx = find_nginx().context("--server nginx: nginx is not installed")?;
+    // nginx cannot say which port it got, so a free one is looked up for it. Somebody else may take
+    // it in between; nginx then fails to start, which is noticed below.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+        .local_addr()?
+        .port();
+    scratch.write("large", vec![b'x'; LARGE_BODY_BYTES])?;
+    if tls {
+        let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+        scratch.write("server.crt", certificate.cert.pem())?;
+        scratch.write("server.key", certificate.signing_key.serialize_pem())?;
+    }
+    let configuration = nginx_configuration(scratch.path(), port, tls, is_root());
+    let configuration = scratch.write("nginx.conf", configuration)?;
+    let folder = scratch.path().display().to_string();
+    let arguments = [
+        "-p",
+        &folder,
+        "-e",
+        "stderr",
+        "-c",
+        &configuration.display().to_string(),
+    ];
+    let mut process = Process::start(&nginx, &arguments, placement)?;
+    wait_until_open(port, &mut process)?;
+    Ok((port, process))
+}
+
+fn wait_until_open(port: u16, process: &mut Process) -> anyhow::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    for _ in 0..LOOKS {
+        if !process.is_running() {
+            bail!("nginx did not start; its port {port} may have been taken");
+        }
+        if TcpStream::connect(address).is_ok() {
+            return Ok(());
+        }
+        thread::park_timeout(BETWEEN_LOOKS);
+    }
+    bail!("nginx does not listen on port {port}");
+}
+
+/// One process, so that pinning and killing it is simple; no log; connections never closed.
+fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> String {
+    let user = if is_root { "user root;\n" } else { "" };
+    let body = "x".repeat(SMALL_BODY_BYTES - 1);
+    let folder = folder.display();
+    let listen = if tls { "ssl" } else { "" };
+    let tls = if tls {
+        format!(
+            "ssl_certificate {folder}/server.crt; ssl_certificate_key {folder}/server.key; \
+             ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {CIPHER};"
+        )
+    } else {
+        String::new()
+    };
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|name| format!("{name}_temp_path {folder}/{name}; "))
+        .collect();
+    format!(
+        "{user}daemon off; master_process off; pid {folder}/nginx.pid;\n\
+         events {{ worker_connections 16384; }}\n\
+         http {{ access_log off; {temporary}\n\
+         keepalive_requests 1000000000; keepalive_timeout 1h; default_type text/plain; {tls}\n\
+         server {{ listen 127.0.0.1:{port} backlog=16384 {listen}; root {folder};\n\
+         location / {{ return 200 \"{body}\\n\"; }}\n\
+         location = {CIPHER_PATH} {{ return 200 \"$ssl_protocol $ssl_cipher\"; }}\n\
+         location = /large {{ open_file_cache max=10; }}\n\
+         }} }}\n"
+    )
+}
+
+/// Whether this process runs as root: nginx would give that up for a user who may not exist.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_of_an_announcement_is_found() {
+        assert_eq!(
+            announced_port("listening on 127.0.0.1:40123\n"),
+            Some(40_123)
+        );
+        assert_eq!(
+            announced_port("listening on https://127.0.0.1:8443/\n"),
+            Some(8443)
+        );
+    }
+
+    #[test]
+    fn lines_without_a_usable_port_are_not_announcements() {
+        for line in [
+            "",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "127.0.0.1:0",
+            "127.0.0.1:99999",
+            "[::1]:80",
+        ] {
+            assert_eq!(announced_port(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn nginx_is_held_to_one_cipher_only_over_tls() {
+        let folder = Path::new("/x");
+        assert!(nginx_configuration(folder, 1, true, false).contains(CIPHER));
+        assert!(!nginx_configuration(folder, 1, false, false).contains(CIPHER));
+        assert!(nginx_configuration(folder, 1, false, true).starts_with("user root;"));
+    }
+
+    #[test]
+    fn braces_of_the_configuration_are_balanced() {
+        let text = nginx_configuration(Path::new("/x"), 1, true, true);
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+}

@@ -1,0 +1,251 @@
+//! One session of measuring: programs, places, and the interleaved runs of each row.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::figures::{ClientResult, RowResult, Sample};
+use crate::machine::Machine;
+use crate::options::{Options, ServerKind};
+use crate::process::{Ended, Placement, Process};
+use crate::procfs;
+use crate::report_text;
+use crate::rows::{Row, Script};
+use crate::scratch::Scratch;
+use crate::server::{self, Server};
+use crate::tool::{Client, Programs, WRK_LABEL};
+
+/// How much longer than its duration a run may take: scripts, connecting, the report.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// File descriptors that a client needs besides its connections.
+const SPARE_FILES: u64 = 100;
+
+/// A run that only wakes server and client up; not counted.
+const WARM_UP_S: u32 = 1;
+
+/// What all rows share.
+#[derive(Debug)]
+pub(crate) struct Session {
+    machine: Machine,
+    programs: Programs,
+    scratch: Scratch,
+    server_kind: ServerKind,
+    duration_s: u32,
+    repeats: u32,
+    server_place: Placement,
+    client_place: Placement,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Session {
+    /// Finds the programs and looks at the machine.
+    ///
+    /// # Errors
+    /// When wrkbench is not there, or a core is not.
+    pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+        }
+        let wrkbench = wrkbench_path(options)?;
+        let machine = Machine::look(&wrkbench, &options.wrk);
+        let wrk = machine.wrk.is_some().then(|| options.wrk.clone());
+        if wrk.is_none() {
+            progress(&format!("no {}: rows have no ratio", options.wrk.display()));
+        }
+        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+        let file_limit = procfs::parse_hard_file_limit(&limits);
+        let enough_cores = machine.cores > 1;
+        if !enough_cores {
+            progress("only one core: server and client share it, so the rates mean little");
+        }
+        let place = |core| Placement {
+            core: enough_cores.then_some(core),
+            file_limit,
+        };
+        let scratch = Scratch::create()?;
+        for script in Script::ALL {
+            scratch.write(script.file_name(), script.text())?;
+        }
+        Ok(Self {
+            machine,
+            programs: Programs { wrk, wrkbench },
+            scratch,
+            server_kind: options.server,
+            duration_s: options.duration,
+            repeats: options.repeats,
+            server_place: place(options.server_core),
+            client_place: place(options.client_core),
+            interrupted,
+        })
+    }
+
+    /// What is measured on.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Measures one row: a fresh server, and all clients in turn.
+    ///
+    /// # Errors
+    /// When a server or a client fails, or the user interrupts.
+    pub(crate) fn measure(&self, row: &'static Row) -> anyhow::Result<RowResult> {
+        let mut notes = Vec::new();
+        let connections = self.possible_connections(row, &mut notes);
+        let server = Server::start(
+            self.server_kind_for(row),
+            row,
+            &self.programs.wrkbench,
+            &self.scratch,
+            self.server_place,
+        )?;
+        let clients = Client::all(row, &self.programs);
+        if row.tls {
+            notes.push(self.cipher_note(&server, &clients)?);
+        }
+        let url = server.url(row.answer);
+        let script = row.script.map(|script| self.script_path(script));
+        let run = |client: &Client, duration_s| {
+            let arguments = client.arguments(connections, duration_s, script.as_deref(), &url);
+            self.run(client, &arguments, duration_s)
+        };
+        if let Some(first) = clients.first() {
+            run(first, WARM_UP_S)?;
+        }
+        let mut samples: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
+        for repetition in 1..=self.repeats {
+            for client in &clients {
+                progress(&format!(
+                    "{}: {}, {repetition}/{}",
+                    row.name, client.label, self.repeats
+                ));
+                let sample = sample_of(&run(client, self.duration_s)?)
+                    .with_context(|| format!("{} in row {}", client.label, row.name))?;
+                samples.entry(&client.label).or_default().push(sample);
+            }
+        }
+        let baseline = samples.get(WRK_LABEL).cloned();
+        let results = clients
+            .iter()
+            .filter_map(|client| Some((client.label.clone(), samples.remove(&*client.label)?)))
+            .map(|(label, samples)| ClientResult::new(label, samples, baseline.as_deref()))
+            .collect();
+        Ok(RowResult {
+            name: row.name,
+            title: row.title.to_owned(),
+            server: server.name().to_owned(),
+            figure: row.figure,
+            notes,
+            clients: results,
+        })
+    }
+
+    /// Only nginx can be told which cipher to use.
+    fn server_kind_for(&self, row: &Row) -> ServerKind {
+        if row.tls && server::find_nginx().is_some() {
+            ServerKind::Nginx
+        } else {
+            self.server_kind
+        }
+    }
+
+    /// As many connections as the row asks for and the file limit allows.
+    fn possible_connections(&self, row: &Row, notes: &mut Vec<String>) -> u32 {
+        let limit = self.client_place.file_limit.unwrap_or(u64::MAX);
+        let most = u32::try_from(limit.saturating_sub(SPARE_FILES))
+            .unwrap_or(u32::MAX)
+            .max(1);
+        if most < row.connections {
+            notes.push(format!(
+                "only {most} connections: the limit of open files is {limit}"
+            ));
+        }
+        row.connections.min(most)
+    }
+
+    /// Asks the server through each client what the handshake agreed on.
+    fn cipher_note(&self, server: &Server, clients: &[Client]) -> anyhow::Result<String> {
+        let Some(url) = server.cipher_url() else {
+            return Ok(
+                "the cipher is what each client agreed on with the server; not the same \
+                       cipher for certain (install nginx for that)"
+                    .to_owned(),
+            );
+        };
+        let script = self.script_path(Script::PrintBody);
+        let mut agreed: Vec<String> = Vec::new();
+        for client in clients {
+            let arguments = client.arguments(1, WARM_UP_S, Some(&script), &url);
+            let ended = self.run(client, &arguments, WARM_UP_S)?;
+            let body = ended
+                .stdout
+                .lines()
+                .find_map(|line| line.strip_prefix("body: "));
+            let body = body.with_context(|| format!("{} saw no answer over TLS", client.label))?;
+            if !agreed.iter().any(|known| known == body) {
+                agreed.push(body.to_owned());
+            }
+        }
+        Ok(format!("cipher of every client: {}", agreed.join(" / ")))
+    }
+
+    fn script_path(&self, script: Script) -> PathBuf {
+        self.scratch.path().join(script.file_name())
+    }
+
+    fn run(&self, client: &Client, arguments: &[String], duration_s: u32) -> anyhow::Result<Ended> {
+        let process = Process::start(&client.program, arguments, self.client_place)?;
+        let limit = Duration::from_secs(duration_s.into()) + GRACE;
+        let ended = process.watch(limit, &self.interrupted)?;
+        if !ended.status.success() {
+            bail!(
+                "{} {} failed ({}): {}",
+                client.program.display(),
+                arguments.join(" "),
+                ended.status,
+                ended.stderr.trim()
+            );
+        }
+        Ok(ended)
+    }
+}
+
+/// Reads totals off the report and sets CPU time against them.
+fn sample_of(ended: &Ended) -> anyhow::Result<Sample> {
+    let totals = report_text::parse(&ended.stdout)?;
+    Ok(Sample {
+        requests_per_sec: totals.requests_per_sec,
+        cpu_us_per_request: ended.cpu_us as f64 / totals.requests as f64,
+        peak_rss_kb: ended.peak_rss_kb as f64,
+        errors: totals.errors,
+    })
+}
+
+/// The binary that was asked for, or the one that cargo put beside this one.
+fn wrkbench_path(options: &Options) -> anyhow::Result<PathBuf> {
+    let path = match &options.wrkbench {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()?.with_file_name("wrkbench"),
+    };
+    if !path.is_file() {
+        bail!(
+            "{} is not there; build it with `make build`, or give --wrkbench",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// Says on standard error what goes on.
+fn progress(message: &str) {
+    // A closed standard error must not end a measurement.
+    let _ = writeln!(io::stderr(), "bench: {message}");
+}

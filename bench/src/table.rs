@@ -1,0 +1,176 @@
+//! Shows measurements as a text table.
+
+use std::io::{self, Write};
+
+use crate::figures::{ClientResult, Medians, RowResult};
+use crate::machine::Machine;
+use crate::options::Options;
+use crate::rows::Figure;
+
+/// Writes what the numbers below were measured on, and how.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_heading(
+    out: &mut dyn Write,
+    machine: &Machine,
+    options: &Options,
+) -> io::Result<()> {
+    writeln!(out, "{}", machine.date)?;
+    writeln!(
+        out,
+        "{}, {} cores, Linux {}",
+        machine.cpu, machine.cores, machine.kernel
+    )?;
+    writeln!(out, "congestion control: {}", machine.congestion_control)?;
+    writeln!(
+        out,
+        "{}; {}",
+        machine.wrkbench,
+        machine.wrk.as_deref().unwrap_or("no wrk")
+    )?;
+    writeln!(
+        out,
+        "server on core {}, client on core {}, one client thread; {} interleaved repetitions of \
+         {} s; medians",
+        options.server_core, options.client_core, options.repeats, options.duration
+    )?;
+    writeln!(
+        out,
+        "ratios: median of the ratio to wrk's run of the same repetition"
+    )
+}
+
+/// Writes one row with all its clients.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_row(out: &mut dyn Write, row: &RowResult) -> io::Result<()> {
+    writeln!(out, "\n{} ({}) on {}", row.title, row.name, row.server)?;
+    for note in &row.notes {
+        writeln!(out, "  {note}")?;
+    }
+    writeln!(
+        out,
+        "  {:<24} {:>10} {:>9} {:>10} {:>9} {:>10} {:>10}  {:<13} met",
+        "client", "req/s", "us CPU", "RSS MB", "x req/s", "x CPU", "x RSS", "asked"
+    )?;
+    for client in &row.clients {
+        write_client(out, client, row.figure)?;
+    }
+    out.flush()
+}
+
+fn write_client(out: &mut dyn Write, client: &ClientResult, figure: Figure) -> io::Result<()> {
+    let is_baseline = client.label == crate::tool::WRK_LABEL;
+    let asked = match figure {
+        Figure::CpuPerRequest(at_most) => format!("CPU <= {at_most:.2}"),
+        Figure::ResidentMemory(at_most) => format!("RSS <= {at_most:.2}"),
+    };
+    let met = match client.meets(figure) {
+        Some(true) => "yes",
+        Some(false) => "NO",
+        None => "-",
+    };
+    let (asked, met) = if is_baseline {
+        ("", "")
+    } else {
+        (asked.as_str(), met)
+    };
+    writeln!(
+        out,
+        "  {:<24} {:>10} {:>9} {:>10} {:>9} {:>10} {:>10}  {:<13} {}",
+        client.label,
+        number(client.median, |m| m.requests_per_sec, 0),
+        number(client.median, |m| m.cpu_us_per_request, 2),
+        number(client.median, |m| m.peak_rss_kb / 1024.0, 1),
+        number(client.ratio_to_wrk, |m| m.requests_per_sec, 2),
+        number(client.ratio_to_wrk, |m| m.cpu_us_per_request, 2),
+        number(client.ratio_to_wrk, |m| m.peak_rss_kb, 2),
+        asked,
+        met
+    )?;
+    let runs_with_errors = client
+        .samples
+        .iter()
+        .filter(|sample| !sample.errors.is_empty());
+    if let Some(first) = runs_with_errors.clone().next() {
+        writeln!(
+            out,
+            "    errors in {} of {} runs, first: {}",
+            runs_with_errors.count(),
+            client.samples.len(),
+            first.errors.join("; ")
+        )?;
+    }
+    Ok(())
+}
+
+/// A median with so many decimals; a dash when there is none.
+fn number(medians: Option<Medians>, pick: fn(Medians) -> f64, decimals: usize) -> String {
+    medians.map_or_else(
+        || "-".to_owned(),
+        |medians| format!("{:.decimals$}", pick(medians)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures::Sample;
+
+    fn row(figure: Figure) -> RowResult {
+        let sample = |cpu: f64, errors: Vec<String>| Sample {
+            requests_per_sec: 1e6 / cpu,
+            cpu_us_per_request: cpu,
+            peak_rss_kb: 2048.0,
+            errors,
+        };
+        let theirs = vec![sample(8.0, Vec::new())];
+        let ours = vec![sample(4.0, vec!["Socket errors: connect 1".into()])];
+        let ours = ClientResult::new("wrkbench epoll".into(), ours, Some(&theirs));
+        let baseline = theirs.clone();
+        let theirs = ClientResult::new(crate::tool::WRK_LABEL.into(), theirs, Some(&baseline));
+        RowResult {
+            name: "keepalive",
+            title: "a row".into(),
+            server: "a server".into(),
+            figure,
+            notes: vec!["a note".into()],
+            clients: vec![theirs, ours],
+        }
+    }
+
+    fn shown(figure: Figure) -> String {
+        let mut out = Vec::new();
+        write_row(&mut out, &row(figure)).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_row_shows_numbers_ratio_and_verdict() {
+        let text = shown(Figure::CpuPerRequest(0.5));
+        let line = text
+            .lines()
+            .find(|line| line.contains("wrkbench epoll"))
+            .unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let expected = [
+            "wrkbench", "epoll", "250000", "4.00", "2.0", "2.00", "0.50", "1.00", "CPU", "<=",
+        ];
+        assert_eq!(words[..10], expected);
+        assert_eq!(words[10..], ["0.50", "yes"]);
+        assert!(shown(Figure::CpuPerRequest(0.4)).contains("CPU <= 0.40   NO\n"));
+        assert!(shown(Figure::ResidentMemory(0.5)).contains("RSS <= 0.50   NO\n"));
+    }
+
+    #[test]
+    fn errors_of_a_run_are_said_with_its_row() {
+        let text = shown(Figure::CpuPerRequest(0.5));
+        assert!(
+            text.contains("errors in 1 of 1 runs, first: Socket errors: connect 1"),
+            "{text}"
+        );
+        assert!(text.contains("a note"));
+    }
+}

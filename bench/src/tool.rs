@@ -1,0 +1,135 @@
+//! The clients that are compared, and how each is told to do a row's work.
+
+use std::path::{Path, PathBuf};
+
+use crate::rows::Row;
+
+/// How wrk is called in tables and results.
+pub(crate) const WRK_LABEL: &str = "wrk";
+
+/// Sources of the clients.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    /// wrk, if it is there.
+    pub(crate) wrk: Option<PathBuf>,
+    /// wrkbench.
+    pub(crate) wrkbench: PathBuf,
+}
+
+/// One client in one way of working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// For tables and results.
+    pub(crate) label: String,
+    /// The binary.
+    pub(crate) program: PathBuf,
+    /// Options that stand before those of every client.
+    options: Vec<String>,
+    /// Whether the row's script is given.
+    scripted: bool,
+}
+
+impl Client {
+    /// The clients of a row: wrk first, then ours on each backend; where pipelining is an option of
+    /// ours, the row's script is run as well.
+    pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
+        let mut clients: Vec<Self> = programs
+            .wrk
+            .iter()
+            .map(|program| Self {
+                label: WRK_LABEL.to_owned(),
+                program: program.clone(),
+                options: Vec::new(),
+                scripted: true,
+            })
+            .collect();
+        for io in ["uring", "epoll"] {
+            let ours = |label: String, extra: &[String], scripted| Self {
+                label,
+                program: programs.wrkbench.clone(),
+                options: ["--io".to_owned(), io.to_owned()]
+                    .iter()
+                    .chain(extra)
+                    .cloned()
+                    .collect(),
+                scripted,
+            };
+            if let Some(depth) = row.pipeline {
+                let option = ["--pipeline".to_owned(), depth.to_string()];
+                clients.push(ours(format!("wrkbench {io}"), &option, false));
+                clients.push(ours(format!("wrkbench {io}, script"), &[], true));
+            } else {
+                clients.push(ours(format!("wrkbench {io}"), &[], true));
+            }
+        }
+        clients
+    }
+
+    /// The arguments for one run on one thread.
+    pub(crate) fn arguments(
+        &self,
+        connections: u32,
+        duration_s: u32,
+        script: Option<&Path>,
+        url: &str,
+    ) -> Vec<String> {
+        let mut arguments = self.options.clone();
+        arguments.push("-t1".to_owned());
+        arguments.push(format!("-c{connections}"));
+        arguments.push(format!("-d{duration_s}s"));
+        if let Some(script) = script.filter(|_| self.scripted) {
+            arguments.push("-s".to_owned());
+            arguments.push(script.display().to_string());
+        }
+        arguments.push(url.to_owned());
+        arguments
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    fn programs(wrk: bool) -> Programs {
+        Programs {
+            wrk: wrk.then(|| "wrk".into()),
+            wrkbench: "wrkbench".into(),
+        }
+    }
+
+    fn row(name: &str) -> &'static Row {
+        rows::selected(&[name.to_owned()]).unwrap()[0]
+    }
+
+    #[test]
+    fn a_plain_row_has_wrk_and_both_backends() {
+        let labels: Vec<_> = Client::all(row("keepalive"), &programs(true))
+            .into_iter()
+            .map(|c| c.label)
+            .collect();
+        assert_eq!(labels, ["wrk", "wrkbench uring", "wrkbench epoll"]);
+        assert_eq!(Client::all(row("keepalive"), &programs(false)).len(), 2);
+    }
+
+    #[test]
+    fn pipelining_is_done_by_option_and_by_the_script_that_wrk_takes() {
+        let clients = Client::all(row("pipelined"), &programs(true));
+        let line = |client: &Client| {
+            client
+                .arguments(64, 4, Some(Path::new("p.lua")), "http://h/")
+                .join(" ")
+        };
+        let lines: Vec<_> = clients.iter().map(line).collect();
+        assert_eq!(
+            lines,
+            [
+                "-t1 -c64 -d4s -s p.lua http://h/",
+                "--io uring --pipeline 16 -t1 -c64 -d4s http://h/",
+                "--io uring -t1 -c64 -d4s -s p.lua http://h/",
+                "--io epoll --pipeline 16 -t1 -c64 -d4s http://h/",
+                "--io epoll -t1 -c64 -d4s -s p.lua http://h/",
+            ]
+        );
+    }
+}
