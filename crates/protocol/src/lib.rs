@@ -2,6 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
+pub mod h1;
+
+pub use error::SessionError;
+
 /// What a request means for the framing of its response (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
@@ -27,7 +32,7 @@ pub struct Captured {
 /// A response that is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Status code of the final response, 200..=999 (and 101).
+    /// Status code of the final response, 200..=999.
     pub status: u16,
     /// Whether the connection may carry another exchange after this one.
     pub reusable: bool,
@@ -80,8 +85,11 @@ pub trait Session: Sized {
     ///
     /// # Errors
     /// When no session can be set up.
-    fn begin(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>)
-    -> Result<(), SessionError>;
+    fn begin(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError>;
 
     /// Whether requests may be sent now.
     fn is_ready(&self) -> bool;
@@ -113,18 +121,12 @@ pub trait Session: Sized {
     ///
     /// # Errors
     /// When a response was outstanding and is not complete.
-    fn end(&mut self, shared: &mut Self::Shared, events: &mut Vec<Event>)
-    -> Result<(), SessionError>;
+    fn end(
+        &mut self,
+        shared: &mut Self::Shared,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError>;
 
     /// Bytes of the oldest outstanding response that have arrived so far.
     fn partial_bytes(&self) -> u64;
-}
-
-/// Why a session cannot go on. Names are stable: they appear in results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionError {
-    /// The peer closed before the first byte of an outstanding response.
-    ClosedEarly,
-    /// The peer closed within a response.
-    Truncated,
 }

@@ -1,0 +1,106 @@
+//! Why a session cannot go on: one closed list of reasons, each with a stable name and a phrase.
+
+/// Why a session cannot go on. The connection is to be closed and may be replaced.
+///
+/// [`SessionError::name`] is stable: it appears in results. `Display` is one phrase without a final
+/// stop, made to stand after a count ("3 x bad chunk framing").
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The peer closed before the first byte of an outstanding response.
+    #[error("closed before the response began")]
+    ClosedEarly,
+    /// The peer closed within a response.
+    #[error("closed within a response")]
+    Truncated,
+    /// What came is no HTTP status line (RFC 9112 section 4), or its code is outside 100..=999.
+    #[error("bad status line")]
+    BadStatusLine,
+    /// A status line whose version is neither HTTP/1.0 nor HTTP/1.1.
+    #[error("HTTP version is neither 1.0 nor 1.1")]
+    BadVersion,
+    /// A header or trailer line that breaks RFC 9112 section 5.
+    #[error("bad header line")]
+    BadHeader,
+    /// A head or trailer section longer than the limit on its bytes.
+    #[error("header section too large")]
+    HeaderTooLarge,
+    /// More header lines than the limit on their number.
+    #[error("too many header lines")]
+    TooManyHeaders,
+    /// A Content-Length that is no decimal number below 2^64, or several that differ.
+    #[error("bad Content-Length")]
+    BadContentLength,
+    /// Transfer-Encoding and Content-Length in one response.
+    #[error("both Transfer-Encoding and Content-Length")]
+    ConflictingFraming,
+    /// A Transfer-Encoding that cannot be read, or that applies chunked twice.
+    #[error("bad Transfer-Encoding")]
+    BadTransferEncoding,
+    /// Chunked framing that breaks RFC 9112 section 7.1, or one of its lines is too long.
+    #[error("bad chunk framing")]
+    BadChunk,
+    /// More interim (1xx) responses in a row than anybody sends on purpose.
+    #[error("too many interim responses")]
+    TooManyInterim,
+    /// Bytes though no request is outstanding: surplus bytes, or a second answer to one request.
+    #[error("bytes that no request asked for")]
+    Unsolicited,
+    /// 101 Switching Protocols, which no request asked for.
+    #[error("unexpected 101 Switching Protocols")]
+    UnexpectedUpgrade,
+    /// The body is larger than what is kept for a script.
+    #[error("body too large to be kept for the script")]
+    BodyTooLargeToCapture,
+    /// A TLS record where HTTP was expected: the port speaks TLS.
+    #[error("TLS where plain HTTP was expected")]
+    TlsOnPlain,
+    /// Something else where a TLS record was expected: the port does not speak TLS.
+    #[error("no TLS where TLS was expected")]
+    NotTls,
+    /// The handshake failed on our side; says why.
+    #[error("TLS handshake failed: {0}")]
+    TlsHandshake(String),
+    /// The server's certificate was refused; says why.
+    #[error("certificate refused: {0}")]
+    TlsCertificate(String),
+    /// The peer sent a fatal alert; its name as in RFC 8446 section 6.
+    #[error("TLS alert from the server: {0}")]
+    TlsAlert(String),
+    /// A record after the handshake that cannot be decrypted or understood; says why.
+    #[error("bad TLS record: {0}")]
+    TlsRecord(String),
+    /// The peer closed within the handshake.
+    #[error("closed within the TLS handshake")]
+    TlsClosed,
+}
+
+impl SessionError {
+    /// The name under which results count this reason: lower case with underscores, never changed.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ClosedEarly => "closed_early",
+            Self::Truncated => "truncated",
+            Self::BadStatusLine => "bad_status_line",
+            Self::BadVersion => "bad_version",
+            Self::BadHeader => "bad_header",
+            Self::HeaderTooLarge => "header_too_large",
+            Self::TooManyHeaders => "too_many_headers",
+            Self::BadContentLength => "bad_content_length",
+            Self::ConflictingFraming => "conflicting_framing",
+            Self::BadTransferEncoding => "bad_transfer_encoding",
+            Self::BadChunk => "bad_chunk",
+            Self::TooManyInterim => "too_many_interim",
+            Self::Unsolicited => "unsolicited",
+            Self::UnexpectedUpgrade => "unexpected_upgrade",
+            Self::BodyTooLargeToCapture => "body_too_large_to_capture",
+            Self::TlsOnPlain => "tls_on_plain",
+            Self::NotTls => "not_tls",
+            Self::TlsHandshake(_) => "tls_handshake",
+            Self::TlsCertificate(_) => "tls_certificate",
+            Self::TlsAlert(_) => "tls_alert",
+            Self::TlsRecord(_) => "tls_record",
+            Self::TlsClosed => "tls_closed",
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), decoded from bytes that come in pieces.
+
+use memchr::memchr2;
+
+use crate::SessionError;
+
+/// Longest chunk-size line, its extensions included. No limit is given by the RFC, but says that
+/// recipients ought to have one.
+const LINE_BYTES_MAX: u32 = 16 * 1024;
+
+/// What the bytes just taken were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Sizes, extensions, line ends: more input is needed.
+    Framing,
+    /// Content of the body.
+    Data,
+    /// The rest of the framing up to the line end of the last chunk: the trailer section follows.
+    LastChunk,
+}
+
+/// The state between two bytes of a chunked body, up to the trailer section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunked {
+    /// While a size is read: its value so far; within a chunk: the bytes still to come.
+    remaining: u64,
+    line_bytes: u32,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Before the first digit of a size.
+    SizeStart,
+    /// After at least one digit.
+    Size,
+    /// After a blank behind the size, which some servers use to pad it.
+    SizePad,
+    /// Within an extension, which is skipped.
+    Extension,
+    /// After the CR of a size line.
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+}
+
+impl Chunked {
+    /// Before the first chunk.
+    pub(super) fn new() -> Self {
+        Self {
+            remaining: 0,
+            line_bytes: 0,
+            phase: Phase::SizeStart,
+        }
+    }
+
+    /// Takes bytes from the start of `input`: how many, and what they were. Takes at least one when
+    /// there is one. Not to be called again after [`Part::LastChunk`].
+    ///
+    /// # Errors
+    /// [`SessionError::BadChunk`] when the framing is broken.
+    pub(super) fn advance(&mut self, input: &[u8]) -> Result<(usize, Part), SessionError> {
+        if self.phase == Phase::Data {
+            return Ok((self.take_data(input), Part::Data));
+        }
+        let mut at = 0;
+        while at < input.len() {
+            if self.phase == Phase::Extension {
+                at += self.skip_extension(&input[at..])?;
+                continue;
+            }
+            let last_chunk = self.take_framing(input[at])?;
+            at += 1;
+            if last_chunk {
+                return Ok((at, Part::LastChunk));
+            }
+            if self.phase == Phase::Data {
+                break;
+            }
+        }
+        Ok((at, Part::Framing))
+    }
+
+    fn take_data(&mut self, input: &[u8]) -> usize {
+        let taken = usize::try_from(self.remaining).map_or(input.len(), |n| n.min(input.len()));
+        self.remaining -= taken as u64;
+        if self.remaining == 0 {
+            self.phase = Phase::DataCr;
+        }
+        taken
+    }
+
+    /// Takes one byte of a size line or of the line end behind a chunk; true when it ended the last
+    /// chunk's line. A lone LF is refused here: the leniency of RFC 9112 section 2.2 is for the
+    /// start line and fields only.
+    #[inline]
+    fn take_framing(&mut self, byte: u8) -> Result<bool, SessionError> {
+        self.phase = match (self.phase, byte) {
+            (Phase::SizeStart | Phase::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                self.take_digit(byte)?;
+                Phase::Size
+            }
+            (Phase::Size | Phase::SizePad, b' ' | b'\t') => {
+                self.count_line(1)?;
+                Phase::SizePad
+            }
+            (Phase::Size | Phase::SizePad, b';') => Phase::Extension,
+            (Phase::Size | Phase::SizePad, b'\r') => Phase::SizeLf,
+            (Phase::SizeLf, b'\n') => {
+                self.line_bytes = 0;
+                if self.remaining == 0 {
+                    return Ok(true);
+                }
+                Phase::Data
+            }
+            (Phase::DataCr, b'\r') => Phase::DataLf,
+            (Phase::DataLf, b'\n') => Phase::SizeStart,
+            _ => return Err(SessionError::BadChunk),
+        };
+        Ok(false)
+    }
+
+    #[inline]
+    fn take_digit(&mut self, byte: u8) -> Result<(), SessionError> {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            _ => (byte | 0x20) - b'a' + 10,
+        };
+        if self.remaining >> 60 != 0 {
+            return Err(SessionError::BadChunk);
+        }
+        self.remaining = self.remaining << 4 | u64::from(digit);
+        self.count_line(1)
+    }
+
+    fn skip_extension(&mut self, input: &[u8]) -> Result<usize, SessionError> {
+        let end = memchr2(b'\r', b'\n', input);
+        let skipped = end.unwrap_or(input.len());
+        self.count_line(skipped)?;
+        match end {
+            None => Ok(skipped),
+            Some(at) if input[at] == b'\r' => {
+                self.phase = Phase::SizeLf;
+                Ok(skipped + 1)
+            }
+            Some(_) => Err(SessionError::BadChunk),
+        }
+    }
+
+    #[inline]
+    fn count_line(&mut self, bytes: usize) -> Result<(), SessionError> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.line_bytes = self.line_bytes.saturating_add(bytes);
+        if self.line_bytes > LINE_BYTES_MAX {
+            Err(SessionError::BadChunk)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes `input` in pieces of `step` bytes: the content, and the bytes up to the trailers.
+    fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, Option<usize>), SessionError> {
+        let mut decoder = Chunked::new();
+        let mut content = Vec::new();
+        let mut at = 0;
+        while at < input.len() {
+            let end = input.len().min(at + step);
+            let (taken, part) = decoder.advance(&input[at..end])?;
+            assert!(taken > 0, "no progress at {at}");
+            if part == Part::Data {
+                content.extend_from_slice(&input[at..at + taken]);
+            }
+            at += taken;
+            if part == Part::LastChunk {
+                return Ok((content, Some(at)));
+            }
+        }
+        Ok((content, None))
+    }
+
+    fn check(input: &[u8], expected: Result<(&[u8], Option<usize>), SessionError>) {
+        let expected = expected.map(|(content, end)| (content.to_vec(), end));
+        for step in 1..=input.len() {
+            assert_eq!(
+                decode(input, step),
+                expected,
+                "{input:?} in steps of {step}"
+            );
+        }
+    }
+
+    #[test]
+    fn chunks_are_joined() {
+        check(
+            b"5\r\nhello\r\n6\r\n world\r\n0\r\n",
+            Ok((b"hello world", Some(24))),
+        );
+        check(b"0\r\n\r\n", Ok((b"", Some(3))));
+        check(b"A\r\n0123456789\r\n00\r\n", Ok((b"0123456789", Some(19))));
+        check(
+            b"a\r\n0123456789\r\n0\r\nX: y\r\n",
+            Ok((b"0123456789", Some(18))),
+        );
+    }
+
+    #[test]
+    fn extensions_and_padding_are_skipped() {
+        check(b"2;a=b;c=\"d\"\r\nhi\r\n0;last\r\n", Ok((b"hi", Some(25))));
+        check(b"2  \r\nhi\r\n0\t\r\n", Ok((b"hi", Some(13))));
+        check(b"2 ; x\r\nhi\r\n0\r\n", Ok((b"hi", Some(14))));
+    }
+
+    #[test]
+    fn an_unfinished_body_has_no_end() {
+        check(b"5\r\nhel", Ok((b"hel", None)));
+        check(b"5\r\nhello\r\n", Ok((b"hello", None)));
+        check(b"0\r", Ok((b"", None)));
+    }
+
+    #[test]
+    fn broken_framing_is_refused() {
+        for input in [
+            b"\r\n".as_slice(),
+            b"ZZ\r\n",
+            b"-5\r\nhello\r\n",
+            b"+5\r\nhello\r\n",
+            b"0x5\r\nhello\r\n",
+            b" 5\r\nhello\r\n",
+            b"5\nhello\r\n",
+            b"5 5\r\n",
+            b"5\rX",
+            b"5;a\nhello\r\n",
+            b"2\r\nhiX",
+            b"2\r\nhi\nX",
+            b"2\r\nhi\rX",
+            b";a\r\n",
+            b"10000000000000000\r\n",
+            b"fffffffffffffffff\r\n",
+        ] {
+            check(input, Err(SessionError::BadChunk));
+        }
+    }
+
+    #[test]
+    fn the_largest_size_is_taken_and_leading_zeros_do_not_count() {
+        check(b"ffffffffffffffff\r\nabc", Ok((b"abc", None)));
+        check(
+            b"00000000000000000000002\r\nhi\r\n0\r\n",
+            Ok((b"hi", Some(32))),
+        );
+    }
+
+    #[test]
+    fn a_size_line_without_end_is_refused_at_the_limit() {
+        let within = [b"1;", vec![b'x'; 16 * 1024 - 1].as_slice(), b"\r\nA"].concat();
+        assert_eq!(decode(&within, 7), Ok((b"A".to_vec(), None)));
+        for filler in [b'x', b';', b'"'] {
+            let beyond = [b"1;", vec![filler; 16 * 1024].as_slice()].concat();
+            assert_eq!(decode(&beyond, 1000), Err(SessionError::BadChunk));
+        }
+        assert_eq!(
+            decode(&vec![b'0'; 16 * 1024 + 1], 1000),
+            Err(SessionError::BadChunk)
+        );
+    }
+
+    #[test]
+    fn the_line_limit_starts_afresh_with_each_chunk() {
+        let line = [b"1;", vec![b'x'; 9000].as_slice(), b"\r\nA\r\n"].concat();
+        assert_eq!(decode(&line.repeat(3), 999), Ok((b"AAA".to_vec(), None)));
+    }
+}

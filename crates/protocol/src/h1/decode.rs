@@ -1,0 +1,471 @@
+//! One connection's responses: which bytes belong to which request, and when it is answered.
+
+use super::cache::HeadCache;
+use super::chunked::{Chunked, Part};
+use super::fields::Framing;
+use super::head::{self, Head};
+use super::head_end::HeadEnd;
+use super::outstanding::Outstanding;
+use crate::{Captured, Event, RequestKind, Response, Session, SessionError};
+
+/// What a response may cost before it is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a head or of a trailer section, its empty line included.
+    pub head_bytes_max: usize,
+    /// Header lines in a head, and again in a trailer section.
+    pub header_count_max: usize,
+    /// Bytes of a body that is captured; a body that is not may have any size.
+    pub captured_body_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// 80 KiB heads (what wrk's parser allows), 256 lines, 64 MiB captured.
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 80 * 1024,
+            header_count_max: 256,
+            captured_body_bytes_max: 64 * 1024 * 1024,
+        }
+    }
+}
+
+/// What all HTTP/1 sessions of a worker have in common.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// Limits for every response.
+    pub limits: Limits,
+    /// Whether responses are kept and handed out whole ([`Response::captured`]).
+    pub capture: bool,
+    cache: HeadCache,
+}
+
+impl Shared {
+    /// Settings for a worker.
+    #[must_use]
+    pub fn new(limits: Limits, capture: bool) -> Self {
+        Self {
+            limits,
+            capture,
+            cache: HeadCache::default(),
+        }
+    }
+}
+
+/// Interim responses before one final response. A server has a use for one or two (100, 103).
+const INTERIM_MAX: u8 = 64;
+
+/// CR and LF bytes before a status line. RFC 9112 section 2.2 lets servers skip an empty line;
+/// clients meet servers that send one after a body.
+const BLANKS_MAX: u8 = 8;
+
+/// The client's side of an HTTP/1.0 or HTTP/1.1 connection (RFC 9112), pipelining included.
+///
+/// What it decides where the RFC leaves a choice:
+/// - A response to HEAD, a 204, a 304 and a 2xx to CONNECT have no body, and header fields about a
+///   body are not looked at.
+/// - An interim response belongs to the final one: its bytes count there, and [`Event::Began`]
+///   may come from it. 101 is an error, since no request asks for an upgrade.
+/// - Empty lines before a status line are passed over, up to a few; their bytes count for the next
+///   response.
+/// - After a response that ends the connection, and whenever no request is outstanding, further
+///   bytes are [`SessionError::Unsolicited`].
+/// - A response without any length is finished by the close ([`Session::end`]).
+#[derive(Debug)]
+pub struct H1 {
+    outstanding: Outstanding,
+    state: State,
+    /// The beginning of a head or trailer section that did not come in one piece. Empty and without
+    /// memory of its own at all other times, so that idle connections cost nothing.
+    partial: Vec<u8>,
+    /// Bytes of the oldest outstanding response so far.
+    bytes: u64,
+    captured: Option<Box<Captured>>,
+    status: u16,
+    section_end: HeadEnd,
+    reusable: bool,
+    /// A byte of the oldest outstanding response has come.
+    has_begun: bool,
+    has_said_began: bool,
+    interim: u8,
+    blanks: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before or within a head.
+    Head,
+    /// Within a body of which so many bytes are still to come; never 0.
+    Length(u64),
+    Chunked(Chunked),
+    Trailers,
+    /// Within a body that the close will end.
+    UntilClose,
+    /// No further response can come.
+    Over,
+}
+
+impl Session for H1 {
+    type Shared = Shared;
+
+    const TRANSPARENT: bool = true;
+
+    fn new(_shared: &mut Shared) -> Self {
+        Self {
+            outstanding: Outstanding::new(),
+            state: State::Head,
+            partial: Vec::new(),
+            bytes: 0,
+            captured: None,
+            status: 0,
+            section_end: HeadEnd::Line,
+            reusable: true,
+            has_begun: false,
+            has_said_began: false,
+            interim: 0,
+            blanks: 0,
+        }
+    }
+
+    fn begin(&mut self, _shared: &mut Shared, _output: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.outstanding.clear();
+        self.partial = Vec::new();
+        self.bytes = 0;
+        self.captured = None;
+        self.await_response();
+        self.state = State::Head;
+        Ok(())
+    }
+
+    #[inline]
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn expect(&mut self, kind: RequestKind) {
+        self.outstanding.push(kind);
+    }
+
+    fn encode(&mut self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
+        output.extend_from_slice(plain);
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(
+        &mut self,
+        shared: &mut Shared,
+        input: &[u8],
+        _output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        let mut rest = input;
+        while !rest.is_empty() {
+            let taken = match self.state {
+                State::Head => self.on_head_bytes(shared, rest, events)?,
+                _ => self.on_body_bytes(shared, rest, events)?,
+            };
+            rest = &rest[taken..];
+        }
+        if self.has_begun && !self.has_said_began {
+            self.has_said_began = true;
+            events.push(Event::Began);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _shared: &mut Shared, events: &mut Vec<Event>) -> Result<(), SessionError> {
+        if self.state == State::UntilClose {
+            self.finish(events);
+        }
+        self.state = State::Over;
+        match self.outstanding.front() {
+            None => Ok(()),
+            Some(_) if self.has_begun => Err(SessionError::Truncated),
+            Some(_) => Err(SessionError::ClosedEarly),
+        }
+    }
+
+    fn partial_bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// The `on_` functions take bytes from the start of their input, which is not empty, and say how
+/// many: at least one.
+impl H1 {
+    #[inline]
+    fn on_head_bytes(
+        &mut self,
+        shared: &mut Shared,
+        input: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<usize, SessionError> {
+        let Some(kind) = self.outstanding.front() else {
+            return self.on_idle_bytes(input);
+        };
+        if self.partial.is_empty()
+            && !shared.capture
+            && let Some((length, head)) = shared.cache.find(input)
+        {
+            self.bytes += length as u64;
+            return Ok(length + self.on_head(kind, head, &input[length..], events)?);
+        }
+        self.on_unknown_head(shared, kind, input, events)
+    }
+
+    fn on_unknown_head(
+        &mut self,
+        shared: &mut Shared,
+        kind: RequestKind,
+        input: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<usize, SessionError> {
+        if self.partial.is_empty() {
+            let blanks = self.take_blanks(input, SessionError::BadStatusLine)?;
+            if blanks > 0 {
+                return Ok(blanks);
+            }
+            self.section_end = HeadEnd::Line;
+            self.has_begun = true;
+        }
+        let (taken, section) = self.take_section(shared, input)?;
+        let Some(section) = section else {
+            return Ok(taken);
+        };
+        let (head, captured) = head::parse(section.bytes(), &shared.limits, shared.capture)?;
+        if head.status >= 200 {
+            self.captured = captured;
+            if !shared.capture {
+                shared.cache.insert(section.bytes(), head);
+            }
+        }
+        Ok(taken + self.on_head(kind, head, &input[taken..], events)?)
+    }
+
+    /// A head is complete and `body` follows it. Takes a body that is there whole.
+    #[inline]
+    fn on_head(
+        &mut self,
+        kind: RequestKind,
+        head: Head,
+        body: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<usize, SessionError> {
+        self.has_begun = true;
+        if head.status < 200 {
+            return self.on_interim_head(head);
+        }
+        self.status = head.status;
+        self.reusable = head.persistent;
+        let is_tunnel = kind == RequestKind::Connect && head.status < 300;
+        if is_tunnel {
+            self.reusable = false;
+        }
+        if is_tunnel || kind == RequestKind::Head || matches!(head.status, 204 | 304) {
+            self.finish(events);
+            return Ok(0);
+        }
+        match head.framing? {
+            Framing::Length(length) if length <= body.len() as u64 && self.captured.is_none() => {
+                self.bytes += length;
+                self.finish(events);
+                // It is at most `body.len()`.
+                return Ok(usize::try_from(length).unwrap_or(body.len()));
+            }
+            Framing::Length(0) => self.finish(events),
+            Framing::Length(length) => self.state = State::Length(length),
+            Framing::Chunked => self.state = State::Chunked(Chunked::new()),
+            Framing::Open => {
+                self.reusable = false;
+                self.state = State::UntilClose;
+            }
+        }
+        Ok(0)
+    }
+
+    fn on_interim_head(&mut self, head: Head) -> Result<usize, SessionError> {
+        if head.status == 101 {
+            return Err(SessionError::UnexpectedUpgrade);
+        }
+        self.interim += 1;
+        self.blanks = 0;
+        if self.interim > INTERIM_MAX {
+            Err(SessionError::TooManyInterim)
+        } else {
+            Ok(0)
+        }
+    }
+
+    fn on_body_bytes(
+        &mut self,
+        shared: &mut Shared,
+        input: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<usize, SessionError> {
+        match self.state {
+            State::Length(remaining) => {
+                let taken = usize::try_from(remaining).map_or(input.len(), |n| n.min(input.len()));
+                self.take_content(shared, &input[..taken])?;
+                self.bytes += taken as u64;
+                match remaining - taken as u64 {
+                    0 => self.finish(events),
+                    remaining => self.state = State::Length(remaining),
+                }
+                Ok(taken)
+            }
+            State::Chunked(decoder) => self.on_chunked_bytes(shared, decoder, input),
+            State::Trailers => self.on_trailer_bytes(shared, input, events),
+            State::UntilClose => {
+                self.take_content(shared, input)?;
+                self.bytes += input.len() as u64;
+                Ok(input.len())
+            }
+            State::Head | State::Over => self.on_idle_bytes(input),
+        }
+    }
+
+    fn on_chunked_bytes(
+        &mut self,
+        shared: &Shared,
+        mut decoder: Chunked,
+        input: &[u8],
+    ) -> Result<usize, SessionError> {
+        let (taken, part) = decoder.advance(input)?;
+        self.bytes += taken as u64;
+        if part == Part::Data {
+            self.take_content(shared, &input[..taken])?;
+        }
+        self.state = if part == Part::LastChunk {
+            self.section_end = HeadEnd::LineStart;
+            State::Trailers
+        } else {
+            State::Chunked(decoder)
+        };
+        Ok(taken)
+    }
+
+    fn on_trailer_bytes(
+        &mut self,
+        shared: &Shared,
+        input: &[u8],
+        events: &mut Vec<Event>,
+    ) -> Result<usize, SessionError> {
+        let (taken, section) = self.take_section(shared, input)?;
+        if let Some(section) = section {
+            // Nearly always it is the empty line alone.
+            if section.bytes().len() > 2 {
+                let captured = self.captured.as_deref_mut();
+                head::parse_trailers(section.bytes(), &shared.limits, captured)?;
+            }
+            self.finish(events);
+        }
+        Ok(taken)
+    }
+
+    /// Bytes that no request asked for. An empty line does no harm.
+    fn on_idle_bytes(&mut self, input: &[u8]) -> Result<usize, SessionError> {
+        match self.take_blanks(input, SessionError::Unsolicited)? {
+            0 => Err(SessionError::Unsolicited),
+            taken => Ok(taken),
+        }
+    }
+
+    /// Takes CR and LF from the start of `input`.
+    fn take_blanks(&mut self, input: &[u8], excess: SessionError) -> Result<usize, SessionError> {
+        let blanks = input
+            .iter()
+            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+            .count();
+        let total = blanks + usize::from(self.blanks);
+        if total > usize::from(BLANKS_MAX) {
+            return Err(excess);
+        }
+        self.blanks = u8::try_from(total).unwrap_or(BLANKS_MAX);
+        self.bytes += blanks as u64;
+        Ok(blanks)
+    }
+
+    /// Takes bytes of a header section up to its end; the section when it is complete.
+    fn take_section<'i>(
+        &mut self,
+        shared: &Shared,
+        input: &'i [u8],
+    ) -> Result<(usize, Option<Section<'i>>), SessionError> {
+        let had = self.partial.len();
+        let room = shared.limits.head_bytes_max.saturating_sub(had);
+        let window = &input[..input.len().min(room)];
+        let end = self.section_end.find(window);
+        let taken = end.unwrap_or(window.len());
+        self.bytes += taken as u64;
+        if had == 0 && end.is_some() {
+            return Ok((taken, Some(Section::Whole(&window[..taken]))));
+        }
+        self.partial.extend_from_slice(&window[..taken]);
+        // Twice the length of what is checked: later pieces need no check.
+        if self.state == State::Head && had < 16 {
+            head::check_start(&self.partial)?;
+        }
+        if end.is_some() {
+            return Ok((
+                taken,
+                Some(Section::Joined(std::mem::take(&mut self.partial))),
+            ));
+        }
+        if self.partial.len() >= shared.limits.head_bytes_max {
+            return Err(SessionError::HeaderTooLarge);
+        }
+        Ok((taken, None))
+    }
+
+    fn take_content(&mut self, shared: &Shared, content: &[u8]) -> Result<(), SessionError> {
+        if let Some(captured) = &mut self.captured {
+            if captured.body.len() + content.len() > shared.limits.captured_body_bytes_max {
+                return Err(SessionError::BodyTooLargeToCapture);
+            }
+            captured.body.extend_from_slice(content);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn finish(&mut self, events: &mut Vec<Event>) {
+        events.push(Event::Finished(Response {
+            status: self.status,
+            reusable: self.reusable,
+            bytes: std::mem::take(&mut self.bytes),
+            captured: self.captured.take(),
+        }));
+        self.outstanding.pop();
+        self.state = if self.reusable {
+            State::Head
+        } else {
+            State::Over
+        };
+        self.await_response();
+    }
+
+    #[inline]
+    fn await_response(&mut self) {
+        self.has_begun = false;
+        self.has_said_began = false;
+        self.interim = 0;
+        self.blanks = 0;
+    }
+}
+
+/// A complete header section: where it came in one piece, as it lies in the input.
+enum Section<'i> {
+    Whole(&'i [u8]),
+    Joined(Vec<u8>),
+}
+
+impl Section<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(bytes) => bytes,
+            Self::Joined(bytes) => bytes,
+        }
+    }
+}

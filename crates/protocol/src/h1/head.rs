@@ -1,0 +1,158 @@
+//! The head of a response: status line and header section, read once it is complete.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Header, ParserConfig};
+
+use super::Limits;
+use super::fields::{Framing, FramingFault, FramingFields};
+use crate::{Captured, SessionError};
+
+/// What a head means. It depends on the bytes of the head only, so that equal heads mean the same;
+/// what the request adds (HEAD, CONNECT) comes later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    /// 100..=999.
+    pub(super) status: u16,
+    /// HTTP/1.1 without `close`, or HTTP/1.0 with `keep-alive` (RFC 9112 section 9.3).
+    pub(super) persistent: bool,
+    /// A fault counts only when a body can follow at all.
+    pub(super) framing: Result<Framing, FramingFault>,
+}
+
+/// Header lines that fit on the stack; more than these are parsed again into a longer table.
+const COMMON_HEADERS: usize = 64;
+
+/// Checks the beginning of a status line, of which one byte at least is there, so that something
+/// that is no HTTP is told at once and not after the limit on heads is full.
+///
+/// # Errors
+/// When no continuation can make a status line of it.
+pub(super) fn check_start(start: &[u8]) -> Result<(), SessionError> {
+    const START: &[u8] = b"HTTP/1.";
+    let matching = start.iter().zip(START).take_while(|(a, b)| a == b).count();
+    if matching == start.len().min(START.len()) {
+        return match start.get(START.len()) {
+            None | Some(b'0' | b'1') => Ok(()),
+            Some(_) => Err(SessionError::BadVersion),
+        };
+    }
+    match start {
+        // A record of type alert or handshake; 3 is the major version of every TLS (RFC 8446
+        // section 5.1). The type alone is also no HTTP, but the second byte says what it is.
+        [0x15 | 0x16] | [] => Ok(()),
+        [0x15 | 0x16, 3, ..] => Err(SessionError::TlsOnPlain),
+        _ if matching >= b"HTTP/".len() => Err(SessionError::BadVersion),
+        _ => Err(SessionError::BadStatusLine),
+    }
+}
+
+/// Reads a complete head. Folded header lines (RFC 9112 section 5.2) and lone LFs are accepted.
+///
+/// # Errors
+/// When the head breaks the syntax or has too many lines.
+pub(super) fn parse(
+    bytes: &[u8],
+    limits: &Limits,
+    capture: bool,
+) -> Result<(Head, Option<Box<Captured>>), SessionError> {
+    check_start(bytes)?;
+    let mut common = [const { MaybeUninit::uninit() }; COMMON_HEADERS];
+    let room = limits.header_count_max.min(COMMON_HEADERS);
+    match parse_into(bytes, &mut common[..room], capture) {
+        Err(SessionError::TooManyHeaders) if limits.header_count_max > room => {
+            let mut long = vec![MaybeUninit::uninit(); limits.header_count_max];
+            parse_into(bytes, &mut long, capture)
+        }
+        parsed => parsed,
+    }
+}
+
+/// Reads a trailer section that ends with its empty line, and appends its fields. Folded lines are
+/// refused here.
+///
+/// # Errors
+/// When a line breaks the syntax or there are too many.
+pub(super) fn parse_trailers(
+    section: &[u8],
+    limits: &Limits,
+    captured: Option<&mut Captured>,
+) -> Result<(), SessionError> {
+    let mut headers = vec![httparse::EMPTY_HEADER; limits.header_count_max];
+    let parsed = httparse::parse_headers(section, &mut headers).map_err(session_error)?;
+    let httparse::Status::Complete((_, fields)) = parsed else {
+        return Err(SessionError::BadHeader);
+    };
+    if let Some(captured) = captured {
+        captured.headers.extend(fields.iter().map(owned_field));
+    }
+    Ok(())
+}
+
+fn parse_into<'b>(
+    bytes: &'b [u8],
+    headers: &mut [MaybeUninit<Header<'b>>],
+    capture: bool,
+) -> Result<(Head, Option<Box<Captured>>), SessionError> {
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = ParserConfig::default()
+        .allow_multiple_spaces_in_response_status_delimiters(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .parse_response_with_uninit_headers(&mut response, bytes, headers)
+        .map_err(session_error)?;
+    let status = response.code.filter(|code| *code >= 100);
+    let (Some(status), Some(minor_version)) = (status, response.version) else {
+        return Err(SessionError::BadStatusLine);
+    };
+    if parsed != httparse::Status::Complete(bytes.len()) {
+        return Err(SessionError::BadHeader);
+    }
+    let head = meaning(status, minor_version, response.headers);
+    let captured = capture.then(|| {
+        let headers = response.headers.iter().map(owned_field).collect();
+        Box::new(Captured {
+            status,
+            headers,
+            body: Vec::new(),
+        })
+    });
+    Ok((head, captured))
+}
+
+fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
+    let mut fields = FramingFields::default();
+    for header in headers {
+        fields.note(header.name.as_bytes(), header.value);
+    }
+    let persistent = match minor_version {
+        // A transfer coding in HTTP/1.0 is not to be trusted beyond this message (RFC 9112
+        // section 6.1).
+        0 => fields.keep_alive && !fields.close && !fields.has_codings(),
+        _ => !fields.close,
+    };
+    Head {
+        status,
+        persistent,
+        framing: fields.framing(),
+    }
+}
+
+/// A fold becomes blanks, as RFC 9112 section 5.2 asks of a user agent.
+fn owned_field(header: &Header<'_>) -> (Vec<u8>, Vec<u8>) {
+    let mut value = header.value.to_vec();
+    for byte in &mut value {
+        if matches!(byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
+    (header.name.as_bytes().to_vec(), value)
+}
+
+fn session_error(error: httparse::Error) -> SessionError {
+    match error {
+        httparse::Error::Version => SessionError::BadVersion,
+        httparse::Error::Status => SessionError::BadStatusLine,
+        httparse::Error::TooManyHeaders => SessionError::TooManyHeaders,
+        _ => SessionError::BadHeader,
+    }
+}

@@ -1,0 +1,13 @@
+//! HTTP/1.0 and HTTP/1.1 as a client sees them (RFC 9112): requests out, responses in.
+
+mod cache;
+mod chunked;
+mod decode;
+pub mod encode;
+mod fields;
+mod head;
+mod head_end;
+mod outstanding;
+pub mod request;
+
+pub use decode::{H1, Limits, Shared};
