@@ -1,6 +1,6 @@
 //! What to send: the seam between the engine and whatever makes requests.
 
-use eventloop::Address;
+pub use eventloop::Address;
 pub use protocol::Captured;
 
 /// Bytes for one write: one request, or several concatenated ("a batch", wrk's pipelining).

@@ -1,1 +1,135 @@
-//! script
+//! LuaJIT: wrk's scripting interface as a source of requests.
+//!
+//! A script runs in `threads + 1` Lua states that share nothing. The main state resolves the target,
+//! sets every thread up and gets the results; each thread's state makes that thread's requests:
+//!
+//! 1. [`Script::load`]: main state runs the script's top level, then `wrk.resolve`.
+//! 2. [`Script::start`]: for each thread, its state runs the top level, the main state runs
+//!    `setup(thread)`, the thread's state runs `init(args)`.
+//! 3. The run: workers call the sources that `start` returned (`request`, `delay`, `response`).
+//! 4. [`Script::done`]: main state runs `done(summary, latency, requests)`.
+//!
+//! Scripts reach the network only through the [`Network`] that is handed in.
+
+mod api;
+mod lifecycle;
+mod source;
+mod state;
+mod statistics;
+mod transfer;
+
+use std::fmt;
+use std::path::Path;
+
+pub use engine::source::Address;
+pub use lifecycle::Script;
+pub use state::flush_stdout;
+
+/// What the command line says, as far as scripts see it (the `wrk` table and `args`).
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// The script file; `None` still gives default requests, through Lua.
+    pub path: Option<&'a Path>,
+    /// The URL as typed: `args[0]`.
+    pub url: &'a str,
+    /// `wrk.scheme`: `http` or `https`; also the service that is resolved when there is no port.
+    pub scheme: &'a str,
+    /// `wrk.host`: without brackets.
+    pub host: &'a str,
+    /// `wrk.port`: the digits of the URL, if it has any.
+    pub port: Option<&'a str>,
+    /// `wrk.path`: path and query, beginning with `/`.
+    pub request_path: &'a str,
+    /// `wrk.method`, e.g. `GET`.
+    pub method: &'a str,
+    /// `wrk.headers`, in the order given; of equal names the last value counts.
+    pub headers: &'a [(String, String)],
+    /// `wrk.body`.
+    pub body: Option<&'a [u8]>,
+    /// `args[1]` and following: what stands after the URL.
+    pub args: &'a [String],
+    /// Number of workers; [`Script::start`] makes one source for each.
+    pub threads: u32,
+}
+
+/// What scripts may ask of the network: `wrk.lookup` and `wrk.connect`.
+pub trait Network {
+    /// Addresses of a host, in the resolver's order. `service` is a port or a name such as `http`.
+    ///
+    /// # Errors
+    /// The resolver's reason, without host and service, e.g. `Name or service not known`.
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String>;
+
+    /// Whether a connection to the address can be made right now. Blocks.
+    fn connect(&self, address: &Address) -> bool;
+}
+
+/// Part of a script's life, named in its error messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The top level of the script file.
+    Loading,
+    /// `wrk.resolve`, in the main state.
+    Resolve,
+    /// `setup(thread)`, in the main state.
+    Setup,
+    /// `init(args)`, in a thread's state.
+    Init,
+    /// `request()`, or the request that stands for it.
+    Request,
+    /// `response(status, headers, body)`.
+    Response,
+    /// `delay()`.
+    Delay,
+    /// `done(summary, latency, requests)`.
+    Done,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Loading => "while loading",
+            Self::Resolve => "in resolve",
+            Self::Setup => "in setup",
+            Self::Init => "in init",
+            Self::Request => "in request",
+            Self::Response => "in response",
+            Self::Delay => "in delay",
+            Self::Done => "in done",
+        })
+    }
+}
+
+/// Why a script cannot go on. The text is one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// Lua raised an error, or a function returned something unusable; the message names file and
+    /// line: `auth.lua:12: attempt to index a nil value (in request)`.
+    #[error("{message} ({phase})")]
+    Failed {
+        /// What was running.
+        phase: Phase,
+        /// The message, with its position.
+        message: String,
+    },
+    /// The first request of the script is not HTTP: `<reason> at <line>:<column> (in request)`.
+    #[error("{reason} (in request)")]
+    InvalidRequest {
+        /// Reason and position within the request text.
+        reason: String,
+    },
+    /// The resolver knows no such host or service.
+    #[error("{message}")]
+    Unresolved {
+        /// `unable to resolve <host>:<service> <reason>`.
+        message: String,
+    },
+    /// No address of the target accepts a connection.
+    #[error("unable to connect to {target}: {tried}")]
+    Unreachable {
+        /// `<host>:<service>`.
+        target: String,
+        /// What was tried, in words.
+        tried: String,
+    },
+}

@@ -1,0 +1,341 @@
+//! The host's functions behind the `wrk` table, `thread` and the statistics.
+
+use std::ffi::CStr;
+use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::state::{Native, State};
+use crate::statistics::Statistics;
+use crate::transfer::Value;
+use crate::{Address, Network};
+
+/// The network as the states share it.
+pub(crate) type SharedNetwork = Arc<dyn Network + Send + Sync>;
+
+/// A name in wrk.lua's `native` table, and its function.
+pub(crate) type NamedNative = (&'static CStr, Native);
+
+/// What a script can tell the worker of a thread.
+#[derive(Debug)]
+pub(crate) struct Control {
+    address: Mutex<Address>,
+    /// The address was set to another one since the worker last asked.
+    changed: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Control {
+    /// A thread that connects to `address`.
+    pub(crate) fn new(address: Address) -> Self {
+        Self {
+            address: Mutex::new(address),
+            changed: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// The new address, once after each change.
+    pub(crate) fn take_address(&self) -> Option<Address> {
+        // A plain load first: this is asked after every call into a script.
+        if !self.changed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.changed.store(false, Ordering::Relaxed);
+        Some(self.address().clone())
+    }
+
+    /// Whether `thread:stop()` was called since the run began.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Forgets stops from before the run: they have no effect, as in wrk.
+    pub(crate) fn begin_run(&self) {
+        self.stop.store(false, Ordering::Relaxed);
+    }
+
+    fn set_address(&self, address: Address) {
+        let mut current = self.address();
+        if *current != address {
+            *current = address;
+            self.changed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn address(&self) -> MutexGuard<'_, Address> {
+        lock(&self.address)
+    }
+}
+
+/// A thread's state and control, as the main state reaches them.
+#[derive(Clone)]
+pub(crate) struct Thread {
+    pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// What natives of the main state share with the [`Script`](crate::Script) that owns it.
+#[derive(Clone, Default)]
+pub(crate) struct Board {
+    /// Threads in order; thread 1 of Lua is item 0.
+    pub(crate) threads: Arc<Mutex<Vec<Thread>>>,
+    /// Filled before `done` is called.
+    pub(crate) statistics: Arc<Mutex<Option<Statistics>>>,
+    /// What the user should know about, in whole sentences.
+    pub(crate) notes: Arc<Mutex<Vec<String>>>,
+}
+
+/// Locks, also after a panic elsewhere: the data under our locks has no half-done states.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The natives of the main state.
+pub(crate) fn main_natives(network: &SharedNetwork, board: &Board) -> Vec<NamedNative> {
+    let mut natives = network_natives(network);
+    natives.extend(thread_natives(board));
+    natives.extend(statistics_natives(board));
+    natives
+}
+
+/// The natives of a thread's state.
+pub(crate) fn worker_natives(network: &SharedNetwork, control: &Arc<Control>) -> Vec<NamedNative> {
+    let mut natives = network_natives(network);
+    let (get, set, stop) = (
+        Arc::clone(control),
+        Arc::clone(control),
+        Arc::clone(control),
+    );
+    natives.extend([
+        native(c"copy", |arguments| {
+            Ok(vec![argument(arguments, 0).clone()])
+        }),
+        native(c"address", move |_| {
+            Ok(vec![Value::text(address_text(&get.address()))])
+        }),
+        native(c"set_address", move |arguments| {
+            set.set_address(address_argument(arguments, 1)?);
+            Ok(Vec::new())
+        }),
+        native(c"stop", move |_| {
+            stop.stop.store(true, Ordering::Relaxed);
+            Ok(Vec::new())
+        }),
+    ]);
+    natives
+}
+
+fn network_natives(network: &SharedNetwork) -> Vec<NamedNative> {
+    let (lookup, connect) = (Arc::clone(network), Arc::clone(network));
+    vec![
+        native(c"lookup", move |arguments| {
+            let (host, service) = (text_argument(arguments, 0)?, text_argument(arguments, 1)?);
+            let found = lookup
+                .lookup(&host, &service)
+                .map_err(|reason| format!("{UNRESOLVED}{host}:{service} {reason}"))?;
+            Ok(vec![Value::list(
+                found.iter().map(|each| Value::text(address_text(each))),
+            )])
+        }),
+        native(c"connect", move |arguments| {
+            let address = address_argument(arguments, 0)?;
+            Ok(vec![Value::Boolean(connect.connect(&address))])
+        }),
+        native(c"time_us", |_| Ok(vec![Value::Number(wall_clock_us())])),
+    ]
+}
+
+/// How the message of a failing lookup begins; wrk's words.
+pub(crate) const UNRESOLVED: &str = "unable to resolve ";
+
+fn thread_natives(board: &Board) -> Vec<NamedNative> {
+    let [get, set, address, set_address] = [(); 4].map(|()| Arc::clone(&board.threads));
+    let notes = Arc::clone(&board.notes);
+    vec![
+        native(c"get", move |arguments| {
+            let (thread, name) = (thread_argument(&get, arguments)?, argument(arguments, 1));
+            let Some(mut state) = try_lock(&thread.state) else {
+                note_stuck_thread(&notes, arguments);
+                return Ok(vec![Value::Nil]);
+            };
+            Ok(vec![state.call(c"read", std::slice::from_ref(name))?])
+        }),
+        native(c"set", move |arguments| {
+            let thread = thread_argument(&set, arguments)?;
+            let Some(mut state) = try_lock(&thread.state) else {
+                return Err("cannot set a variable of a thread that is still running".to_owned());
+            };
+            let value = argument(arguments, 2).clone();
+            state.call(c"write", &[argument(arguments, 1).clone(), value])?;
+            Ok(Vec::new())
+        }),
+        native(c"address", move |arguments| {
+            let thread = thread_argument(&address, arguments)?;
+            Ok(vec![Value::text(address_text(&thread.control.address()))])
+        }),
+        native(c"set_address", move |arguments| {
+            let thread = thread_argument(&set_address, arguments)?;
+            thread.control.set_address(address_argument(arguments, 1)?);
+            Ok(Vec::new())
+        }),
+        // The main state runs before and after the load, when there is nothing to stop.
+        native(c"stop", |_| Ok(Vec::new())),
+    ]
+}
+
+fn statistics_natives(board: &Board) -> Vec<NamedNative> {
+    let (percentile, bucket) = (Arc::clone(&board.statistics), Arc::clone(&board.statistics));
+    vec![
+        native(c"percentile", move |arguments| {
+            let which = text_argument(arguments, 0)?;
+            let percent = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
+            let statistics = lock(&percentile);
+            let value = statistics
+                .as_ref()
+                .map_or(0.0, |all| all.of(&which).percentile(percent));
+            Ok(vec![Value::Number(value)])
+        }),
+        native(c"bucket", move |arguments| {
+            let which = text_argument(arguments, 0)?;
+            let position = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
+            let statistics = lock(&bucket);
+            let (value, count) = statistics
+                .as_ref()
+                .map_or((0.0, 0.0), |all| all.of(&which).bucket(position));
+            Ok(vec![Value::Number(value), Value::Number(count)])
+        }),
+    ]
+}
+
+fn native(
+    name: &'static CStr,
+    function: impl Fn(&[Value]) -> Result<Vec<Value>, String> + Send + 'static,
+) -> NamedNative {
+    (name, Box::new(function))
+}
+
+/// The argument at a position; missing ones are nil, as in Lua.
+fn argument(arguments: &[Value], at: usize) -> &Value {
+    arguments.get(at).unwrap_or(&Value::Nil)
+}
+
+fn text_argument(arguments: &[Value], at: usize) -> Result<String, String> {
+    argument(arguments, at)
+        .as_text()
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .ok_or_else(|| format!("argument {} must be a string", at + 1))
+}
+
+fn address_argument(arguments: &[Value], at: usize) -> Result<Address, String> {
+    argument(arguments, at)
+        .as_text()
+        .and_then(parse_address)
+        .ok_or_else(|| format!("argument {} must be an address", at + 1))
+}
+
+fn thread_argument(threads: &Mutex<Vec<Thread>>, arguments: &[Value]) -> Result<Thread, String> {
+    let number = argument(arguments, 0).as_number().unwrap_or(0.0);
+    // Saturates; 0 and everything out of range is no thread.
+    let position = (number as usize).checked_sub(1);
+    position
+        .and_then(|at| lock(threads).get(at).cloned())
+        .ok_or_else(|| format!("there is no thread {number}"))
+}
+
+/// The state of a thread whose worker is not in the middle of a call.
+fn try_lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
+    match state.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+fn note_stuck_thread(notes: &Mutex<Vec<String>>, arguments: &[Value]) {
+    let number = argument(arguments, 0).as_number().unwrap_or(0.0);
+    let note = format!(
+        "thread {number} is still inside a function of the script: thread:get gives nil for it"
+    );
+    let mut notes = lock(notes);
+    if !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+/// An address in the form that wrk.lua keeps: `ip:port`, `[ip]:port` or `unix:path`.
+pub(crate) fn address_text(address: &Address) -> Vec<u8> {
+    match address {
+        Address::Tcp(address) => address.to_string().into_bytes(),
+        Address::Unix(path) => [UNIX_PREFIX, path.as_os_str().as_bytes()].concat(),
+    }
+}
+
+const UNIX_PREFIX: &[u8] = b"unix:";
+
+/// The address that [`address_text`] wrote.
+pub(crate) fn parse_address(text: &[u8]) -> Option<Address> {
+    if let Some(path) = text.strip_prefix(UNIX_PREFIX) {
+        let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
+        return Some(Address::Unix(path));
+    }
+    let address: SocketAddr = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(Address::Tcp(address))
+}
+
+/// Microseconds since 1970, as wrk2's `wrk.time_us`.
+fn wall_clock_us() -> f64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "wrk.time_us is the wall clock by definition"
+    )]
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    (now.as_secs_f64() * 1e6).floor()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_survives_its_text_form() {
+        let tcp = |text: &str| Address::Tcp(text.parse().unwrap());
+        for address in [
+            tcp("127.0.0.1:80"),
+            tcp("[::1]:8080"),
+            tcp("[fe80::1%3]:1"),
+            Address::Unix(PathBuf::from("/run/a b.sock")),
+        ] {
+            assert_eq!(parse_address(&address_text(&address)), Some(address));
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_address_is_refused() {
+        for text in [
+            &b""[..],
+            b"127.0.0.1",
+            b"localhost:80",
+            b"127.0.0.1:99999",
+            b"\xff:1",
+        ] {
+            assert_eq!(parse_address(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_address_is_given_once_and_an_equal_one_never() {
+        let (first, second) = (Address::Unix("a".into()), Address::Unix("b".into()));
+        let control = Control::new(first.clone());
+        control.set_address(first);
+        assert_eq!(control.take_address(), None);
+        control.set_address(second.clone());
+        assert_eq!(control.take_address(), Some(second));
+        assert_eq!(control.take_address(), None);
+    }
+}

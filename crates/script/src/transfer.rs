@@ -1,0 +1,108 @@
+//! Values that can leave a Lua state: how arguments, results and thread variables travel.
+
+/// Tables may nest this deep; deeper means that one contains itself.
+pub(crate) const DEPTH_MAX: usize = 100;
+
+/// One transfer carries at most this many values: a table that holds the same table twice, which
+/// holds the same table twice, and so on, would fill any memory.
+pub(crate) const VALUES_MAX: usize = 20_000_000;
+
+/// A copy of a Lua value, owned by Rust.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    /// `nil`.
+    Nil,
+    /// A boolean.
+    Boolean(bool),
+    /// A number.
+    Number(f64),
+    /// A string, any bytes.
+    Text(Vec<u8>),
+    /// A table as its pairs, in no particular order.
+    Table(Vec<(Self, Self)>),
+}
+
+impl Value {
+    /// A string value.
+    pub(crate) fn text(text: impl AsRef<[u8]>) -> Self {
+        Self::Text(text.as_ref().to_vec())
+    }
+
+    /// A string value, or nil.
+    pub(crate) fn optional_text(text: Option<impl AsRef<[u8]>>) -> Self {
+        text.map_or(Self::Nil, Self::text)
+    }
+
+    /// A table with string keys.
+    pub(crate) fn record<const N: usize>(fields: [(&str, Self); N]) -> Self {
+        Self::Table(
+            fields
+                .into_iter()
+                .map(|(name, value)| (Self::text(name), value))
+                .collect(),
+        )
+    }
+
+    /// A table with keys from 1 on.
+    pub(crate) fn list(values: impl IntoIterator<Item = Self>) -> Self {
+        let keys = (1u32..).map(|key| Self::Number(f64::from(key)));
+        Self::Table(keys.zip(values).collect())
+    }
+
+    /// The bytes of a string value.
+    pub(crate) fn as_text(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The number of a number value.
+    pub(crate) fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The items 1, 2, ... of a table up to the first gap.
+    pub(crate) fn into_list(self) -> Vec<Self> {
+        let Self::Table(pairs) = self else {
+            return Vec::new();
+        };
+        let mut numbered: Vec<(f64, Self)> = pairs
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.as_number()?, value)))
+            .filter(|(key, _)| *key >= 1.0)
+            .collect();
+        numbered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let without_gap = numbered.into_iter().zip(1u32..);
+        without_gap
+            .take_while(|((key, _), expected)| *key == f64::from(*expected))
+            .map(|((_, value), _)| value)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_comes_back_in_order_whatever_the_order_of_its_pairs() {
+        let Value::Table(mut pairs) = Value::list((0..5).map(|i| Value::text(i.to_string())))
+        else {
+            panic!("a list is a table");
+        };
+        pairs.reverse();
+        let items = Value::Table(pairs).into_list();
+        let texts: Vec<_> = items.iter().filter_map(Value::as_text).collect();
+        assert_eq!(texts, [b"0", b"1", b"2", b"3", b"4"]);
+    }
+
+    #[test]
+    fn a_list_ends_at_its_first_gap() {
+        let pairs = [1.0, 2.0, 4.0].map(|key| (Value::Number(key), Value::Boolean(true)));
+        assert_eq!(Value::Table(pairs.to_vec()).into_list().len(), 2);
+    }
+}
