@@ -1,3 +1,88 @@
 //! Generates the load: plan in, result out.
+//!
+//! [`run`] starts one worker thread for each source, lets them begin at one instant, and merges what
+//! they recorded. It prints nothing, resolves no names, and knows no Lua.
 
+#![forbid(unsafe_code)]
+
+mod connection;
+mod control;
+mod dispatch;
+mod failure;
+mod recorder;
+mod run;
 pub mod source;
+mod timers;
+mod worker;
+
+pub use control::Schedule;
+pub use dispatch::{Backend, ChosenBackend, choose_backend};
+pub use run::{run, run_here};
+pub use worker::{Ended, Settings};
+
+use eventloop::Address;
+type ClientConfig = ();
+type ServerName<'a> = &'a ();
+use results::Recording;
+use source::RequestSource;
+use std::sync::Arc;
+
+/// What the plan does not say: things that had to be looked up, loaded or made first.
+pub struct Job {
+    /// Where to connect.
+    pub address: Address,
+    /// TLS, if any.
+    pub tls: Option<TlsClient>,
+    /// One source for each worker thread.
+    pub sources: Vec<Box<dyn RequestSource>>,
+    /// How the kernel is asked.
+    pub backend: Backend,
+}
+
+/// What TLS connections need.
+#[derive(Clone)]
+pub struct TlsClient {
+    /// Shared by all workers, and with it the store of session tickets.
+    pub config: Arc<ClientConfig>,
+    /// The server's name, for SNI and verification.
+    pub name: ServerName<'static>,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All workers' recordings, merged.
+    pub recording: Recording,
+    /// Length of the window, nanoseconds.
+    pub duration_ns: u64,
+    /// The run was ended from outside before its time.
+    pub interrupted: bool,
+    /// Why workers could not go on, in their words; empty when all went well.
+    pub failures: Vec<String>,
+    /// Workers that were still inside the script at the end and were left there.
+    pub stuck_workers: u32,
+}
+
+/// A run could not begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The wished backend is not to be had.
+    #[error("--io uring: {0}")]
+    Backend(String),
+    /// The system gave no thread.
+    #[error("unable to create thread {index}: {message}")]
+    Thread {
+        /// Which worker.
+        index: usize,
+        /// What the system said.
+        message: String,
+    },
+    /// A worker could not be set up.
+    #[error("worker {index} could not start: {message}")]
+    Worker {
+        /// Which worker.
+        index: usize,
+        /// Why.
+        message: String,
+    },
+}

@@ -70,6 +70,7 @@ error_kinds! {
     TlsHandshake, "tls_handshake", Some(Connect), "the TLS handshake failed";
     TlsCertificate, "tls_certificate", Some(Connect), "the server's certificate was not accepted";
     TlsAlert, "tls_alert", Some(Connect), "the server sent a TLS alert";
+    TlsRecord, "tls_record", Some(Read), "a TLS record could not be decrypted or understood";
     NotTls, "not_tls", Some(Connect), "the server answered without TLS on a TLS connection";
     TlsClosed, "tls_closed", Some(Connect), "the server closed during the TLS handshake";
     BrokenPipe, "broken_pipe", Some(Write), "the server had closed before the request was sent";

@@ -1,0 +1,56 @@
+//! Where control plane and data plane meet: start, stop, and taking over from a stuck worker.
+
+use crate::recorder::Recorder;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The moments of a run, on CLOCK_MONOTONIC, the same for all workers.
+#[derive(Debug, Clone, Copy)]
+pub struct Schedule {
+    /// Connections are opened.
+    pub start_ns: u64,
+    /// Warm-up is over, the window begins.
+    pub measure_ns: u64,
+    /// The window ends; `u64::MAX` when only a number of requests ends it.
+    pub end_ns: u64,
+}
+
+/// Tells all workers to end now. Read by them every few milliseconds, written once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Where a worker leaves its recorder while it is inside a script, which may never come back. The
+/// main thread can then take it, and nothing measured is lost.
+#[derive(Clone, Default)]
+pub(crate) struct Locker(Arc<Mutex<Option<Parked>>>);
+
+pub(crate) struct Parked {
+    pub(crate) recorder: Box<Recorder>,
+    /// When the call into the script began.
+    pub(crate) since_ns: u64,
+}
+
+impl Locker {
+    pub(crate) fn park(&self, parked: Parked) {
+        *self.slot() = Some(parked);
+    }
+
+    /// `None` when somebody else has taken it: the worker has been given up.
+    pub(crate) fn take(&self) -> Option<Parked> {
+        self.slot().take()
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Parked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,55 @@
+//! What the kernel and the session report, as the kinds that results count.
+
+use protocol::SessionError;
+use results::ErrorKind;
+
+/// Of a connection that could not be made.
+pub(crate) fn of_connect(errno: i32) -> ErrorKind {
+    match errno {
+        libc::ECONNREFUSED | libc::ENOENT => ErrorKind::Refused,
+        libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::EHOSTDOWN => {
+            ErrorKind::Unreachable
+        }
+        libc::ECONNRESET | libc::ECONNABORTED => ErrorKind::ConnectReset,
+        libc::EADDRNOTAVAIL | libc::EADDRINUSE => ErrorKind::AddressUnavailable,
+        libc::EMFILE | libc::ENFILE => ErrorKind::FileLimit,
+        libc::ETIMEDOUT => ErrorKind::ConnectTimeout,
+        _ => ErrorKind::ConnectOther,
+    }
+}
+
+/// Of a connection that could not be read from.
+pub(crate) fn of_receive(errno: i32) -> ErrorKind {
+    match errno {
+        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => ErrorKind::Reset,
+        _ => ErrorKind::ReadOther,
+    }
+}
+
+/// Of a session that cannot go on.
+pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
+    match error {
+        SessionError::ClosedEarly => ErrorKind::ClosedEarly,
+        SessionError::Truncated => ErrorKind::Truncated,
+        SessionError::BadStatusLine => ErrorKind::BadStatusLine,
+        SessionError::BadVersion => ErrorKind::BadVersion,
+        SessionError::BadHeader => ErrorKind::BadHeader,
+        SessionError::HeaderTooLarge => ErrorKind::HeaderTooLarge,
+        SessionError::TooManyHeaders => ErrorKind::TooManyHeaders,
+        SessionError::BadContentLength => ErrorKind::BadContentLength,
+        SessionError::ConflictingFraming => ErrorKind::ConflictingFraming,
+        SessionError::BadTransferEncoding => ErrorKind::BadTransferEncoding,
+        SessionError::BadChunk => ErrorKind::BadChunk,
+        SessionError::TooManyInterim => ErrorKind::TooManyInterim,
+        SessionError::Unsolicited => ErrorKind::Unsolicited,
+        SessionError::UnexpectedUpgrade => ErrorKind::UnexpectedUpgrade,
+        SessionError::BodyTooLargeToCapture => ErrorKind::BodyTooLarge,
+        SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
+        SessionError::NotTls => ErrorKind::NotTls,
+        SessionError::TlsHandshake(_) => ErrorKind::TlsHandshake,
+        SessionError::TlsCertificate(_) => ErrorKind::TlsCertificate,
+        SessionError::TlsAlert(_) => ErrorKind::TlsAlert,
+        SessionError::TlsRecord(_) => ErrorKind::TlsRecord,
+        SessionError::TlsClosed => ErrorKind::TlsClosed,
+    }
+}

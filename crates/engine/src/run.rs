@@ -1,0 +1,241 @@
+//! The control plane of a run: starts workers together, ends them together, merges what they wrote.
+
+use crate::control::{Locker, Parked, Schedule, StopFlag};
+use crate::dispatch::Task;
+use crate::source::RequestSource;
+use crate::worker::{Ended, Settings, Worker};
+use crate::{EngineError, Job, Outcome};
+use eventloop::{EventLoop, monotonic_ns};
+use plan::RunPlan;
+use protocol::Session;
+use results::Recording;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+/// What workers tell the main thread.
+pub(crate) enum Report {
+    Ready,
+    Broken { index: usize, message: String },
+    Ended { index: usize, ended: Box<Ended> },
+}
+
+/// How often the main thread looks for an interrupt.
+const POLL: Duration = Duration::from_millis(5);
+/// Time for the message to start to reach every worker.
+const LEAD_NS: u64 = 1_000_000;
+/// After the end, a worker that is still inside the script is left there.
+const SCRIPT_GRACE_NS: u64 = 30_000_000;
+/// After the end, a worker that does not answer at all is left behind.
+const WORKER_GRACE_NS: u64 = 10_000_000_000;
+
+/// Runs the plan.
+///
+/// # Errors
+/// When a worker could not be set up. What goes wrong later is part of the outcome, beside what
+/// was measured until then.
+pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome, EngineError> {
+    let stop = StopFlag::default();
+    let (reports_in, reports) = mpsc::channel();
+    let mut crew = Crew::hire(plan, job, &stop, &reports_in)?;
+    drop(reports_in);
+    crew.await_ready(&reports)?;
+
+    let start_ns = monotonic_ns() + LEAD_NS;
+    let measure_ns = start_ns + nanoseconds(plan.warmup);
+    let end_ns = plan.stop.duration.map_or(u64::MAX, |duration| {
+        measure_ns.saturating_add(nanoseconds(duration))
+    });
+    let schedule = Schedule {
+        start_ns,
+        measure_ns,
+        end_ns,
+    };
+    for start in crew.starts.drain(..) {
+        // A worker that has gone is noticed by its missing report.
+        let _ = start.send(schedule);
+    }
+    Ok(crew.collect(&reports, schedule, &stop, interrupted))
+}
+
+/// Runs one worker in the calling thread, on a loop of the caller's choice.
+///
+/// # Errors
+/// When the worker cannot be set up.
+pub fn run_here<L: EventLoop, S: Session>(
+    io: L,
+    shared: S::Shared,
+    settings: Settings,
+    source: Box<dyn RequestSource>,
+    schedule: Schedule,
+) -> Result<Ended, String> {
+    let mut worker = Worker::<L, S>::new(io, shared, settings, source, Locker::default())?;
+    worker
+        .run(schedule, &StopFlag::default())
+        .ok_or_else(|| "the recording was taken away".to_owned())
+}
+
+struct Crew {
+    starts: Vec<Sender<Schedule>>,
+    lockers: Vec<Locker>,
+}
+
+impl Crew {
+    fn hire(
+        plan: &RunPlan,
+        job: Job,
+        stop: &StopFlag,
+        reports: &Sender<Report>,
+    ) -> Result<Self, EngineError> {
+        let mut crew = Self {
+            starts: Vec::new(),
+            lockers: Vec::new(),
+        };
+        let threads = job.sources.len();
+        for (index, source) in job.sources.into_iter().enumerate() {
+            let (start_in, start) = mpsc::channel();
+            let locker = Locker::default();
+            crew.starts.push(start_in);
+            crew.lockers.push(locker.clone());
+            let task = Task {
+                index,
+                backend: job.backend,
+                tls: job.tls.clone(),
+                settings: settings(plan, &job.address, index, threads),
+                source,
+                locker,
+                stop: stop.clone(),
+                start,
+                reports: reports.clone(),
+            };
+            // Not joined: a worker inside an endless script never ends, and the others end with
+            // their report.
+            std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(move || task.run())
+                .map_err(|error| EngineError::Thread {
+                    index,
+                    message: error.to_string(),
+                })?;
+        }
+        Ok(crew)
+    }
+
+    fn await_ready(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
+        for _ in 0..self.starts.len() {
+            match reports.recv() {
+                Ok(Report::Ready) => {}
+                Ok(Report::Broken { index, message }) => {
+                    return Err(EngineError::Worker { index, message });
+                }
+                Ok(Report::Ended { .. }) | Err(_) => {
+                    return Err(EngineError::Worker {
+                        index: 0,
+                        message: "a worker ended before the start".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(
+        self,
+        reports: &Receiver<Report>,
+        schedule: Schedule,
+        stop: &StopFlag,
+        interrupted: &AtomicBool,
+    ) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut missing: Vec<bool> = vec![true; self.lockers.len()];
+        let mut ended_ns = schedule.measure_ns;
+        let mut stop_ns = schedule.end_ns;
+        while missing.contains(&true) {
+            match reports.recv_timeout(POLL) {
+                Ok(Report::Ended { index, ended }) => {
+                    missing[index] = false;
+                    ended_ns = ended_ns.max(ended.ended_ns);
+                    outcome.recording.merge(&ended.recording);
+                    if let Some(failure) = ended.failure {
+                        // One worker's failure ends the run for all.
+                        outcome.failures.push(failure);
+                        stop.raise();
+                        stop_ns = stop_ns.min(monotonic_ns());
+                    }
+                }
+                Ok(Report::Ready | Report::Broken { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    outcome.failures.push("a worker thread died".to_owned());
+                    break;
+                }
+            }
+            if interrupted.load(Ordering::Relaxed) && !stop.is_raised() {
+                outcome.interrupted = true;
+                stop.raise();
+                stop_ns = stop_ns.min(monotonic_ns());
+            }
+            let late_ns = monotonic_ns().saturating_sub(stop_ns);
+            if late_ns > SCRIPT_GRACE_NS {
+                for (index, missing) in missing.iter_mut().enumerate().filter(|(_, is)| **is) {
+                    if let Some(parked) = self.lockers[index].take() {
+                        *missing = false;
+                        ended_ns = ended_ns.max(stop_ns);
+                        outcome.recording.merge(&take_over(parked, stop_ns));
+                        outcome.stuck_workers += 1;
+                    }
+                }
+            }
+            if late_ns > WORKER_GRACE_NS {
+                outcome
+                    .failures
+                    .push("a worker did not end; its numbers are missing".to_owned());
+                break;
+            }
+        }
+        outcome.duration_ns = ended_ns.min(schedule.end_ns) - schedule.measure_ns;
+        outcome
+    }
+}
+
+/// The recording of a worker that is inside a script. Its connections cannot be asked, so the age of
+/// what is in flight is known only as "since before the script was called".
+fn take_over(parked: Parked, ended_ns: u64) -> Recording {
+    let Parked {
+        mut recorder,
+        since_ns,
+    } = parked;
+    let outstanding = recorder.outstanding();
+    if outstanding > 0 {
+        recorder.in_flight(outstanding, ended_ns.saturating_sub(since_ns));
+    }
+    recorder.finish(ended_ns)
+}
+
+/// One worker's share. Remainders go to the first workers, so that nothing is dropped.
+fn settings(
+    plan: &RunPlan,
+    address: &eventloop::Address,
+    index: usize,
+    threads: usize,
+) -> Settings {
+    let threads = threads as u64;
+    let share = |total: u64| total / threads + u64::from((index as u64) < total % threads);
+    Settings {
+        address: address.clone(),
+        options: eventloop::SocketOptions::default(),
+        connections: share(u64::from(plan.load.connections)) as u32,
+        pipeline: plan.load.pipeline.max(1),
+        requests_per_connection: match (plan.load.keepalive, plan.load.requests_per_connection) {
+            (false, _) => 1,
+            (true, Some(limit)) => limit.max(1),
+            (true, None) => u64::MAX,
+        },
+        timeout_ns: nanoseconds(plan.timeout),
+        requests: plan.stop.requests.map(share),
+        seed: index as u64,
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
