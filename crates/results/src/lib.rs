@@ -7,16 +7,26 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+mod environment;
 mod errors;
+pub mod file;
 mod histogram;
+mod invariants;
 mod rates;
 mod recording;
+mod run_result;
 mod series;
 mod summary;
+mod warnings;
 
 pub use counters::{Counters, Statuses};
+pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
 pub use histogram::Histogram;
+pub use invariants::check;
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
+pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
 pub use series::{Row, Series};
+pub use summary::{Distribution, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary};
+pub use warnings::{Warning, warnings};

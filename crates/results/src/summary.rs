@@ -1,6 +1,209 @@
-//! The formulas of the report: mean, standard deviation, share within it, ranks of percentiles.
+//! The numbers that people read, and their formulas: mean, standard deviation, percentiles, rates.
 
 use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use crate::warnings::SAMPLES_ABOVE_MIN;
+use crate::{Histogram, Legacy, Phases, Rates, Recording, RunResult};
+
+/// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
+/// decode histograms; it is not read back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// Answers per second of the window, all workers together.
+    pub requests_per_sec: f64,
+    /// Bytes of responses per second of the window.
+    pub bytes_per_sec: f64,
+    /// Service times and ages of timed-out requests: [`Recording::latency`].
+    pub latency: Distribution,
+    /// The parts of a request's way.
+    pub phases: PhaseSummaries,
+    /// Requests per second of each worker, per interval.
+    pub rates: RateSummary,
+    /// wrk's four counters.
+    pub socket_errors: SocketErrors,
+    /// Answers with a status above 399.
+    pub statuses_over_399: u64,
+}
+
+/// The phases, each as a distribution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseSummaries {
+    /// [`Phases::connect`].
+    pub connect: Distribution,
+    /// [`Phases::tls`].
+    pub tls: Distribution,
+    /// [`Phases::first_byte`].
+    pub first_byte: Distribution,
+    /// [`Phases::last_byte`].
+    pub last_byte: Distribution,
+}
+
+/// A [`Histogram`] in figures. Without samples all that would be a value is `None`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// Samples.
+    pub count: u64,
+    /// Arithmetic mean, nanoseconds.
+    pub mean_ns: Option<f64>,
+    /// Sample standard deviation, nanoseconds.
+    pub stdev_ns: Option<f64>,
+    /// Smallest sample, nanoseconds.
+    pub min_ns: Option<u64>,
+    /// Largest sample, nanoseconds.
+    pub max_ns: Option<u64>,
+    /// Share of samples within one standard deviation of the mean, 0..=100.
+    pub within_stdev_percent: Option<f64>,
+    /// Ascending; empty without samples.
+    pub percentiles: Vec<Percentile>,
+}
+
+/// One percentile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Percentile {
+    /// Which, 0..=100.
+    pub percent: f64,
+    /// [`Histogram::value_at_percentile`], nanoseconds.
+    pub value_ns: u64,
+    /// Whether at least ten samples are expected above it; with fewer the value is mostly chance.
+    /// The maximum (100) is what it is, and always true.
+    pub enough_samples: bool,
+}
+
+/// [`Rates`] in figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateSummary {
+    /// Samples.
+    pub count: u64,
+    /// Arithmetic mean, requests per second per worker.
+    pub mean_requests_per_sec: Option<f64>,
+    /// Sample standard deviation.
+    pub stdev_requests_per_sec: Option<f64>,
+    /// Smallest sample.
+    pub min_requests_per_sec: Option<u64>,
+    /// Largest sample.
+    pub max_requests_per_sec: Option<u64>,
+    /// Share of samples within one standard deviation of the mean, 0..=100.
+    pub within_stdev_percent: Option<f64>,
+}
+
+/// Events by wrk's four counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketErrors {
+    /// [`Legacy::Connect`].
+    pub connect: u64,
+    /// [`Legacy::Read`].
+    pub read: u64,
+    /// [`Legacy::Write`].
+    pub write: u64,
+    /// [`Legacy::Timeout`].
+    pub timeout: u64,
+}
+
+impl Summary {
+    /// The percentiles that every summary has.
+    pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+
+    /// Computes the summary, with more percentiles (0..=100) of latency and phases than the
+    /// standard ones if wanted; those out of range are left out.
+    #[must_use]
+    pub fn of(result: &RunResult, more_percentiles: &[f64]) -> Self {
+        let Recording {
+            statuses,
+            errors,
+            phases,
+            rates,
+            ..
+        } = &result.recording;
+        let percents = merged_percents(more_percentiles);
+        let Phases {
+            connect,
+            tls,
+            first_byte,
+            last_byte,
+        } = phases;
+        let distribution = |histogram: &Histogram| Distribution::of(histogram, &percents);
+        Self {
+            requests_per_sec: result.requests_per_sec(),
+            bytes_per_sec: result.bytes_per_sec(),
+            latency: distribution(&result.recording.latency()),
+            phases: PhaseSummaries {
+                connect: distribution(connect),
+                tls: distribution(tls),
+                first_byte: distribution(first_byte),
+                last_byte: distribution(last_byte),
+            },
+            rates: RateSummary::of(rates),
+            socket_errors: SocketErrors {
+                connect: errors.legacy(Legacy::Connect),
+                read: errors.legacy(Legacy::Read),
+                write: errors.legacy(Legacy::Write),
+                timeout: errors.legacy(Legacy::Timeout),
+            },
+            statuses_over_399: statuses.over_399(),
+        }
+    }
+}
+
+impl Distribution {
+    fn of(histogram: &Histogram, percents: &[f64]) -> Self {
+        let some = !histogram.is_empty();
+        let percentile = |&percent: &f64| Percentile {
+            percent,
+            value_ns: histogram.value_at_percentile(percent),
+            enough_samples: enough_samples(percent, histogram.count()),
+        };
+        Self {
+            count: histogram.count(),
+            mean_ns: some.then(|| histogram.mean_ns()),
+            stdev_ns: some.then(|| histogram.stdev_ns()),
+            min_ns: histogram.min_ns(),
+            max_ns: histogram.max_ns(),
+            within_stdev_percent: histogram.within_stdev_percent(),
+            percentiles: percents.iter().filter(|_| some).map(percentile).collect(),
+        }
+    }
+}
+
+impl RateSummary {
+    fn of(rates: &Rates) -> Self {
+        let some = rates.count() > 0;
+        Self {
+            count: rates.count(),
+            mean_requests_per_sec: some.then(|| rates.mean()),
+            stdev_requests_per_sec: some.then(|| rates.stdev()),
+            min_requests_per_sec: rates.min(),
+            max_requests_per_sec: rates.max(),
+            within_stdev_percent: rates.within_stdev_percent(),
+        }
+    }
+}
+
+/// The standard percentiles and more, ascending, each once.
+fn merged_percents(more: &[f64]) -> Vec<f64> {
+    let wanted = more
+        .iter()
+        .copied()
+        .filter(|percent| (0.0..=100.0).contains(percent));
+    let mut percents: Vec<f64> = Summary::PERCENTILES.into_iter().chain(wanted).collect();
+    percents.sort_by(f64::total_cmp);
+    percents.dedup();
+    percents
+}
+
+/// A tenth of a sample is forgiven: 1000 samples are enough for 99 although 1000 * (100 - 99) / 100
+/// need not come out as 10 in binary.
+fn enough_samples(percent: f64, count: u64) -> bool {
+    let above = count as f64 * (100.0 - percent) / 100.0;
+    percent >= 100.0 || above >= SAMPLES_ABOVE_MIN - 0.1
+}
 
 /// Exact sums over samples, from which mean and standard deviation follow. Integers, so that the
 /// order of merging cannot change a result.

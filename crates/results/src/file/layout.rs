@@ -1,0 +1,91 @@
+//! How the document is laid out: objects indented, but every list element on one line.
+
+use std::io::{self, Write};
+
+use serde_json::ser::Formatter;
+
+/// Two blanks per level, as most JSON is written. Within a list nothing is broken but before an
+/// object, so that a time series has one row per line and can be read and compared.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// Open objects and lists.
+    depth: usize,
+    /// Open lists and the objects within them; 0 outside of lists.
+    depth_in_list: usize,
+}
+
+impl Layout {
+    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        writer.write_all(bracket)
+    }
+
+    fn indent<W: ?Sized + Write>(&self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| writer.write_all(b"  "))
+    }
+}
+
+impl Formatter for Layout {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth_in_list += 1;
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        self.depth_in_list -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        if first {
+            Ok(())
+        } else {
+            writer.write_all(b", ")
+        }
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.depth_in_list == 1 {
+            self.indent(writer)?;
+        }
+        if self.depth_in_list > 0 {
+            self.depth_in_list += 1;
+        }
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        if self.depth_in_list > 0 {
+            self.depth_in_list -= 1;
+        } else {
+            self.indent(writer)?;
+        }
+        writer.write_all(b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        if !first {
+            writer.write_all(b",")?;
+        }
+        match (self.depth_in_list, first) {
+            (0, _) => self.indent(writer),
+            (_, true) => Ok(()),
+            (_, false) => writer.write_all(b" "),
+        }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}

@@ -1,0 +1,143 @@
+//! What must hold of every result, whatever happened in the run: tests call it on each one.
+
+use crate::{Distribution, ErrorKind, RunResult, Summary};
+
+/// Checks that a result does not contradict itself: every request sent is accounted for once,
+/// samples and counts agree, percentiles do not fall, no figure is infinite or no number.
+///
+/// # Errors
+/// The first contradiction found, in one line.
+pub fn check(result: &RunResult) -> Result<(), String> {
+    check_requests(result)?;
+    check_samples(result)?;
+    check_series(result)?;
+    check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
+}
+
+fn check_requests(result: &RunResult) -> Result<(), String> {
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    let failed = recording.errors.exchanges();
+    let found = [counters.answered, failed, counters.in_flight]
+        .map(u128::from)
+        .iter()
+        .sum();
+    equal(
+        "sent",
+        u128::from(counters.sent),
+        "answered + failed + in flight",
+        found,
+    )?;
+    let of_statuses = u128::from(recording.statuses.total());
+    equal(
+        "answered",
+        u128::from(counters.answered),
+        "answers by status",
+        of_statuses,
+    )?;
+    if counters.in_flight == 0 && counters.oldest_in_flight_ns != 0 {
+        return Err("oldest_in_flight_ns is given, but nothing is in flight".to_owned());
+    }
+    Ok(())
+}
+
+fn check_samples(result: &RunResult) -> Result<(), String> {
+    let recording = &result.recording;
+    let answered = u128::from(recording.counters.answered);
+    let samples = u128::from(recording.service_time.count());
+    equal("service_time samples", samples, "answered", answered)?;
+    let samples = u128::from(recording.timed_out.count());
+    let given_up = u128::from(recording.errors.count(ErrorKind::Timeout).exchanges);
+    equal(
+        "timed_out samples",
+        samples,
+        "requests that ended in timeout",
+        given_up,
+    )?;
+    for (name, phase) in [
+        ("first_byte", &recording.phases.first_byte),
+        ("last_byte", &recording.phases.last_byte),
+    ] {
+        if u128::from(phase.count()) > answered {
+            return Err(format!(
+                "{name} has {} samples, answered is {answered}",
+                phase.count()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_series(result: &RunResult) -> Result<(), String> {
+    let rows = result.recording.series.rows();
+    let in_rows = rows.iter().map(|row| u128::from(row.answered)).sum();
+    let answered = u128::from(result.recording.counters.answered);
+    equal("answered", answered, "answered in the series", in_rows)
+}
+
+fn check_summary(summary: &Summary) -> Result<(), String> {
+    let phases = &summary.phases;
+    for (name, distribution) in [
+        ("latency", &summary.latency),
+        ("connect", &phases.connect),
+        ("tls", &phases.tls),
+        ("first_byte", &phases.first_byte),
+        ("last_byte", &phases.last_byte),
+    ] {
+        check_distribution(name, distribution)?;
+    }
+    let rates = &summary.rates;
+    finite("requests_per_sec", Some(summary.requests_per_sec))?;
+    finite("bytes_per_sec", Some(summary.bytes_per_sec))?;
+    finite("rates mean", rates.mean_requests_per_sec)?;
+    finite("rates stdev", rates.stdev_requests_per_sec)
+}
+
+fn check_distribution(name: &str, distribution: &Distribution) -> Result<(), String> {
+    finite(name, distribution.mean_ns)?;
+    finite(name, distribution.stdev_ns)?;
+    finite(name, distribution.within_stdev_percent)?;
+    let (Some(min_ns), Some(max_ns)) = (distribution.min_ns, distribution.max_ns) else {
+        return equal(
+            name,
+            u128::from(distribution.count),
+            "samples without extremes",
+            0,
+        );
+    };
+    let mut lowest_ns = min_ns;
+    for percentile in &distribution.percentiles {
+        if !(lowest_ns..=max_ns).contains(&percentile.value_ns) {
+            let (percent, value_ns) = (percentile.percent, percentile.value_ns);
+            return Err(format!(
+                "{name}: p{percent} is {value_ns}, not in {lowest_ns}..={max_ns}"
+            ));
+        }
+        lowest_ns = percentile.value_ns;
+    }
+    let mean_ns = distribution.mean_ns.unwrap_or(0.0);
+    // One part in 10^12 for the rounding of the division.
+    if mean_ns < min_ns as f64 * (1.0 - 1e-12) || mean_ns > max_ns as f64 * (1.0 + 1e-12) {
+        return Err(format!(
+            "{name}: mean {mean_ns} is not in {min_ns}..={max_ns}"
+        ));
+    }
+    Ok(())
+}
+
+fn equal(left_name: &str, left: u128, right_name: &str, right: u128) -> Result<(), String> {
+    if left == right {
+        Ok(())
+    } else {
+        Err(format!(
+            "{left_name} is {left}, but {right_name} is {right}"
+        ))
+    }
+}
+
+fn finite(name: &str, value: Option<f64>) -> Result<(), String> {
+    match value {
+        Some(value) if !value.is_finite() => Err(format!("{name} has the value {value}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,204 @@
+//! The saved result: what was written is read back, and nothing that is read makes it panic.
+
+mod fixture;
+
+use results::file::{LoadError, load, save};
+use results::{Histogram, Recording, RunResult};
+
+fn saved(result: &RunResult) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    save(result, &[], &mut bytes).expect("memory takes every write");
+    bytes
+}
+
+#[test]
+fn a_result_is_read_back_as_it_was_saved() {
+    for recording in [
+        fixture::recording(2000),
+        fixture::recording(3),
+        Recording::new(),
+    ] {
+        let result = fixture::result(recording);
+        let bytes = saved(&result);
+        let read = load(&bytes).unwrap();
+        assert_eq!(read, result);
+        assert_eq!(saved(&read), bytes);
+    }
+}
+
+#[test]
+fn the_document_has_two_space_indentation_and_one_line_per_row_of_a_list() {
+    let text = String::from_utf8(saved(&fixture::result(fixture::recording(300)))).unwrap();
+    assert!(text.starts_with("{\n  \"schema_version\": 1,\n  \"plan\": {\n    \"target\": {\n"));
+    assert!(text.ends_with("\n}\n"));
+    assert!(
+        text.contains(
+            "\n      {\"start_ms\": 100, \"answered\": 100, \"errors\": 0, \"bytes\": 14500}"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_summary_holds_the_asked_percentiles_beside_the_usual_ones() {
+    let mut bytes = Vec::new();
+    let result = fixture::result(fixture::recording(2000));
+    save(&result, &[99.5, 50.0, 120.0, f64::NAN], &mut bytes).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let percents: Vec<f64> = document["summary"]["latency"]["percentiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["percent"].as_f64().unwrap())
+        .collect();
+    assert_eq!(
+        percents,
+        [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0]
+    );
+    assert_eq!(document["summary"]["latency"]["max_ns"], 2_000_000_000_u64);
+    assert_eq!(document["summary"]["latency"]["count"], 2001);
+}
+
+#[test]
+fn percentiles_say_whether_the_samples_suffice() {
+    let bytes = saved(&fixture::result(fixture::recording(1000)));
+    let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let enough: Vec<bool> = document["summary"]["latency"]["percentiles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["enough_samples"].as_bool().unwrap())
+        .collect();
+    assert_eq!(enough, [true, true, true, true, true, false, false, true]);
+}
+
+#[test]
+fn a_result_of_a_later_version_is_refused_by_its_version() {
+    let text = String::from_utf8(saved(&fixture::result(Recording::new()))).unwrap();
+    let later = text.replace("\"schema_version\": 1", "\"schema_version\": 2");
+    let error = load(later.as_bytes()).unwrap_err();
+    assert_eq!(error, LoadError::Newer { found: 2 });
+    assert!(error.to_string().contains("use a newer wrkbench"));
+    // Also when everything else has changed.
+    assert_eq!(
+        load(b"{\"schema_version\": 9, \"x\": []}"),
+        Err(LoadError::Newer { found: 9 })
+    );
+    let never = text.replace("\"schema_version\": 1", "\"schema_version\": 0");
+    assert_eq!(
+        load(never.as_bytes()),
+        Err(LoadError::NoSuchVersion { found: 0 })
+    );
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_the_place() {
+    let nested = "[".repeat(100_000);
+    let deep = format!("{{\"schema_version\": 1, \"plan\": {nested}");
+    for document in [
+        "",
+        "{}",
+        "null",
+        "[]",
+        "wrk",
+        "{\"schema_version\": \"1\"}",
+        &nested,
+        &deep,
+    ] {
+        let error = load(document.as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, LoadError::NotAResult { .. }),
+            "{document:.40} gives {error}"
+        );
+        assert!(error.to_string().contains("line 1"), "{error}");
+        assert_eq!(error.to_string().lines().count(), 1);
+    }
+}
+
+#[test]
+fn a_document_cut_at_any_byte_is_refused() {
+    let bytes = saved(&fixture::result(fixture::recording(12)));
+    let end = bytes.iter().rposition(|&byte| byte == b'}').unwrap();
+    for length in 0..=end {
+        assert!(load(&bytes[..length]).is_err(), "cut at byte {length}");
+    }
+    assert!(load(&bytes[..=end]).is_ok());
+}
+
+#[test]
+fn a_document_with_random_damage_is_read_or_refused_but_never_panics() {
+    let bytes = saved(&fixture::result(fixture::recording(12)));
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..3000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..random.usize(1..4) {
+            let at = random.usize(..damaged.len());
+            match random.u8(..4) {
+                0 => damaged[at] = random.u8(..),
+                1 => damaged[at] = b"0123456789-.eE\"{}[],:"[random.usize(..21)],
+                2 => {
+                    let end = (at + random.usize(..9)).min(damaged.len());
+                    damaged.drain(at..end);
+                }
+                _ => damaged.insert(at, b'9'),
+            }
+        }
+        if let Ok(read) = load(&damaged) {
+            // What was accepted must be usable.
+            let _ = results::check(&read);
+            let _ = results::warnings(&read);
+            saved(&read);
+        }
+    }
+}
+
+#[test]
+fn a_document_of_the_largest_counts_can_be_read_merged_and_saved() {
+    let text = String::from_utf8(saved(&fixture::result(fixture::recording(12)))).unwrap();
+    let max = u64::MAX;
+    let text = text
+        .replace("\"answered\": 12", &format!("\"answered\": {max}"))
+        .replace("\"200\": 11", &format!("\"200\": {max}"))
+        .replace("\"events\": 1,", &format!("\"events\": {max},"))
+        .replace("\"count\": 1}", &format!("\"count\": {max}}}"));
+    let read = load(text.as_bytes()).unwrap();
+    let mut recording = read.recording.clone();
+    recording.merge(&read.recording);
+    assert_eq!(recording.counters.answered, max);
+    assert_eq!(recording.statuses.count(200), max);
+    saved(&fixture::result(recording));
+}
+
+#[test]
+fn merging_recordings_adds_everything_once() {
+    let mut merged = fixture::recording(100);
+    merged.merge(&fixture::recording(40));
+    let result = fixture::result(merged);
+    assert_eq!(results::check(&result), Ok(()));
+    let recording = &result.recording;
+    assert_eq!(recording.counters.sent, 146);
+    assert_eq!(recording.phases.connect.count(), 8);
+    assert_eq!(recording.rates.count(), 8);
+    assert_eq!(recording.statuses.count(404), 3);
+    assert_eq!(recording.latency().count(), 142);
+}
+
+#[test]
+fn recordings_merge_in_any_order_and_grouping() {
+    let parts = [
+        fixture::recording(9),
+        fixture::recording(100),
+        Recording::new(),
+    ];
+    let mut forward = Recording::new();
+    parts.iter().for_each(|part| forward.merge(part));
+    let mut backward = Recording::new();
+    parts.iter().rev().for_each(|part| backward.merge(part));
+    assert_eq!(forward, backward);
+    let mut pair = parts[1].clone();
+    pair.merge(&parts[2]);
+    let mut grouped = parts[0].clone();
+    grouped.merge(&pair);
+    assert_eq!(forward, grouped);
+    assert_ne!(forward.service_time, Histogram::new());
+}
