@@ -1,0 +1,231 @@
+//! The command line, read and checked: no effects, so that tests can drive it.
+//!
+//! One clap declaration ([`WholeLine`]) gives the parser, the help, the completions and the man page.
+
+mod demo;
+mod refusal;
+mod run;
+mod serve;
+mod usage;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub(crate) use demo::DemoArgs;
+pub(crate) use refusal::Refusal;
+pub(crate) use run::{JsonTarget, ReportWish, RunArgs, RunRequest};
+pub(crate) use serve::ServeArgs;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Load one target.
+    Run(Box<RunRequest>),
+    /// Serve until interrupted.
+    Serve(ServeArgs),
+    /// Serve, load and report on loopback.
+    Demo(DemoArgs),
+    /// Print a completion script.
+    Completions(Shell),
+    /// Print a manual page, of a command if one is named.
+    Man(Option<String>),
+    /// Print a text that was asked for, and exit with the code.
+    Help {
+        /// The text, with its final line feed.
+        text: String,
+        /// wrk exits with 1 even when its help was asked for.
+        exit_code: u8,
+    },
+    /// No URL: usage on stdout, a line on stderr, exit code 1.
+    NoUrl {
+        /// The text, with its final line feed.
+        usage: String,
+        /// The version line was asked for and comes first.
+        version: bool,
+    },
+}
+
+/// Which tool the program was called as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Under its own name: commands, and everything else is `run`.
+    Native,
+    /// Through a link named `wrk`: always `run`.
+    Wrk,
+}
+
+impl Dialect {
+    /// Reads it off `argv[0]`.
+    pub(crate) fn of(argv0: Option<&OsStr>) -> Self {
+        match argv0.map(Path::new).and_then(Path::file_name) {
+            Some(name) if name == "wrk" => Self::Wrk,
+            _ => Self::Native,
+        }
+    }
+
+    /// The name that messages begin with.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Self::Native => "wrkbench",
+            Self::Wrk => "wrk",
+        }
+    }
+}
+
+/// HTTP load generator: the drop-in for wrk
+///
+/// Loads a server over HTTP, with as many requests as its connections can carry, and reports what
+/// came back. Without a command the arguments are those of `run`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "wrkbench",
+    version,
+    disable_version_flag = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct WholeLine {
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(subcommand)]
+    word: Option<Word>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Word {
+    /// Load one target (this is also what happens without a command)
+    Run(Box<RunArgs>),
+    /// Serve test answers: delays, sizes, stalls and faults on request
+    Serve(ServeArgs),
+    /// Serve, load and report on loopback for five seconds
+    Demo(DemoArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual page, in roff
+    Man {
+        /// The page of this command instead of the whole program's
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "completions", "man"])]
+        command: Option<String>,
+    },
+}
+
+/// The declaration of the whole command line, for help, completions and the manual page.
+pub(crate) fn declaration() -> clap::Command {
+    with_common_settings(WholeLine::command())
+}
+
+/// getopt's manners, which scripts written for wrk rely on: unambiguous prefixes of long options, and
+/// the last one of repeated options wins.
+fn with_common_settings(command: clap::Command) -> clap::Command {
+    command
+        .infer_long_args(true)
+        .args_override_self(true)
+        .mut_subcommands(|word| word.infer_long_args(true).args_override_self(true))
+}
+
+/// Reads the arguments after `argv[0]`.
+pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    if dialect == Dialect::Native && begins_with_a_word(&arguments) {
+        parse_word(arguments)
+    } else {
+        parse_run(dialect, arguments)
+    }
+}
+
+/// Whether the first argument is one of our commands. A URL or an option means `run`, and so does
+/// anything unknown: it is then refused as a URL.
+fn begins_with_a_word(arguments: &[OsString]) -> bool {
+    let Some(first) = arguments.first() else {
+        return false;
+    };
+    first == "help"
+        || WholeLine::command()
+            .get_subcommands()
+            .any(|word| first == word.get_name())
+}
+
+fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let matches = match match_arguments(declaration(), Dialect::Native, arguments) {
+        Ok(matches) => matches,
+        Err(error) if is_help(&error) => {
+            return Ok(Request::Help {
+                text: error.render().to_string(),
+                exit_code: 0,
+            });
+        }
+        Err(error) => return Err(Refusal::of_clap(&error, &declaration())),
+    };
+    let line = WholeLine::from_arg_matches(&matches)
+        .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
+    match line.word {
+        Some(Word::Run(run)) => run_request(*run, Dialect::Native),
+        Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
+        Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
+        Some(Word::Completions { shell }) => Ok(Request::Completions(shell)),
+        Some(Word::Man { command }) => Ok(Request::Man(command)),
+        None => run_request(line.run, Dialect::Native),
+    }
+}
+
+fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let command = with_common_settings(RunArgs::command());
+    let refuse = |error| Err(Refusal::of_clap(&error, &declaration()));
+    match match_arguments(command, dialect, arguments) {
+        Ok(matches) => match RunArgs::from_arg_matches(&matches) {
+            Ok(run) => run_request(run, dialect),
+            Err(error) => refuse(error),
+        },
+        Err(error) if is_help(&error) => {
+            // wrk's own help ends with 1, and a script may look at it.
+            let exit_code = u8::from(dialect == Dialect::Wrk);
+            Ok(Request::Help {
+                text: usage_of(dialect),
+                exit_code,
+            })
+        }
+        Err(error) => refuse(error),
+    }
+}
+
+/// clap reports a wish for help as an error.
+fn is_help(error: &clap::Error) -> bool {
+    error.kind() == clap::error::ErrorKind::DisplayHelp
+}
+
+fn match_arguments(
+    command: clap::Command,
+    dialect: Dialect,
+    arguments: Vec<OsString>,
+) -> Result<clap::ArgMatches, clap::Error> {
+    let program = OsString::from(dialect.program());
+    command.try_get_matches_from(std::iter::once(program).chain(arguments))
+}
+
+fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
+    let version = run.version;
+    match run.into_request()? {
+        Some(request) => Ok(Request::Run(Box::new(request))),
+        None => Ok(Request::NoUrl {
+            usage: usage_of(dialect),
+            version,
+        }),
+    }
+}
+
+/// What is printed for `--help` and when the URL is missing.
+fn usage_of(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Native => declaration().render_help().to_string(),
+        Dialect::Wrk => usage::in_wrk_layout(&RunArgs::command()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! A command line that is refused: one line that says what, why and what was expected.
+
+use std::error::Error as _;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use plan::PlanError;
+
+/// The line, without the program's name and without a line feed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refusal(pub(crate) String);
+
+impl Refusal {
+    /// Of a setting that the plan's checks refuse: `--connections 2: must be ...`.
+    pub(crate) fn of_plan(error: &PlanError) -> Self {
+        Self(format!("--{error}"))
+    }
+
+    /// Of clap's error, whose own text has several lines. `declaration` is the whole command line.
+    pub(crate) fn of_clap(error: &clap::Error, declaration: &clap::Command) -> Self {
+        let option = option_name(error);
+        Self(match error.kind() {
+            // A URL is seen at a glance, and its message names it.
+            ErrorKind::ValueValidation if option.starts_with('[') => reason(error),
+            ErrorKind::ValueValidation => format!("{option}: {}", reason(error)),
+            ErrorKind::InvalidValue => format!("{option}: {}", wrong_choice(error)),
+            ErrorKind::UnknownArgument => format!("{option}: {}", unknown(error, declaration)),
+            ErrorKind::ArgumentConflict => {
+                let other = text(error, ContextKind::PriorArg);
+                format!(
+                    "{option}: cannot be used together with {}",
+                    first_word(&other)
+                )
+            }
+            ErrorKind::TooManyValues => format!(
+                "{option}: takes no value, and has {:?}",
+                text(error, ContextKind::InvalidValue)
+            ),
+            ErrorKind::MissingRequiredArgument => format!("{option}: is missing"),
+            ErrorKind::InvalidUtf8 => "an argument is not UTF-8 (expected text)".to_owned(),
+            _ => first_line(error),
+        })
+    }
+}
+
+/// `--connections <N>` without the `<N>`.
+fn option_name(error: &clap::Error) -> String {
+    first_word(&text(error, ContextKind::InvalidArg)).to_owned()
+}
+
+fn reason(error: &clap::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| first_line(error), ToString::to_string)
+}
+
+/// A value outside of a closed set, or none at all.
+fn wrong_choice(error: &clap::Error) -> String {
+    let value = text(error, ContextKind::InvalidValue);
+    let choices = text(error, ContextKind::ValidValue);
+    match (value.is_empty(), choices.is_empty()) {
+        (true, true) => "needs a value".to_owned(),
+        (true, false) => format!("needs a value (expected one of {choices})"),
+        (false, _) => format!("{value:?} is not known (expected one of {choices})"),
+    }
+}
+
+/// An option that does not exist, or a prefix that several options share.
+fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
+    let typed = text(error, ContextKind::InvalidArg);
+    let prefix = typed.strip_prefix("--").unwrap_or_default();
+    let meant: Vec<String> = declaration
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .filter(|long| !prefix.is_empty() && long.starts_with(prefix))
+        .map(|long| format!("--{long}"))
+        .collect();
+    let suggested = text(error, ContextKind::SuggestedArg);
+    if meant.len() > 1 {
+        format!("ambiguous (expected one of {})", meant.join(", "))
+    } else if suggested.is_empty() {
+        "unknown option (--help lists all)".to_owned()
+    } else {
+        format!("unknown option (did you mean {}?)", first_word(&suggested))
+    }
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> String {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        Some(ContextValue::Strings(texts)) => texts.join(", "),
+        Some(ContextValue::StyledStr(text)) => StyledStr::to_string(text),
+        Some(ContextValue::StyledStrs(texts)) => texts
+            .iter()
+            .map(StyledStr::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
+        Some(ContextValue::Bool(value)) => value.to_string(),
+        Some(ContextValue::Number(value)) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn first_word(text: &str) -> &str {
+    text.split([' ', '=']).next().unwrap_or_default()
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
+    let line = rendered.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}
