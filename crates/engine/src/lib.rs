@@ -17,10 +17,10 @@ mod worker;
 
 pub use control::Schedule;
 pub use dispatch::{Backend, ChosenBackend, choose_backend};
+pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
 pub use run::{run, run_here};
 pub use worker::{Ended, Settings};
 
-use eventloop::Address;
 type ClientConfig = ();
 type ServerName<'a> = &'a ();
 use results::Recording;
@@ -60,7 +60,7 @@ pub struct Outcome {
     /// Why workers could not go on, in their words; empty when all went well.
     pub failures: Vec<String>,
     /// Workers that were still inside the script at the end and were left there.
-    pub stuck_workers: u32,
+    pub stuck_workers: Vec<u32>,
 }
 
 /// A run could not begin.

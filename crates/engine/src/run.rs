@@ -181,7 +181,7 @@ impl Crew {
                         *missing = false;
                         ended_ns = ended_ns.max(stop_ns);
                         outcome.recording.merge(&take_over(parked, stop_ns));
-                        outcome.stuck_workers += 1;
+                        outcome.stuck_workers.push(index as u32);
                     }
                 }
             }

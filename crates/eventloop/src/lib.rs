@@ -18,6 +18,7 @@
 mod address;
 mod clock;
 pub mod epoll;
+mod limits;
 mod options;
 mod region;
 pub mod sim;
@@ -26,6 +27,7 @@ pub mod uring;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
+pub use limits::raise_open_file_limit;
 pub use options::LoopOptions;
 
 use std::io;

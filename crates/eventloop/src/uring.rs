@@ -16,6 +16,7 @@
     reason = "submission entries point to memory that must outlive them"
 )]
 
+use crate::limits::open_file_limit;
 use crate::region::Region;
 use crate::socket::{self, KernelAddress};
 use crate::{
@@ -999,20 +1000,6 @@ fn explain(error: io::Error, doing: &str) -> io::Error {
         _ => format!("{doing} failed: {error}"),
     };
     io::Error::new(error.kind(), reason)
-}
-
-fn open_file_limit() -> u32 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` lives through the call.
-    let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    if got == 0 {
-        u32::try_from(limit.rlim_cur).unwrap_or(u32::MAX)
-    } else {
-        1024
-    }
 }
 
 fn user_data(op: Op, token: Token) -> u64 {

@@ -1,1 +1,246 @@
-//! runner
+//! One run from end to end: resolve, script, TLS, engine, environment.
+//!
+//! [`prepare`] does everything that can fail before the first byte of load; [`Prepared::run`] makes the
+//! load; [`Finished`] holds the result and lets the script have its say at the end. Nothing is printed.
+
+#![forbid(unsafe_code)]
+
+mod environment;
+mod resolve;
+mod sources;
+mod tls;
+
+use engine::{ChosenBackend, Job, Outcome, TlsClient};
+use plan::{RunPlan, Scheme};
+use results::{Backend, Environment, RunResult, SCHEMA_VERSION, Window};
+use script::Script;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+/// Facts about the invocation that only the program's entry knows.
+#[derive(Debug, Clone, Default)]
+pub struct Invocation {
+    /// The command line, program name first.
+    pub command_line: Vec<String>,
+    /// Wall-clock now, milliseconds since 1970 (UTC); a label.
+    pub unix_ms: u64,
+    /// The same as RFC 3339 text.
+    pub started_at: Option<String>,
+}
+
+/// Why a run could not be prepared or carried out; one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum RunnerError {
+    /// The target cannot be resolved or reached.
+    #[error("{0}")]
+    Target(String),
+    /// The script failed.
+    #[error("{0}")]
+    Script(String),
+    /// A file named by an option cannot be read.
+    #[error("{option} {}: {error}", .path.display())]
+    File {
+        /// Which option.
+        option: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// TLS cannot be set up from what the options say.
+    #[error("{0}")]
+    Tls(String),
+    /// The engine could not start.
+    #[error("{0}")]
+    Engine(#[from] engine::EngineError),
+}
+
+/// A run that is ready to start.
+pub struct Prepared {
+    plan: RunPlan,
+    job: Job,
+    chosen: ChosenBackend,
+    script: Option<Script>,
+    environment: Environment,
+    started_unix_ms: u64,
+    notes: Vec<String>,
+}
+
+/// Looks up, loads and makes all that the run needs: addresses, script states, TLS settings, limits.
+///
+/// # Errors
+/// Whatever can be known to fail before the start.
+pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
+    let chosen = engine::choose_backend(plan.backend)?;
+    let notes = open_file_note(plan.load.connections).into_iter().collect();
+    let tls = match plan.target.scheme {
+        Scheme::Http => None,
+        Scheme::Https => Some(tls::client(&plan)?),
+    };
+    let sources = sources::prepare(&plan)?;
+    Ok(Prepared {
+        job: Job {
+            address: sources.address,
+            tls,
+            sources: sources.workers,
+            backend: chosen.backend,
+        },
+        chosen,
+        script: sources.script,
+        environment: environment::collect(invocation.command_line, invocation.started_at),
+        started_unix_ms: invocation.unix_ms,
+        plan,
+        notes,
+    })
+}
+
+impl Prepared {
+    /// What will run.
+    #[must_use]
+    pub fn plan(&self) -> &RunPlan {
+        &self.plan
+    }
+
+    /// Things the user should know before the start, a line each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// `io_uring` or `epoll`.
+    #[must_use]
+    pub fn backend(&self) -> &str {
+        self.chosen.backend.name()
+    }
+
+    /// Why that one.
+    #[must_use]
+    pub fn backend_reason(&self) -> &str {
+        &self.chosen.reason
+    }
+
+    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was.
+    ///
+    /// # Errors
+    /// When the engine could not start.
+    pub fn run(self, interrupted: &AtomicBool) -> Result<Finished, RunnerError> {
+        let Self {
+            plan,
+            job,
+            chosen,
+            script,
+            environment,
+            started_unix_ms,
+            ..
+        } = self;
+        let outcome = engine::run(&plan, job, interrupted)?;
+        let Outcome {
+            recording,
+            duration_ns,
+            interrupted,
+            failures,
+            stuck_workers,
+        } = outcome;
+        let mut result = RunResult {
+            schema_version: SCHEMA_VERSION,
+            environment,
+            window: Window {
+                started_unix_ms,
+                duration_ns,
+                warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
+                interrupted,
+            },
+            backend: Backend {
+                name: chosen.backend.name().to_owned(),
+                reason: chosen.reason,
+            },
+            plan,
+            recording,
+            warnings: Vec::new(),
+        };
+        result.warnings = results::warnings(&result);
+        result.warnings.extend(
+            stuck_workers
+                .into_iter()
+                .map(|worker| results::Warning::ScriptStuck { worker }),
+        );
+        Ok(Finished {
+            result,
+            script,
+            failures,
+        })
+    }
+}
+
+/// A run that is over.
+pub struct Finished {
+    /// What came of it.
+    pub result: RunResult,
+    script: Option<Script>,
+    failures: Vec<String>,
+}
+
+impl Finished {
+    /// Why this run must not be taken for a success, in one line: the script failed on the way, or
+    /// nothing at all was answered.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        if let Some(failure) = self.failures.first() {
+            return Some(failure.clone());
+        }
+        let recording = &self.result.recording;
+        if recording.counters.answered > 0 || self.result.window.interrupted {
+            return None;
+        }
+        let most = recording
+            .errors
+            .iter()
+            .max_by_key(|(_, count)| count.events);
+        let why = most.map_or_else(
+            || "no answer came".to_owned(),
+            |(kind, count)| format!("{} ({} times)", kind.describe(), count.events),
+        );
+        Some(format!("no request succeeded: {why}"))
+    }
+
+    /// Calls the script's `done`. Its output goes to C's stdout, in order after what was flushed.
+    ///
+    /// # Errors
+    /// When the script fails; the result stands all the same.
+    pub fn done(&mut self) -> Result<(), RunnerError> {
+        let Some(script) = &mut self.script else {
+            return Ok(());
+        };
+        if !script.has_done() {
+            return Ok(());
+        }
+        script
+            .done(&self.result)
+            .map_err(|error| RunnerError::Script(error.to_string()))
+    }
+
+    /// What the script's end left to say, a line each.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        self.script
+            .as_mut()
+            .map(Script::take_notes)
+            .unwrap_or_default()
+    }
+}
+
+/// Writes out what scripts have printed so far; before anything else is printed.
+pub fn flush_script_output() {
+    script::flush_stdout();
+}
+
+/// Raises the limit of open files and says when it is still too low. io_uring keeps its sockets in a
+/// table of its own, but that table is bounded by the same limit.
+fn open_file_note(connections: u32) -> Option<String> {
+    let limit = engine::raise_open_file_limit()?;
+    let needed = u64::from(connections) + 64;
+    (limit < needed).then(|| {
+        format!(
+            "the limit of open files is {limit}, too low for {connections} connections: raise it with ulimit -n {needed}"
+        )
+    })
+}

@@ -1,5 +1,9 @@
 //! What to send: the seam between the engine and whatever makes requests.
 
+mod fixed;
+
+pub use fixed::Fixed;
+
 pub use eventloop::Address;
 pub use protocol::Captured;
 

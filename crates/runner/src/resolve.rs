@@ -1,0 +1,135 @@
+//! Names to addresses, and which of them answers.
+
+use plan::Target;
+use script::{Address, Network};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The system's resolver and sockets.
+pub(crate) struct SystemNetwork {
+    /// Stands for every host when requests go through a Unix socket.
+    unix_socket: Option<PathBuf>,
+    /// The longest time for one connection attempt.
+    timeout: Duration,
+}
+
+impl SystemNetwork {
+    pub(crate) fn new(target: &Target, timeout: Duration) -> Self {
+        Self {
+            unix_socket: target.unix_socket.clone(),
+            timeout,
+        }
+    }
+
+    /// The first address that accepts a connection.
+    ///
+    /// # Errors
+    /// In wrk's words: unable to resolve, or unable to connect.
+    pub(crate) fn resolve(&self, target: &Target) -> Result<Address, String> {
+        let place = format!("{}:{}", target.host, target.service);
+        let addresses = self
+            .lookup(&target.host, &target.service)
+            .map_err(|reason| format!("unable to resolve {place} {reason}"))?;
+        let mut reason = "no address".to_owned();
+        for address in addresses {
+            match self.try_connect(&address) {
+                Ok(()) => return Ok(address),
+                Err(error) => reason = plain(&error),
+            }
+        }
+        match &self.unix_socket {
+            Some(path) => Err(format!("unable to connect to {} {reason}", path.display())),
+            None => Err(format!("unable to connect to {place} {reason}")),
+        }
+    }
+
+    fn try_connect(&self, address: &Address) -> std::io::Result<()> {
+        match address {
+            Address::Tcp(address) => {
+                TcpStream::connect_timeout(address, self.timeout.max(Duration::from_millis(1)))
+                    .map(drop)
+            }
+            Address::Unix(path) => UnixStream::connect(path).map(drop),
+        }
+    }
+}
+
+impl Network for SystemNetwork {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+        if let Some(path) = &self.unix_socket {
+            return Ok(vec![Address::Unix(path.clone())]);
+        }
+        let port =
+            port_of(service).ok_or_else(|| "Servname not supported for ai_socktype".to_owned())?;
+        let addresses = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| plain(&error))?;
+        let mut unique: Vec<SocketAddr> = Vec::new();
+        for address in addresses {
+            if !unique.contains(&address) {
+                unique.push(address);
+            }
+        }
+        Ok(unique.into_iter().map(Address::Tcp).collect())
+    }
+
+    fn connect(&self, address: &Address) -> bool {
+        self.try_connect(address).is_ok()
+    }
+}
+
+/// A port by number, or by a name from the services database. http and https are known without one,
+/// as small containers lack the file.
+fn port_of(service: &str) -> Option<u16> {
+    if let Ok(port) = service.parse() {
+        return Some(port);
+    }
+    match service {
+        "http" => Some(80),
+        "https" => Some(443),
+        name => port_in(&std::fs::read_to_string("/etc/services").ok()?, name),
+    }
+}
+
+/// Lines of services(5): `name port/protocol alias...`.
+fn port_in(services: &str, name: &str) -> Option<u16> {
+    services.lines().find_map(|line| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let official = words.next()?;
+        let port = words.next()?.strip_suffix("/tcp")?;
+        let known = official == name || words.any(|alias| alias == name);
+        if known { port.parse().ok() } else { None }
+    })
+}
+
+/// The system's own words, without the number and without what std puts before them.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text
+        .rsplit_once(": ")
+        .map_or(text.as_str(), |(_, last)| last);
+    text.split(" (os error").next().unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_found_by_name_and_alias_and_only_for_tcp() {
+        let file =
+            "# comment\nhttp\t\t80/tcp\t\twww\t# web\ndomain 53/udp\nwebcache 8080/tcp proxy\n";
+        assert_eq!(port_in(file, "www"), Some(80));
+        assert_eq!(port_in(file, "proxy"), Some(8080));
+        assert_eq!(port_in(file, "domain"), None);
+        assert_eq!(port_in(file, "nothing"), None);
+    }
+
+    #[test]
+    fn errors_are_told_in_the_systems_words() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(plain(&refused), "Connection refused");
+    }
+}

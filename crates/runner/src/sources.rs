@@ -1,0 +1,117 @@
+//! What will be sent: a fixed request from the plan, or a script.
+
+use crate::RunnerError;
+use crate::resolve::SystemNetwork;
+use engine::source::{Fixed, RequestSource};
+use plan::{Body, RunPlan};
+use protocol::h1::encode::{Request, encode};
+use script::{Address, Script, Settings};
+use std::sync::Arc;
+
+/// Sources for the workers, and where they connect.
+pub(crate) struct Sources {
+    pub(crate) address: Address,
+    pub(crate) workers: Vec<Box<dyn RequestSource>>,
+    /// For `done`.
+    pub(crate) script: Option<Script>,
+}
+
+/// Resolves the target and makes the sources; a script's `setup` and `init` run here.
+pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
+    let network = SystemNetwork::new(&plan.target, plan.timeout);
+    let request = RequestParts::of(plan)?;
+    match plan.request.script.as_deref() {
+        None => {
+            let address = network.resolve(&plan.target).map_err(RunnerError::Target)?;
+            let fixed = Fixed::new(request.encode(plan));
+            let workers = (0..plan.load.threads)
+                .map(|_| Box::new(fixed.clone()) as Box<dyn RequestSource>)
+                .collect();
+            Ok(Sources {
+                address,
+                workers,
+                script: None,
+            })
+        }
+        Some(path) => {
+            let settings = Settings {
+                path: Some(path),
+                url: &plan.target.url,
+                scheme: plan.target.scheme.name(),
+                host: &plan.target.host,
+                port: plan.target.port.as_deref(),
+                request_path: &plan.target.path,
+                method: &request.method,
+                headers: &request.headers,
+                body: request.body.as_deref(),
+                args: &plan.request.script_args,
+                threads: plan.load.threads,
+            };
+            let failed = |error: script::ScriptError| RunnerError::Script(error.to_string());
+            let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
+            let workers = script.start().map_err(failed)?;
+            let address = script.addresses().first().cloned().ok_or_else(|| {
+                RunnerError::Target(format!("no address for {}", plan.target.host))
+            })?;
+            Ok(Sources {
+                address,
+                workers,
+                script: Some(script),
+            })
+        }
+    }
+}
+
+struct RequestParts {
+    method: String,
+    headers: Vec<(String, String)>,
+    body: Option<Vec<u8>>,
+}
+
+impl RequestParts {
+    fn of(plan: &RunPlan) -> Result<Self, RunnerError> {
+        let body = match &plan.request.body {
+            None => None,
+            Some(Body::Inline(bytes)) => Some(bytes.clone()),
+            Some(Body::File(path)) => {
+                Some(std::fs::read(path).map_err(|error| RunnerError::File {
+                    option: "--body-file",
+                    path: path.clone(),
+                    error,
+                })?)
+            }
+        };
+        // As curl does: a body without a method is a POST.
+        let default = if body.is_some() { "POST" } else { "GET" };
+        let method = plan
+            .request
+            .method
+            .clone()
+            .unwrap_or_else(|| default.to_owned());
+        let mut headers = plan.request.headers.clone();
+        let says_connection = headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("connection"));
+        if !plan.load.keepalive && !says_connection {
+            headers.push(("Connection".to_owned(), "close".to_owned()));
+        }
+        Ok(Self {
+            method,
+            headers,
+            body,
+        })
+    }
+
+    fn encode(&self, plan: &RunPlan) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let request = Request {
+            method: self.method.as_bytes(),
+            target: plan.target.path.as_bytes(),
+            host: plan.target.host_header.as_bytes(),
+            headers: &self.headers,
+            body: self.body.as_deref(),
+        };
+        encode(&request, &mut bytes);
+        bytes
+    }
+}
