@@ -252,7 +252,10 @@ mod tests {
     fn parts(url: &str) -> (Scheme, String, String, String, String) {
         let t = Target::parse(url).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(t.url, url);
-        assert_eq!(t.port.as_deref().unwrap_or_else(|| t.scheme.name()), t.service);
+        assert_eq!(
+            t.port.as_deref().unwrap_or_else(|| t.scheme.name()),
+            t.service
+        );
         (t.scheme, t.host, t.service, t.path, t.host_header)
     }
 

@@ -559,6 +559,13 @@ mod tests {
     }
 
     #[test]
+    fn exact_ties_go_to_the_even_digit_as_in_c() {
+        assert_eq!(time_us(1_125.0), "1.12ms");
+        assert_eq!(time_us(1_375.0), "1.38ms");
+        assert_eq!(metric(0.125), "0.12");
+    }
+
+    #[test]
     fn counts_and_bytes_are_printed_as_wrk_prints_them() {
         for (count, expected) in [
             (849.0, "849.00"),
