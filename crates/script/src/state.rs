@@ -147,7 +147,7 @@ impl State {
     /// When it raises an error or returns something that cannot be transferred.
     pub(crate) fn call(&mut self, name: &CStr, arguments: &[Value]) -> Result<Value, Message> {
         let host_ref = self.host_ref;
-        let outcome = self.protect(0, |raw| {
+        self.protect(0, |raw| {
             // SAFETY: runs within `protect`; `host_ref` names the table in the registry.
             unsafe {
                 lua::lua_rawgeti_(raw, lua::LUA_REGISTRYINDEX, host_ref);
@@ -156,8 +156,7 @@ impl State {
                 lua::lua_call(raw, count, 1);
                 read(raw, -1)
             }
-        })?;
-        outcome
+        })?
     }
 
     /// Calls the global `request`, or the default request if there is none, and appends the result.

@@ -1,0 +1,161 @@
+//! What done(summary, latency, requests) gets.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod rig;
+
+use results::{ErrorKind, Recording};
+use rig::{Rig, run_result};
+
+fn recording() -> Recording {
+    let mut recording = Recording::new();
+    recording.counters.sent = 10;
+    recording.counters.answered = 8;
+    recording.counters.bytes = 4321;
+    for value_us in [100, 200, 200, 200, 300, 400, 400, 1500] {
+        recording.service_time.record(value_us * 1000);
+    }
+    for rate in [1000, 2000, 2000, 3000] {
+        recording.rates.add(rate);
+    }
+    for status in [200, 200, 301, 404, 500] {
+        recording.statuses.add(status);
+    }
+    recording.errors.add(ErrorKind::Refused, 1);
+    recording.errors.add(ErrorKind::Reset, 0);
+    recording.errors.add(ErrorKind::Reset, 1);
+    recording
+}
+
+/// Runs `body` as done.
+fn done(body: &str, recording: Recording) {
+    let rig = Rig::script(&format!(
+        "function done(summary, latency, requests)\n{body}\nend"
+    ));
+    let (mut script, _source) = rig.one();
+    assert!(script.has_done());
+    script.done(&run_result(recording)).unwrap();
+}
+
+#[test]
+fn the_summary_has_plain_numbers() {
+    done(
+        r#"
+        assert(summary.duration == 2000000 and summary.requests == 8 and summary.bytes == 4321)
+        local errors = summary.errors
+        assert(errors.connect == 1 and errors.read == 2 and errors.write == 0)
+        assert(errors.timeout == 0 and errors.status == 2)
+        "#,
+        recording(),
+    );
+}
+
+#[test]
+fn latency_is_in_microseconds() {
+    done(
+        r#"
+        local function near(a, b) return math.abs(a - b) <= b / 1000 + 0.001 end
+        assert(latency.min == 100 and latency.max == 1500, latency.max)
+        assert(near(latency.mean, 412.5), latency.mean)
+        assert(near(latency.stdev, 451.78), latency.stdev)
+        assert(near(latency:percentile(50), 200) and near(latency:percentile(75), 400))
+        assert(near(latency:percentile(87.5), 400) and near(latency:percentile(87.6), 1500))
+        assert(latency:percentile("50") == latency:percentile(50))
+        "#,
+        recording(),
+    );
+}
+
+#[test]
+fn percentiles_end_at_the_minimum_and_the_maximum() {
+    done(
+        r#"
+        assert(latency:percentile(100) == 1500 and latency:percentile(1000) == 1500)
+        assert(latency:percentile(99.999) == 1500)
+        assert(latency:percentile(0) == 100 and latency:percentile(-1) == 100)
+        assert(latency:percentile(0/0) == 100)
+        assert(requests:percentile(100) == 3000 and requests:percentile(0) == 1000)
+        "#,
+        recording(),
+    );
+}
+
+#[test]
+fn distinct_values_are_walked_in_ascending_order() {
+    done(
+        r#"
+        assert(#latency == 5, #latency)
+        local total, last = 0, 0
+        for i = 1, #latency do
+          local value, count = latency(i)
+          assert(value > last and count >= 1)
+          total, last = total + count, value
+        end
+        assert(total == 8)
+        local value, count = latency(0)
+        assert(value == 0 and count == 5)
+        value, count = latency(6)
+        assert(value == 0 and count == 5)
+        value, count = latency(-1)
+        assert(value == 0 and count == 5)
+        assert(#requests == 3 and select(2, requests(2)) == 2 and requests(2) == 2000)
+        "#,
+        recording(),
+    );
+}
+
+#[test]
+fn requests_are_per_second_and_thread() {
+    done(
+        r#"
+        assert(requests.min == 1000 and requests.max == 3000 and requests.mean == 2000)
+        assert(math.abs(requests.stdev - 816.5) < 0.1, requests.stdev)
+        assert(requests:percentile(50) == 2000)
+        assert(requests.unknown == nil and latency[1] == nil)
+        "#,
+        recording(),
+    );
+}
+
+#[test]
+fn an_empty_run_is_all_zeros() {
+    done(
+        r#"
+        for _, each in ipairs({ latency, requests }) do
+          assert(each.min == 0 and each.max == 0 and each.mean == 0 and each.stdev == 0)
+          assert(each:percentile(50) == 0 and each:percentile(100) == 0 and #each == 0)
+          local value, count = each(1)
+          assert(value == 0 and count == 0)
+        end
+        assert(summary.requests == 0)
+        "#,
+        Recording::new(),
+    );
+}
+
+#[test]
+fn a_failing_done_names_its_line_and_can_be_called_again() {
+    let (mut script, _source) =
+        Rig::script("\nfunction done(summary)\n  return summary.nothing.here\nend").one();
+    for _ in 0..2 {
+        let message = script
+            .done(&run_result(recording()))
+            .unwrap_err()
+            .to_string();
+        let expected = "script.lua:3: attempt to index field 'nothing' (a nil value) (in done)";
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_percentile_of_nothing_is_an_error_at_the_line_of_the_script() {
+    let (mut script, _source) =
+        Rig::script("function done(_, latency)\nlatency:percentile()\nend").one();
+    let message = script
+        .done(&run_result(recording()))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("script.lua:2: percentile: expected a number"),
+        "{message}"
+    );
+}

@@ -1,0 +1,111 @@
+//! The language that scripts get: LuaJIT with all of its libraries.
+
+mod rig;
+
+use rig::{Rig, file};
+
+#[test]
+fn the_language_is_lua_5_1_with_luajits_additions() {
+    Rig::script(
+        r#"
+        assert(_VERSION == "Lua 5.1" and jit.version:find("^LuaJIT 2%.1"))
+        assert(unpack and loadstring and setfenv and table.getn({ 1, 2 }) == 2 and math.pow(2, 3) == 8)
+        assert(table.move and "\x41\z
+          B" == "AB")
+        for i = 1, 2 do if i == 1 then goto continue end ::continue:: end
+        assert(tostring(10 / 2) == "5" and string.format("%d", 3.7) == "3")
+        assert(utf8 == nil and not loadstring("return 7 // 2"))
+        -- Without the 5.2 extensions, as wrk builds it: # ignores __len of tables.
+        assert(#setmetatable({}, { __len = function() return 9 end }) == 0)
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn ffi_bit_and_jit_work() {
+    Rig::script(
+        r#"
+        assert(ffi == nil)
+        local ffi = require("ffi")
+        ffi.cdef("int getpid(void);")
+        assert(ffi.C.getpid() > 0)
+        assert(bit.bor(1, 2, 4) == 7 and require("bit") == bit)
+        assert(type(jit.status()) == "boolean" and require("jit") == jit)
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn compiled_loops_give_the_right_answers() {
+    let rig = Rig::script(
+        "function request()
+           local sum = 0
+           for i = 1, 1e6 do sum = sum + i % 7 end
+           return wrk.format('GET', '/' .. sum)
+         end",
+    );
+    let (_script, mut source) = rig.one();
+    for _ in 0..20 {
+        assert!(rig::next(&mut source).starts_with("GET /2999997 "));
+    }
+}
+
+#[test]
+fn io_and_os_work() {
+    let path = file("data.txt", "one\ntwo\n");
+    Rig::script(
+        r#"
+        local lines = {}
+        for line in io.lines(wrk.headers["X-File"]) do lines[#lines + 1] = line end
+        assert(#lines == 2 and lines[2] == "two")
+        assert(type(os.time()) == "number" and os.getenv("PATH") and type(os.clock()) == "number")
+        "#,
+    )
+    .header("X-File", path.to_str().unwrap())
+    .check();
+}
+
+#[test]
+fn require_looks_in_the_working_directory_first() {
+    Rig::script(
+        r#"
+        assert(package.path:find("^%./%?%.lua;"), package.path)
+        package.path = wrk.headers["X-Folder"] .. "/?.lua;" .. package.path
+        assert(require("module_of_test").answer == 42)
+        "#,
+    )
+    .header(
+        "X-Folder",
+        file("module_of_test.lua", "return { answer = 42 }")
+            .parent()
+            .unwrap()
+            .to_str()
+            .unwrap(),
+    )
+    .check();
+}
+
+#[test]
+fn the_script_knows_its_own_file_name() {
+    let rig = Rig::script("assert(debug.getinfo(1, 'S').source == '@' .. wrk.headers['X-Self'])");
+    let path = rig.path.clone().unwrap();
+    rig.header("X-Self", path.to_str().unwrap()).check();
+}
+
+#[test]
+fn a_first_line_for_the_shell_is_skipped() {
+    Rig::script("#!/usr/bin/env wrkbench\nassert(true)").check();
+}
+
+#[test]
+fn the_host_functions_are_out_of_reach() {
+    Rig::script(
+        r#"
+        for _, name in ipairs({ "native", "given", "host", "explain" }) do assert(_G[name] == nil) end
+        assert(wrk.thread == nil and wrk.addrs == nil and wrk.request == nil)
+        "#,
+    )
+    .check();
+}

@@ -1,0 +1,273 @@
+//! A script with everything around it: settings, a network without sockets, a finished run.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::source::{Address, Captured, RequestSource};
+use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Scheme, Stop, Target, TlsSpec};
+use results::{Backend, Environment, Recording, RunResult, SCHEMA_VERSION, Window};
+use script::{Network, Script, ScriptError, Settings};
+
+/// Knows two hosts; remembers what it was asked.
+#[derive(Default)]
+pub struct FakeNetwork {
+    /// Addresses that refuse.
+    pub refusing: Vec<Address>,
+    /// Every call, in words.
+    pub calls: Mutex<Vec<String>>,
+}
+
+impl Network for FakeNetwork {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+        self.calls
+            .lock()
+            .unwrap()
+            .push(format!("lookup {host}:{service}"));
+        let port = match service {
+            "http" => 80,
+            "https" => 443,
+            digits => digits
+                .parse()
+                .map_err(|_| "Servname not supported".to_owned())?,
+        };
+        match host {
+            "one.test" | "127.0.0.1" => Ok(vec![tcp(&format!("127.0.0.1:{port}"))]),
+            "two.test" => Ok(vec![
+                tcp(&format!("127.0.0.1:{port}")),
+                tcp(&format!("[::1]:{port}")),
+            ]),
+            "::1" => Ok(vec![tcp(&format!("[::1]:{port}"))]),
+            "empty.test" => Ok(Vec::new()),
+            _ => Err("Name or service not known".to_owned()),
+        }
+    }
+
+    fn connect(&self, address: &Address) -> bool {
+        self.calls
+            .lock()
+            .unwrap()
+            .push(format!("connect {address:?}"));
+        !self.refusing.contains(address)
+    }
+}
+
+/// A TCP address.
+pub fn tcp(text: &str) -> Address {
+    Address::Tcp(text.parse().unwrap())
+}
+
+/// One script and the command line around it.
+pub struct Rig {
+    pub path: Option<PathBuf>,
+    pub url: String,
+    pub host: String,
+    pub port: Option<String>,
+    pub request_path: String,
+    pub method: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+    pub args: Vec<String>,
+    pub threads: u32,
+    pub network: Arc<FakeNetwork>,
+}
+
+impl Rig {
+    /// The command line without a script.
+    pub fn bare() -> Self {
+        Self {
+            path: None,
+            url: "http://one.test:8080/path?q=1".to_owned(),
+            host: "one.test".to_owned(),
+            port: Some("8080".to_owned()),
+            request_path: "/path?q=1".to_owned(),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            body: None,
+            args: Vec::new(),
+            threads: 1,
+            network: Arc::default(),
+        }
+    }
+
+    /// With a script file of this text.
+    pub fn script(text: &str) -> Self {
+        Self {
+            path: Some(file("script.lua", text)),
+            ..Self::bare()
+        }
+    }
+
+    /// With a script file that exists.
+    pub fn script_at(path: impl AsRef<Path>) -> Self {
+        Self {
+            path: Some(path.as_ref().to_owned()),
+            ..Self::bare()
+        }
+    }
+
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args = args.iter().map(|&arg| arg.to_owned()).collect();
+        self
+    }
+
+    pub fn load(&self) -> Result<Script, ScriptError> {
+        self.load_with(Arc::clone(&self.network) as _)
+    }
+
+    pub fn load_with(
+        &self,
+        network: Arc<dyn Network + Send + Sync>,
+    ) -> Result<Script, ScriptError> {
+        let settings = Settings {
+            path: self.path.as_deref(),
+            url: &self.url,
+            scheme: "http",
+            host: &self.host,
+            port: self.port.as_deref(),
+            request_path: &self.request_path,
+            method: &self.method,
+            headers: &self.headers,
+            body: self.body.as_deref(),
+            args: &self.args,
+            threads: self.threads,
+        };
+        Script::load(&settings, network)
+    }
+
+    /// Loads and starts.
+    pub fn start(&self) -> Result<(Script, Vec<Box<dyn RequestSource>>), ScriptError> {
+        let mut script = self.load()?;
+        let sources = script.start()?;
+        Ok((script, sources))
+    }
+
+    /// Loads and starts a script with one thread that must work.
+    pub fn one(&self) -> (Script, Box<dyn RequestSource>) {
+        let (script, mut sources) = self.start().unwrap();
+        assert_eq!(sources.len(), 1);
+        (script, sources.remove(0))
+    }
+
+    /// The message of a script that must fail before the run.
+    pub fn failure(&self) -> String {
+        match self.start() {
+            Ok(_) => panic!("the script should not start"),
+            Err(error) => one_line(error.to_string()),
+        }
+    }
+
+    /// Runs `done` after an empty run; for scripts that check things with assert.
+    pub fn check(&self) {
+        let (mut script, _sources) = self.start().unwrap();
+        script.done(&run_result(Recording::new())).unwrap();
+    }
+}
+
+/// The next batch as text.
+pub fn next(source: &mut Box<dyn RequestSource>) -> String {
+    let mut batch = Vec::new();
+    source.next(0, &mut batch).unwrap();
+    String::from_utf8(batch).unwrap()
+}
+
+/// The message of a batch that must fail.
+pub fn next_failure(source: &mut Box<dyn RequestSource>) -> String {
+    let mut batch = Vec::new();
+    one_line(source.next(0, &mut batch).unwrap_err().message)
+}
+
+/// A response with this status, headers and body.
+pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Captured {
+    let bytes = |text: &str| text.as_bytes().to_vec();
+    Captured {
+        status,
+        headers: headers
+            .iter()
+            .map(|(name, value)| (bytes(name), bytes(value)))
+            .collect(),
+        body: body.to_vec(),
+    }
+}
+
+/// Every message is one line without control characters.
+pub fn one_line(message: String) -> String {
+    assert!(
+        !message.chars().any(char::is_control),
+        "not one clean line: {message:?}"
+    );
+    message
+}
+
+/// A finished run of two seconds with this recording.
+pub fn run_result(recording: Recording) -> RunResult {
+    RunResult {
+        schema_version: SCHEMA_VERSION,
+        plan: plan(),
+        environment: Environment::default(),
+        window: Window {
+            duration_ns: 2_000_000_000,
+            ..Window::default()
+        },
+        backend: Backend::default(),
+        recording,
+        warnings: Vec::new(),
+    }
+}
+
+fn plan() -> RunPlan {
+    RunPlan {
+        target: Target {
+            url: "http://one.test/".to_owned(),
+            scheme: Scheme::Http,
+            host: "one.test".to_owned(),
+            service: "http".to_owned(),
+            port: None,
+            path: "/".to_owned(),
+            host_header: "one.test".to_owned(),
+            unix_socket: None,
+        },
+        load: Load {
+            threads: 1,
+            connections: 1,
+            pipeline: 1,
+            keepalive: true,
+            requests_per_connection: None,
+        },
+        pacing: Pacing::Closed,
+        stop: Stop {
+            duration: Some(Duration::from_secs(2)),
+            requests: None,
+        },
+        warmup: Duration::ZERO,
+        timeout: Duration::from_secs(2),
+        request: RequestSpec::default(),
+        tls: TlsSpec::default(),
+        backend: BackendChoice::Auto,
+    }
+}
+
+/// A file of its own for one test.
+pub fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("script-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}

@@ -1,0 +1,260 @@
+//! thread:get, thread:set and thread.addr: values that cross Lua states.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod rig;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use engine::source::Address;
+use results::Recording;
+use rig::{Rig, next, run_result, tcp};
+use script::Network;
+
+#[test]
+fn plain_values_and_nested_tables_travel_both_ways() {
+    Rig::script(
+        r#"
+        local thread
+        function setup(t)
+          thread = t
+          t:set("number", 1.5) t:set("truth", true) t:set("lie", false)
+          t:set("text", "a\0b") t:set("gone", nil)
+          t:set("tree", { 1, 2, { deep = { deeper = "x" } }, [true] = "y", [2.5] = "z", e = {} })
+          assert(t:get("text") == "a\0b" and t:get("top") == "level")
+        end
+        top = "level"
+        gone = "still here"
+        function init()
+          assert(number == 1.5 and truth == true and lie == false and text == "a\0b")
+          assert(#text == 3 and gone == nil)
+          assert(tree[1] == 1 and tree[2] == 2 and tree[3].deep.deeper == "x")
+          assert(tree[true] == "y" and tree[2.5] == "z" and next(tree.e) == nil and #tree == 3)
+          tree.back = { { { "home" } } }
+        end
+        function done()
+          local tree = thread:get("tree")
+          assert(tree.back[1][1][1] == "home" and tree[3].deep.deeper == "x")
+          assert(thread:get("nothing") == nil and thread:get("lie") == false)
+        end
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn a_transferred_table_is_a_copy() {
+    Rig::script(
+        r#"
+        local thread, list = nil, { 1 }
+        function setup(t) thread = t t:set("list", list) list[1] = 2 end
+        function init() assert(list[1] == 1) end
+        function done()
+          thread:get("list")[1] = 3
+          assert(thread:get("list")[1] == 1 and list[1] == 2)
+        end
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn a_thousand_gets_in_setup_and_in_done_work() {
+    Rig::script(
+        r#"
+        local threads = {}
+        values = {}
+        for i = 1, 100 do values[i] = { i } end
+        local function read_often(thread)
+          for _ = 1, 1000 do
+            local copy = thread:get("values")
+            assert(#copy == 100 and copy[100][1] == 100)
+          end
+        end
+        function setup(thread) threads[#threads + 1] = thread read_often(thread) end
+        function done() for _, thread in ipairs(threads) do read_often(thread) end end
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn a_thread_reads_and_writes_its_own_variables_through_its_handle() {
+    Rig::script(
+        r#"
+        counter = 1
+        function init()
+          wrk.thread:set("counter", wrk.thread:get("counter") + 1)
+          assert(counter == 2 and _G.counter == 2)
+          local list = { 1 }
+          wrk.thread:set("list", list)
+          assert(_G.list ~= list and _G.list[1] == 1)
+          assert(not pcall(wrk.thread.set, wrk.thread, "f", print))
+        end
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn what_cannot_travel_is_named_at_the_line_of_the_script() {
+    for (value, said) in [
+        ("print", "cannot transfer 'function' to thread"),
+        ("{ 1, { print } }", "cannot transfer 'function' to thread"),
+        ("{ [print] = 1 }", "cannot transfer 'function' to thread"),
+        (
+            "coroutine.create(print)",
+            "cannot transfer 'thread' to thread",
+        ),
+        ("io.stdout", "cannot transfer 'userdata' to thread"),
+        (
+            "require('ffi').new('int[2]')",
+            "cannot transfer 'cdata' to thread",
+        ),
+    ] {
+        let script = format!("\nfunction setup(thread)\n  thread:set('x', {value})\nend");
+        let message = Rig::script(&script).failure();
+        assert!(
+            message.ends_with(&format!("script.lua:3: {said} (in setup)")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_table_that_holds_itself_is_refused() {
+    let message = Rig::script(
+        "local t = {} t.t = t
+         function setup(thread) thread:set('x', t) end",
+    )
+    .failure();
+    assert!(
+        message.contains("nests deeper than 100 levels"),
+        "{message}"
+    );
+
+    let message = Rig::script("self = {} self.self = self function setup(t) t:get('self') end");
+    assert!(message.failure().contains("nests deeper than 100 levels"));
+}
+
+#[test]
+fn a_table_that_doubles_at_each_level_is_refused_before_memory_ends() {
+    let message = Rig::script(
+        "local t = {} for _ = 1, 60 do t = { t, t } end
+         function setup(thread) thread:set('x', t) end",
+    )
+    .failure();
+    assert!(message.contains("more than 20000000 values"), "{message}");
+}
+
+#[test]
+fn wrong_uses_of_a_thread_are_named_at_the_line_of_the_script() {
+    for (statement, said) in [
+        ("thread.x = 1", "cannot set 'x' on thread, use thread:set"),
+        (
+            "thread.addr = '127.0.0.1:80'",
+            "must be an address from wrk.lookup, not a string",
+        ),
+        (
+            "thread.addr = nil",
+            "must be an address from wrk.lookup, not a nil",
+        ),
+        (
+            "thread.get('x')",
+            "call it as thread:get(...), with a colon",
+        ),
+        ("thread.stop()", "call it as thread:stop(...), with a colon"),
+        (
+            "thread:get(1)",
+            "thread:get: the name must be a string, not a number",
+        ),
+        (
+            "thread:set({}, 1)",
+            "thread:set: the name must be a string, not a table",
+        ),
+    ] {
+        let script = format!("function setup(thread)\n{statement}\nend");
+        let message = Rig::script(&script).failure();
+        assert!(
+            message.contains("script.lua:2: ") && message.contains(said),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn a_handle_has_no_fields_but_its_own() {
+    Rig::script(
+        "function setup(thread)
+           assert(type(thread) == 'userdata' and thread.unknown == nil and thread[1] == nil)
+         end",
+    )
+    .check();
+}
+
+/// Blocks `connect` once armed: a script that never comes back, as far as others can tell.
+struct Gate {
+    armed: AtomicBool,
+    entered: Mutex<Sender<()>>,
+    release: Mutex<Receiver<()>>,
+}
+
+impl Network for Gate {
+    fn lookup(&self, _host: &str, _service: &str) -> Result<Vec<Address>, String> {
+        Ok(vec![tcp("127.0.0.1:80")])
+    }
+
+    fn connect(&self, _address: &Address) -> bool {
+        if self.armed.load(Ordering::SeqCst) {
+            self.entered.lock().unwrap().send(()).unwrap();
+            self.release.lock().unwrap().recv().unwrap();
+        }
+        true
+    }
+}
+
+#[test]
+fn a_thread_that_is_stuck_in_the_script_gives_nil_and_a_note_instead_of_a_hang() {
+    let (entered_sender, entered) = channel();
+    let (release, release_receiver) = channel();
+    let gate = Arc::new(Gate {
+        armed: AtomicBool::new(false),
+        entered: Mutex::new(entered_sender),
+        release: Mutex::new(release_receiver),
+    });
+    let rig = Rig::script(
+        r#"
+        local threads = {}
+        count = 7
+        function setup(thread) threads[#threads + 1] = thread end
+        function init() address = wrk.lookup("x", "1")[1] end
+        function request() wrk.connect(address) return wrk.request() end
+        function done()
+          assert(threads[1]:get("count") == nil and threads[1]:get("count") == nil)
+          assert(threads[2]:get("count") == 7)
+          assert(not pcall(threads[1].set, threads[1], "count", 1))
+        end
+        "#,
+    )
+    .threads(2);
+    let mut script = rig.load_with(Arc::clone(&gate) as _).unwrap();
+    let mut sources = script.start().unwrap();
+    gate.armed.store(true, Ordering::SeqCst);
+    let mut stuck = sources.remove(0);
+    let worker = std::thread::spawn(move || next(&mut stuck));
+    entered.recv().unwrap();
+
+    script.done(&run_result(Recording::new())).unwrap();
+    let notes = script.take_notes();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].starts_with("thread 1 is still inside"),
+        "{notes:?}"
+    );
+    assert!(script.take_notes().is_empty());
+
+    drop(script);
+    release.send(()).unwrap();
+    assert!(worker.join().unwrap().starts_with("GET /path"));
+}

@@ -1,0 +1,10 @@
+-- POST with a JSON body.
+--
+--   wrkbench -s examples/scripts/post-json.lua http://localhost/api/items
+--
+-- Set at top level, these fields make the one request that is sent all the time: Lua does not run
+-- during the load. Content-Length is added by itself.
+
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{"name": "example", "tags": ["a", "b"], "count": 3}'

@@ -1,0 +1,21 @@
+-- Every thread stops after a number of answers.
+--
+--   wrkbench -t2 -s examples/scripts/stop-after.lua http://localhost/ -- 1000
+--
+-- The argument is the number for each thread, 100 without one. (For a number of requests over all
+-- threads there is the option -n.)
+
+function init(args)
+  limit = tonumber(args[1] or 100)
+  if not limit or limit < 1 then
+    error("the number of answers must be from 1 on, not " .. args[1])
+  end
+  answers = 0
+end
+
+function response()
+  answers = answers + 1
+  if answers == limit then
+    wrk.thread:stop()
+  end
+end
