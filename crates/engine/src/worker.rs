@@ -8,6 +8,7 @@ use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::failure;
 use crate::recorder::{Answer, Recorder};
 use crate::source::{RequestSource, SourceError};
+use crate::timers::Timers;
 use eventloop::{
     Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions,
 };
@@ -81,7 +82,10 @@ pub(crate) struct Worker<L, S: Session> {
     shared: S::Shared,
     settings: Settings,
     connections: Vec<Connection<S>>,
-    timers: crate::timers::Timers,
+    /// When something that was put off is to happen.
+    wakes: Timers,
+    /// When patience with a connection ends.
+    deadlines: Timers,
     source: Box<dyn RequestSource>,
     requests: Requests,
     wants_delay: bool,
@@ -131,7 +135,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(Self {
             io,
             shared,
-            timers: crate::timers::Timers::new(connections.len()),
+            wakes: Timers::new(connections.len()),
+            deadlines: Timers::new(connections.len()),
             connections,
             wants_delay: source.wants_delay(),
             source,
@@ -188,14 +193,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
                 return Ok(());
             }
-            while let Some(key) = self.timers.take_due(now_ns) {
-                self.on_timer(key, now_ns)?;
+            while let Some(key) = self.wakes.take_due(now_ns) {
+                self.on_wake(key, now_ns)?;
+            }
+            while let Some(key) = self.deadlines.take_due(now_ns) {
+                self.on_deadline(key, now_ns);
             }
             self.recorder().tick(now_ns);
-            let mut until_ns = self.schedule.end_ns.min(now_ns + TICK_NS);
-            if let Some(due_ns) = self.timers.next_ns() {
-                until_ns = until_ns.min(due_ns);
-            }
+            let timers = [self.wakes.next_ns(), self.deadlines.next_ns()];
+            let until_ns = timers
+                .into_iter()
+                .flatten()
+                .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min);
             self.wait(until_ns)?;
             while let Some(completion) = self.io.next() {
                 // Nothing that was seen after the end is counted.
@@ -273,7 +282,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .io
             .connect(key, &self.settings.address, &self.settings.options);
         connection.token = Some(token);
-        self.timers
+        self.deadlines
             .set(key, now_ns.saturating_add(self.settings.timeout_ns));
     }
 
@@ -299,7 +308,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             Ok(()) if ready => self.advance(key, at_ns),
             Ok(()) => {
-                self.timers
+                self.deadlines
                     .set(key, at_ns.saturating_add(self.settings.timeout_ns));
                 Ok(())
             }
@@ -350,7 +359,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let jitter = self.random.f64().mul_add(0.5, 0.5);
         connection.due_ns = now_ns + (pause_ns as f64 * jitter) as u64;
         let due_ns = connection.due_ns;
-        self.timers.set(key, due_ns);
+        self.wakes.set(key, due_ns);
     }
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
@@ -437,37 +446,40 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn on_timer(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
-        let timeout_ns = self.settings.timeout_ns;
-        let connection = &self.connections[key as usize];
-        let due_ns = match connection.state {
-            State::Waiting | State::Thinking => connection.due_ns,
-            State::Connecting | State::Handshaking => {
-                connection.since_ns.saturating_add(timeout_ns)
-            }
-            State::Open => match connection.flights.oldest_sent_ns() {
-                Some(sent_ns) => sent_ns.saturating_add(timeout_ns),
-                None => return Ok(()),
-            },
-            State::Done => return Ok(()),
-        };
-        if due_ns > now_ns {
-            self.timers.set(key, due_ns);
+    fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
+        let connection = &mut self.connections[key as usize];
+        if !matches!(connection.state, State::Waiting | State::Thinking) {
             return Ok(());
         }
-        match connection.state {
-            State::Waiting => self.reopen(key, now_ns),
-            State::Thinking => {
-                self.connections[key as usize].state = State::Open;
-                self.send_requests(key, now_ns)?;
-            }
-            State::Connecting | State::Handshaking => {
-                self.fail(key, ErrorKind::ConnectTimeout, now_ns);
-            }
-            State::Open => self.fail(key, ErrorKind::Timeout, now_ns),
-            State::Done => {}
+        if connection.due_ns > now_ns {
+            self.wakes.set(key, connection.due_ns);
+            return Ok(());
         }
-        Ok(())
+        if connection.state == State::Waiting {
+            self.reopen(key, now_ns);
+            return Ok(());
+        }
+        connection.state = State::Open;
+        self.send_requests(key, now_ns)
+    }
+
+    fn on_deadline(&mut self, key: u32, now_ns: u64) {
+        let connection = &self.connections[key as usize];
+        let (since_ns, kind) = match connection.state {
+            State::Connecting | State::Handshaking => {
+                (connection.since_ns, ErrorKind::ConnectTimeout)
+            }
+            _ => match connection.flights.oldest_sent_ns() {
+                Some(sent_ns) => (sent_ns, ErrorKind::Timeout),
+                None => return,
+            },
+        };
+        let due_ns = since_ns.saturating_add(self.settings.timeout_ns);
+        if due_ns > now_ns {
+            self.deadlines.set(key, due_ns);
+        } else {
+            self.fail(key, kind, now_ns);
+        }
     }
 
     // ---- Answers -----------------------------------------------------------------------------
@@ -583,7 +595,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 connection.state = State::Thinking;
                 // From now, not from `now_ns`: the script may have taken its time.
                 connection.due_ns = self.io.now_ns().saturating_add(delay_ns);
-                self.timers.set(key, connection.due_ns);
+                self.wakes.set(key, connection.due_ns);
                 return Ok(());
             }
         }
@@ -715,7 +727,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.flights.push(sent_ns, requests);
         connection.sent += u64::from(requests);
         self.outstanding += u64::from(requests);
-        self.timers
+        self.deadlines
             .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
         if sent_ns >= self.schedule.measure_ns {
             if self.settings.requests.is_some() {
