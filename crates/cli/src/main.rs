@@ -1,3 +1,40 @@
-//! The command line.
+//! The program: arguments in, exit code out.
 
-fn main() {}
+mod args;
+mod commands;
+
+use std::io;
+use std::process::ExitCode;
+
+use args::{Dialect, Refusal};
+
+/// What a shell reports for a program that SIGPIPE has ended. Rust ignores the signal, and we end
+/// as quietly as others do.
+const EXIT_BROKEN_PIPE: u8 = 141;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let dialect = Dialect::of(arguments.next().as_deref());
+    let request = match args::parse(dialect, arguments.collect()) {
+        Ok(request) => request,
+        Err(Refusal(line)) => {
+            commands::tell(dialect.program(), line);
+            return ExitCode::FAILURE;
+        }
+    };
+    match commands::perform(request, dialect) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_BROKEN_PIPE),
+        Err(error) => {
+            commands::tell(dialect.program(), format_args!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the reader of our stdout has gone away (`wrkbench ... | head -1`).
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 pub(crate) use demo::DemoArgs;
 pub(crate) use refusal::Refusal;
-pub(crate) use run::{JsonTarget, ReportWish, RunArgs, RunRequest};
+pub(crate) use run::{Io, JsonTarget, ReportWish, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 
 /// What the command line asks for.
@@ -25,7 +25,7 @@ pub(crate) enum Request {
     /// Load one target.
     Run(Box<RunRequest>),
     /// Serve until interrupted.
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback.
     Demo(DemoArgs),
     /// Print a completion script.
@@ -99,7 +99,7 @@ enum Word {
     /// Load one target (this is also what happens without a command)
     Run(Box<RunArgs>),
     /// Serve test answers: delays, sizes, stalls and faults on request
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback for five seconds
     Demo(DemoArgs),
     /// Print the completion script of a shell

@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 
-use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plan::PlanError;
 
@@ -86,20 +85,20 @@ fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
     }
 }
 
+/// Something that clap knows about its error, in one line whatever was typed.
 fn text(error: &clap::Error, kind: ContextKind) -> String {
-    match error.get(kind) {
+    let text = match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
         Some(ContextValue::Strings(texts)) => texts.join(", "),
-        Some(ContextValue::StyledStr(text)) => StyledStr::to_string(text),
         Some(ContextValue::StyledStrs(texts)) => texts
             .iter()
-            .map(StyledStr::to_string)
+            .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(", "),
-        Some(ContextValue::Bool(value)) => value.to_string(),
-        Some(ContextValue::Number(value)) => value.to_string(),
-        _ => String::new(),
-    }
+        Some(other) => other.to_string(),
+        None => String::new(),
+    };
+    text.replace(|c: char| c.is_control(), "?")
 }
 
 fn first_word(text: &str) -> &str {

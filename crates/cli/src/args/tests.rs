@@ -374,9 +374,9 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "serve --listen nowhere",
-            "--listen: \"nowhere\" is not an address",
+            "--listen: `nowhere` is not an address",
         ),
-        ("serve --threads 5", "--threads: unknown option"),
+        ("serve --connections 5", "--connections: unknown option"),
         ("serve extra", "extra: "),
         ("demo -d 5x", "--duration: \"5x\" is not a time"),
         ("completions", "<SHELL>: is missing"),
@@ -407,6 +407,15 @@ fn a_header_with_a_line_feed_is_refused_in_one_line() {
         message,
         "--header: the value of \"A\" contains CR, LF or NUL"
     );
+}
+
+#[test]
+fn an_option_with_a_line_feed_is_refused_in_one_line() {
+    let arguments = ["--a\nb", URL].map(OsString::from).to_vec();
+    let Err(Refusal(message)) = parse(Dialect::Native, arguments) else {
+        panic!("it was taken")
+    };
+    assert_eq!(message, "--a?b: unknown option (--help lists all)");
 }
 
 #[test]
@@ -523,4 +532,37 @@ fn every_option_is_in_the_table_of_the_contract() {
 fn the_declaration_holds_together() {
     declaration().debug_assert();
     with_common_settings(RunArgs::command()).debug_assert();
+}
+
+/// Pieces that command lines are made of, good and bad.
+fn any_argument() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    prop_oneof![
+        Just(URL.to_owned()),
+        "-[a-zA-Z?]{1,3}[0-9]{0,3}",
+        "--[a-z-]{0,12}=?[0-9a-z]{0,3}",
+        "[0-9.]{1,30}[a-zA-Z]{0,2}",
+        "\\PC{0,12}",
+        proptest::sample::select(long_options()).prop_map(|long| format!("--{long}")),
+        Just("serve".to_owned()),
+        Just("--".to_owned()),
+    ]
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_command_line_is_a_request_or_refused_in_one_line(
+        arguments in proptest::collection::vec(any_argument(), 0..8),
+        as_wrk in proptest::bool::ANY,
+    ) {
+        let dialect = if as_wrk { Dialect::Wrk } else { Dialect::Native };
+        match parse(dialect, arguments.into_iter().map(OsString::from).collect()) {
+            Ok(Request::Run(request)) => proptest::prop_assert_eq!(request.plan.check(), Ok(())),
+            Ok(_) => (),
+            Err(Refusal(line)) => {
+                proptest::prop_assert!(!line.is_empty());
+                proptest::prop_assert_eq!(line.lines().count(), 1, "{}", line);
+            }
+        }
+    }
 }

@@ -1,0 +1,51 @@
+//! Ctrl-C and SIGTERM.
+//!
+//! The first of either ends the run early and the report is made; a second one ends the process at
+//! once. After SIGTERM the exit code is 143 although the report was made: who sent it wants to see
+//! that it arrived. After Ctrl-C it is that of a finished run, as in wrk.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// What a shell reports for a process that a signal has ended: 128 and the number of the signal.
+const EXIT_SIGINT: i32 = 130;
+const EXIT_SIGTERM: u8 = 143;
+
+/// The signals of one run.
+pub(super) struct Interrupts {
+    /// Set by the first signal.
+    pub(super) stop: Arc<AtomicBool>,
+    terminated: Arc<AtomicBool>,
+}
+
+impl Interrupts {
+    /// From now on signals are caught.
+    ///
+    /// # Errors
+    /// When the kernel does not take the handlers.
+    pub(super) fn watch() -> io::Result<Self> {
+        let interrupts = Self {
+            stop: Arc::default(),
+            terminated: Arc::default(),
+        };
+        // Handlers run in the order of registration: the one that ends the process must find the
+        // flag as the signal before left it.
+        for (signal, exit_code) in [(SIGINT, EXIT_SIGINT), (SIGTERM, i32::from(EXIT_SIGTERM))] {
+            flag::register_conditional_shutdown(signal, exit_code, interrupts.stop.clone())?;
+            flag::register(signal, interrupts.stop.clone())?;
+        }
+        flag::register(SIGTERM, interrupts.terminated.clone())?;
+        Ok(interrupts)
+    }
+
+    /// The exit code when SIGTERM has come.
+    pub(super) fn exit_code(&self) -> Option<u8> {
+        self.terminated
+            .load(Ordering::Relaxed)
+            .then_some(EXIT_SIGTERM)
+    }
+}

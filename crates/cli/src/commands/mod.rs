@@ -1,0 +1,54 @@
+//! What the commands do: each gets its read arguments and ends in an exit code.
+
+mod completions;
+mod demo;
+mod interrupts;
+mod man;
+mod result_file;
+mod run;
+mod serve;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crate::args::{Dialect, Request};
+
+/// Does what was asked for.
+///
+/// # Errors
+/// When it could not be done; the error's display is one line.
+pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<ExitCode> {
+    match request {
+        Request::Run(request) => run::run(*request, dialect.program()),
+        Request::Serve(arguments) => serve::serve(&arguments),
+        Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
+        Request::Completions(shell) => print(&completions::script(shell)),
+        Request::Man(command) => print(&man::page(command.as_deref())?),
+        Request::Help { text, exit_code } => {
+            print(text.as_bytes())?;
+            Ok(ExitCode::from(exit_code))
+        }
+        Request::NoUrl { usage, version } => {
+            let version = if version { run::VERSION_LINE } else { "" };
+            print(format!("{version}{usage}").as_bytes())?;
+            tell(
+                dialect.program(),
+                "no URL (expected like http://host:port/path)",
+            );
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes one line to stderr. Where even that fails there is nobody left to tell.
+pub(crate) fn tell(program: &str, message: impl Display) {
+    let _ = writeln!(io::stderr(), "{program}: {message}");
+}

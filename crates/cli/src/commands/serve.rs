@@ -1,0 +1,133 @@
+//! The built-in server, until it is interrupted.
+
+use std::fs;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, TlsSettings, Truth};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+use crate::args::{Io, ServeArgs};
+
+/// Names of the certificate that is made when none is given.
+const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
+
+/// Serves until Ctrl-C or SIGTERM, then prints the counts.
+///
+/// # Errors
+/// When the address cannot be served, or the log not be written.
+pub(super) fn serve(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let options = options(arguments)?;
+    // Watched before the address is printed: who reads it may send the signal at once.
+    let mut signals = signals().context("cannot watch for Ctrl-C")?;
+    let server = Server::start(options).context("serve: cannot start")?;
+    announce(&server)?;
+    signals.read_exact(&mut [0])?;
+    conclude(&server.stop(), arguments.log.as_deref())
+}
+
+fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
+    let options = Options {
+        listen: arguments.listen.clone(),
+        defaults: arguments.answer.clone(),
+        threads: arguments.threads,
+        backend: backend(arguments.io),
+        seed: arguments.seed,
+        stall: arguments.stall,
+        has_service_queue: arguments.queue,
+        keepalive_requests: arguments.keepalive_requests,
+        greeting: arguments.greeting,
+        log_requests: if arguments.log.is_some() {
+            LOG_REQUESTS_DEFAULT
+        } else {
+            0
+        },
+        tls: tls_settings(arguments)?
+            .map(|settings| settings.config())
+            .transpose()?,
+        ..Options::default()
+    };
+    options.check().map_err(|why| anyhow!("serve: {why}"))?;
+    Ok(options)
+}
+
+fn backend(io: Io) -> Backend {
+    match io {
+        Io::Auto => Backend::Auto,
+        Io::Uring => Backend::Uring,
+        Io::Epoll => Backend::Epoll,
+    }
+}
+
+fn tls_settings(arguments: &ServeArgs) -> anyhow::Result<Option<TlsSettings>> {
+    if !arguments.tls {
+        return Ok(None);
+    }
+    let identity = match (&arguments.cert, &arguments.key) {
+        (Some(cert), Some(key)) => Identity {
+            certificate_pem: read("--cert", cert)?,
+            key_pem: read("--key", key)?,
+        },
+        _ => Identity::self_signed(CERTIFICATE_NAMES)?,
+    };
+    let roots = arguments
+        .client_ca
+        .as_deref()
+        .map(|path| read("--client-ca", path))
+        .transpose()?;
+    Ok(Some(TlsSettings {
+        client_roots_pem: roots,
+        ..TlsSettings::new(identity)
+    }))
+}
+
+fn read(option: &str, path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{option} {path:?}: cannot be read"))
+}
+
+fn announce(server: &Server) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match server.address() {
+        origin::Address::Tcp(_) => writeln!(stdout, "serving {}", server.url())?,
+        origin::Address::Unix(path) => {
+            writeln!(
+                stdout,
+                "serving {} on unix:{}",
+                server.url(),
+                path.display()
+            )?;
+        }
+    }
+    stdout.flush()
+}
+
+/// Prints the counts as one JSON object and writes the log.
+fn conclude(truth: &Truth, log: Option<&Path>) -> anyhow::Result<ExitCode> {
+    if let Some(path) = log {
+        let write = || {
+            let mut output = BufWriter::new(fs::File::create(path)?);
+            truth.write_csv(&mut output)?;
+            output.flush()
+        };
+        write().with_context(|| format!("--log {path:?}: cannot be written"))?;
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(truth.counts.to_json().as_bytes())?;
+    stdout.flush()?;
+    match &truth.failure {
+        Some(failure) => bail!("serve: {failure}"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Yields a byte for each signal.
+fn signals() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    pipe::register(SIGINT, writer.try_clone()?)?;
+    pipe::register(SIGTERM, writer)?;
+    Ok(reader)
+}
