@@ -1,0 +1,117 @@
+//! wrk's arithmetic against coordinated omission: samples invented after the run.
+//!
+//! It supposes that a connection would have sent a request every `interval`, had it not waited for
+//! a slow answer, and adds for each slow sample the ones that those requests might have seen. The
+//! outcome is no measured distribution; it is here so that figures can be laid beside old ones.
+//! See wrk's `stats_correct`.
+
+use results::Histogram;
+
+/// Honest runs need fewer steps than they have requests. The limit is for damaged files, in which
+/// a sample may be a century long.
+const STEPS_MAX: u64 = 100_000_000;
+
+/// The mean time per request of one connection, as wrk computes it: in whole microseconds, each
+/// division rounded down. `None` when there is no whole request per connection, or when the
+/// interval would be zero.
+pub(crate) fn expected_interval_ns(
+    duration_ns: u64,
+    answered: u64,
+    connections: u64,
+) -> Option<u64> {
+    let per_connection = answered.checked_div(connections)?;
+    let interval_us = (duration_ns / 1000).checked_div(per_connection)?;
+    (interval_us > 0).then(|| interval_us.saturating_mul(1000))
+}
+
+/// For each sample v of at least twice the interval, adds v - interval, v - 2 interval, ... as long
+/// as they exceed the interval.
+///
+/// wrk keeps its smallest sample as it was and thereby leaves invented ones below it out of its
+/// percentiles, though not out of their count; here they are in both.
+pub(crate) fn corrected(measured: &Histogram, interval_ns: u64) -> Histogram {
+    corrected_within(STEPS_MAX, measured, interval_ns)
+}
+
+fn corrected_within(steps_max: u64, measured: &Histogram, interval_ns: u64) -> Histogram {
+    let mut corrected = measured.clone();
+    let mut steps = 0;
+    for (value_ns, count) in measured.distinct() {
+        if value_ns / 2 < interval_ns {
+            continue;
+        }
+        let mut invented_ns = value_ns - interval_ns;
+        while invented_ns > interval_ns && steps < steps_max {
+            corrected.record_n(invented_ns, count);
+            invented_ns -= interval_ns;
+            steps += 1;
+        }
+    }
+    corrected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1000;
+
+    fn of(samples_us: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        for &sample_us in samples_us {
+            histogram.record(sample_us * US);
+        }
+        histogram
+    }
+
+    #[test]
+    fn the_interval_is_rounded_down_twice() {
+        // 103 / 10 is 10, 3_010_000 us / 10 is 301_000 us.
+        assert_eq!(
+            expected_interval_ns(3_010_000_999, 103, 10),
+            Some(301_000_000)
+        );
+        assert_eq!(expected_interval_ns(1_000_000_000, 7, 1), Some(142_857_000));
+    }
+
+    #[test]
+    fn without_a_whole_request_per_connection_there_is_no_interval() {
+        for (duration_ns, answered, connections) in [
+            (1_000_000_000, 9, 10),
+            (1_000_000_000, 0, 10),
+            (1_000_000_000, 5, 0),
+            (900, 5, 5),
+        ] {
+            assert_eq!(
+                expected_interval_ns(duration_ns, answered, connections),
+                None
+            );
+        }
+    }
+
+    #[test]
+    fn each_slow_sample_brings_the_ones_that_it_may_have_delayed() {
+        let corrected = corrected(&of(&[10, 10, 100, 100]), 30 * US);
+        // 70 and 40 for each 100; not 10, which is no more than the interval.
+        let values: Vec<(u64, u64)> = corrected
+            .distinct()
+            .map(|(value_ns, count)| (value_ns / US, count))
+            .collect();
+        assert_eq!(values, [(10, 2), (40, 2), (70, 2), (100, 2)]);
+    }
+
+    #[test]
+    fn a_sample_of_exactly_two_intervals_brings_none() {
+        let measured = of(&[59, 60]);
+        assert_eq!(corrected(&measured, 30 * US), measured);
+        assert_eq!(corrected(&of(&[61]), 30 * US).count(), 2);
+    }
+
+    #[test]
+    fn a_century_in_a_damaged_file_does_not_hold_up_the_report() {
+        let mut measured = Histogram::new();
+        measured.record(u64::MAX);
+        let corrected = corrected_within(500, &measured, 1000);
+        assert_eq!(corrected.count(), 501);
+    }
+}

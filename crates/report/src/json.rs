@@ -1,0 +1,21 @@
+//! The saved document, with the percentiles asked for.
+
+use std::io::{self, Write};
+
+use results::RunResult;
+
+use crate::TextOptions;
+
+/// Writes the document that [`results::file::load`] reads. wrk's correction has no part in it:
+/// what is saved was measured.
+pub(crate) fn render(
+    result: &RunResult,
+    options: &TextOptions,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    results::file::save(
+        result,
+        options.percentiles.as_deref().unwrap_or(&[]),
+        output,
+    )
+}

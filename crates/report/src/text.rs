@@ -1,0 +1,34 @@
+//! What is said in text around a report: the banner before a run, the notes after it.
+
+use plan::{RunPlan, units};
+use results::{ErrorCount, ErrorKind, RunResult};
+
+/// The two lines printed when a run begins, as wrk prints them. A run that is limited by requests
+/// alone, which wrk does not have, names their number in place of the duration.
+#[must_use]
+pub fn banner(plan: &RunPlan) -> String {
+    let url = &plan.target.url;
+    let length = match (plan.stop.duration, plan.stop.requests) {
+        (Some(duration), _) => format!("{} test", units::banner_duration(duration)),
+        (None, Some(requests)) => format!("{requests} requests test"),
+        (None, None) => "test".to_owned(),
+    };
+    let (threads, connections) = (plan.load.threads, plan.load.connections);
+    format!("Running {length} @ {url}\n  {threads} threads and {connections} connections\n")
+}
+
+/// The kinds of errors behind the report's line "Socket errors", one line each, for stderr; kinds
+/// that wrk would not count are among them. Empty when nothing went wrong.
+#[must_use]
+pub fn error_notes(result: &RunResult) -> Vec<String> {
+    let note = |(kind, count): (ErrorKind, ErrorCount)| {
+        let ErrorCount { events, exchanges } = count;
+        let lost = match exchanges {
+            0 => String::new(),
+            1 => ", 1 request lost".to_owned(),
+            _ => format!(", {exchanges} requests lost"),
+        };
+        format!("{events} x {kind}: {}{lost}", kind.describe())
+    };
+    result.recording.errors.iter().map(note).collect()
+}

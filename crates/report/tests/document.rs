@@ -1,0 +1,376 @@
+//! The saved document against its schema and its description.
+
+mod fixture;
+
+use std::collections::BTreeSet;
+
+use jsonschema::Validator;
+use plan::{Body, Load, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use report::{Format, TextOptions, render};
+use results::{ErrorKind, Recording, RunResult, Warning};
+use serde_json::Value;
+
+const SCHEMA: &str = include_str!("../../../docs/result.schema.json");
+const DESCRIPTION: &str = include_str!("../../../docs/result-format.md");
+
+fn schema() -> Value {
+    serde_json::from_str(SCHEMA).expect("the schema is JSON")
+}
+
+fn validator() -> Validator {
+    jsonschema::draft202012::new(&schema()).expect("the schema is a schema")
+}
+
+fn document(result: &RunResult) -> Value {
+    let options = TextOptions {
+        percentiles: Some(vec![99.5]),
+        ..TextOptions::default()
+    };
+    let mut bytes = Vec::new();
+    render(result, Format::Json, &options, &mut bytes).expect("memory takes every write");
+    serde_json::from_slice(&bytes).expect("the document is JSON")
+}
+
+/// One of each warning.
+fn all_warnings() -> Vec<Warning> {
+    vec![
+        Warning::NothingAnswered { sent: 1 },
+        Warning::OnlyBadStatuses { answered: 1 },
+        Warning::FewSamples {
+            samples: 1,
+            needed: 1000,
+        },
+        Warning::ConnectionsMissing {
+            opened: 1,
+            wanted: 2,
+        },
+        Warning::FileLimit { events: 1 },
+        Warning::AddressesExhausted { events: 1 },
+        Warning::ManyStaleConnections {
+            events: 1,
+            answered: 1,
+        },
+        Warning::TimedOutRequests {
+            requests: 1,
+            timeout_ms: 1,
+        },
+        Warning::OverdueInFlight {
+            requests: 1,
+            oldest_ms: 1,
+            timeout_ms: 1,
+        },
+        Warning::LongInFlight {
+            requests: 1,
+            oldest_ms: 1,
+            slowest_ms: 1,
+        },
+        Warning::ScriptStuck { worker: 0 },
+    ]
+}
+
+/// A plan with something in every field that may be absent.
+fn full_plan() -> RunPlan {
+    let path = |name: &str| Some(name.into());
+    RunPlan {
+        target: Target {
+            unix_socket: path("/run/app.sock"),
+            port: None,
+            ..fixture::plan().target
+        },
+        load: Load {
+            requests_per_connection: Some(100),
+            ..fixture::plan().load
+        },
+        stop: Stop {
+            duration: None,
+            requests: Some(20_000),
+        },
+        request: RequestSpec {
+            method: Some("POST".to_owned()),
+            headers: vec![("Accept".to_owned(), "*/*".to_owned())],
+            body: Some(Body::Inline(b"{}".to_vec())),
+            script: path("post.lua"),
+            script_args: vec!["one".to_owned()],
+        },
+        tls: TlsSpec {
+            verify: true,
+            cacert: path("ca.pem"),
+            cert: path("cert.pem"),
+            key: path("key.pem"),
+        },
+        ..fixture::plan()
+    }
+}
+
+/// Every field, every kind of error and every warning at once.
+fn crowded() -> RunResult {
+    let mut recording = fixture::failing_recording();
+    for &kind in ErrorKind::ALL {
+        recording.errors.add(kind, 0);
+    }
+    recording.phases.tls.record(1_000_000);
+    let mut result = fixture::result(recording);
+    result.plan = full_plan();
+    result.warnings = all_warnings();
+    result
+}
+
+fn documents() -> Vec<Value> {
+    [
+        fixture::result(fixture::ordinary_recording()),
+        fixture::result(fixture::failing_recording()),
+        fixture::result(fixture::answered(&[1, 0, u64::MAX], 503, u64::MAX / 4)),
+        fixture::result(Recording::new()),
+        crowded(),
+    ]
+    .iter()
+    .map(document)
+    .collect()
+}
+
+#[test]
+fn every_document_is_valid() {
+    let validator = validator();
+    for document in documents() {
+        let errors: Vec<String> = validator
+            .iter_errors(&document)
+            .map(|error| format!("{}: {error}", error.instance_path))
+            .collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+    }
+}
+
+#[test]
+fn bodies_of_every_form_are_valid() {
+    let validator = validator();
+    for body in [
+        Body::Inline(b"text".to_vec()),
+        Body::Inline(vec![0xff, 0x00]),
+        Body::File("body.bin".into()),
+    ] {
+        let mut result = fixture::result(Recording::new());
+        result.plan.request.body = Some(body);
+        assert!(
+            validator.is_valid(&document(&result)),
+            "{:?}",
+            result.plan.request.body
+        );
+    }
+}
+
+/// Paths of all objects with named fields, as JSON pointers. Objects that are maps are left out.
+fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    const MAPS: [&str; 3] = ["/statuses", "/errors", "/environment/sysctls"];
+    match value {
+        Value::Object(fields) => {
+            if !MAPS.contains(&pointer) {
+                found.push(pointer.to_owned());
+            }
+            for (name, field) in fields {
+                objects(field, &format!("{pointer}/{name}"), found);
+            }
+        }
+        Value::Array(items) => {
+            for (item, index) in items.iter().zip(0..) {
+                objects(item, &format!("{pointer}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A document with everything in it, but few rows.
+fn small_crowded() -> Value {
+    let mut result = crowded();
+    result.recording.series = results::Series::default();
+    result.recording.series.add(0, 20_000, 0, 0);
+    result.recording.rates = results::Rates::default();
+    result.recording.rates.add(5);
+    document(&result)
+}
+
+#[test]
+fn a_field_that_the_schema_does_not_know_is_refused_wherever_it_stands() {
+    let validator = validator();
+    let document = small_crowded();
+    let mut pointers = Vec::new();
+    objects(&document, "", &mut pointers);
+    assert!(pointers.len() > 40, "{pointers:?}");
+    for pointer in pointers {
+        let mut changed = document.clone();
+        let object = changed.pointer_mut(&pointer).and_then(Value::as_object_mut);
+        object
+            .expect("it was found there")
+            .insert("colour".to_owned(), Value::from(1));
+        assert!(!validator.is_valid(&changed), "{pointer}");
+    }
+}
+
+#[test]
+fn no_field_may_be_missing_wherever_it_stands() {
+    let validator = validator();
+    let document = small_crowded();
+    let mut pointers = Vec::new();
+    objects(&document, "", &mut pointers);
+    for pointer in pointers {
+        let names: Vec<String> = document
+            .pointer(&pointer)
+            .and_then(Value::as_object)
+            .map(|object| object.keys().cloned().collect())
+            .unwrap_or_default();
+        for name in names {
+            let mut changed = document.clone();
+            let object = changed.pointer_mut(&pointer).and_then(Value::as_object_mut);
+            object.expect("it was found there").remove(&name);
+            assert!(!validator.is_valid(&changed), "{pointer}/{name}");
+        }
+    }
+}
+
+#[test]
+fn the_schema_knows_exactly_the_kinds_of_errors_and_warnings_that_there_are() {
+    let schema = schema();
+    let strings = |values: Vec<&Value>| -> BTreeSet<String> {
+        values
+            .iter()
+            .filter_map(|value| value.as_str())
+            .map(str::to_owned)
+            .collect()
+    };
+    let listed = schema.pointer("/properties/errors/propertyNames/enum");
+    let listed = strings(
+        listed
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .collect(),
+    );
+    let kinds: BTreeSet<String> = ErrorKind::ALL.iter().map(|kind| kind.to_string()).collect();
+    assert_eq!(listed, kinds);
+
+    let described = schema
+        .pointer("/$defs/warning/oneOf")
+        .and_then(Value::as_array);
+    let described = described.into_iter().flatten();
+    let described = strings(
+        described
+            .filter_map(|one| one.pointer("/properties/kind/const"))
+            .collect(),
+    );
+    let document = document(&crowded());
+    let written = document["warnings"].as_array().into_iter().flatten();
+    assert_eq!(
+        described,
+        strings(written.map(|warning| &warning["kind"]).collect())
+    );
+}
+
+/// Names of all fields that are not keys of maps.
+fn names(document: &Value) -> BTreeSet<String> {
+    let mut pointers = Vec::new();
+    objects(document, "", &mut pointers);
+    pointers
+        .iter()
+        .filter_map(|pointer| document.pointer(pointer)?.as_object())
+        .flat_map(|object| object.keys().cloned())
+        .collect()
+}
+
+#[test]
+fn the_description_mentions_every_field_every_error_and_every_warning() {
+    let document = small_crowded();
+    let mut names = names(&document);
+    names.extend(ErrorKind::ALL.iter().map(|kind| kind.to_string()));
+    let warnings = document["warnings"].as_array().into_iter().flatten();
+    names.extend(
+        warnings
+            .filter_map(|warning| warning["kind"].as_str())
+            .map(str::to_owned),
+    );
+    let missing: Vec<&String> = names
+        .iter()
+        .filter(|name| !DESCRIPTION.contains(&format!("`{name}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/result-format.md does not mention {missing:?}"
+    );
+}
+
+#[test]
+fn numbers_carry_their_unit_in_their_name() {
+    // What counts things, or is a percentage, a version or a number of a thread, says so itself.
+    const UNITLESS: &[&str] = &[
+        "schema_version",
+        "threads",
+        "connections",
+        "pipeline",
+        "requests_per_connection",
+        "requests",
+        "cores",
+        "sent",
+        "answered",
+        "in_flight",
+        "connections_opened",
+        "reconnects",
+        "tls_full",
+        "tls_resumed",
+        "count",
+        "events",
+        "exchanges",
+        "errors",
+        "samples",
+        "needed",
+        "opened",
+        "wanted",
+        "worker",
+        "connect",
+        "read",
+        "write",
+        "timeout",
+        "statuses_over_399",
+    ];
+    const UNITS: &[&str] = &["_ns", "_ms", "_per_sec", "percent", "bytes"];
+    let document = small_crowded();
+    let mut pointers = Vec::new();
+    objects(&document, "", &mut pointers);
+    for object in pointers
+        .iter()
+        .filter_map(|pointer| document.pointer(pointer)?.as_object())
+    {
+        for (name, value) in object.iter().filter(|(_, value)| value.is_number()) {
+            let said =
+                UNITLESS.contains(&name.as_str()) || UNITS.iter().any(|unit| name.ends_with(unit));
+            assert!(said, "{name}: {value}");
+        }
+    }
+}
+
+#[test]
+fn what_is_saved_was_measured_whatever_the_text_was_corrected_to() {
+    let result = fixture::result(fixture::failing_recording());
+    let bytes = |wrk_correction| {
+        let options = TextOptions {
+            wrk_correction,
+            ..TextOptions::default()
+        };
+        let mut bytes = Vec::new();
+        render(&result, Format::Json, &options, &mut bytes).expect("memory takes every write");
+        bytes
+    };
+    assert_eq!(bytes(true), bytes(false));
+    assert_eq!(results::file::load(&bytes(false)), Ok(result.clone()));
+}
+
+#[test]
+fn the_fixtures_do_not_contradict_themselves() {
+    assert_eq!(
+        results::check(&fixture::result(fixture::ordinary_recording())),
+        Ok(())
+    );
+    assert_eq!(results::check(&fixture::result(Recording::new())), Ok(()));
+    assert_eq!(
+        results::check(&fixture::result(fixture::failing_recording())),
+        Ok(())
+    );
+}
