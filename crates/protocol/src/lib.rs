@@ -4,6 +4,7 @@
 
 mod error;
 pub mod h1;
+pub mod tls;
 
 pub use error::SessionError;
 

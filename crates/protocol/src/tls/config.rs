@@ -1,0 +1,199 @@
+//! TLS settings made from bytes: whom to trust, who we are, which name to ask for.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+
+/// What the user may choose about TLS. The default verifies nothing and shows no certificate, as
+/// wrk does: a load generator is mostly pointed at servers with certificates made for a test.
+#[derive(Debug, Default)]
+pub struct Options<'a> {
+    /// Verify the server's certificate and its name against these; `None` verifies nothing.
+    pub roots: Option<Roots<'a>>,
+    /// What to show to a server that asks for a client certificate.
+    pub identity: Option<Identity<'a>>,
+}
+
+/// Certificate authorities to trust.
+#[derive(Debug)]
+pub enum Roots<'a> {
+    /// As the system's store gives them; entries that cannot be understood are passed over, since
+    /// stores carry old ones.
+    System(Vec<CertificateDer<'static>>),
+    /// The content of a PEM file; each certificate in it must be good.
+    Pem(&'a [u8]),
+}
+
+/// A client certificate, as the content of PEM files.
+#[derive(Debug, Clone, Copy)]
+pub struct Identity<'a> {
+    /// The certificate, followed by those that lead to its root.
+    pub certificates_pem: &'a [u8],
+    /// Its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
+    pub key_pem: &'a [u8],
+}
+
+/// TLS cannot be set up from what was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlsConfigError {
+    /// Neither a DNS name nor an IP address.
+    #[error("`{0}` is neither a DNS name nor an IP address, and TLS needs one")]
+    ServerName(String),
+    /// `--cacert` holds no usable certificate.
+    #[error("no usable certificate authority in the PEM file: {0}")]
+    Roots(String),
+    /// The system's store holds no usable certificate.
+    #[error("the system has no usable certificate authorities: name a PEM file with --cacert")]
+    SystemRoots,
+    /// `--cert` holds no usable certificate.
+    #[error("no usable client certificate in the PEM file: {0}")]
+    Certificate(String),
+    /// `--key` holds no usable key.
+    #[error("no usable private key in the PEM file (encrypted keys are not read): {0}")]
+    Key(String),
+    /// Certificate and key do not belong together, or are of a kind that is not supported.
+    #[error("client certificate and key cannot be used together: {0}")]
+    Identity(String),
+    /// The TLS library refuses.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(String),
+}
+
+/// Settings for connections: TLS 1.2 and 1.3, ALPN `http/1.1`, a store of session tickets.
+///
+/// # Errors
+/// When a certificate or key given cannot be used.
+pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError> {
+    // Given by hand: a process-wide default panics when two libraries are linked in.
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
+    let builder = match &options.roots {
+        Some(roots) => builder.with_root_certificates(root_store(roots)?),
+        None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+    };
+    let mut config = match &options.identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let key = PrivateKeyDer::from_pem_slice(identity.key_pem)
+                .map_err(|error| TlsConfigError::Key(error.to_string()))?;
+            let chain =
+                certificates(identity.certificates_pem).map_err(TlsConfigError::Certificate)?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| TlsConfigError::Identity(error.to_string()))?
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The name for SNI and verification: a DNS name, or an IP address, bare or in brackets. An address
+/// is verified but not sent (RFC 6066 section 3).
+///
+/// # Errors
+/// When it is neither.
+pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsConfigError> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    ServerName::try_from(bare.to_owned()).map_err(|_| TlsConfigError::ServerName(host.to_owned()))
+}
+
+/// Why a certificate was refused, in words that tell the user what to look at.
+pub(super) fn certificate_reason(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => "it is not signed by a trusted authority".to_owned(),
+        CertificateError::BadSignature => "its signature is wrong".to_owned(),
+        CertificateError::Revoked => "it is revoked".to_owned(),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "it has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "it is not valid yet".to_owned()
+        }
+        CertificateError::BadEncoding => "it is not correctly encoded".to_owned(),
+        CertificateError::NotValidForName => "it is for another name".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn root_store(roots: &Roots<'_>) -> Result<RootCertStore, TlsConfigError> {
+    let mut store = RootCertStore::empty();
+    match roots {
+        Roots::System(certificates) => {
+            store.add_parsable_certificates(certificates.iter().cloned());
+            if store.is_empty() {
+                return Err(TlsConfigError::SystemRoots);
+            }
+        }
+        Roots::Pem(pem) => {
+            for certificate in certificates(pem).map_err(TlsConfigError::Roots)? {
+                store
+                    .add(certificate)
+                    .map_err(|error| TlsConfigError::Roots(error.to_string()))?;
+            }
+        }
+    }
+    Ok(store)
+}
+
+/// All certificates of a PEM file: one at least.
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Trusts whoever answers. The handshake's signature is not checked either: without a trusted
+/// certificate it proves nothing, and a certificate that is too odd to be read would stop the run.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
