@@ -84,14 +84,12 @@ impl Distribution {
     /// The value below or at which `percent` of the samples lie; 0 without samples. 100 and more is
     /// the maximum, 0 and less (or no number) the minimum.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
-        if self.buckets.is_empty() {
-            return 0.0;
+        // Also when `percent` is NaN; without samples the minimum is 0.
+        let above_zero = percent > 0.0;
+        if self.buckets.is_empty() || !above_zero {
+            return self.min;
         }
-        let percent = if percent.is_nan() {
-            0.0
-        } else {
-            percent.clamp(0.0, 100.0)
-        };
+        let percent = percent.min(100.0);
         match &self.source {
             Source::Latency(histogram) => histogram.value_at_percentile(percent) as f64 / NS_PER_US,
             Source::Rates(rates) => rates.value_at_percentile(percent) as f64,

@@ -169,8 +169,6 @@ fn endless_recursion_is_an_error() {
         "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end
          print(t.x)",
         "local function f() pcall(f) error('again') end f()",
-        "local s = ('x'):rep(10) string.gsub(s, '.', function() return string.rep('x', -1) end)
-         local function f() string.gsub('x', 'x', f) end f()",
     ] {
         let message = Rig::script(script).failure();
         assert!(message.ends_with("(while loading)"), "{message}");
@@ -179,8 +177,8 @@ fn endless_recursion_is_an_error() {
 
 #[test]
 fn memory_without_end_is_an_error_not_a_crash() {
-    let message = Rig::script("local s = ('x'):rep(1e18)").failure();
-    assert!(message.ends_with("(while loading)"), "{message}");
+    let message = Rig::script("local s = ('x'):rep(1e6):rep(1e6)").failure();
+    assert!(message.contains("not enough memory"), "{message}");
 }
 
 #[test]
@@ -216,7 +214,8 @@ fn a_script_that_breaks_its_own_globals_harms_only_itself() {
     let (_script, source) = rig.one();
     assert!(source.fixed().is_some());
 
-    let rig = Rig::script("for name in pairs(_G) do _G[name] = nil end");
+    let rig =
+        Rig::script("local globals = _G for name in next, globals do globals[name] = nil end");
     assert!(rig.one().1.fixed().is_some());
 }
 

@@ -48,7 +48,7 @@ fn compiled_loops_give_the_right_answers() {
     );
     let (_script, mut source) = rig.one();
     for _ in 0..20 {
-        assert!(rig::next(&mut source).starts_with("GET /2999997 "));
+        assert!(rig::next(&mut source).starts_with("GET /2999998 "));
     }
 }
 
