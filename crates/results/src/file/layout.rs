@@ -12,6 +12,10 @@ pub(super) struct Layout {
     depth: usize,
     /// Open lists and the objects within them; 0 outside of lists.
     depth_in_list: usize,
+    /// The outermost open list has objects, each on its line.
+    rows: bool,
+    /// The innermost open object has no field yet.
+    empty: bool,
 }
 
 impl Layout {
@@ -28,6 +32,9 @@ impl Layout {
 
 impl Formatter for Layout {
     fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.depth_in_list == 0 {
+            self.rows = false;
+        }
         self.depth_in_list += 1;
         self.open(writer, b"[")
     }
@@ -35,6 +42,9 @@ impl Formatter for Layout {
     fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.depth -= 1;
         self.depth_in_list -= 1;
+        if self.depth_in_list == 0 && self.rows {
+            self.indent(writer)?;
+        }
         writer.write_all(b"]")
     }
 
@@ -43,20 +53,22 @@ impl Formatter for Layout {
         writer: &mut W,
         first: bool,
     ) -> io::Result<()> {
-        if first {
-            Ok(())
-        } else {
-            writer.write_all(b", ")
+        match (first, self.depth_in_list == 1 && self.rows) {
+            (true, _) => Ok(()),
+            (false, true) => writer.write_all(b","),
+            (false, false) => writer.write_all(b", "),
         }
     }
 
     fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         if self.depth_in_list == 1 {
+            self.rows = true;
             self.indent(writer)?;
         }
         if self.depth_in_list > 0 {
             self.depth_in_list += 1;
         }
+        self.empty = true;
         self.open(writer, b"{")
     }
 
@@ -64,9 +76,10 @@ impl Formatter for Layout {
         self.depth -= 1;
         if self.depth_in_list > 0 {
             self.depth_in_list -= 1;
-        } else {
+        } else if !self.empty {
             self.indent(writer)?;
         }
+        self.empty = false;
         writer.write_all(b"}")
     }
 
@@ -75,6 +88,7 @@ impl Formatter for Layout {
         writer: &mut W,
         first: bool,
     ) -> io::Result<()> {
+        self.empty = false;
         if !first {
             writer.write_all(b",")?;
         }
@@ -87,5 +101,47 @@ impl Formatter for Layout {
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde_json::{Serializer, json};
+
+    use super::Layout;
+
+    #[test]
+    fn objects_are_indented_lists_of_values_are_one_line_and_objects_in_lists_one_line_each() {
+        let value = json!({
+            "a": {"b": 1, "c": {}},
+            "d": [1, "x", null, [2, []]],
+            "e": [{"f": 1, "g": [2, {"h": 3}, 4]}, {"f": 2}],
+            "i": [],
+        });
+        let mut bytes = Vec::new();
+        value
+            .serialize(&mut Serializer::with_formatter(
+                &mut bytes,
+                Layout::default(),
+            ))
+            .unwrap();
+        let expected = r#"{
+  "a": {
+    "b": 1,
+    "c": {}
+  },
+  "d": [1, "x", null, [2, []]],
+  "e": [
+    {"f": 1, "g": [2, {"h": 3}, 4]},
+    {"f": 2}
+  ],
+  "i": []
+}"#;
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(expected).unwrap(),
+            value
+        );
     }
 }
