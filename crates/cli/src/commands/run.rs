@@ -40,6 +40,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     }
     let prepared = runner::prepare(plan, invocation())?;
     tell_before(&prepared, &wish, version, program);
+    // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
+    // banner may rely on a report.
+    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     // Scripts print through C's buffer, we through ours: each is emptied before the other writes.
     runner::flush_script_output();
     if wish.json != Some(JsonTarget::Stdout) {
@@ -47,8 +50,6 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         stdout.write_all(report::text::banner(prepared.plan()).as_bytes())?;
         stdout.flush()?;
     }
-    // Not earlier: until the load begins, a signal simply ends the process.
-    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     let mut finished = prepared.run(&interrupts.stop)?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish);
