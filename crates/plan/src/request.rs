@@ -9,7 +9,7 @@ use crate::saved;
 /// What is sent, as far as the command line says it; a script may change all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSpec {
-    /// A token of RFC 9110 section 5.6.2; `None` is GET.
+    /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body.
     pub method: Option<String>,
     /// Names and values in the order given. A `Host` in any spelling of its letters replaces the
     /// one made from the URL: two of them would make the request invalid (RFC 9112 section 3.2).

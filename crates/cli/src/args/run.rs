@@ -83,7 +83,7 @@ struct RequestArgs {
     #[arg(short = 'H', long, value_name = "HEADER", value_parser = parse_header,
           allow_hyphen_values = true)]
     header: Vec<(String, String)>,
-    /// Method of the request [default: GET]
+    /// Method of the request [default: GET; POST with a body]
     #[arg(
         short = 'X',
         long,
@@ -92,7 +92,7 @@ struct RequestArgs {
         allow_hyphen_values = true
     )]
     method: Option<String>,
-    /// Body of the request (the method is given with -X)
+    /// Body of the request
     #[arg(
         long,
         value_name = "TEXT",
