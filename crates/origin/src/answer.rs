@@ -1,0 +1,426 @@
+//! What an answer shall be like: the language of targets and defaults.
+
+use crate::delay::Delay;
+use crate::fault::Fault;
+use crate::quantity::{parse_bytes, parse_count, parse_probability};
+
+/// Body of an answer nobody asked anything of, in bytes.
+pub const SIZE_DEFAULT_BYTES: u64 = 63;
+/// Chunk size when `chunked` names none, in bytes.
+pub const CHUNK_DEFAULT_BYTES: u64 = 4096;
+/// Most interim responses before an answer.
+const INTERIM_MAX: u64 = 100_000;
+
+/// How the server ends a connection after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// It stays open when the client wants it.
+    Keep,
+    /// `Connection: close`, then FIN.
+    Announced,
+    /// FIN without saying so.
+    Silent,
+}
+
+/// Which version the answer speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/1.0, and the connection ends after the answer.
+    Http10,
+    /// HTTP/1.0 with `Connection: keep-alive`.
+    Http10KeepAlive,
+}
+
+/// An answer as asked for by target and defaults, before it is bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Bytes of the body, without framing.
+    pub size_bytes: u64,
+    /// Three digits, 0 to 999 (values outside 100..=599 are for testing clients).
+    pub status: u16,
+    /// From the arrival of the request to the first byte.
+    pub delay: Delay,
+    /// From there to the last byte.
+    pub tail: Delay,
+    /// Chunked coding with chunks of so many bytes.
+    pub chunk_bytes: Option<u64>,
+    /// Trailer fields after a chunked body.
+    pub has_trailers: bool,
+    /// How the connection ends.
+    pub closing: Closing,
+    /// The version in the status line.
+    pub version: Version,
+    /// Further header fields, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body is the request's.
+    pub echoes: bool,
+    /// The body is delimited by the end of the connection.
+    pub is_until_close: bool,
+    /// So many interim responses before, with this status.
+    pub interim: (u64, u16),
+    /// What goes wrong always.
+    pub fault: Option<Fault>,
+    /// What goes wrong sometimes: probabilities, added up to at most 1.
+    pub mix: Vec<(f64, Fault)>,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            size_bytes: SIZE_DEFAULT_BYTES,
+            status: 200,
+            delay: Delay::NONE,
+            tail: Delay::NONE,
+            chunk_bytes: None,
+            has_trailers: false,
+            closing: Closing::Keep,
+            version: Version::Http11,
+            headers: Vec::new(),
+            echoes: false,
+            is_until_close: false,
+            interim: (0, 103),
+            fault: None,
+            mix: Vec::new(),
+        }
+    }
+}
+
+impl Answer {
+    /// Reads options as on the command line, e.g. `size=100k&delay=1ms`; every one must be known.
+    ///
+    /// # Errors
+    /// One line that names the option, its value and what was expected.
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        let mut answer = Self::default();
+        for option in text.split('&').filter(|option| !option.is_empty()) {
+            if !answer.apply(option)? {
+                return Err(format!(
+                    "`{option}` is not an option; docs/serve.md lists them"
+                ));
+            }
+        }
+        answer.checked()
+    }
+
+    /// This answer changed by what a request target says. Options stand in the path as segments
+    /// (`/size=1k/delay=5ms`) or in the query (`?size=1k&delay=5ms`); what is not an option is
+    /// passed over, so that ordinary targets work.
+    ///
+    /// # Errors
+    /// One line that names the option and what was expected, when a known option has a wrong value.
+    pub fn changed_by(&self, target: &str) -> Result<Self, String> {
+        let mut answer = self.clone();
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        // A path segment counts only with a value: `/echo` is more likely somebody's page.
+        for option in path.split('/').filter(|segment| segment.contains('=')) {
+            answer.apply(option)?;
+        }
+        for option in query.split('&') {
+            answer.apply(option)?;
+        }
+        answer.checked()
+    }
+
+    /// Takes one `name` or `name=value`; false when the name is not an option.
+    fn apply(&mut self, option: &str) -> Result<bool, String> {
+        let (name, raw) = match option.split_once('=') {
+            Some((name, raw)) => (name, Some(raw)),
+            None => (option, None),
+        };
+        if !NAMES.contains(&name) {
+            return Ok(false);
+        }
+        let value = raw
+            .map(percent_decoded)
+            .transpose()
+            .map_err(|why| format!("{name}: {why}"))?;
+        match value.as_deref() {
+            None | Some("1" | "") if self.switch(name, true) => Ok(true),
+            Some("0") if self.switch(name, false) => Ok(true),
+            None => Err(format!("{name} needs a value, e.g. {name}=...")),
+            Some(value) => self
+                .set(name, value)
+                .map_err(|why| format!("{name}: {why}")),
+        }
+    }
+
+    /// Options that can be just on or off; false when the option is not one of them.
+    fn switch(&mut self, name: &str, on: bool) -> bool {
+        match name {
+            "chunked" => self.chunk_bytes = on.then_some(CHUNK_DEFAULT_BYTES),
+            "trailers" => self.has_trailers = on,
+            "close" => {
+                self.closing = if on {
+                    Closing::Announced
+                } else {
+                    Closing::Keep
+                }
+            }
+            "http10" => self.version = if on { Version::Http10 } else { Version::Http11 },
+            "echo" => self.echoes = on,
+            "until-close" => self.is_until_close = on,
+            _ => return false,
+        }
+        true
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match (name, value) {
+            ("size", _) => self.size_bytes = parse_bytes(value)?,
+            ("status", _) => self.status = parse_status(value)?,
+            ("delay", _) => self.delay = Delay::parse(value)?,
+            ("tail", _) => self.tail = Delay::parse(value)?,
+            ("chunked", _) => self.chunk_bytes = Some(parse_chunk_bytes(value)?),
+            ("close", "silent") => self.closing = Closing::Silent,
+            ("http10", "keep-alive") => self.version = Version::Http10KeepAlive,
+            ("header", _) => self.headers.push(parse_header(value)?),
+            ("interim", _) => self.interim = parse_interim(value)?,
+            ("fault", "none") => self.fault = None,
+            ("fault", _) => self.fault = Some(Fault::parse(value)?),
+            ("mix", "none") => self.mix.clear(),
+            ("mix", _) => self.mix.push(parse_mix(value)?),
+            _ => {
+                return Err(format!(
+                    "`{value}` is not understood; docs/serve.md has the values"
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Refuses what does not fit together.
+    fn checked(self) -> Result<Self, String> {
+        let sum: f64 = self.mix.iter().map(|(probability, _)| probability).sum();
+        if sum > 1.0 + 1e-9 {
+            return Err(format!(
+                "mix: the probabilities add up to {sum}, more than 1"
+            ));
+        }
+        if self.is_until_close && self.chunk_bytes.is_some() {
+            return Err("until-close and chunked exclude each other".to_owned());
+        }
+        let is_bytewise =
+            |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split | Fault::LfOnly);
+        let bytewise = self
+            .fault
+            .iter()
+            .chain(self.mix.iter().map(|(_, fault)| fault));
+        if self.size_bytes > BYTEWISE_MAX_BYTES && bytewise.into_iter().any(is_bytewise) {
+            return Err("drip, split and lf-only take a size of at most 1M".to_owned());
+        }
+        Ok(self)
+    }
+}
+
+/// Names of all options.
+const NAMES: [&str; 14] = [
+    "size",
+    "status",
+    "delay",
+    "tail",
+    "chunked",
+    "trailers",
+    "close",
+    "http10",
+    "header",
+    "echo",
+    "until-close",
+    "interim",
+    "fault",
+    "mix",
+];
+
+/// The largest body that is handled byte by byte.
+const BYTEWISE_MAX_BYTES: u64 = 1_000_000;
+
+fn parse_status(text: &str) -> Result<u16, String> {
+    if text.len() != 3 {
+        return Err(format!("`{text}` is not a status: expected three digits"));
+    }
+    parse_count(text, 999).map(|status| status as u16)
+}
+
+fn parse_chunk_bytes(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        size @ 1..=1_000_000 => Ok(size),
+        _ => Err(format!("`{text}` is not a chunk size: expected 1b to 1M")),
+    }
+}
+
+fn parse_interim(text: &str) -> Result<(u64, u16), String> {
+    let (count, status) = text.split_once(':').unwrap_or((text, "103"));
+    let status = parse_status(status)?;
+    if !(100..200).contains(&status) {
+        return Err(format!(
+            "{status} is not an interim status: expected 100 to 199"
+        ));
+    }
+    Ok((parse_count(count, INTERIM_MAX)?, status))
+}
+
+fn parse_mix(text: &str) -> Result<(f64, Fault), String> {
+    let (probability, fault) = text
+        .split_once(':')
+        .ok_or_else(|| format!("`{text}` is not PROBABILITY:FAULT, e.g. 0.01:reset"))?;
+    Ok((parse_probability(probability)?, Fault::parse(fault)?))
+}
+
+fn parse_header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once(':')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| format!("`{text}` is not NAME:VALUE"))?;
+    if text.contains(['\r', '\n']) {
+        return Err("a header field cannot contain a line end".to_owned());
+    }
+    Ok((name.to_owned(), value.trim_start().to_owned()))
+}
+
+fn percent_decoded(text: &str) -> Result<String, String> {
+    if !text.contains('%') {
+        return Ok(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let digits = after
+            .first_chunk::<2>()
+            .filter(|digits| byte == b'%' && digits.iter().all(u8::is_ascii_hexdigit))
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(digits.unwrap_or(byte));
+        if digits.is_some() {
+            rest = &after[2..];
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| format!("`{text}` is not UTF-8 after decoding"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(target: &str) -> Answer {
+        Answer::default().changed_by(target).unwrap()
+    }
+
+    #[test]
+    fn a_target_without_options_leaves_the_defaults() {
+        for target in [
+            "/",
+            "/index.html",
+            "/a/b?id=5&x",
+            "*",
+            "http://host:80/?q=1",
+            "",
+            "/echo",
+        ] {
+            assert_eq!(changed(target), Answer::default(), "{target}");
+        }
+    }
+
+    #[test]
+    fn options_stand_in_the_query_or_in_the_path() {
+        let expected = Answer {
+            size_bytes: 100_000,
+            delay: Delay::Fixed(5_000_000),
+            status: 404,
+            closing: Closing::Announced,
+            chunk_bytes: Some(CHUNK_DEFAULT_BYTES),
+            ..Answer::default()
+        };
+        assert_eq!(
+            changed("/?size=100k&delay=5ms&status=404&chunked=1&close=1"),
+            expected
+        );
+        assert_eq!(
+            changed("/x/size=100k/delay=5ms/status=404/chunked=/close=1"),
+            expected
+        );
+        assert_eq!(
+            changed("/size=100k?delay=5ms&status=404&chunked&close"),
+            expected
+        );
+    }
+
+    #[test]
+    fn the_request_overrides_the_defaults() {
+        let defaults = Answer::from_text("size=1k&close&fault=reset&mix=0.5:hang&chunked").unwrap();
+        let answer = defaults.changed_by("/?size=2k&close=0&fault=none&mix=none&chunked=0");
+        assert_eq!(
+            answer,
+            Ok(Answer {
+                size_bytes: 2000,
+                ..Answer::default()
+            })
+        );
+    }
+
+    #[test]
+    fn values_are_percent_decoded() {
+        let answer = changed("/?header=X-Note:a%20b%26c&header=Y:2&delay=uniform%3a1ms%2C5ms");
+        let headers = [("X-Note", "a b&c"), ("Y", "2")];
+        assert_eq!(
+            answer.headers,
+            headers.map(|(n, v)| (n.to_owned(), v.to_owned()))
+        );
+        assert_eq!(
+            answer.delay,
+            Delay::Uniform {
+                low_ns: 1_000_000,
+                high_ns: 5_000_000
+            }
+        );
+        assert_eq!(percent_decoded("100%"), Ok("100%".to_owned()));
+        assert_eq!(percent_decoded("%+1%zz"), Ok("%+1%zz".to_owned()));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_targets_too() {
+        for options in [
+            "size=x",
+            "size",
+            "delay=5",
+            "status=20",
+            "status=abcd",
+            "chunked=2G",
+            "close=maybe",
+            "header=x",
+            "header=:x",
+            "header=a:b%0d%0ac",
+            "interim=x",
+            "interim=1:200",
+            "fault=sleep",
+            "mix=reset",
+            "mix=2:reset",
+            "mix=0.6:reset&mix=0.6:hang",
+            "until-close&chunked",
+            "fault=drip&size=2M",
+            "header=%ff:a",
+            "echo=2",
+        ] {
+            assert!(
+                Answer::default()
+                    .changed_by(&format!("/?{options}"))
+                    .is_err(),
+                "{options}"
+            );
+            assert!(Answer::from_text(options).is_err(), "{options}");
+        }
+    }
+
+    #[test]
+    fn defaults_must_be_known_options() {
+        assert!(Answer::from_text("sise=1k").unwrap_err().contains("sise"));
+        assert_eq!(Answer::from_text(""), Ok(Answer::default()));
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        let error = Answer::from_text("delay=5").unwrap_err();
+        assert!(error.starts_with("delay: `5` is not a duration"), "{error}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Binds the sockets that a server listens on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use eventloop::Address;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Binds one listener for each worker; returns the address with the port the kernel picked.
+///
+/// # Errors
+/// When the address is in use or not ours; the text names it.
+pub(crate) fn bind(address: &Address, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
+    match address {
+        Address::Tcp(address) => {
+            bind_tcp(*address, workers).map_err(|error| explain(&error, &address.to_string()))
+        }
+        Address::Unix(path) => {
+            bind_unix(path, workers).map_err(|error| explain(&error, &path.display().to_string()))
+        }
+    }
+}
+
+fn bind_tcp(mut address: SocketAddr, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
+    let mut listeners = Vec::with_capacity(workers);
+    for _ in 0..workers {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        if workers > 1 {
+            // The kernel spreads connections over the listeners (socket(7), SO_REUSEPORT).
+            socket.set_reuse_port(true)?;
+        }
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        // Accepted sockets inherit it (tcp(7)): answers leave at once, each byte of `split` alone.
+        socket.set_tcp_nodelay(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        if let Some(bound) = socket.local_addr()?.as_socket() {
+            address = bound;
+        }
+        listeners.push(socket.into());
+    }
+    Ok((Address::Tcp(address), listeners))
+}
+
+fn bind_unix(path: &Path, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
+    remove_stale(path);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    let mut listeners = Vec::with_capacity(workers);
+    for _ in 1..workers {
+        listeners.push(socket.try_clone()?.into());
+    }
+    listeners.push(socket.into());
+    Ok((Address::Unix(path.to_owned()), listeners))
+}
+
+/// Removes a socket that a server left behind when it was killed; whatever else stands there stays.
+fn remove_stale(path: &Path) {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let is_dead = UnixStream::connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    if is_socket && is_dead {
+        // If it fails, bind says what is wrong.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn explain(error: &io::Error, address: &str) -> io::Error {
+    let next = match error.kind() {
+        io::ErrorKind::AddrInUse => "; choose another, or port 0 for a free one",
+        io::ErrorKind::PermissionDenied => "; choose one that this user may use",
+        io::ErrorKind::AddrNotAvailable => "; it is not an address of this machine",
+        _ => "",
+    };
+    io::Error::new(
+        error.kind(),
+        format!("cannot listen on {address}: {error}{next}"),
+    )
+}

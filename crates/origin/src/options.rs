@@ -1,0 +1,264 @@
+//! How a server is set up.
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eventloop::Address;
+
+use crate::answer::Answer;
+use crate::quantity::parse_duration_ns;
+use crate::schedule::Stall;
+
+/// Settings of a [`Server`](crate::Server). Start from [`Options::default`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to listen. TCP port 0: the kernel picks one.
+    pub listen: Address,
+    /// What a request gets that asks for nothing.
+    pub defaults: Answer,
+    /// Worker threads, each with a loop of its own, 1 to 64.
+    pub threads: usize,
+    /// How the kernel is asked.
+    pub backend: Backend,
+    /// Connections expected at a time, over all threads; more are possible.
+    pub connections: u32,
+    /// Begins every stream of random numbers; the same seed gives the same delays and faults when
+    /// requests come in the same order.
+    pub seed: u64,
+    /// A window in which everything waits.
+    pub stall: Option<Stall>,
+    /// Serve one request after the other: delays become service times of one server with a FIFO
+    /// queue. Takes one thread.
+    pub has_service_queue: bool,
+    /// Announce the close with this request of a connection; at least 1.
+    pub keepalive_requests: Option<u64>,
+    /// What happens when a connection is made.
+    pub greeting: Greeting,
+    /// The most requests whose arrival and departure are logged; 0 turns the log off. An entry
+    /// takes 48 bytes.
+    pub log_requests: usize,
+    /// The first so many requests are kept byte for byte.
+    pub record_requests: usize,
+    /// Speak TLS; see [`TlsSettings::config`](crate::TlsSettings::config).
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+/// Entries of the log when it is on without a number: 480 MB at most.
+pub const LOG_REQUESTS_DEFAULT: usize = 10_000_000;
+
+/// The most worker threads.
+pub(crate) const THREADS_MAX: usize = 64;
+
+/// How the kernel is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// io_uring where the kernel has it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// What happens when a connection is made: faults before any request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Greeting {
+    /// Requests are served.
+    #[default]
+    Serve,
+    /// RST at once.
+    Reset,
+    /// FIN at once.
+    Fin,
+    /// Nothing is read and nothing said.
+    Stall,
+    /// The first bytes are answered with a fatal TLS alert and FIN.
+    Alert,
+    /// The first bytes are answered with 16 KiB that mean nothing, and FIN.
+    Garbage,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            defaults: Answer::default(),
+            threads: 1,
+            backend: Backend::Auto,
+            connections: 4096,
+            seed: 1,
+            stall: None,
+            has_service_queue: false,
+            keepalive_requests: None,
+            greeting: Greeting::Serve,
+            log_requests: 0,
+            record_requests: 0,
+            tls: None,
+        }
+    }
+}
+
+impl Options {
+    /// Sets what every request gets, from text such as `size=100k&delay=1ms`.
+    ///
+    /// # Errors
+    /// One line that names the option, its value and what was expected.
+    pub fn with_defaults(self, text: &str) -> Result<Self, String> {
+        Ok(Self {
+            defaults: Answer::from_text(text)?,
+            ..self
+        })
+    }
+
+    /// Refuses settings that do not fit together.
+    ///
+    /// # Errors
+    /// One line that names the setting and what was expected.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=THREADS_MAX).contains(&self.threads) {
+            return Err(format!(
+                "{} threads: expected 1 to {THREADS_MAX}",
+                self.threads
+            ));
+        }
+        if self.has_service_queue && self.threads > 1 {
+            return Err("the service queue takes one thread, since it is one queue".to_owned());
+        }
+        if self.keepalive_requests == Some(0) {
+            return Err("0 requests per connection: expected at least 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Reads where to listen: `127.0.0.1:8080`, `[::1]:0`, `localhost:0`, `:8080` (loopback), `8080`
+/// (loopback) or `unix:PATH`.
+///
+/// # Errors
+/// One line that says what was expected.
+pub fn parse_listen(text: &str) -> Result<Address, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() {
+            return Err("`unix:` needs a path, e.g. unix:/tmp/origin.sock".to_owned());
+        }
+        return Ok(Address::Unix(PathBuf::from(path)));
+    }
+    if let Ok(port) = text.strip_prefix(':').unwrap_or(text).parse::<u16>() {
+        return Ok(Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(Address::Tcp(address));
+    }
+    let expected = || {
+        format!("`{text}` is not an address: expected HOST:PORT, [IPV6]:PORT, PORT or unix:PATH")
+    };
+    let mut found = text.to_socket_addrs().map_err(|_| expected())?;
+    found.next().map(Address::Tcp).ok_or_else(expected)
+}
+
+/// Reads `uring`, `epoll` or `auto`.
+///
+/// # Errors
+/// One line that says what was expected.
+pub fn parse_backend(text: &str) -> Result<Backend, String> {
+    match text {
+        "auto" => Ok(Backend::Auto),
+        "uring" => Ok(Backend::Uring),
+        "epoll" => Ok(Backend::Epoll),
+        _ => Err(format!(
+            "`{text}` is not a backend: expected auto, uring or epoll"
+        )),
+    }
+}
+
+/// Reads `serve`, `reset`, `fin`, `stall`, `alert` or `garbage`.
+///
+/// # Errors
+/// One line that says what was expected.
+pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
+    match text {
+        "serve" => Ok(Greeting::Serve),
+        "reset" => Ok(Greeting::Reset),
+        "fin" => Ok(Greeting::Fin),
+        "stall" => Ok(Greeting::Stall),
+        "alert" => Ok(Greeting::Alert),
+        "garbage" => Ok(Greeting::Garbage),
+        _ => Err(format!(
+            "`{text}` is not a greeting: expected serve, reset, fin, stall, alert or garbage"
+        )),
+    }
+}
+
+/// Reads a stall from two durations, e.g. `3s` and `2s`.
+///
+/// # Errors
+/// One line that says what was expected.
+pub fn parse_stall(at: &str, length: &str) -> Result<Stall, String> {
+    Ok(Stall {
+        at_ns: parse_duration_ns(at)?,
+        for_ns: parse_duration_ns(length)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_addresses_of_every_kind_are_read() {
+        let tcp = |text: &str| Ok(Address::Tcp(text.parse().unwrap()));
+        assert_eq!(parse_listen("127.0.0.1:0"), tcp("127.0.0.1:0"));
+        assert_eq!(parse_listen("[::1]:80"), tcp("[::1]:80"));
+        assert_eq!(parse_listen(":8080"), tcp("127.0.0.1:8080"));
+        assert_eq!(parse_listen("8080"), tcp("127.0.0.1:8080"));
+        assert_eq!(
+            parse_listen("unix:/tmp/a b"),
+            Ok(Address::Unix("/tmp/a b".into()))
+        );
+        for text in ["", "unix:", "127.0.0.1", "1.2.3.4:99999", "[::1]", "65536"] {
+            assert!(parse_listen(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_refused() {
+        let refused = |options: Options| options.check().is_err();
+        assert!(!refused(Options::default()));
+        assert!(refused(Options {
+            threads: 0,
+            ..Options::default()
+        }));
+        assert!(refused(Options {
+            threads: 65,
+            ..Options::default()
+        }));
+        assert!(refused(Options {
+            threads: 2,
+            has_service_queue: true,
+            ..Options::default()
+        }));
+        assert!(refused(Options {
+            keepalive_requests: Some(0),
+            ..Options::default()
+        }));
+    }
+
+    #[test]
+    fn names_are_read_and_others_refused() {
+        assert_eq!(parse_backend("epoll"), Ok(Backend::Epoll));
+        assert_eq!(parse_greeting("alert"), Ok(Greeting::Alert));
+        assert_eq!(
+            parse_stall("3s", "2s"),
+            Ok(Stall {
+                at_ns: 3_000_000_000,
+                for_ns: 2_000_000_000
+            })
+        );
+        assert!(parse_backend("kqueue").is_err());
+        assert!(parse_greeting("hello").is_err());
+        assert!(parse_stall("3", "2s").is_err());
+        assert!(Options::default().with_defaults("size=x").is_err());
+    }
+}

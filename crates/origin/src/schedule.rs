@@ -1,0 +1,168 @@
+//! When the work on a request begins and ends: stalls and the single-server queue.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A window in which everything that arrives waits for its end. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stall {
+    /// Begin of the window, from the first request.
+    pub at_ns: u64,
+    /// Length of the window.
+    pub for_ns: u64,
+}
+
+/// When requests are due. All workers of a server share the time of the first request.
+#[derive(Debug, Clone)]
+pub(crate) struct Schedule {
+    stall: Option<Stall>,
+    /// Zero: no request has come.
+    first_request_ns: Arc<AtomicU64>,
+    /// Requests are served one after the other, in the order of their arrival.
+    has_queue: bool,
+    server_free_ns: u64,
+}
+
+impl Schedule {
+    pub(crate) fn new(
+        stall: Option<Stall>,
+        has_queue: bool,
+        first_request_ns: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            stall,
+            first_request_ns,
+            has_queue,
+            server_free_ns: 0,
+        }
+    }
+
+    /// Whether a request without delay is due as it arrives, without asking.
+    pub(crate) fn is_trivial(&self) -> bool {
+        self.stall.is_none() && !self.has_queue
+    }
+
+    /// When the answer to a request may begin.
+    pub(crate) fn due_ns(&mut self, arrival_ns: u64, delay_ns: u64) -> u64 {
+        let mut start_ns = self.released_ns(arrival_ns);
+        if self.has_queue {
+            start_ns = start_ns.max(self.server_free_ns);
+            self.server_free_ns = start_ns.saturating_add(delay_ns);
+        }
+        start_ns.saturating_add(delay_ns)
+    }
+
+    fn released_ns(&self, arrival_ns: u64) -> u64 {
+        let Some(stall) = self.stall else {
+            return arrival_ns;
+        };
+        let first = match self.first_request_ns.compare_exchange(
+            0,
+            arrival_ns,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => arrival_ns,
+            Err(first) => first,
+        };
+        let from_first = arrival_ns.saturating_sub(first);
+        let end = stall.at_ns.saturating_add(stall.for_ns);
+        if (stall.at_ns..end).contains(&from_first) {
+            first.saturating_add(end)
+        } else {
+            arrival_ns
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(stall: Option<Stall>, has_queue: bool) -> Schedule {
+        Schedule::new(stall, has_queue, Arc::default())
+    }
+
+    #[test]
+    fn without_anything_a_request_is_due_after_its_delay() {
+        let mut plain = schedule(None, false);
+        assert!(plain.is_trivial());
+        assert_eq!(plain.due_ns(100, 0), 100);
+        assert_eq!(plain.due_ns(100, 7), 107);
+    }
+
+    #[test]
+    fn what_arrives_in_a_stall_waits_until_its_end() {
+        let mut stalled = schedule(
+            Some(Stall {
+                at_ns: 30,
+                for_ns: 20,
+            }),
+            false,
+        );
+        let due = [1000, 1029, 1030, 1049, 1050].map(|arrival| stalled.due_ns(arrival, 1));
+        assert_eq!(due, [1001, 1030, 1051, 1051, 1051]);
+    }
+
+    #[test]
+    fn workers_agree_on_the_first_request() {
+        let mut one = schedule(
+            Some(Stall {
+                at_ns: 30,
+                for_ns: 20,
+            }),
+            false,
+        );
+        let mut other = one.clone();
+        assert_eq!(one.due_ns(1000, 0), 1000);
+        assert_eq!(other.due_ns(1035, 0), 1050);
+    }
+
+    #[test]
+    fn the_queue_serves_one_after_the_other() {
+        let mut queue = schedule(None, true);
+        let due = [(100, 10), (101, 10), (102, 5), (200, 5)];
+        assert_eq!(
+            due.map(|(at, delay)| queue.due_ns(at, delay)),
+            [110, 120, 125, 205]
+        );
+    }
+
+    /// Sojourn times of M/M/1 are exponential with rate mu - lambda (Kleinrock, "Queueing
+    /// Systems", volume 1, section 5.12): at 1000/s and 700/s the median is ln(2)/300 s.
+    #[test]
+    fn exponential_arrivals_and_services_make_an_m_m_1_queue() {
+        let mut queue = schedule(None, true);
+        let mut random = fastrand::Rng::with_seed(11);
+        let arrivals = crate::Delay::Exponential {
+            mean_ns: 1_000_000_000 / 700,
+        };
+        let services = crate::Delay::Exponential { mean_ns: 1_000_000 };
+        let mut now_ns = 0;
+        let mut sojourns_ns: Vec<u64> = (0..400_000)
+            .map(|_| {
+                now_ns += arrivals.sample_ns(&mut random);
+                queue.due_ns(now_ns, services.sample_ns(&mut random)) - now_ns
+            })
+            .collect();
+        sojourns_ns.sort_unstable();
+        let median_ms = sojourns_ns[sojourns_ns.len() / 2] as f64 / 1e6;
+        let expected_ms = 2_f64.ln() / 300.0 * 1e3;
+        assert!(
+            (median_ms / expected_ms - 1.0).abs() < 0.05,
+            "{median_ms} ms"
+        );
+    }
+
+    #[test]
+    fn huge_times_do_not_overflow() {
+        let mut queue = schedule(
+            Some(Stall {
+                at_ns: 0,
+                for_ns: u64::MAX,
+            }),
+            true,
+        );
+        assert_eq!(queue.due_ns(u64::MAX - 1, u64::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,289 @@
+//! A running server: starts the workers, tells the address, stops them, collects their truth.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use eventloop::epoll::Epoll;
+use eventloop::uring::Uring;
+use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
+
+use crate::listener;
+use crate::options::{Backend, Options};
+use crate::recipes::Recipes;
+use crate::schedule::Schedule;
+use crate::site::Site;
+use crate::truth::{Counters, Counts, Log, Truth};
+use crate::worker::{KEY_SERVICE, KEY_WAKE, Numbers, Worker};
+
+/// Bytes of a receive buffer: requests are small, and many buffers stand ready.
+const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// A server on threads of its own. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    address: Address,
+    has_tls: bool,
+    backend: Backend,
+    stop: Arc<AtomicBool>,
+    counters: Arc<[Counters]>,
+    workers: Vec<RunningWorker>,
+}
+
+#[derive(Debug)]
+struct RunningWorker {
+    thread: JoinHandle<Truth>,
+    /// A connection to here ends the worker's wait.
+    wake: UnixAddress,
+}
+
+impl Server {
+    /// Binds, starts the workers, and returns when all of them accept connections.
+    ///
+    /// # Errors
+    /// When the options do not fit together, the address cannot be bound, or the kernel does not
+    /// allow the backend.
+    pub fn start(options: Options) -> io::Result<Self> {
+        options
+            .check()
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let backend = chosen(options.backend)?;
+        let (address, listeners) = listener::bind(&options.listen, options.threads)?;
+        let mut server = Self {
+            address,
+            has_tls: options.tls.is_some(),
+            backend,
+            stop: Arc::default(),
+            counters: (0..options.threads).map(|_| Counters::default()).collect(),
+            workers: Vec::new(),
+        };
+        let first_request_ns = Arc::default();
+        for (number, listener) in listeners.into_iter().enumerate() {
+            let start = WorkerStart {
+                listener,
+                number,
+                options: options.clone(),
+                counters: Arc::clone(&server.counters),
+                first_request_ns: Arc::clone(&first_request_ns),
+            };
+            let worker = start.spawn(backend, Arc::clone(&server.stop))?;
+            server.workers.push(worker);
+        }
+        Ok(server)
+    }
+
+    /// Where the server listens, with the port the kernel picked.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The URL of `/` on this server: `http://127.0.0.1:40213/`; for a Unix socket the host is
+    /// `localhost`, since the address is no part of the URL there.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        match &self.address {
+            Address::Tcp(address) => format!("{scheme}://{address}/"),
+            Address::Unix(_) => format!("{scheme}://localhost/"),
+        }
+    }
+
+    /// The backend in use; never [`Backend::Auto`].
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// The counters as they stand.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counters::sum(self.counters.iter())
+    }
+
+    /// Stops at once, closing all connections, and tells what happened.
+    #[must_use]
+    pub fn stop(mut self) -> Truth {
+        self.join()
+    }
+
+    fn join(&mut self) -> Truth {
+        self.stop.store(true, Ordering::Release);
+        let mut truth = Truth::default();
+        for worker in self.workers.drain(..) {
+            // Fails only when the worker has ended by itself, which is as good.
+            drop(UnixStream::connect_addr(&worker.wake));
+            match worker.thread.join() {
+                Ok(one) => truth.merge(one),
+                Err(_) => truth.failure = Some("a worker of the server panicked".to_owned()),
+            }
+        }
+        if let Address::Unix(path) = &self.address {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+        truth
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `stop` the path may be another server's socket.
+        if !self.stop.load(Ordering::Acquire) {
+            drop(self.join());
+        }
+    }
+}
+
+/// What a worker's thread is given.
+struct WorkerStart {
+    listener: OwnedFd,
+    number: usize,
+    options: Options,
+    counters: Arc<[Counters]>,
+    first_request_ns: Arc<AtomicU64>,
+}
+
+impl WorkerStart {
+    /// Starts the thread and waits until it accepts connections.
+    fn spawn(self, backend: Backend, stop: Arc<AtomicBool>) -> io::Result<RunningWorker> {
+        let (wake_listener, wake) = wake_listener()?;
+        let (started, outcome) = channel();
+        let thread = std::thread::Builder::new()
+            .name(format!("origin-{}", self.number))
+            .spawn(move || self.run(backend, &stop, wake_listener.into(), &started))?;
+        match outcome.recv() {
+            Ok(Ok(())) => Ok(RunningWorker { thread, wake }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(io::Error::other(
+                "a worker of the server panicked at its start",
+            )),
+        }
+    }
+
+    fn run(
+        self,
+        backend: Backend,
+        stop: &Arc<AtomicBool>,
+        wake: OwnedFd,
+        started: &Sender<io::Result<()>>,
+    ) -> Truth {
+        let options = LoopOptions {
+            sockets: self
+                .options
+                .connections
+                .div_ceil(self.options.threads as u32)
+                .max(64),
+            receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        };
+        // A loop belongs to the thread that makes it.
+        match backend {
+            Backend::Epoll => self.serve(Epoll::new(&options), stop, wake, started),
+            Backend::Auto | Backend::Uring => self.serve(Uring::new(&options), stop, wake, started),
+        }
+    }
+
+    fn serve<L: EventLoop + Acceptor>(
+        self,
+        io: io::Result<L>,
+        stop: &Arc<AtomicBool>,
+        wake: OwnedFd,
+        started: &Sender<io::Result<()>>,
+    ) -> Truth {
+        let site = self.site();
+        let ready = io.and_then(|mut io| {
+            io.listen(KEY_SERVICE, self.listener)?;
+            io.listen(KEY_WAKE, wake)?;
+            Ok(io)
+        });
+        let io = match ready {
+            Ok(io) => io,
+            Err(error) => {
+                // Nobody waits for the outcome only when the process is going down.
+                let _ = started.send(Err(error));
+                return Truth::default();
+            }
+        };
+        let _ = started.send(Ok(()));
+        let Options {
+            threads,
+            greeting,
+            tls,
+            ..
+        } = &self.options;
+        let numbers = Numbers {
+            next: self.number as u64,
+            step: *threads as u64,
+        };
+        let mut worker = Worker::new(io, site, Arc::clone(stop), numbers);
+        worker.greeting = *greeting;
+        worker.tls.clone_from(tls);
+        let failure = worker
+            .run()
+            .err()
+            .map(|error| format!("the event loop failed: {error}"));
+        let Worker { site, .. } = worker;
+        let counts = site.counters().counts();
+        site.log.into_truth(counts, failure)
+    }
+
+    fn site(&self) -> Site {
+        let Self {
+            options, number, ..
+        } = self;
+        Site {
+            defaults: options.defaults.clone(),
+            keepalive_requests: options.keepalive_requests,
+            random: fastrand::Rng::with_seed(options.seed.wrapping_add(*number as u64)),
+            schedule: Schedule::new(
+                options.stall,
+                options.has_service_queue,
+                Arc::clone(&self.first_request_ns),
+            ),
+            log: Log::new(
+                options.log_requests.div_ceil(options.threads),
+                options.record_requests,
+            ),
+            recipes: Recipes::default(),
+            counters: Arc::clone(&self.counters),
+            own: *number,
+        }
+    }
+}
+
+fn chosen(backend: Backend) -> io::Result<Backend> {
+    match backend {
+        Backend::Epoll => Ok(Backend::Epoll),
+        Backend::Uring => probe_uring().map(|()| Backend::Uring),
+        Backend::Auto if probe_uring().is_ok() => Ok(Backend::Uring),
+        Backend::Auto => Ok(Backend::Epoll),
+    }
+}
+
+/// On a thread of its own: when a ring goes, the kernel interrupts the thread that had it (EINTR),
+/// and that would be the caller's, in the middle of something else.
+fn probe_uring() -> io::Result<()> {
+    let probe = std::thread::Builder::new()
+        .name("origin-probe".to_owned())
+        .spawn(Uring::probe)?;
+    probe
+        .join()
+        .unwrap_or_else(|_| Err(io::Error::other("the io_uring probe panicked")))
+}
+
+/// A Unix listener in the abstract namespace, which leaves no file behind (unix(7)).
+fn wake_listener() -> io::Result<(UnixListener, UnixAddress)> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let random = fastrand::u64(..);
+    let name = format!("wrkbench-origin-{}-{number}-{random:x}", std::process::id());
+    let address = UnixAddress::from_abstract_name(name.as_bytes())?;
+    let listener = UnixListener::bind_addr(&address)?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, address))
+}

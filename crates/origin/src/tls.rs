@@ -1,0 +1,165 @@
+//! Certificates and settings of the TLS listener.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+/// A certificate and its key, both as PEM text.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// One certificate or a chain, the server's own first.
+    pub certificate_pem: String,
+    /// The private key: PKCS#8, PKCS#1 or SEC1.
+    pub key_pem: String,
+}
+
+impl std::fmt::Debug for Identity {
+    /// Without the key, which has no business in a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity")
+            .field("certificate_pem", &self.certificate_pem)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Makes a key and a certificate for these names and addresses, signed by itself.
+    ///
+    /// # Errors
+    /// When a name cannot stand in a certificate.
+    pub fn self_signed(names: &[&str]) -> io::Result<Self> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names)
+            .map_err(|why| invalid(&format!("no certificate could be made: {why}")))?;
+        Ok(Self {
+            certificate_pem: made.cert.pem(),
+            key_pem: made.signing_key.serialize_pem(),
+        })
+    }
+}
+
+/// How a TLS listener behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsSettings {
+    /// What the server shows.
+    pub identity: Identity,
+    /// Versions to speak.
+    pub versions: TlsVersions,
+    /// Certificates (PEM) one of which must have signed the client's; without, none is asked for.
+    pub client_roots_pem: Option<String>,
+    /// Protocols offered by ALPN; empty: the extension is ignored.
+    pub alpn: Vec<Vec<u8>>,
+}
+
+/// Which versions of TLS are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsVersions {
+    /// 1.2 and 1.3.
+    #[default]
+    Both,
+    /// 1.2 alone.
+    Only12,
+    /// 1.3 alone.
+    Only13,
+}
+
+impl TlsSettings {
+    /// The usual settings with this identity: both versions, no client certificate, `http/1.1`.
+    #[must_use]
+    pub fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            versions: TlsVersions::Both,
+            client_roots_pem: None,
+            alpn: vec![b"http/1.1".to_vec()],
+        }
+    }
+
+    /// The settings in the form that [`Options::tls`](crate::Options::tls) takes.
+    ///
+    /// # Errors
+    /// When a PEM text is not what it should be, or key and certificate do not fit together.
+    pub fn config(&self) -> io::Result<Arc<ServerConfig>> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let versions: &[&rustls::SupportedProtocolVersion] = match self.versions {
+            TlsVersions::Both => rustls::ALL_VERSIONS,
+            TlsVersions::Only12 => &[&rustls::version::TLS12],
+            TlsVersions::Only13 => &[&rustls::version::TLS13],
+        };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(|why| invalid(&format!("TLS versions: {why}")))?;
+        let builder = match &self.client_roots_pem {
+            None => builder.with_no_client_auth(),
+            Some(pem) => {
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider)
+                        .build()
+                        .map_err(|why| invalid(&format!("client certificates: {why}")))?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let key = PrivateKeyDer::from_pem_slice(self.identity.key_pem.as_bytes())
+            .map_err(|why| invalid(&format!("the private key cannot be read: {why}")))?;
+        let mut config = builder
+            .with_single_cert(certificates(&self.identity.certificate_pem)?, key)
+            .map_err(|why| invalid(&format!("certificate and key: {why}")))?;
+        config.alpn_protocols = self.alpn.clone();
+        Ok(Arc::new(config))
+    }
+}
+
+fn certificates(pem: &str) -> io::Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    let found = found.map_err(|why| invalid(&format!("a certificate cannot be read: {why}")))?;
+    if found.is_empty() {
+        return Err(invalid("there is no certificate in the PEM text"));
+    }
+    Ok(found)
+}
+
+fn roots(pem: &str) -> io::Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        store
+            .add(certificate)
+            .map_err(|why| invalid(&format!("a client root cannot be used: {why}")))?;
+    }
+    Ok(store)
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_are_no_pem_are_refused_with_a_reason() {
+        let good = Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap();
+        let other = Identity::self_signed(&["localhost"]).unwrap();
+        let refusal = |certificate: &str, key: &str| {
+            let identity = Identity {
+                certificate_pem: certificate.to_owned(),
+                key_pem: key.to_owned(),
+            };
+            TlsSettings::new(identity).config().unwrap_err().to_string()
+        };
+        assert!(refusal("", &good.key_pem).contains("no certificate"));
+        assert!(refusal(&good.certificate_pem, "x").contains("private key"));
+        assert!(refusal(&good.certificate_pem, &other.key_pem).contains("certificate and key"));
+        assert!(TlsSettings::new(good).config().is_ok());
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        let identity = Identity::self_signed(&["localhost"]).unwrap();
+        assert!(!format!("{identity:?}").contains("PRIVATE KEY"));
+    }
+}

@@ -1,0 +1,357 @@
+//! What really happened: counters always, and on request a log of every arrival and departure.
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One request as the server saw it. Times are CLOCK_MONOTONIC, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestTruth {
+    /// Number of the connection, unique in the server, from 0.
+    pub connection: u64,
+    /// When the event loop learned of the last byte of the request (of its head, for `early`).
+    pub arrival_ns: u64,
+    /// When the last byte was handed to the event loop, or the connection was ended on purpose;
+    /// `None` when there was no answer until the connection or the server ended.
+    pub departure_ns: Option<u64>,
+    /// Status sent; 0 when the answer has no whole head.
+    pub status: u16,
+    /// Bytes of the answer: interim responses, head, framing and body (inside TLS, the plaintext).
+    pub bytes: u64,
+}
+
+/// Counts since the server began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests that arrived whole (with `early`, their heads).
+    pub requests: u64,
+    /// Answers sent to their last byte. Refusals and interim responses are not among them.
+    pub responses: u64,
+    /// What was answered with 400, 413, 431, 501 or 505 because it was no request.
+    pub refused: u64,
+    /// Bytes of HTTP received (inside TLS, the plaintext).
+    pub bytes_in: u64,
+    /// Bytes of HTTP handed to the kernel (inside TLS, the plaintext).
+    pub bytes_out: u64,
+    /// TLS handshakes and records that failed.
+    pub tls_failures: u64,
+}
+
+impl Counts {
+    /// The counts as one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut text = String::from("{");
+        for (name, value) in self.named() {
+            let separator = if text.len() == 1 { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{separator}\"{name}\":{value}");
+        }
+        text + "}\n"
+    }
+
+    fn named(&self) -> [(&'static str, u64); 7] {
+        [
+            ("connections", self.connections),
+            ("requests", self.requests),
+            ("responses", self.responses),
+            ("refused", self.refused),
+            ("bytes_in", self.bytes_in),
+            ("bytes_out", self.bytes_out),
+            ("tls_failures", self.tls_failures),
+        ]
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            connections: self.connections + other.connections,
+            requests: self.requests + other.requests,
+            responses: self.responses + other.responses,
+            refused: self.refused + other.refused,
+            bytes_in: self.bytes_in + other.bytes_in,
+            bytes_out: self.bytes_out + other.bytes_out,
+            tls_failures: self.tls_failures + other.tls_failures,
+        }
+    }
+}
+
+/// Everything a server knows when it has stopped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// The counters.
+    pub counts: Counts,
+    /// All requests in the order of their arrival, if the log was on.
+    pub requests: Vec<RequestTruth>,
+    /// Requests that are missing above because the log was full.
+    pub requests_unlogged: u64,
+    /// The first requests byte for byte, if recording was on. With one worker thread they are in
+    /// the order of their arrival.
+    pub recorded: Vec<Vec<u8>>,
+    /// Why a worker ended early, if one did.
+    pub failure: Option<String>,
+}
+
+impl Truth {
+    /// Writes the log as CSV: `connection,arrival_ns,departure_ns,status,bytes`, with an empty
+    /// departure for requests without an answer.
+    ///
+    /// # Errors
+    /// When the writer fails.
+    pub fn write_csv(&self, output: &mut impl io::Write) -> io::Result<()> {
+        writeln!(output, "connection,arrival_ns,departure_ns,status,bytes")?;
+        for request in &self.requests {
+            let RequestTruth {
+                connection,
+                arrival_ns,
+                status,
+                bytes,
+                ..
+            } = request;
+            let departure = request
+                .departure_ns
+                .map(|ns| ns.to_string())
+                .unwrap_or_default();
+            writeln!(
+                output,
+                "{connection},{arrival_ns},{departure},{status},{bytes}"
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Time from arrival to departure of every answered request, in nanoseconds, in order of arrival.
+    #[must_use]
+    pub fn sojourns_ns(&self) -> Vec<u64> {
+        let sojourn = |request: &RequestTruth| {
+            request
+                .departure_ns
+                .map(|departure| departure.saturating_sub(request.arrival_ns))
+        };
+        self.requests.iter().filter_map(sojourn).collect()
+    }
+
+    /// Adds what another worker knows.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.counts = self.counts.plus(other.counts);
+        self.requests.extend(other.requests);
+        self.requests.sort_by_key(|request| request.arrival_ns);
+        self.requests_unlogged += other.requests_unlogged;
+        self.recorded.extend(other.recorded);
+        self.failure = self.failure.take().or(other.failure);
+    }
+}
+
+/// One worker's counters: written by it alone, read by anybody.
+///
+/// Aligned to two cache lines, so that workers do not slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    pub(crate) connections: Counter,
+    pub(crate) requests: Counter,
+    pub(crate) responses: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) bytes_in: Counter,
+    pub(crate) bytes_out: Counter,
+    pub(crate) tls_failures: Counter,
+}
+
+impl Counters {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            connections: self.connections.value(),
+            requests: self.requests.value(),
+            responses: self.responses.value(),
+            refused: self.refused.value(),
+            bytes_in: self.bytes_in.value(),
+            bytes_out: self.bytes_out.value(),
+            tls_failures: self.tls_failures.value(),
+        }
+    }
+
+    /// The sum over all workers.
+    pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Counts {
+        all.into_iter()
+            .map(Self::counts)
+            .fold(Counts::default(), Counts::plus)
+    }
+}
+
+/// A number with one writer: load and store, without a locked instruction.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, more: u64) {
+        self.0
+            .store(self.0.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One worker's log, bounded.
+#[derive(Debug)]
+pub(crate) struct Log {
+    entries: Vec<RequestTruth>,
+    limit: usize,
+    unlogged: u64,
+    recorded: Vec<Vec<u8>>,
+    recorded_limit: usize,
+}
+
+/// The most bytes of a request that are recorded; the rest is cut off.
+pub(crate) const RECORDED_MAX_BYTES: usize = 1024 * 1024;
+
+impl Log {
+    /// A log of at most `limit` requests (0: none) that records the bytes of the first
+    /// `recorded_limit`.
+    pub(crate) fn new(limit: usize, recorded_limit: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            limit,
+            unlogged: 0,
+            recorded: Vec::new(),
+            recorded_limit,
+        }
+    }
+
+    /// Notes an arrival; the index is for [`Self::depart`].
+    pub(crate) fn arrive(&mut self, entry: RequestTruth) -> Option<usize> {
+        if self.entries.len() < self.limit {
+            self.entries.push(entry);
+            return Some(self.entries.len() - 1);
+        }
+        if self.limit > 0 {
+            self.unlogged += 1;
+        }
+        None
+    }
+
+    pub(crate) fn depart(&mut self, index: usize, departure_ns: u64, bytes: u64) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.departure_ns = Some(departure_ns);
+            entry.bytes = bytes;
+        }
+    }
+
+    /// Whether arrivals and departures are wanted.
+    pub(crate) fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// Whether the bytes of the next request are wanted.
+    pub(crate) fn records(&self) -> bool {
+        self.recorded.len() < self.recorded_limit
+    }
+
+    pub(crate) fn record(&mut self, bytes: Vec<u8>) {
+        if self.records() {
+            self.recorded.push(bytes);
+        }
+    }
+
+    pub(crate) fn into_truth(self, counts: Counts, failure: Option<String>) -> Truth {
+        Truth {
+            counts,
+            requests: self.entries,
+            requests_unlogged: self.unlogged,
+            recorded: self.recorded,
+            failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(connection: u64, arrival_ns: u64) -> RequestTruth {
+        RequestTruth {
+            connection,
+            arrival_ns,
+            departure_ns: None,
+            status: 200,
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_says_what_is_missing() {
+        let mut log = Log::new(2, 0);
+        assert_eq!(
+            [1, 2, 3].map(|ns| log.arrive(arrival(0, ns))),
+            [Some(0), Some(1), None]
+        );
+        log.depart(1, 9, 100);
+        let truth = log.into_truth(Counts::default(), None);
+        assert_eq!((truth.requests.len(), truth.requests_unlogged), (2, 1));
+        assert_eq!(truth.sojourns_ns(), [7]);
+    }
+
+    #[test]
+    fn a_log_that_is_off_misses_nothing() {
+        let mut log = Log::new(0, 0);
+        assert_eq!(log.arrive(arrival(0, 1)), None);
+        assert_eq!(log.into_truth(Counts::default(), None).requests_unlogged, 0);
+    }
+
+    #[test]
+    fn the_csv_has_an_empty_departure_for_what_was_not_answered() {
+        let mut log = Log::new(9, 0);
+        let index = log.arrive(arrival(3, 10)).unwrap();
+        log.arrive(arrival(4, 11));
+        log.depart(index, 20, 157);
+        let mut csv = Vec::new();
+        log.into_truth(Counts::default(), None)
+            .write_csv(&mut csv)
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(csv).unwrap(),
+            "connection,arrival_ns,departure_ns,status,bytes\n3,10,20,200,157\n4,11,,200,0\n"
+        );
+    }
+
+    #[test]
+    fn truths_of_workers_merge_in_order_of_arrival() {
+        let truth = |ns| {
+            let mut log = Log::new(9, 0);
+            log.arrive(arrival(0, ns));
+            log.into_truth(
+                Counts {
+                    requests: 1,
+                    ..Counts::default()
+                },
+                None,
+            )
+        };
+        let mut merged = truth(5);
+        merged.merge(truth(3));
+        assert_eq!(merged.counts.requests, 2);
+        assert_eq!(
+            merged
+                .requests
+                .iter()
+                .map(|one| one.arrival_ns)
+                .collect::<Vec<_>>(),
+            [3, 5]
+        );
+    }
+
+    #[test]
+    fn counts_print_as_json() {
+        let counters = Counters::default();
+        counters.requests.add(2);
+        counters.requests.add(3);
+        let json = Counters::sum([&counters, &Counters::default()]).to_json();
+        assert!(
+            json.starts_with("{\"connections\":0,\"requests\":5,"),
+            "{json}"
+        );
+        assert!(json.ends_with("\"tls_failures\":0}\n"), "{json}");
+    }
+}

@@ -1,0 +1,324 @@
+//! Every misbehaviour, as a client meets it.
+
+use std::io::{ErrorKind, Write};
+
+use origin::Options;
+
+use crate::client::{Client, on_each_backend, request};
+
+/// What comes for a fault until FIN; fails when the connection is reset instead.
+fn until_fin(fault: &str, check: impl Fn(&str)) {
+    on_each_backend(&Options::default(), |server| {
+        let (text, end) = Client::raw(&server, &format!("/?size=6&fault={fault}"));
+        assert!(end.is_ok(), "{fault}: {end:?}");
+        check(&text);
+    });
+}
+
+/// What comes for a fault until RST; fails when there is none.
+fn until_reset(fault: &str, check: impl Fn(&str)) {
+    on_each_backend(&Options::default(), |server| {
+        let (text, end) = Client::raw(&server, &format!("/?size=6&fault={fault}"));
+        let error = end.expect_err(fault);
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{fault}");
+        check(&text);
+    });
+}
+
+/// What comes for a request with this fault and one with `close` behind it.
+fn with_successor(fault: &str, check: impl Fn(&str)) {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.ask(&format!("/?size=6&fault={fault}"));
+        client.ask("/?size=1&close");
+        client.read_to_end().unwrap();
+        let text = String::from_utf8_lossy(&client.input);
+        let end = "Connection: close\r\n\r\na";
+        assert!(text.ends_with(end), "{fault}: {text:?}");
+        check(&text);
+    });
+}
+
+#[test]
+fn resets_come_without_a_byte_after_the_head_in_the_body_and_after_the_answer() {
+    until_reset("reset", |text| assert_eq!(text, ""));
+    until_reset("reset-after-head", |text| {
+        assert!(text.ends_with("Length: 6\r\n\r\n"))
+    });
+    until_reset("reset-mid-body", |text| {
+        assert!(text.ends_with("\r\n\r\nabc"))
+    });
+    until_reset("reset-after-answer", |text| {
+        assert!(text.ends_with("\r\n\r\nabcdef"))
+    });
+}
+
+#[test]
+fn ends_come_without_a_byte_within_the_head_and_within_the_body() {
+    until_fin("fin-before", |text| assert_eq!(text, ""));
+    until_fin("no-head-crlf", |text| {
+        assert!(text.ends_with("Content-Length: 6\r\n"))
+    });
+    until_fin("truncate", |text| {
+        assert!(text.ends_with("Length: 6\r\n\r\nabc"))
+    });
+}
+
+#[test]
+fn a_truncated_long_body_has_half_its_bytes() {
+    on_each_backend(&Options::default(), |server| {
+        for framing in ["", "&chunked"] {
+            let target = format!("/?size=4M&fault=truncate{framing}");
+            let (text, end) = Client::raw(&server, &target);
+            assert!(end.is_ok());
+            assert!(
+                (2_000_000..2_100_000).contains(&text.len()),
+                "{}",
+                text.len()
+            );
+        }
+    });
+}
+
+#[test]
+fn bytes_that_are_no_answer_are_sent_as_they_are() {
+    until_fin("garbage", |text| {
+        assert!(text.contains("garbage") && !text.contains("HTTP"))
+    });
+    until_fin("http09", |text| assert_eq!(text, "abcdef"));
+    until_fin("tls-on-plain", |text| {
+        assert!(text.starts_with('\u{15}') && text.len() == 7)
+    });
+}
+
+#[test]
+fn silence_is_kept_until_the_client_goes() {
+    for (fault, last) in [
+        ("hang", ""),
+        ("hang-after-head", "\r\n\r\n"),
+        ("hang-mid-body", "\r\n\r\nabc"),
+    ] {
+        on_each_backend(&Options::default(), |server| {
+            let mut client = Client::connect(&server);
+            client.ask(&format!("/?size=6&fault={fault}"));
+            // Another connection is served, and by then the first has all it will ever get.
+            assert_eq!(Client::get(&server, "/").status(), "200");
+            client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+            client.read_to_end().unwrap();
+            let text = String::from_utf8_lossy(&client.input);
+            assert!(text.ends_with(last), "{text:?}");
+            assert_eq!(text.is_empty(), last.is_empty());
+        });
+    }
+}
+
+#[test]
+fn drips_and_splits_are_whole_answers() {
+    for fault in ["drip:100us", "split"] {
+        on_each_backend(&Options::default(), |server| {
+            let mut client = Client::connect(&server);
+            client.ask(&format!("/?size=6&fault={fault}"));
+            assert_eq!(client.response().body, b"abcdef");
+        });
+    }
+}
+
+#[test]
+fn odd_status_lines_and_heads_are_sent() {
+    with_successor("bad-version", |text| {
+        assert!(text.starts_with("HTTP/2 200 OK\r\n"))
+    });
+    with_successor("no-reason", |text| {
+        assert!(text.starts_with("HTTP/1.1 200\r\n"))
+    });
+    with_successor("leading-crlf", |text| {
+        assert!(text.starts_with("\r\nHTTP/1.1 200 OK\r\n"))
+    });
+    with_successor("lf-only", |text| {
+        assert!(text.starts_with("HTTP/1.1 200 OK\nServer"))
+    });
+    with_successor("obs-fold", |text| {
+        assert!(text.contains("X-Folded: first\r\n second\r\n"))
+    });
+    with_successor("big-head", |text| assert!(text.len() > 100_000));
+    with_successor("many-headers:5000", |text| {
+        assert!(text.contains("X-Many-4999: 4999\r\n"))
+    });
+}
+
+#[test]
+fn odd_framings_are_sent() {
+    with_successor("cl-te", |text| {
+        assert!(text.contains("Content-Length: 6\r\nTransfer-Encoding: chunked\r\n"));
+    });
+    with_successor("dup-cl", |text| {
+        assert!(text.contains("Length: 6\r\nContent-Length: 7\r\n"))
+    });
+    with_successor("bad-length:-1", |text| {
+        assert!(text.contains("Content-Length: -1\r\n"))
+    });
+    with_successor("transfer-encoding:gzip", |text| {
+        assert!(text.contains("Transfer-Encoding: gzip\r\n"));
+    });
+    with_successor("bad-chunk", |text| {
+        assert!(text.contains("5\r\nhello\r\nZZ\r\n"))
+    });
+    with_successor("chunk-extension:9", |text| {
+        assert!(text.contains("6;note=xxxxxxxxx\r\n"))
+    });
+    with_successor("head304", |text| {
+        assert!(text.starts_with("HTTP/1.1 304 ") && text.contains("Length: 6\r\n\r\nHTTP/1.1"));
+    });
+    with_successor("body204", |text| {
+        assert!(text.starts_with("HTTP/1.1 204 ") && text.contains("\r\n\r\nabcdefHTTP/1.1"));
+    });
+    until_fin("bad-chunk:eof", |text| assert!(text.ends_with("5\r\nhe")));
+    until_fin("bad-chunk:no-end", |text| {
+        assert!(text.ends_with("5\r\nhello\r\n"))
+    });
+}
+
+#[test]
+fn more_than_one_answer_comes_when_asked_for() {
+    with_successor("two-answers", |text| {
+        assert_eq!(text.matches("HTTP/1.1 200").count(), 3)
+    });
+    with_successor("surplus", |text| {
+        assert!(text.contains("abcdefsurplus\r\nHTTP/1.1"))
+    });
+}
+
+#[test]
+fn endless_answers_go_on_until_the_client_goes() {
+    for fault in ["endless-head", "endless-body", "endless-body:length"] {
+        on_each_backend(&Options::default(), |server| {
+            let mut client = Client::connect(&server);
+            client.ask(&format!("/?fault={fault}"));
+            while client.input.len() < 3_000_000 {
+                assert!(client.read_some().unwrap() > 0);
+            }
+            drop(client);
+            assert_eq!(Client::get(&server, "/").status(), "200");
+            assert_eq!(server.stop().counts.responses, 1);
+        });
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_unannounced() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.ask("/?fault=idle-close:5ms");
+        assert_eq!(client.response().header("connection"), None);
+        assert!(client.is_at_end());
+    });
+}
+
+#[test]
+fn an_idle_close_waits_for_a_connection_that_is_in_use() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.ask("/?fault=idle-close:1h");
+        client.response();
+        client.ask("/");
+        assert_eq!(client.response().status(), "200");
+    });
+}
+
+#[test]
+fn an_answer_nobody_asked_for_comes_on_an_idle_connection() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.ask("/?fault=unsolicited:5ms");
+        assert_eq!(client.response().status(), "200");
+        assert_eq!(client.response().status(), "408");
+        assert!(client.is_at_end());
+    });
+}
+
+#[test]
+fn a_half_closed_connection_reads_on() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.ask("/?fault=half-close");
+        assert_eq!(client.response().header("connection"), None);
+        assert!(client.is_at_end());
+        // More than the kernel would hold if nobody read.
+        let piece = [b'x'; 64 * 1024];
+        for _ in 0..256 {
+            client.stream.write_all(&piece).unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_early_answer_comes_before_the_body_and_the_connection_stays() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.send("POST /?fault=early&status=413 HTTP/1.1\r\nContent-Length: 5\r\n\r\n");
+        assert_eq!(client.response().status(), "413");
+        client.send("hello");
+        client.ask("/");
+        assert_eq!(client.response().status(), "200");
+        assert_eq!(server.stop().counts.requests, 2);
+    });
+}
+
+#[test]
+fn an_early_close_does_not_await_the_body() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.send("POST /?fault=early-close HTTP/1.1\r\nContent-Length: 5\r\n\r\n");
+        assert_eq!(client.response().header("connection"), Some("close"));
+        assert!(client.is_at_end());
+    });
+}
+
+#[test]
+fn a_continue_that_is_expected_can_be_kept_back() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.send(
+            "POST /?fault=no-continue HTTP/1.1\r\nExpect: 100-continue\r\n\
+             Content-Length: 2\r\n\r\n",
+        );
+        assert_eq!(Client::get(&server, "/").status(), "200");
+        client.send("ab");
+        assert_eq!(client.response().status(), "200");
+    });
+}
+
+#[test]
+fn a_mix_goes_wrong_as_often_as_asked_and_the_same_way_for_a_seed() {
+    let outcomes = |seed| {
+        let server = origin::Server::start(Options {
+            seed,
+            ..Options::default()
+        })
+        .unwrap();
+        let whole: Vec<bool> = (0..400)
+            .map(|_| {
+                let (text, _) = Client::raw(&server, "/?size=6&mix=25%:truncate&close");
+                text.ends_with("abcdef")
+            })
+            .collect();
+        whole
+    };
+    let first = outcomes(3);
+    let whole = first.iter().filter(|&&whole| whole).count();
+    assert!((260..=340).contains(&whole), "{whole} of 400");
+    assert_eq!(first, outcomes(3));
+    assert_ne!(first, outcomes(4));
+}
+
+#[test]
+fn a_fault_does_not_reach_the_requests_before_it() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        client.send(&(request("/").repeat(5) + &request("/?fault=fin-before")));
+        for _ in 0..5 {
+            assert_eq!(client.response().status(), "200");
+        }
+        assert!(client.is_at_end());
+    });
+}

@@ -1,0 +1,15 @@
+//! Drives the server with plain sockets: everything a client can see of it, on every backend.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy allows it in tests, but does not see that their helpers are tests"
+)]
+
+mod answers;
+mod bad_input;
+mod client;
+mod faults;
+mod listening;
+mod many;
+mod timing;
+mod tls;
+mod truth;

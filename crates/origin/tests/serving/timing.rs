@@ -1,0 +1,144 @@
+//! Delays, stalls and the service queue, judged by the server's own log and never by our clock.
+
+use origin::{Options, Stall, Truth};
+
+use crate::client::{Client, on_each_backend, request};
+
+fn logged(options: Options) -> Options {
+    Options {
+        log_requests: 10_000,
+        ..options
+    }
+}
+
+/// Sojourn times in milliseconds.
+fn sojourns_ms(truth: &Truth) -> Vec<f64> {
+    truth
+        .sojourns_ns()
+        .iter()
+        .map(|&ns| ns as f64 / 1e6)
+        .collect()
+}
+
+#[test]
+fn a_delay_is_never_shorter_than_asked() {
+    on_each_backend(&logged(Options::default()), |server| {
+        for _ in 0..20 {
+            assert_eq!(Client::get(&server, "/?delay=2ms").status(), "200");
+        }
+        let sojourns = sojourns_ms(&server.stop());
+        assert_eq!(sojourns.len(), 20);
+        assert!(sojourns.iter().all(|&ms| ms >= 2.0), "{sojourns:?}");
+    });
+}
+
+#[test]
+fn delays_of_a_distribution_stay_in_its_range() {
+    on_each_backend(&logged(Options::default()), |server| {
+        let mut client = Client::connect(&server);
+        for _ in 0..50 {
+            client.ask("/?delay=uniform:1ms,3ms");
+            client.response();
+        }
+        let sojourns = sojourns_ms(&server.stop());
+        assert!(sojourns.iter().all(|&ms| ms >= 1.0), "{sojourns:?}");
+    });
+}
+
+#[test]
+fn pipelined_answers_keep_their_order_whatever_their_delays() {
+    on_each_backend(&Options::default(), |server| {
+        let mut client = Client::connect(&server);
+        let targets = [
+            "/?size=1&delay=20ms",
+            "/?size=2",
+            "/?size=3&delay=1ms",
+            "/?size=4",
+        ];
+        client.send(&targets.map(request).concat());
+        let sizes = [(); 4].map(|()| client.response().body.len());
+        assert_eq!(sizes, [1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn the_tail_comes_late() {
+    on_each_backend(&logged(Options::default()), |server| {
+        assert_eq!(
+            Client::get(&server, "/?size=3&delay=1ms&tail=3ms").body,
+            b"abc"
+        );
+        let sojourns = sojourns_ms(&server.stop());
+        assert!(sojourns[0] >= 4.0, "{sojourns:?}");
+    });
+}
+
+#[test]
+fn what_arrives_in_a_stall_leaves_after_its_end() {
+    let stall = Some(Stall {
+        at_ns: 0,
+        for_ns: 100_000_000,
+    });
+    on_each_backend(
+        &logged(Options {
+            stall,
+            ..Options::default()
+        }),
+        |server| {
+            let mut clients: Vec<_> = (0..5).map(|_| Client::connect(&server)).collect();
+            clients.iter_mut().for_each(|client| client.ask("/"));
+            clients
+                .iter_mut()
+                .for_each(|client| assert_eq!(client.response().status(), "200"));
+            clients[0].ask("/");
+            clients[0].response();
+            let truth = server.stop();
+            let end_ns = truth.requests[0].arrival_ns + 100_000_000;
+            assert_eq!(truth.requests.len(), 6);
+            for request in &truth.requests {
+                assert!(request.departure_ns.unwrap() >= end_ns, "{request:?}");
+            }
+            let last = truth.requests[5];
+            assert!(
+                last.arrival_ns >= end_ns,
+                "the sixth was sent after an answer"
+            );
+        },
+    );
+}
+
+#[test]
+fn the_service_queue_works_on_one_request_at_a_time() {
+    let options = Options {
+        has_service_queue: true,
+        ..Options::default()
+    };
+    on_each_backend(&logged(options), |server| {
+        let mut clients: Vec<_> = (0..8).map(|_| Client::connect(&server)).collect();
+        clients
+            .iter_mut()
+            .for_each(|client| client.ask("/?delay=2ms"));
+        clients
+            .iter_mut()
+            .for_each(|client| assert_eq!(client.response().status(), "200"));
+        let truth = server.stop();
+        let first_ns = truth.requests[0].arrival_ns;
+        for (place, request) in truth.requests.iter().enumerate() {
+            let least_ns = first_ns + (place as u64 + 1) * 2_000_000;
+            assert!(
+                request.departure_ns.unwrap() >= least_ns,
+                "{place}: {request:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_drip_takes_its_interval_for_each_byte() {
+    on_each_backend(&logged(Options::default()), |server| {
+        let response = Client::get(&server, "/?size=10&fault=drip:200us");
+        let sojourns = sojourns_ms(&server.stop());
+        let least = (response.bytes - 1) as f64 * 0.2;
+        assert!(sojourns[0] >= least, "{sojourns:?} for {least}");
+    });
+}
