@@ -22,10 +22,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Parser;
 
-use crate::figures::Measurement;
+use crate::figures::{Measurement, RowResult};
 use crate::options::Options;
 use crate::session::Session;
 
@@ -40,27 +40,49 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the chosen rows and prints each as soon as it is measured.
+/// Runs the chosen rows and prints each as soon as it is measured. A row that cannot be measured does
+/// not keep the others from it.
 fn measure_and_show(options: &Options) -> anyhow::Result<()> {
     let rows = rows::selected(&options.only)?;
     let session = Session::prepare(options)?;
     let mut out = io::stdout().lock();
     table::write_heading(&mut out, session.machine(), options)?;
     let mut measured = Vec::new();
+    let mut failed = Vec::new();
     for row in rows {
-        let result = session.measure(row)?;
-        table::write_row(&mut out, &result)?;
-        measured.push(result);
+        match session.measure(row) {
+            Ok(result) => {
+                table::write_row(&mut out, &result)?;
+                measured.push(result);
+            }
+            Err(error) if session.is_interrupted() => return Err(error),
+            Err(error) => {
+                writeln!(
+                    out,
+                    "\n{} ({}): not measured: {error:#}",
+                    row.title, row.name
+                )?;
+                failed.push(row.name);
+            }
+        }
     }
-    if let Some(path) = &options.json {
-        let measurement = Measurement {
-            machine: session.machine().clone(),
-            rows: measured,
-        };
-        let file =
-            File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-        serde_json::to_writer_pretty(file, &measurement)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    save(options, &session, measured)?;
+    if !failed.is_empty() {
+        bail!("not measured: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// Writes what was measured to the file that was asked for, if any.
+fn save(options: &Options, session: &Session, rows: Vec<RowResult>) -> anyhow::Result<()> {
+    let Some(path) = &options.json else {
+        return Ok(());
+    };
+    let measurement = Measurement {
+        machine: session.machine().clone(),
+        rows,
+    };
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    serde_json::to_writer_pretty(file, &measurement)
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -91,6 +91,11 @@ impl Session {
     /// What is measured on.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// Whether the user wants the session to end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// Measures one row: a fresh server, and all clients in turn.
