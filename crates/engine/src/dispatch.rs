@@ -11,6 +11,7 @@ use eventloop::{EventLoop, LoopOptions};
 use plan::BackendChoice;
 use protocol::Session;
 use protocol::h1::{self, H1};
+use protocol::tls::{self, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -105,7 +106,9 @@ impl Task {
         let h1 = h1::Shared::new(h1::Limits::default(), self.source.wants_responses());
         match self.tls.take() {
             None => self.with_session::<L, H1>(io, h1),
-            Some(_) => self.report_broken(String::new()),
+            Some(TlsClient { config, name }) => {
+                self.with_session::<L, Tls<H1>>(io, tls::Shared::new(config, name, h1));
+            }
         }
     }
 

@@ -21,8 +21,7 @@ pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
 pub use run::{run, run_here};
 pub use worker::{Ended, Settings};
 
-type ClientConfig = ();
-type ServerName<'a> = &'a ();
+use protocol::tls::{ClientConfig, ServerName};
 use results::Recording;
 use source::RequestSource;
 use std::sync::Arc;

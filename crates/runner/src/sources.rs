@@ -62,6 +62,22 @@ pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
     }
 }
 
+/// Of headers with the same name the last one counts, as with wrk, whose headers are a table; it takes
+/// the place of the first.
+fn last_of_each_name(given: &[(String, String)]) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in given {
+        match headers
+            .iter_mut()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        {
+            Some(header) => *header = (name.clone(), value.clone()),
+            None => headers.push((name.clone(), value.clone())),
+        }
+    }
+    headers
+}
+
 struct RequestParts {
     method: String,
     headers: Vec<(String, String)>,
@@ -88,7 +104,7 @@ impl RequestParts {
             .method
             .clone()
             .unwrap_or_else(|| default.to_owned());
-        let mut headers = plan.request.headers.clone();
+        let mut headers = last_of_each_name(&plan.request.headers);
         let says_connection = headers
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("connection"));
@@ -113,5 +129,24 @@ impl RequestParts {
         };
         encode(&request, &mut bytes);
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_headers_with_one_name_the_last_value_is_sent_in_the_first_place() {
+        let given = [("A", "1"), ("B", "2"), ("a", "3")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let kept = last_of_each_name(&given);
+        assert_eq!(
+            kept,
+            [
+                ("a".to_owned(), "3".to_owned()),
+                ("B".to_owned(), "2".to_owned())
+            ]
+        );
     }
 }
