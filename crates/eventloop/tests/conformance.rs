@@ -1,0 +1,85 @@
+//! One suite for every backend: what `EventLoop` promises, on real sockets and in the simulator.
+//!
+//! A case is a function over a [`backend::Backend`] and is named like the promise it checks; the
+//! lists below make a test of it for each backend. A new backend is one more line in each macro.
+//! Order is forced by what the two ends see of each other, never by sleeping, and every wait ends
+//! after [`client::PATIENCE_NS`] at the latest.
+#![allow(
+    clippy::print_stderr,
+    reason = "a skipped backend says why, and tests have no other way"
+)]
+
+#[path = "conformance/backend.rs"]
+mod backend;
+#[path = "conformance/client.rs"]
+mod client;
+#[path = "conformance/far_end.rs"]
+mod far_end;
+#[path = "conformance/kernel_promises.rs"]
+mod kernel_promises;
+#[path = "conformance/promises.rs"]
+mod promises;
+
+macro_rules! on_every_backend {
+    ($($promise:ident,)*) => {
+        mod on_epoll { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnEpoll>(); })* }
+        mod on_uring { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnUring>(); })* }
+        mod on_simulator { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnSimulator>(); })* }
+    };
+}
+
+macro_rules! on_every_kernel_backend {
+    ($($promise:ident,)*) => {
+        mod on_epoll_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnEpoll>(); })* }
+        mod on_uring_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnUring>(); })* }
+    };
+}
+
+on_every_backend![
+    bytes_go_there_and_back,
+    a_refused_connection_fails_with_econnrefused,
+    a_failed_connection_leaves_the_loop_usable,
+    a_reset_by_the_peer_ends_receiving_with_an_error,
+    a_reset_with_sends_in_flight_is_reported,
+    after_half_close_by_the_peer_we_can_still_send,
+    sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order,
+    sixteen_mib_of_shared_bytes_arrive_whole_and_in_order,
+    queued_sends_keep_their_order_when_the_socket_is_full,
+    many_small_sends_in_one_go_keep_their_order,
+    sends_of_two_turns_keep_their_order_behind_a_full_socket,
+    a_flood_of_other_operations_does_not_change_the_order,
+    sends_between_waits_without_taking_completions_keep_their_order,
+    sends_before_the_connection_stands_are_delivered,
+    data_before_the_peers_close_comes_first,
+    a_close_with_everything_in_flight_yields_one_closed_and_nothing_more,
+    a_close_during_connect_ends_the_token_once,
+    a_closed_token_is_deaf_and_mute,
+    the_same_key_reconnects_at_once_a_thousand_times,
+    more_data_than_receive_buffers_is_neither_lost_nor_stuck,
+    a_deadline_passes_when_nothing_happens,
+    a_deadline_in_the_past_returns_at_once,
+    received_bytes_stay_until_the_next_completion_is_asked_for,
+    parts_of_shared_bytes_are_sent_as_asked,
+    empty_payloads_are_harmless,
+    a_thousand_sockets_work_at_once,
+    an_abort_sends_reset,
+    a_graceful_close_delivers_what_was_sent,
+    owned_buffers_come_back_unchanged_and_once,
+    ending_the_sending_side_delivers_what_was_queued_first,
+    a_loop_is_dropped_with_operations_in_flight,
+];
+
+on_every_kernel_backend![
+    an_unbound_unix_path_fails_with_enoent,
+    a_unix_path_that_is_too_long_fails_with_enametoolong,
+    a_unix_socket_whose_listener_is_gone_is_refused,
+    unix_sockets_carry_bytes,
+    a_reset_on_a_unix_socket_is_reported,
+    ipv6_carries_bytes,
+    the_source_address_is_used,
+    a_source_address_of_another_machine_fails,
+    a_wait_after_a_close_lasts_until_its_deadline,
+    a_listener_takes_many_connections,
+    an_accepted_connection_that_has_gone_is_reported,
+    two_listeners_keep_their_keys_apart,
+];

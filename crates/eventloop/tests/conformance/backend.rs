@@ -1,0 +1,100 @@
+//! The backends under test, and how each gets a loop and a far end.
+
+use crate::client::Client;
+use crate::far_end::{FarEnd, Script};
+use eventloop::epoll::Epoll;
+use eventloop::sim::{Sim, SimOptions};
+use eventloop::uring::Uring;
+use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
+use std::net::{Ipv4Addr, TcpListener};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// One way to make a loop. `None` means that this machine forbids it; the reason has been printed.
+pub(crate) trait Backend {
+    type Loop: EventLoop;
+
+    /// A loop, and a far end that serves one connection per script.
+    fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, FarEnd)>;
+
+    /// A loop, and an address where nobody listens.
+    fn start_deserted() -> Option<(Client<Self::Loop>, Address)>;
+}
+
+/// A backend on the real kernel.
+pub(crate) trait Kernel {
+    type Loop: Acceptor;
+
+    /// A loop, or `None` as in [`Backend`].
+    fn open(options: &LoopOptions) -> Option<Self::Loop>;
+}
+
+pub(crate) struct OnEpoll;
+pub(crate) struct OnUring;
+pub(crate) struct OnSimulator;
+
+impl Kernel for OnEpoll {
+    type Loop = Epoll;
+
+    fn open(options: &LoopOptions) -> Option<Epoll> {
+        Some(Epoll::new(options).expect("epoll is always there"))
+    }
+}
+
+impl Kernel for OnUring {
+    type Loop = Uring;
+
+    fn open(options: &LoopOptions) -> Option<Uring> {
+        // Only what the probe forbids is skipped: a loop that then cannot be made is a failure.
+        if let Err(reason) = Uring::probe() {
+            eprintln!("skipped: io_uring cannot be used here: {reason}");
+            return None;
+        }
+        Some(Uring::new(options).expect("the probe has just made one"))
+    }
+}
+
+impl<K: Kernel> Backend for K {
+    type Loop = K::Loop;
+
+    fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<K::Loop>, FarEnd)> {
+        let io = K::open(options)?;
+        let far_end = FarEnd::tcp("127.0.0.1:0", scripts).expect("loopback works");
+        Some((Client::new(io), far_end))
+    }
+
+    fn start_deserted() -> Option<(Client<K::Loop>, Address)> {
+        let io = K::open(&LoopOptions::default())?;
+        // A host address of its own: no other test's listener, and no socket that happens to get
+        // the same port and would then connect to itself.
+        static HOSTS: AtomicU8 = AtomicU8::new(1);
+        let host = [127, 99, 0, HOSTS.fetch_add(1, Ordering::Relaxed)];
+        let listener = TcpListener::bind((Ipv4Addr::from(host), 0)).expect("loopback works");
+        let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+        Some((Client::new(io), address))
+    }
+}
+
+impl Backend for OnSimulator {
+    type Loop = Sim<crate::far_end::ScriptedPeer>;
+
+    fn start(_: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, FarEnd)> {
+        let (far_end, peer) = FarEnd::scripted(scripts);
+        // An awkward wire: everything is cut, late and uneven, and a close takes its time.
+        let options = SimOptions {
+            seed: 1,
+            latency_ns: 50_000,
+            jitter_ns: 20_000,
+            random_cuts: true,
+            uplink_bytes_per_s: NonZeroU64::new(1_000_000_000),
+            close_ns: 100_000,
+            ..SimOptions::default()
+        };
+        Some((Client::new(Sim::new(options, peer)), far_end))
+    }
+
+    fn start_deserted() -> Option<(Client<Self::Loop>, Address)> {
+        let (client, far_end) = Self::start(&LoopOptions::default(), Vec::new())?;
+        Some((client, far_end.address))
+    }
+}

@@ -1,0 +1,243 @@
+//! Drives a loop with a bound on every wait, and checks on every completion what must hold for all.
+
+use eventloop::{
+    Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
+};
+use std::collections::HashMap;
+
+/// A case that takes longer has failed. Far above what any needs, on a loaded machine too.
+pub(crate) const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// How long the client waits before it looks at the far end's reports again.
+const STEP_NS: u64 = 10_000_000;
+
+/// A loop, and what has become of each of its sockets.
+pub(crate) struct Client<L> {
+    /// The loop under test.
+    pub(crate) io: L,
+    sockets: HashMap<Token, Socket>,
+    accepted: Vec<Token>,
+    started_ns: u64,
+}
+
+/// What the client has seen of one socket.
+#[derive(Debug, Default)]
+pub(crate) struct Socket {
+    pub(crate) key: u32,
+    pub(crate) connected: bool,
+    pub(crate) connect_failed: Option<i32>,
+    pub(crate) received: Vec<u8>,
+    /// Completions of the kind `Received`.
+    pub(crate) receives: usize,
+    pub(crate) end_of_stream: bool,
+    pub(crate) receive_failed: Option<i32>,
+    pub(crate) sent: Vec<Vec<u8>>,
+    pub(crate) send_failed: Option<i32>,
+    pub(crate) closed: bool,
+    closing: bool,
+}
+
+impl Socket {
+    /// Whether the far end is known to be gone.
+    pub(crate) fn broken(&self) -> bool {
+        self.receive_failed.is_some() || self.send_failed.is_some()
+    }
+}
+
+impl<L: EventLoop> Client<L> {
+    pub(crate) fn new(io: L) -> Self {
+        let started_ns = io.now_ns();
+        Self {
+            io,
+            sockets: HashMap::new(),
+            accepted: Vec::new(),
+            started_ns,
+        }
+    }
+
+    pub(crate) fn connect(&mut self, key: u32, address: &Address) -> Token {
+        self.connect_with(key, address, &SocketOptions::default())
+    }
+
+    pub(crate) fn connect_with(
+        &mut self,
+        key: u32,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Token {
+        let token = self.io.connect(key, address, options);
+        let socket = Socket {
+            key,
+            ..Socket::default()
+        };
+        let before = self.sockets.insert(token, socket);
+        assert!(before.is_none(), "{token:?} was used before");
+        token
+    }
+
+    /// Connects and waits until the connection stands.
+    pub(crate) fn connected(&mut self, key: u32, address: &Address) -> Token {
+        let token = self.connect(key, address);
+        self.until("the connection stands", |client| {
+            assert_eq!(client.socket(token).connect_failed, None);
+            client.socket(token).connected
+        });
+        token
+    }
+
+    pub(crate) fn send_owned(&mut self, token: Token, bytes: impl Into<Vec<u8>>) {
+        self.io.send(token, Payload::Owned(bytes.into()));
+    }
+
+    pub(crate) fn send_shared(
+        &mut self,
+        token: Token,
+        bytes: SharedBytes,
+        range: std::ops::Range<usize>,
+    ) {
+        self.io.send(token, Payload::Shared { bytes, range });
+    }
+
+    pub(crate) fn close(&mut self, token: Token, mode: CloseMode) {
+        self.io.close(token, mode);
+        self.sockets
+            .get_mut(&token)
+            .expect("a known socket")
+            .closing = true;
+    }
+
+    /// Closes and waits for the end.
+    pub(crate) fn closed(&mut self, token: Token, mode: CloseMode) {
+        self.close(token, mode);
+        self.until("the socket is closed", |client| client.socket(token).closed);
+    }
+
+    /// Sends FIN after what was queued, waits for the peer's and closes. The peer must close.
+    pub(crate) fn closed_after_sending(&mut self, token: Token) {
+        self.io.shutdown_send(token);
+        self.until("the end of the stream", |client| {
+            assert!(!client.socket(token).broken());
+            client.socket(token).end_of_stream
+        });
+        self.closed(token, CloseMode::Graceful);
+    }
+
+    pub(crate) fn socket(&self, token: Token) -> &Socket {
+        &self.sockets[&token]
+    }
+
+    pub(crate) fn received(&self, token: Token) -> &[u8] {
+        &self.sockets[&token].received
+    }
+
+    pub(crate) fn accepted(&self) -> &[Token] {
+        &self.accepted
+    }
+
+    /// Waits once and takes everything.
+    pub(crate) fn turn(&mut self, until_ns: u64) {
+        self.io.wait(Some(until_ns)).expect("the loop works");
+        while let Some(completion) = self.io.next() {
+            self.take(completion);
+        }
+    }
+
+    /// Goes on until `done`, or fails.
+    pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let give_up_ns = self.io.now_ns() + PATIENCE_NS;
+        while !done(self) {
+            let now_ns = self.io.now_ns();
+            assert!(now_ns < give_up_ns, "never came: {what}");
+            self.turn(give_up_ns.min(now_ns + STEP_NS));
+        }
+    }
+
+    fn take(&mut self, completion: Completion) {
+        let Completion {
+            key,
+            token,
+            at_ns,
+            outcome,
+        } = completion;
+        let now_ns = self.io.now_ns();
+        assert!(
+            (self.started_ns..=now_ns).contains(&at_ns),
+            "{at_ns} is not between the start {} and now {now_ns}",
+            self.started_ns
+        );
+        if matches!(outcome, Outcome::Accepted) {
+            let connected = true;
+            let socket = Socket {
+                key,
+                connected,
+                ..Socket::default()
+            };
+            assert!(self.sockets.insert(token, socket).is_none());
+            self.accepted.push(token);
+            return;
+        }
+        let bytes = self.io.received();
+        let socket = self.sockets.get_mut(&token).expect("a known token");
+        assert_eq!(key, socket.key, "the key is the caller's");
+        socket.take(token, outcome, bytes);
+    }
+}
+
+impl Socket {
+    fn take(&mut self, token: Token, outcome: Outcome, bytes: &[u8]) {
+        let said = format!("{token:?} said {outcome:?} in state {:?}", self.brief());
+        let over = self.closed || self.connect_failed.is_some();
+        assert!(!over, "after its end, {said}");
+        // A connection that fails while it is being closed may say either; it ends once.
+        let is_end = matches!(outcome, Outcome::Closed | Outcome::ConnectFailed(_));
+        assert!(!self.closing || is_end, "after close, {said}");
+        match outcome {
+            Outcome::Connected => {
+                assert!(!std::mem::replace(&mut self.connected, true), "{said}");
+            }
+            Outcome::ConnectFailed(errno) => {
+                assert!(!self.connected && errno > 0, "{said}");
+                self.connect_failed = Some(errno);
+            }
+            Outcome::Received(length) => {
+                assert!(self.connected && !self.end_of_stream, "{said}");
+                assert!(self.receive_failed.is_none(), "{said}");
+                assert!(length > 0 && bytes.len() == length, "{said}");
+                self.received.extend_from_slice(bytes);
+                self.receives += 1;
+            }
+            Outcome::EndOfStream => {
+                assert!(self.connected && self.receive_failed.is_none(), "{said}");
+                assert!(!std::mem::replace(&mut self.end_of_stream, true), "{said}");
+            }
+            Outcome::ReceiveFailed(errno) => {
+                assert!(self.connected && !self.end_of_stream && errno > 0, "{said}");
+                assert_eq!(self.receive_failed.replace(errno), None, "{said}");
+            }
+            Outcome::Sent(buffer) => {
+                assert!(self.connected, "{said}");
+                self.sent.push(buffer);
+            }
+            Outcome::SendFailed(errno) => {
+                assert!(self.connected && errno > 0, "{said}");
+                self.send_failed = Some(errno);
+            }
+            Outcome::Closed => {
+                assert!(self.closing, "{said}");
+                self.closed = true;
+            }
+            Outcome::Accepted => unreachable!("taken by the client"),
+        }
+    }
+
+    /// The state without the bytes, for messages.
+    fn brief(&self) -> impl std::fmt::Debug {
+        (
+            self.connected,
+            self.received.len(),
+            self.end_of_stream,
+            self.receive_failed,
+            self.closed,
+        )
+    }
+}

@@ -1,0 +1,467 @@
+//! The far end of the cases: one script per connection, run by threads on real sockets or by a
+//! [`Peer`] of the simulator.
+
+use crate::client::Client;
+use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
+use eventloop::{Address, EventLoop};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// A far end that waits longer for the client gives up, so that no test hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the far end does on one connection, in order; afterwards it closes.
+pub(crate) type Script = Vec<Step>;
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// Reads so many bytes.
+    Read(usize),
+    /// Reads until FIN or RST.
+    ReadToEnd,
+    /// Reads until FIN or RST in small pieces, so that the sender has to wait.
+    ReadToEndSlowly,
+    Write(Vec<u8>),
+    /// Sends FIN.
+    Finish,
+    /// Reads nothing until [`FarEnd::open_gate`].
+    Gate,
+    /// Waits for the first byte and closes without reading it, which makes the kernel send RST.
+    Reset,
+}
+
+/// What the far end saw on one connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Which script it was.
+    pub(crate) number: usize,
+    pub(crate) received: Vec<u8>,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The script was carried out without seeing the client's end.
+    Open,
+    /// FIN.
+    EndOfStream,
+    /// RST, or a write that failed.
+    Reset,
+}
+
+/// The test's hand on the far end.
+pub(crate) struct FarEnd {
+    pub(crate) address: Address,
+    reports: Receiver<Report>,
+    gate: Arc<Gate>,
+    /// Removed with the far end.
+    _directory: Option<Directory>,
+}
+
+impl FarEnd {
+    pub(crate) fn open_gate(&self) {
+        self.gate.open();
+    }
+
+    /// The next connection's report; the client goes on working meanwhile.
+    pub(crate) fn report<L: EventLoop>(&self, client: &mut Client<L>) -> Report {
+        let mut report = None;
+        client.until("the far end's report", |_| {
+            report = self.reports.try_recv().ok();
+            report.is_some()
+        });
+        report.expect("until() saw it")
+    }
+
+    /// The reports of `count` connections in the order of their scripts.
+    pub(crate) fn reports<L: EventLoop>(
+        &self,
+        client: &mut Client<L>,
+        count: usize,
+    ) -> Vec<Report> {
+        let mut reports: Vec<_> = (0..count).map(|_| self.report(client)).collect();
+        reports.sort_by_key(|report| report.number);
+        reports
+    }
+
+    /// Serves TCP on loopback with threads.
+    pub(crate) fn tcp(bind_to: &str, scripts: Vec<Script>) -> io::Result<Self> {
+        let listener = TcpListener::bind(bind_to)?;
+        let address = Address::Tcp(listener.local_addr()?);
+        let (sender, reports) = channel();
+        let gate = Arc::<Gate>::default();
+        let accept = move || Ok(listener.accept()?.0);
+        serve(accept, scripts, sender, Arc::clone(&gate));
+        Ok(Self {
+            address,
+            reports,
+            gate,
+            _directory: None,
+        })
+    }
+
+    /// Serves a Unix socket with threads.
+    pub(crate) fn unix(scripts: Vec<Script>) -> io::Result<Self> {
+        let directory = Directory::new()?;
+        let path = directory.0.join("socket");
+        let listener = UnixListener::bind(&path)?;
+        let (sender, reports) = channel();
+        let gate = Arc::<Gate>::default();
+        let accept = move || Ok(listener.accept()?.0);
+        serve(accept, scripts, sender, Arc::clone(&gate));
+        Ok(Self {
+            address: Address::Unix(path),
+            reports,
+            gate,
+            _directory: Some(directory),
+        })
+    }
+
+    /// The same for the simulator: the peer that follows the scripts.
+    pub(crate) fn scripted(scripts: Vec<Script>) -> (Self, ScriptedPeer) {
+        let (sender, reports) = channel();
+        let gate = Arc::<Gate>::default();
+        let peer = ScriptedPeer {
+            connections: scripts.into_iter().map(Scripted::new).collect(),
+            sender,
+            gate: Arc::clone(&gate),
+        };
+        let address = Address::Tcp(([127, 0, 0, 1], 80).into());
+        let far_end = Self {
+            address,
+            reports,
+            gate,
+            _directory: None,
+        };
+        (far_end, peer)
+    }
+}
+
+/// Opened once by the test.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock().expect("no panic under the lock") = true;
+        self.opened.notify_all();
+    }
+
+    fn is_open(&self) -> bool {
+        *self.is_open.lock().expect("no panic under the lock")
+    }
+
+    fn wait(&self) {
+        let is_open = self.is_open.lock().expect("no panic under the lock");
+        let waited = self
+            .opened
+            .wait_timeout_while(is_open, PATIENCE, |open| !*open);
+        drop(waited.expect("no panic under the lock"));
+    }
+}
+
+/// A directory of this test's own, removed at the end.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> io::Result<Self> {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("eventloop-conformance-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a script needs of a connected socket, TCP or Unix.
+trait Stream: Read + Write + Send + 'static {
+    fn prepare(&self) -> io::Result<()>;
+    fn finish(&self) -> io::Result<()>;
+    /// Blocks until a byte is there, and leaves it there.
+    fn await_unread(&mut self) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn prepare(&self) -> io::Result<()> {
+        self.set_read_timeout(Some(PATIENCE))?;
+        self.set_write_timeout(Some(PATIENCE))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+
+    fn await_unread(&mut self) -> io::Result<()> {
+        self.peek(&mut [0]).map(drop)
+    }
+}
+
+impl Stream for UnixStream {
+    fn prepare(&self) -> io::Result<()> {
+        self.set_read_timeout(Some(PATIENCE))?;
+        self.set_write_timeout(Some(PATIENCE))
+    }
+
+    fn finish(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+
+    fn await_unread(&mut self) -> io::Result<()> {
+        // Peeking is not stable for Unix sockets; the client is asked to send two bytes.
+        self.read_exact(&mut [0])
+    }
+}
+
+/// Threads up to this many connections; beyond, the scripts run one after another, in the order in
+/// which the connections were accepted. The client must not count on that order.
+const THREADS_MAX: usize = 16;
+
+fn serve<S: Stream>(
+    accept: impl Fn() -> io::Result<S> + Send + 'static,
+    scripts: Vec<Script>,
+    sender: Sender<Report>,
+    gate: Arc<Gate>,
+) {
+    let one_by_one = scripts.len() > THREADS_MAX;
+    let (accepted, in_turn) = channel::<Box<dyn FnOnce() + Send>>();
+    std::thread::spawn(move || {
+        for run in in_turn {
+            run();
+        }
+    });
+    std::thread::spawn(move || {
+        for (number, script) in scripts.into_iter().enumerate() {
+            let Ok(stream) = accept() else { return };
+            let sender = sender.clone();
+            let gate = Arc::clone(&gate);
+            let run = move || {
+                let report = run_script(number, stream, &script, &gate);
+                // The test may have ended without wanting the report.
+                let _ = sender.send(report);
+            };
+            if one_by_one {
+                // Accepting goes on meanwhile, so that the backlog does not overflow.
+                let _ = accepted.send(Box::new(run));
+            } else {
+                std::thread::spawn(run);
+            }
+        }
+    });
+}
+
+fn run_script<S: Stream>(number: usize, mut stream: S, script: &[Step], gate: &Gate) -> Report {
+    let mut report = Report {
+        number,
+        received: Vec::new(),
+        end: End::Open,
+    };
+    stream.prepare().expect("timeouts can be set");
+    for step in script {
+        let end = run_step(&mut stream, step, gate, &mut report.received);
+        match end {
+            Ok(End::Open) => {}
+            Ok(end) => report.end = end,
+            Err(_) => {
+                report.end = End::Reset;
+                break;
+            }
+        }
+    }
+    report
+}
+
+fn run_step<S: Stream>(
+    stream: &mut S,
+    step: &Step,
+    gate: &Gate,
+    received: &mut Vec<u8>,
+) -> io::Result<End> {
+    match step {
+        Step::Read(length) => {
+            let got = stream.take(*length as u64).read_to_end(received)?;
+            if got < *length {
+                return Ok(End::EndOfStream);
+            }
+        }
+        Step::ReadToEnd => {
+            stream.read_to_end(received)?;
+            return Ok(End::EndOfStream);
+        }
+        Step::ReadToEndSlowly => {
+            let mut piece = [0; 1_024];
+            loop {
+                match stream.read(&mut piece)? {
+                    0 => return Ok(End::EndOfStream),
+                    got => received.extend_from_slice(&piece[..got]),
+                }
+            }
+        }
+        Step::Write(bytes) => stream.write_all(bytes)?,
+        Step::Finish => stream.finish()?,
+        Step::Gate => gate.wait(),
+        Step::Reset => stream.await_unread()?,
+    }
+    Ok(End::Open)
+}
+
+/// Follows the scripts in the simulator; attempts beyond them are refused.
+pub(crate) struct ScriptedPeer {
+    connections: Vec<Scripted>,
+    sender: Sender<Report>,
+    gate: Arc<Gate>,
+}
+
+struct Scripted {
+    script: std::vec::IntoIter<Step>,
+    current: Option<Step>,
+    /// Arrived, not yet read by the script.
+    inbox: Vec<u8>,
+    received: Vec<u8>,
+    saw_end: bool,
+    reported: bool,
+}
+
+/// How often the simulated far end looks at the gate.
+const GATE_STEP_NS: u64 = 1_000_000;
+
+/// How much the slow reader takes at a time, and how long it pauses then.
+const SLOW_PAUSE_NS: u64 = 100_000;
+
+impl Scripted {
+    fn new(script: Script) -> Self {
+        let mut script = script.into_iter();
+        Self {
+            current: script.next(),
+            script,
+            inbox: Vec::new(),
+            received: Vec::new(),
+            saw_end: false,
+            reported: false,
+        }
+    }
+
+    fn read(&mut self, length: usize) {
+        let rest = self.inbox.split_off(length);
+        self.received.append(&mut self.inbox);
+        self.inbox = rest;
+    }
+
+    /// Carries out the current step; false when it has to wait.
+    fn step(&mut self, gate: &Gate, actions: &mut Actions) -> bool {
+        match &self.current {
+            None => return false,
+            Some(Step::Read(length)) => {
+                let length = self.inbox.len().min(*length);
+                let wanted = matches!(self.current, Some(Step::Read(all)) if all > length);
+                if wanted && !self.saw_end {
+                    return false;
+                }
+                self.read(length);
+            }
+            Some(Step::ReadToEnd) => {
+                self.read(self.inbox.len());
+                return self.saw_end && self.advance();
+            }
+            Some(Step::ReadToEndSlowly) => {
+                if !self.inbox.is_empty() {
+                    self.read(self.inbox.len());
+                    actions.stop_reading(0);
+                    actions.resume_reading(SLOW_PAUSE_NS);
+                }
+                return self.saw_end && self.advance();
+            }
+            Some(Step::Write(bytes)) => drop(actions.send(0, bytes.clone())),
+            Some(Step::Finish) => drop(actions.finish(0)),
+            Some(Step::Gate) if gate.is_open() => actions.resume_reading(0),
+            Some(Step::Gate) => {
+                actions.stop_reading(0);
+                actions.wake(GATE_STEP_NS);
+                return false;
+            }
+            Some(Step::Reset) if self.inbox.is_empty() => return false,
+            Some(Step::Reset) => drop(actions.reset(0)),
+        }
+        self.advance()
+    }
+
+    fn advance(&mut self) -> bool {
+        self.current = self.script.next();
+        true
+    }
+}
+
+impl ScriptedPeer {
+    fn run(&mut self, connection: u32, actions: &mut Actions) {
+        let scripted = &mut self.connections[connection as usize];
+        while scripted.step(&self.gate, actions) {}
+        if scripted.current.is_none() {
+            actions.close(0);
+            let end = match scripted.saw_end {
+                true => End::EndOfStream,
+                false => End::Open,
+            };
+            self.report(connection, end);
+        }
+    }
+
+    fn report(&mut self, connection: u32, end: End) {
+        let scripted = &mut self.connections[connection as usize];
+        if !std::mem::replace(&mut scripted.reported, true) {
+            let _ = self.sender.send(Report {
+                number: connection as usize,
+                received: std::mem::take(&mut scripted.received),
+                end,
+            });
+        }
+    }
+}
+
+impl Peer for ScriptedPeer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, _now_ns: u64) -> ConnectAnswer {
+        if (attempt.connection as usize) < self.connections.len() {
+            ConnectAnswer::Accept { after_ns: 0 }
+        } else {
+            ConnectAnswer::refuse()
+        }
+    }
+
+    fn on_open(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
+        self.run(connection, actions);
+    }
+
+    fn on_bytes(&mut self, connection: u32, bytes: &[u8], _now_ns: u64, actions: &mut Actions) {
+        let scripted = &mut self.connections[connection as usize];
+        scripted.inbox.extend_from_slice(bytes);
+        self.run(connection, actions);
+    }
+
+    fn on_end_of_stream(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
+        self.connections[connection as usize].saw_end = true;
+        self.run(connection, actions);
+    }
+
+    fn on_reset(&mut self, connection: u32, _now_ns: u64) {
+        let scripted = &mut self.connections[connection as usize];
+        scripted.read(scripted.inbox.len());
+        self.report(connection, End::Reset);
+    }
+
+    fn on_wake(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
+        self.run(connection, actions);
+    }
+}

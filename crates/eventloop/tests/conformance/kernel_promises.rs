@@ -1,0 +1,279 @@
+//! What only backends on a real kernel can promise: Unix sockets, IPv6, local addresses, listening.
+
+use crate::backend::Kernel;
+use crate::client::Client;
+use crate::far_end::{Directory, End, FarEnd, Step};
+use crate::promises::{assert_same, pattern};
+use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, SocketOptions};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+fn open<K: Kernel>() -> Option<Client<K::Loop>> {
+    K::open(&LoopOptions::default()).map(Client::new)
+}
+
+/// Connects, and expects to fail with this `errno`.
+fn assert_connect_fails<L: EventLoop>(client: &mut Client<L>, address: &Address, errno: i32) {
+    let token = client.connect(1, address);
+    client.until("the failure", |client| {
+        assert!(!client.socket(token).connected);
+        client.socket(token).connect_failed.is_some()
+    });
+    assert_eq!(client.socket(token).connect_failed, Some(errno));
+}
+
+fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, far_end: &FarEnd) {
+    let token = client.connected(1, &far_end.address);
+    client.send_owned(token, pattern(100_000));
+    client.until("the answer", |client| {
+        client.received(token).len() >= 50_000
+    });
+    assert_same(client.received(token), &pattern(50_000));
+    client.closed(token, CloseMode::Graceful);
+    let report = far_end.report(client);
+    assert_same(&report.received, &pattern(100_000));
+    assert_eq!(report.end, End::EndOfStream);
+}
+
+fn answering_script() -> Vec<Step> {
+    vec![
+        Step::Read(100_000),
+        Step::Write(pattern(50_000)),
+        Step::ReadToEnd,
+    ]
+}
+
+pub(crate) fn an_unbound_unix_path_fails_with_enoent<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let directory = Directory::new().expect("a directory");
+    let nowhere = Address::Unix(directory.0.join("nobody"));
+    assert_connect_fails(&mut client, &nowhere, libc::ENOENT);
+}
+
+pub(crate) fn a_unix_path_that_is_too_long_fails_with_enametoolong<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    for length in [108, 109, 5_000] {
+        let address = Address::Unix("x".repeat(length).into());
+        assert_connect_fails(&mut client, &address, libc::ENAMETOOLONG);
+    }
+    // The longest that fits is a path like any other (unix(7): 108 bytes with the final NUL).
+    let address = Address::Unix("x".repeat(107).into());
+    assert_connect_fails(&mut client, &address, libc::ENOENT);
+}
+
+pub(crate) fn a_unix_socket_whose_listener_is_gone_is_refused<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let directory = Directory::new().expect("a directory");
+    let path = directory.0.join("socket");
+    drop(UnixListener::bind(&path).expect("a listener"));
+    assert_connect_fails(&mut client, &Address::Unix(path), libc::ECONNREFUSED);
+}
+
+pub(crate) fn unix_sockets_carry_bytes<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let far_end = FarEnd::unix(vec![answering_script()]).expect("a unix listener");
+    assert_echo_works(&mut client, &far_end);
+}
+
+pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let far_end = FarEnd::unix(vec![vec![Step::Reset]]).expect("a unix listener");
+    let token = client.connected(1, &far_end.address);
+    client.send_owned(token, *b"into the wall");
+    client.until("the reset", |client| {
+        client.socket(token).receive_failed.is_some()
+    });
+    let failed = client.socket(token).receive_failed;
+    assert_eq!(failed, Some(libc::ECONNRESET));
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn ipv6_carries_bytes<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    if let Err(reason) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
+        eprintln!("skipped: this machine has no ::1: {reason}");
+        return;
+    }
+    let far_end = FarEnd::tcp("[::1]:0", vec![answering_script()]).expect("a listener");
+    assert_echo_works(&mut client, &far_end);
+}
+
+pub(crate) fn the_source_address_is_used<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+    let source = Ipv4Addr::new(127, 0, 0, 77);
+    let options = SocketOptions {
+        source: Some(source.into()),
+    };
+    let token = client.connect_with(1, &address, &options);
+    client.until("the connection stands", |client| {
+        assert_eq!(client.socket(token).connect_failed, None);
+        client.socket(token).connected
+    });
+    let (_, from) = listener.accept().expect("a connection");
+    assert_eq!(from.ip(), source);
+    client.closed(token, CloseMode::Abort);
+}
+
+pub(crate) fn a_source_address_of_another_machine_fails<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let address = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    // TEST-NET-1 (RFC 5737) belongs to nobody.
+    let options = SocketOptions {
+        source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+    };
+    let token = client.connect_with(1, &address, &options);
+    client.until("the failure", |client| {
+        client.socket(token).connect_failed.is_some()
+    });
+    let failed = client.socket(token).connect_failed;
+    assert_eq!(failed, Some(libc::EADDRNOTAVAIL));
+}
+
+pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let far_end = FarEnd::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 3]).expect("a listener");
+    for mode in [CloseMode::Graceful, CloseMode::Abort, CloseMode::Graceful] {
+        let token = client.connected(1, &far_end.address);
+        client.closed(token, mode);
+        // What the kernel says about the cancelled operations is not news to the caller.
+        let until_ns = client.io.now_ns() + 20_000_000;
+        client.io.wait(Some(until_ns)).expect("the loop works");
+        let early = client.io.now_ns() < until_ns;
+        assert!(client.io.next().is_none(), "nothing has happened");
+        assert!(!early, "back before the deadline with nothing to take");
+    }
+}
+
+/// Connects from `count` threads, sends a number of 4 bytes on each, and wants it back reversed.
+fn start_callers(address: SocketAddr, count: u32) -> Vec<JoinHandle<[u8; 4]>> {
+    let call = move |number: u32| {
+        let mut stream = TcpStream::connect(address).expect("somebody listens");
+        let patience = Some(Duration::from_secs(30));
+        stream.set_read_timeout(patience).expect("a timeout");
+        stream.write_all(&number.to_be_bytes()).expect("a request");
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).expect("an answer");
+        answer
+    };
+    (0..count)
+        .map(|number| std::thread::spawn(move || call(number)))
+        .collect()
+}
+
+/// Answers on every accepted socket that has a whole request, and says on how many.
+fn answer_requests<L: EventLoop>(client: &mut Client<L>, answered: &mut Vec<eventloop::Token>) {
+    for token in client.accepted().to_vec() {
+        if client.received(token).len() == 4 && !answered.contains(&token) {
+            let mut answer = client.received(token).to_vec();
+            answer.reverse();
+            client.send_owned(token, answer);
+            answered.push(token);
+        }
+    }
+}
+
+pub(crate) fn a_listener_takes_many_connections<K: Kernel>() {
+    const CALLERS: u32 = 200;
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = listener.local_addr().expect("it is bound");
+    let listened = client.io.listen(42, OwnedFd::from(listener));
+    listened.expect("the listener is taken");
+    let callers = start_callers(address, CALLERS);
+    let mut answered = Vec::new();
+    let give_up_ns = client.io.now_ns() + crate::client::PATIENCE_NS;
+    while answered.len() < CALLERS as usize {
+        assert!(client.io.now_ns() < give_up_ns, "some never came");
+        client.turn(give_up_ns);
+        answer_requests(&mut client, &mut answered);
+    }
+    for token in &answered {
+        assert_eq!(client.socket(*token).key, 42);
+        client.until("the caller's close", |client| {
+            client.socket(*token).end_of_stream
+        });
+        client.closed(*token, CloseMode::Graceful);
+    }
+    for (number, caller) in callers.into_iter().enumerate() {
+        let answer = caller.join().expect("the caller was served");
+        assert_eq!(u32::from_le_bytes(answer), number as u32);
+    }
+}
+
+pub(crate) fn an_accepted_connection_that_has_gone_is_reported<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = listener.local_addr().expect("it is bound");
+    let listened = client.io.listen(1, OwnedFd::from(listener));
+    listened.expect("the listener is taken");
+    // Data and FIN are there before the loop looks for the first time.
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    stream.write_all(b"and gone").expect("there is room");
+    drop(stream);
+    client.until("the end of the stream", |client| {
+        let first = client.accepted().first();
+        first.is_some_and(|token| client.socket(*token).end_of_stream)
+    });
+    let token = client.accepted()[0];
+    assert_eq!(client.received(token), b"and gone");
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn two_listeners_keep_their_keys_apart<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let directory = Directory::new().expect("a directory");
+    let path = directory.0.join("socket");
+    let unix = UnixListener::bind(&path).expect("a unix listener");
+    let tcp = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = Address::Tcp(tcp.local_addr().expect("it is bound"));
+    client.io.listen(1, OwnedFd::from(tcp)).expect("taken");
+    client.io.listen(2, OwnedFd::from(unix)).expect("taken");
+    // The loop is both ends here.
+    for (key, address) in [(1, address), (2, Address::Unix(path))] {
+        let near = client.connected(100, &address);
+        client.until("the other end", |client| {
+            client.accepted().len() == key as usize
+        });
+        let far = *client.accepted().last().expect("it was accepted");
+        assert_eq!(client.socket(far).key, key);
+        client.send_owned(near, *b"there");
+        client.until("one way", |client| client.received(far) == b"there");
+        client.send_owned(far, *b"and back");
+        client.until("the other", |client| client.received(near) == b"and back");
+        client.closed(far, CloseMode::Graceful);
+        client.until("the end of the stream", |client| {
+            client.socket(near).end_of_stream
+        });
+        client.closed(near, CloseMode::Graceful);
+    }
+}
