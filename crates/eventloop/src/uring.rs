@@ -115,6 +115,8 @@ const GENERATION_MASK: u32 = 0x00ff_ffff;
 const BUFFER_GROUP: u16 = 0;
 /// Entries that can be queued before the kernel must be called.
 const SUBMISSION_ENTRIES: u32 = 1024;
+/// Places in the file table, however few sockets are expected.
+const TABLE_SIZE_MIN: u32 = 65_536;
 /// Longest wait for cancelled operations when the loop is dropped.
 const DROP_PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -126,8 +128,10 @@ impl Uring {
     pub fn new(options: &LoopOptions) -> io::Result<Self> {
         let ring = build_ring(options)?;
         // Twice the sockets expected: a closed socket keeps its place until the kernel has
-        // reported the last of it, while its successor is connecting already.
-        let table_size = (options.sockets * 2 + 64).min(open_file_limit());
+        // reported the last of it, while its successor is connecting already. The table cannot
+        // grow, so it has room for many more than expected: a place costs the kernel 8 bytes.
+        let wished = options.sockets.saturating_mul(2).max(TABLE_SIZE_MIN);
+        let table_size = wished.min(open_file_limit());
         ring.submitter()
             .register_files_sparse(table_size)
             .map_err(|error| explain(error, "registering the file table"))?;
@@ -331,23 +335,25 @@ impl Uring {
             if socket.sending.is_some() {
                 return;
             }
-            let Some(payload) = socket.queue.pop_front() else {
-                if socket.shutdown_after_queue {
-                    socket.shutdown_after_queue = false;
-                    let entry = opcode::Shutdown::new(Fixed(token.index), libc::SHUT_WR).build();
-                    self.push_counted(token, Op::Shutdown, entry);
-                }
+            if socket.queue.is_empty() && !socket.shutdown_after_queue {
                 return;
-            };
+            }
+            // FIN is held back like a send: it must not overtake the rest of a quiet one either.
             if self.must_hold(&self.sockets[token.index as usize]) {
                 let socket = &mut self.sockets[token.index as usize];
-                socket.queue.push_front(payload);
                 if !socket.held {
                     socket.held = true;
                     self.held.push(token);
                 }
                 return;
             }
+            let socket = &mut self.sockets[token.index as usize];
+            let Some(payload) = socket.queue.pop_front() else {
+                socket.shutdown_after_queue = false;
+                let entry = opcode::Shutdown::new(Fixed(token.index), libc::SHUT_WR).build();
+                self.push_counted(token, Op::Shutdown, entry);
+                return;
+            };
             self.start_send(token, payload);
         }
     }
