@@ -10,7 +10,7 @@ mod resolve;
 mod sources;
 mod tls;
 
-use engine::{ChosenBackend, Job, Outcome, TlsClient};
+use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
 use results::{Backend, Environment, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
