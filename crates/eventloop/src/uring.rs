@@ -9,8 +9,9 @@
 //!
 //! Order of quiet sends: entries of one submission are carried out in order, and their failures are
 //! posted before anything that the wait of the same system call brings. So by the time the caller
-//! sees an answer, a failure of the send before it has been seen too. Two sends of one socket within
-//! one submission would break this; the second is held back ([`Uring::flush_held`]).
+//! sees an answer, a failure of the send before it has been seen too; so it has when the caller has
+//! taken all completions. Until one of the two, a further send of the same socket could overtake the
+//! rest of the one before: it is held back ([`Uring::flush_held`]).
 #![allow(
     unsafe_code,
     reason = "submission entries point to memory that must outlive them"
@@ -48,8 +49,12 @@ pub struct Uring {
     held: Vec<Token>,
     /// Receives that ended for want of buffers; started again once buffers are back.
     starved: Vec<Token>,
-    /// Counts submissions; see [`Socket::quiet_batch`].
+    /// Counts submissions: the number of the one that is being filled.
     batch: u32,
+    /// Failures of quiet sends have been seen up to this submission.
+    seen_batch: u32,
+    /// The last submission made while older completions waited to be taken.
+    crowded_batch: u32,
     /// Operations the kernel still has to report, over all sockets.
     in_flight: u64,
     /// The buffer lent to the caller, and how much of it is filled.
@@ -70,11 +75,13 @@ struct Socket {
     sending: Option<Sending>,
     /// Sends waiting for it, in order.
     queue: VecDeque<Payload>,
-    /// The submission in which the last quiet send went, and what it was.
+    /// The submission in which the last quiet send went, whether its failure would have been seen
+    /// by now, and what it was.
     quiet_batch: u32,
+    quiet_settled: bool,
     quiet: (SharedBytes, usize, usize),
-    /// The submission in which the receive was started again.
-    rearm_batch: u32,
+    /// The submission in which the receive was last started.
+    arm_batch: u32,
     held: bool,
     shutdown_after_queue: bool,
     /// The listening descriptor; listeners are not in the file table.
@@ -150,8 +157,9 @@ impl Uring {
             backlog: VecDeque::new(),
             held: Vec::new(),
             starved: Vec::new(),
-            // Not 1: sockets start with batch 0, and that must not look like the one before.
-            batch: 2,
+            batch: 1,
+            seen_batch: 0,
+            crowded_batch: 0,
             in_flight: 0,
             lent: None,
             taken_ns: 0,
@@ -269,13 +277,22 @@ impl Uring {
     }
 
     fn submit(&mut self) -> io::Result<usize> {
-        self.batch = self.batch.wrapping_add(1);
+        self.begin_submission();
         self.ring.submit()
+    }
+
+    fn begin_submission(&mut self) {
+        if !self.backlog.is_empty() || !self.ring.completion().is_empty() {
+            self.crowded_batch = self.batch;
+        }
+        self.batch = self.batch.wrapping_add(1);
     }
 
     fn arm_receive(&mut self, token: Token) {
         let entry = opcode::RecvMulti::new(Fixed(token.index), BUFFER_GROUP).build();
         self.push_counted(token, Op::Receive, entry);
+        // Afterwards, since a full queue makes `push` submit.
+        self.sockets[token.index as usize].arm_batch = self.batch;
     }
 
     fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
@@ -289,10 +306,20 @@ impl Uring {
 
     /// Whether a further send of this socket could overtake one whose failure is not known yet.
     fn must_hold(&self, socket: &Socket) -> bool {
-        socket.held
-            || socket.quiet_batch == self.batch
-            || (socket.rearm_batch == socket.quiet_batch
-                && socket.quiet_batch == self.batch.wrapping_sub(1))
+        socket.held || (!socket.quiet_settled && is_later(socket.quiet_batch, self.seen_batch))
+    }
+
+    /// The kernel has told something about receiving on this socket. It did so after it had carried
+    /// out the quiet send before, unless the two went together or the news is older than the send.
+    fn settle_quiet(&mut self, index: u32) {
+        let socket = &mut self.sockets[index as usize];
+        let went_before = is_later(self.batch, socket.quiet_batch);
+        if went_before
+            && socket.arm_batch != socket.quiet_batch
+            && is_later(socket.quiet_batch, self.crowded_batch)
+        {
+            socket.quiet_settled = true;
+        }
     }
 
     fn start_send(&mut self, token: Token, payload: Payload) {
@@ -309,7 +336,9 @@ impl Uring {
                     .user_data(user_data(Op::QuietSend, token));
                 self.push(&entry);
                 // Afterwards, since a full queue makes `push` submit.
-                self.sockets[token.index as usize].quiet_batch = self.batch;
+                let socket = &mut self.sockets[token.index as usize];
+                socket.quiet_batch = self.batch;
+                socket.quiet_settled = false;
             }
             Payload::Owned(_) => self.start_reported_send(token, Sending { payload, sent: 0 }),
         }
@@ -372,6 +401,7 @@ impl Uring {
                 !failed
             });
             self.backlog = entries;
+            self.seen_batch = self.batch.wrapping_sub(1);
             for token in std::mem::take(&mut self.held) {
                 if let Some(socket) = self.live(token) {
                     socket.held = false;
@@ -386,12 +416,13 @@ impl Uring {
         let Some(socket) = self.live_24(token) else {
             return;
         };
-        let (bytes, start, end) = self.sockets[socket.index as usize].quiet;
+        let socket_entry = &mut self.sockets[socket.index as usize];
+        socket_entry.quiet_settled = true;
+        let (bytes, start, end) = socket_entry.quiet;
         let sent = match result {
             libc::ECANCELED | 0.. => result.max(0) as usize,
             error if error == -libc::EAGAIN => 0,
             error => {
-                let socket_entry = &mut self.sockets[socket.index as usize];
                 socket_entry.queue.clear();
                 let key = socket_entry.key;
                 self.push_ready(key, socket, Outcome::SendFailed(-error));
@@ -425,7 +456,7 @@ impl Uring {
 
     fn enter(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         let busy = !self.ready.is_empty() || !self.backlog.is_empty();
-        self.batch = self.batch.wrapping_add(1);
+        self.begin_submission();
         let timeout_ns = match until_ns {
             _ if busy => Some(0),
             Some(until) => Some(until.saturating_sub(monotonic_ns())),
@@ -502,6 +533,7 @@ impl Uring {
             generation: socket.generation,
         };
         let key = socket.key;
+        self.settle_quiet(token.index);
         let outcome = match result {
             1.. => {
                 let buffer = buffer?;
@@ -662,9 +694,7 @@ impl Uring {
 
     fn rearm_starved(&mut self) {
         for token in std::mem::take(&mut self.starved) {
-            let batch = self.batch;
-            if let Some(socket) = self.live(token) {
-                socket.rearm_batch = batch;
+            if self.live(token).is_some() {
                 self.arm_receive(token);
             }
         }
@@ -682,8 +712,9 @@ impl Socket {
             sending: None,
             queue: VecDeque::new(),
             quiet_batch: 0,
+            quiet_settled: true,
             quiet: (SharedBytes(0), 0, 0),
-            rearm_batch: 0,
+            arm_batch: 0,
             held: false,
             shutdown_after_queue: false,
             listener: None,
@@ -735,14 +766,11 @@ impl EventLoop for Uring {
     }
 
     fn send(&mut self, token: Token, payload: Payload) {
-        let batch = self.batch;
         let Some(socket) = self.live(token) else {
             return;
         };
-        let clear = socket.state == State::Open
-            && socket.sending.is_none()
-            && socket.queue.is_empty()
-            && socket.quiet_batch != batch;
+        let clear =
+            socket.state == State::Open && socket.sending.is_none() && socket.queue.is_empty();
         if clear && !self.must_hold(&self.sockets[token.index as usize]) {
             self.start_send(token, payload);
             return;
@@ -815,7 +843,13 @@ impl EventLoop for Uring {
             }
             let entry = match self.backlog.pop_front() {
                 Some(entry) => entry,
-                None => self.ring.completion().next()?,
+                None => {
+                    let entry = self.ring.completion().next();
+                    if entry.is_none() {
+                        self.seen_batch = self.batch.wrapping_sub(1);
+                    }
+                    entry?
+                }
             };
             let completion = self.on_completion(&entry);
             if completion.is_some() {
@@ -1006,6 +1040,11 @@ fn explain(error: io::Error, doing: &str) -> io::Error {
         _ => format!("{doing} failed: {error}"),
     };
     io::Error::new(error.kind(), reason)
+}
+
+/// Whether submission `a` comes after `b`; the count may have wrapped in between.
+const fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
 }
 
 fn user_data(op: Op, token: Token) -> u64 {
