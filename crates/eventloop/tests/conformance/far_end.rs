@@ -49,7 +49,7 @@ pub(crate) enum End {
     /// The script was carried out without seeing the client's end.
     Open,
     /// FIN.
-    EndOfStream,
+    Fin,
     /// RST, or a write that failed.
     Reset,
 }
@@ -295,18 +295,18 @@ fn run_step<S: Stream>(
         Step::Read(length) => {
             let got = stream.take(*length as u64).read_to_end(received)?;
             if got < *length {
-                return Ok(End::EndOfStream);
+                return Ok(End::Fin);
             }
         }
         Step::ReadToEnd => {
             stream.read_to_end(received)?;
-            return Ok(End::EndOfStream);
+            return Ok(End::Fin);
         }
         Step::ReadToEndSlowly => {
             let mut piece = [0; 1_024];
             loop {
                 match stream.read(&mut piece)? {
-                    0 => return Ok(End::EndOfStream),
+                    0 => return Ok(End::Fin),
                     got => received.extend_from_slice(&piece[..got]),
                 }
             }
@@ -412,7 +412,7 @@ impl ScriptedPeer {
         if scripted.current.is_none() {
             actions.close(0);
             let end = match scripted.saw_end {
-                true => End::EndOfStream,
+                true => End::Fin,
                 false => End::Open,
             };
             self.report(connection, end);

@@ -36,7 +36,7 @@ fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, far_end: &FarEnd) {
     client.closed(token, CloseMode::Graceful);
     let report = far_end.report(client);
     assert_same(&report.received, &pattern(100_000));
-    assert_eq!(report.end, End::EndOfStream);
+    assert_eq!(report.end, End::Fin);
 }
 
 fn answering_script() -> Vec<Step> {

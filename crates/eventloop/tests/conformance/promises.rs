@@ -77,10 +77,7 @@ pub(crate) fn bytes_go_there_and_back<B: Backend>() {
     client.send_owned(token, *b"ping");
     client.until("the answer", |client| client.received(token) == b"pong");
     client.closed(token, CloseMode::Graceful);
-    assert_eq!(
-        far_end.report(&mut client),
-        report(*b"ping", End::EndOfStream)
-    );
+    assert_eq!(far_end.report(&mut client), report(*b"ping", End::Fin));
 }
 
 pub(crate) fn a_refused_connection_fails_with_econnrefused<B: Backend>() {
@@ -165,10 +162,7 @@ pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
     client.send_owned(token, *b"heard you");
     client.until("the send", |client| client.socket(token).sent.len() == 1);
     client.closed(token, CloseMode::Graceful);
-    assert_eq!(
-        far_end.report(&mut client),
-        report(*b"heard you", End::EndOfStream)
-    );
+    assert_eq!(far_end.report(&mut client), report(*b"heard you", End::Fin));
 }
 
 pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backend>() {
@@ -191,7 +185,7 @@ pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backen
     client.io.shutdown_send(token);
     let report = far_end.report(&mut client);
     assert_same(&report.received, &pattern(MIB_16));
-    assert_eq!(report.end, End::EndOfStream);
+    assert_eq!(report.end, End::Fin);
 }
 
 pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>() {
@@ -208,7 +202,7 @@ pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>(
     far_end.open_gate();
     let report = far_end.report(&mut client);
     assert_same(&report.received, &pattern(MIB_16));
-    assert_eq!(report.end, End::EndOfStream);
+    assert_eq!(report.end, End::Fin);
 }
 
 pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>() {
@@ -333,7 +327,7 @@ pub(crate) fn sends_before_the_connection_stands_are_delivered<B: Backend>() {
     client.io.shutdown_send(token);
     assert_eq!(
         far_end.report(&mut client),
-        report(*b"01234abc56789", End::EndOfStream)
+        report(*b"01234abc56789", End::Fin)
     );
     client.until("the buffer", |client| client.socket(token).sent.len() == 1);
 }
@@ -563,7 +557,7 @@ pub(crate) fn parts_of_shared_bytes_are_sent_as_asked<B: Backend>() {
     client.closed_after_sending(token);
     let expected = *b"a0j9defg3456abcdefghij0123456789";
     let report_ = far_end.report(&mut client);
-    assert_eq!(report_, report(expected, End::EndOfStream));
+    assert_eq!(report_, report(expected, End::Fin));
 }
 
 pub(crate) fn empty_payloads_are_harmless<B: Backend>() {
@@ -580,10 +574,7 @@ pub(crate) fn empty_payloads_are_harmless<B: Backend>() {
     client.send_owned(token, *b"b");
     client.until("the buffers", |client| client.socket(token).sent.len() == 4);
     client.closed_after_sending(token);
-    assert_eq!(
-        far_end.report(&mut client),
-        report(*b"ab", End::EndOfStream)
-    );
+    assert_eq!(far_end.report(&mut client), report(*b"ab", End::Fin));
 }
 
 pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
@@ -646,7 +637,7 @@ pub(crate) fn a_graceful_close_delivers_what_was_sent<B: Backend>() {
     client.closed(second, CloseMode::Graceful);
     for report in far_end.reports(&mut client, 2) {
         assert_same(&report.received, &pattern(4_000));
-        assert_eq!(report.end, End::EndOfStream);
+        assert_eq!(report.end, End::Fin);
     }
 }
 
@@ -701,7 +692,7 @@ pub(crate) fn ending_the_sending_side_delivers_what_was_queued_first<B: Backend>
     let report = far_end.report(&mut client);
     let expected = [pattern(MIB_16), pattern(1_000)].concat();
     assert_same(&report.received, &expected);
-    assert_eq!(report.end, End::EndOfStream);
+    assert_eq!(report.end, End::Fin);
     client.closed(token, CloseMode::Graceful);
 }
 
