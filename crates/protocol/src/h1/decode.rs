@@ -469,3 +469,35 @@ impl Section<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_small_enough_for_ten_thousand_connections() {
+        let size = size_of::<H1>();
+        println!("size_of::<H1>() = {size}");
+        assert!(size <= 128, "{size}");
+        assert!(size_of::<Event>() <= 32);
+    }
+
+    #[test]
+    fn an_idle_session_holds_no_memory_for_heads() {
+        let mut shared = Shared::default();
+        let mut session = H1::new(&mut shared);
+        let (mut output, mut events) = (Vec::new(), Vec::new());
+        session.expect(RequestKind::Plain);
+        for piece in [
+            b"HTTP/1.1 200 OK\r\nTransfer-".as_slice(),
+            b"Encoding: chunked\r\n\r\n0\r\nA: b",
+            b"\r\n\r\n",
+        ] {
+            session
+                .receive(&mut shared, piece, &mut output, &mut events)
+                .expect("the answer is good");
+        }
+        assert_eq!(events.len(), 2);
+        assert_eq!(session.partial.capacity(), 0);
+    }
+}

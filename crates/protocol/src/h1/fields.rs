@@ -83,9 +83,9 @@ impl FramingFields {
         Ok(self.content_length.map_or(Framing::Open, Framing::Length))
     }
 
-    /// Whether any transfer coding was named.
+    /// Whether a transfer coding was named, if only in a way that cannot be read.
     pub(super) fn has_codings(&self) -> bool {
-        self.codings > 0
+        self.codings > 0 || self.coding_bad
     }
 
     /// Number of Content-Length lines.

@@ -1,0 +1,323 @@
+//! A second decoder, written for plainness: all bytes at once, copies everywhere, no state. What it
+//! says is what the fast one has to say.
+
+use protocol::RequestKind;
+
+/// An answer as plainly as can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reusable: bool,
+    pub(crate) bytes: u64,
+    pub(crate) fields: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// How a conversation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Every request is answered.
+    Complete,
+    /// The close came too early.
+    Short,
+    /// The server broke the protocol.
+    Broken,
+}
+
+/// What a part of the input is.
+enum Part<T> {
+    Whole(T),
+    Unfinished,
+    Wrong,
+}
+
+/// Decodes all that a server sent before it closed.
+pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<Answer>, Ending) {
+    let mut answers = Vec::new();
+    let mut at = 0;
+    for kind in kinds {
+        match answer(*kind, &input[at..]) {
+            Part::Whole((end, mut answer)) => {
+                answer.bytes = end as u64;
+                let goes_on = answer.reusable;
+                answers.push(answer);
+                at += end;
+                if !goes_on {
+                    break;
+                }
+            }
+            Part::Unfinished => return (answers, Ending::Short),
+            Part::Wrong => return (answers, Ending::Broken),
+        }
+    }
+    let rest = &input[at..];
+    let ending = if blanks(rest) != Some(rest.len()) {
+        Ending::Broken
+    } else if answers.len() < kinds.len() {
+        Ending::Short
+    } else {
+        Ending::Complete
+    };
+    (answers, ending)
+}
+
+fn answer(kind: RequestKind, input: &[u8]) -> Part<(usize, Answer)> {
+    let mut at = 0;
+    for _ in 0..65 {
+        let Some(skipped) = blanks(&input[at..]) else {
+            return Part::Wrong;
+        };
+        at += skipped;
+        let (length, head) = match head(&input[at..]) {
+            Part::Whole(head) => head,
+            Part::Unfinished => return Part::Unfinished,
+            Part::Wrong => return Part::Wrong,
+        };
+        at += length;
+        match head.status {
+            101 => return Part::Wrong,
+            100..=199 => {}
+            _ => return final_answer(kind, head, at, &input[at..]),
+        }
+    }
+    Part::Wrong
+}
+
+fn final_answer(kind: RequestKind, head: Answer, at: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+    let is_tunnel = kind == RequestKind::Connect && (200..300).contains(&head.status);
+    if is_tunnel || kind == RequestKind::Head || [204, 304].contains(&head.status) {
+        let reusable = head.reusable && !is_tunnel;
+        return Part::Whole((at, Answer { reusable, ..head }));
+    }
+    let Some(codings) = codings(&head.fields) else {
+        return Part::Wrong;
+    };
+    let lengths = values(&head.fields, "content-length");
+    let only_identity = codings.iter().all(|coding| coding == "identity");
+    if !only_identity && !lengths.is_empty() {
+        return Part::Wrong;
+    }
+    if !only_identity {
+        return match codings.iter().filter(|coding| *coding == "chunked").count() {
+            2.. => Part::Wrong,
+            1 if codings.last().is_some_and(|coding| coding == "chunked") => {
+                chunked(head, at, rest)
+            }
+            _ => until_close(head, at, rest),
+        };
+    }
+    if lengths.is_empty() {
+        return until_close(head, at, rest);
+    }
+    let mut numbers: Vec<Option<u64>> = lengths
+        .iter()
+        .flat_map(|value| value.split(',').map(|item| number(item.trim_ascii())))
+        .collect();
+    numbers.dedup();
+    match numbers.as_slice() {
+        [Some(length)] if *length <= rest.len() as u64 => {
+            let body = rest[..*length as usize].to_vec();
+            Part::Whole((at + body.len(), Answer { body, ..head }))
+        }
+        [Some(_)] => Part::Unfinished,
+        _ => Part::Wrong,
+    }
+}
+
+fn until_close(head: Answer, at: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+    Part::Whole((
+        at + rest.len(),
+        Answer {
+            reusable: false,
+            body: rest.to_vec(),
+            ..head
+        },
+    ))
+}
+
+fn chunked(mut head: Answer, start: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+    let mut at = 0;
+    loop {
+        let (line, size) = match chunk_line(&rest[at..]) {
+            Part::Whole(line) => line,
+            Part::Unfinished => return Part::Unfinished,
+            Part::Wrong => return Part::Wrong,
+        };
+        at += line;
+        if size == 0 {
+            break;
+        }
+        let left = rest.len() - at;
+        if size > left as u64 {
+            return Part::Unfinished;
+        }
+        head.body.extend_from_slice(&rest[at..at + size as usize]);
+        at += size as usize;
+        match &rest[at..] {
+            [b'\r', b'\n', ..] => at += 2,
+            [] | [b'\r'] => return Part::Unfinished,
+            _ => return Part::Wrong,
+        }
+    }
+    let section = &rest[at..];
+    let end = if section.starts_with(b"\r\n") {
+        2
+    } else if section.starts_with(b"\n") {
+        1
+    } else {
+        match empty_line(section) {
+            Some(end) => end,
+            None => return Part::Unfinished,
+        }
+    };
+    let mut table = [httparse::EMPTY_HEADER; 256];
+    match httparse::parse_headers(&section[..end], &mut table) {
+        Ok(httparse::Status::Complete((_, fields))) => head.fields.extend(owned(fields)),
+        _ => return Part::Wrong,
+    }
+    Part::Whole((start + at + end, head))
+}
+
+/// Length of a chunk's first line, and the size in it.
+fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
+    let end = input.iter().position(|byte| b"\r\n".contains(byte));
+    let line = &input[..end.unwrap_or(input.len())];
+    let digits = line
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    let behind = line[digits..]
+        .iter()
+        .position(|byte| !b" \t".contains(byte));
+    let extension_is_good = behind.is_none_or(|at| line[digits + at] == b';');
+    let text = String::from_utf8_lossy(&line[..digits]);
+    let significant = text.trim_start_matches('0');
+    if !extension_is_good || significant.len() > 16 || (digits == 0 && !line.is_empty()) {
+        return Part::Wrong;
+    }
+    let Some(end) = end else {
+        return Part::Unfinished;
+    };
+    let size = if significant.is_empty() {
+        Ok(0)
+    } else {
+        u64::from_str_radix(significant, 16)
+    };
+    match (&input[end..], size) {
+        ([b'\r', b'\n', ..], Ok(size)) if digits > 0 => Part::Whole((end + 2, size)),
+        ([b'\r'], Ok(_)) if digits > 0 => Part::Unfinished,
+        _ => Part::Wrong,
+    }
+}
+
+/// Length and meaning of a head; the answer's body and number of bytes are not filled in.
+fn head(input: &[u8]) -> Part<(usize, Answer)> {
+    let is_beginning = b"HTTP/1.0".starts_with(input) || b"HTTP/1.1".starts_with(input);
+    let is_record_type = matches!(input, [0x15 | 0x16]);
+    if is_beginning || is_record_type {
+        return Part::Unfinished;
+    }
+    if !input.starts_with(b"HTTP/1.0") && !input.starts_with(b"HTTP/1.1") {
+        return Part::Wrong;
+    }
+    let Some(end) = empty_line(input) else {
+        return Part::Unfinished;
+    };
+    let mut table = [httparse::EMPTY_HEADER; 256];
+    let mut response = httparse::Response::new(&mut table);
+    let parsed = httparse::ParserConfig::default()
+        .allow_multiple_spaces_in_response_status_delimiters(true)
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .parse_response(&mut response, &input[..end]);
+    let (Ok(httparse::Status::Complete(_)), Some(status @ 100..)) = (parsed, response.code) else {
+        return Part::Wrong;
+    };
+    let fields: Vec<_> = owned(response.headers).collect();
+    let options: Vec<String> = values(&fields, "connection")
+        .iter()
+        .flat_map(|value| {
+            value
+                .split(',')
+                .map(|item| item.trim_ascii().to_lowercase())
+        })
+        .collect();
+    let says = |option: &str| options.iter().any(|given| given == option);
+    let is_old = response.version == Some(0);
+    let has_codings = codings(&fields).is_none_or(|codings| !codings.is_empty());
+    let reusable = !says("close") && (!is_old || (says("keep-alive") && !has_codings));
+    Part::Whole((
+        end,
+        Answer {
+            status,
+            reusable,
+            bytes: 0,
+            fields,
+            body: Vec::new(),
+        },
+    ))
+}
+
+/// The codings in lower case; `None` when a field of them cannot be read.
+fn codings(fields: &[(String, Vec<u8>)]) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for value in values(fields, "transfer-encoding") {
+        let items: Vec<String> = value
+            .split(',')
+            .map(|item| item.trim_ascii().to_lowercase())
+            .filter(|item| !item.is_empty())
+            .collect();
+        let is_token = |item: &String| {
+            let name = item.split(';').next().unwrap_or_default().trim_ascii();
+            let is_mark = |c: char| "!#$%&'*+-.^_`|~".contains(c);
+            !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || is_mark(c))
+        };
+        if items.is_empty() || !items.iter().all(is_token) {
+            return None;
+        }
+        all.extend(items);
+    }
+    Some(all)
+}
+
+fn values(fields: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
+    let of_name = fields
+        .iter()
+        .filter(|(given, _)| given.eq_ignore_ascii_case(name));
+    // One character for each byte, so that none is lost.
+    of_name
+        .map(|(_, value)| value.iter().map(|byte| char::from(*byte)).collect())
+        .collect()
+}
+
+fn owned(fields: &[httparse::Header<'_>]) -> impl Iterator<Item = (String, Vec<u8>)> {
+    fields.iter().map(|field| {
+        let unfolded = field.value.iter().map(|byte| match byte {
+            b'\r' | b'\n' => b' ',
+            other => *other,
+        });
+        (field.name.to_owned(), unfolded.collect())
+    })
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_decimal { text.parse().ok() } else { None }
+}
+
+/// Number of CR and LF at the start; `None` when they are too many.
+fn blanks(input: &[u8]) -> Option<usize> {
+    let count = input
+        .iter()
+        .take_while(|byte| b"\r\n".contains(byte))
+        .count();
+    (count <= 8).then_some(count)
+}
+
+/// The end of the first empty line that follows another line.
+fn empty_line(input: &[u8]) -> Option<usize> {
+    (0..=input.len())
+        .find(|end| input[..*end].ends_with(b"\n\n") || input[..*end].ends_with(b"\n\r\n"))
+}
