@@ -233,6 +233,14 @@ pub fn flush_script_output() {
     script::flush_stdout();
 }
 
+/// Sends what scripts print to stderr from here on; the file given is the real stdout.
+///
+/// # Errors
+/// When the system has no descriptor left.
+pub fn divert_script_output() -> std::io::Result<std::fs::File> {
+    script::divert_stdout()
+}
+
 /// Raises the limit of open files and says when it is still too low. io_uring keeps its sockets in a
 /// table of its own, but that table is bounded by the same limit.
 fn open_file_note(connections: u32) -> Option<String> {

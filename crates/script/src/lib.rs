@@ -23,7 +23,7 @@ use std::path::Path;
 
 pub use engine::source::Address;
 pub use lifecycle::Script;
-pub use state::flush_stdout;
+pub use state::{divert_stdout, flush_stdout};
 
 /// What the command line says, as far as scripts see it (the `wrk` table and `args`).
 #[derive(Debug, Clone, Copy)]
@@ -125,11 +125,9 @@ pub enum ScriptError {
         message: String,
     },
     /// No address of the target accepts a connection.
-    #[error("unable to connect to {target}: {tried}")]
+    #[error("unable to connect to {target}: no address accepts a connection, is the server up?")]
     Unreachable {
         /// `<host>:<service>`.
         target: String,
-        /// What was tried, in words.
-        tried: String,
     },
 }

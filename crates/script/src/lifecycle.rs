@@ -22,6 +22,7 @@ pub struct Script {
     board: Board,
     blueprint: Blueprint,
     addresses: Vec<Address>,
+    has_done: bool,
 }
 
 /// What is needed to make another state like the first.
@@ -51,8 +52,10 @@ impl Script {
             board,
             blueprint,
             addresses: Vec::new(),
+            has_done: false,
         };
         script.addresses = script.resolve(settings)?;
+        script.has_done = defined(&mut script.main, "done")?;
         Ok(script)
     }
 
@@ -83,6 +86,8 @@ impl Script {
                 fixed,
             ));
         }
+        // `setup` may have defined it.
+        self.has_done = defined(&mut self.main, "done")?;
         for thread in lock(&self.board.threads).iter() {
             thread.control.begin_run();
         }
@@ -97,6 +102,9 @@ impl Script {
     /// # Errors
     /// When it fails.
     pub fn done(&mut self, result: &RunResult) -> Result<(), ScriptError> {
+        if !self.has_done {
+            return Ok(());
+        }
         let statistics = Statistics::of_result(result);
         let arguments = [
             summary(result),
@@ -123,8 +131,8 @@ impl Script {
     }
 
     /// Whether the script defines `done`.
-    pub fn has_done(&mut self) -> bool {
-        defined(&mut self.main, "done").unwrap_or(false)
+    pub fn has_done(&self) -> bool {
+        self.has_done
     }
 
     fn resolve(&mut self, settings: &Settings<'_>) -> Result<Vec<Address>, ScriptError> {
@@ -149,7 +157,6 @@ impl Script {
         if addresses.is_empty() {
             return Err(ScriptError::Unreachable {
                 target: format!("{}:{service}", settings.host),
-                tried: "no address accepts a connection; is the server running there?".to_owned(),
             });
         }
         Ok(addresses)

@@ -38,6 +38,11 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     if version {
         show_version(&wish)?;
     }
+    // Before the script is loaded, whose top level may print.
+    let mut output: Box<dyn Write> = match wish.json {
+        Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
+        _ => Box::new(io::stdout().lock()),
+    };
     let prepared = runner::prepare(plan, invocation())?;
     tell_before(&prepared, &wish, version, program);
     // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
@@ -46,13 +51,12 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     // Scripts print through C's buffer, we through ours: each is emptied before the other writes.
     runner::flush_script_output();
     if wish.json != Some(JsonTarget::Stdout) {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(report::text::banner(prepared.plan()).as_bytes())?;
-        stdout.flush()?;
+        output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
+        output.flush()?;
     }
     let mut finished = prepared.run(&interrupts.stop)?;
     runner::flush_script_output();
-    let delivered = deliver(&mut finished, &wish);
+    let delivered = deliver(&mut finished, &wish, &mut output);
     let code = tell_after(&mut finished, &wish, program);
     delivered?;
     Ok(interrupts.exit_code().map_or(code, ExitCode::from))
@@ -72,8 +76,12 @@ fn invocation() -> Invocation {
 
 /// Shows and saves. A step that fails does not keep the next ones from being done, and the
 /// script's `done` comes last since it is not ours.
-fn deliver(finished: &mut Finished, wish: &ReportWish) -> anyhow::Result<()> {
-    let shown = show(&finished.result, wish);
+fn deliver(
+    finished: &mut Finished,
+    wish: &ReportWish,
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let shown = show(&finished.result, wish, output);
     let saved = match &wish.json {
         Some(JsonTarget::File(path)) => {
             result_file::write(path, |output| save(&finished.result, wish, output))
@@ -87,19 +95,19 @@ fn deliver(finished: &mut Finished, wish: &ReportWish) -> anyhow::Result<()> {
 }
 
 /// The report, or the document if that is what goes to stdout.
-fn show(result: &RunResult, wish: &ReportWish) -> io::Result<()> {
-    let mut stdout = io::BufWriter::new(io::stdout().lock());
+fn show(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Result<()> {
+    let mut output = io::BufWriter::new(output);
     if wish.json == Some(JsonTarget::Stdout) {
-        save(result, wish, &mut stdout)?;
+        save(result, wish, &mut output)?;
     } else {
         let options = TextOptions {
             latency: wish.latency,
             percentiles: wish.percentiles.clone(),
             wrk_correction: wish.wrk_correction,
         };
-        report::render(result, Format::Wrk, &options, &mut stdout)?;
+        report::render(result, Format::Wrk, &options, &mut output)?;
     }
-    stdout.flush()
+    output.flush()
 }
 
 fn save(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Result<()> {
