@@ -87,7 +87,7 @@ impl Default for Options {
             defaults: Answer::default(),
             threads: 1,
             backend: Backend::Auto,
-            connections: 4096,
+            connections: 16_384,
             seed: 1,
             stall: None,
             has_service_queue: false,

@@ -43,7 +43,8 @@ struct RunningWorker {
 }
 
 impl Server {
-    /// Binds, starts the workers, and returns when all of them accept connections.
+    /// Binds, starts the workers, and returns when all of them accept connections. Raises the
+    /// process's soft limit of open files to the hard one.
     ///
     /// # Errors
     /// When the options do not fit together, the address cannot be bound, or the kernel does not
@@ -52,6 +53,9 @@ impl Server {
         options
             .check()
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        // A thousand connections are more than the usual soft limit; a limit that cannot be raised is
+        // seen soon enough.
+        let _ = eventloop::raise_open_file_limit();
         let backend = chosen(options.backend)?;
         let (address, listeners) = listener::bind(&options.listen, options.threads)?;
         let mut server = Self {

@@ -19,6 +19,9 @@ pub(crate) const KEY_SERVICE: u32 = 0;
 /// Key of the listener whose connections just wake the loop.
 pub(crate) const KEY_WAKE: u32 = 1;
 
+/// Completions taken before timers and the stop are looked at again: a client that sends without
+/// end must not keep the others waiting.
+const COMPLETIONS_PER_TURN: usize = 256;
 /// Different answers that are shared with the loop, which keeps them for ever.
 const SHARED_MAX: usize = 256;
 /// An answer is shared so often in a row that pipelined requests are answered by one send: up to
@@ -91,7 +94,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     pub(crate) fn run(&mut self) -> io::Result<()> {
         while !self.stop.load(Ordering::Acquire) {
             self.io.wait(self.timers.next_ns())?;
-            while let Some(completion) = self.io.next() {
+            for _ in 0..COMPLETIONS_PER_TURN {
+                let Some(completion) = self.io.next() else {
+                    break;
+                };
                 self.on_completion(completion);
             }
             self.fire_timers();

@@ -1,5 +1,7 @@
 //! Many connections, several threads, and stopping in the middle.
 
+use std::io::Write as _;
+
 use origin::{Options, Server};
 
 use crate::client::{Client, on_each_backend, request};
@@ -91,5 +93,25 @@ fn a_deep_pipeline_of_delayed_requests_is_worked_off() {
         for _ in 0..2000 {
             assert_eq!(client.response().body, b"a");
         }
+    });
+}
+
+#[test]
+fn an_upload_at_full_speed_keeps_nobody_waiting_and_does_not_hinder_the_stop() {
+    on_each_backend(&Options::default(), |server| {
+        let mut upload = Client::connect(&server);
+        upload.send("POST / HTTP/1.1\r\nContent-Length: 1000000000000\r\n\r\n");
+        let uploader = std::thread::spawn(move || {
+            let piece = [b'x'; 64 * 1024];
+            (0..1_000_000)
+                .find(|_| upload.stream.write_all(&piece).is_err())
+                .is_some()
+        });
+        for _ in 0..20 {
+            assert_eq!(Client::get(&server, "/?delay=1ms").status(), "200");
+        }
+        let counts = server.stop().counts;
+        assert!(uploader.join().unwrap(), "the stop ends the upload");
+        assert_eq!((counts.connections, counts.requests), (21, 20));
     });
 }
