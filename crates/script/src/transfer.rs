@@ -3,9 +3,12 @@
 /// Tables may nest this deep; deeper means that one contains itself.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// One transfer carries at most this many values: a table that holds the same table twice, which
-/// holds the same table twice, and so on, would fill any memory.
+/// What one transfer may carry, counted in plain values: a table that holds the same table twice,
+/// which holds the same table twice, and so on, would fill any memory.
 pub(crate) const VALUES_MAX: usize = 20_000_000;
+
+/// What a table counts for besides its content; it takes about as much memory.
+pub(crate) const TABLE_WEIGHT: usize = 20;
 
 /// A copy of a Lua value, owned by Rust.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::slice;
 use mlua_sys as lua;
 use mlua_sys::lua_State;
 
-use crate::transfer::{DEPTH_MAX, VALUES_MAX, Value};
+use crate::transfer::{DEPTH_MAX, TABLE_WEIGHT, VALUES_MAX, Value};
 
 /// Pushes name → value; of several headers with one name the last stays.
 ///
@@ -91,12 +91,19 @@ unsafe fn read_nested(
     depth: usize,
     budget: &mut usize,
 ) -> Result<Value, String> {
-    *budget = budget
-        .checked_sub(1)
-        .ok_or_else(|| format!("cannot transfer more than {VALUES_MAX} values to thread"))?;
+    // SAFETY: by the contract.
+    let kind = unsafe { lua::lua_type(raw, at) };
+    let weight = if kind == lua::LUA_TTABLE {
+        TABLE_WEIGHT
+    } else {
+        1
+    };
+    *budget = budget.checked_sub(weight).ok_or_else(|| {
+        format!("cannot transfer a table with more than {VALUES_MAX} values to thread")
+    })?;
     // SAFETY: by the contract; each access fits the type that was asked for before.
     unsafe {
-        Ok(match lua::lua_type(raw, at) {
+        Ok(match kind {
             lua::LUA_TNONE | lua::LUA_TNIL => Value::Nil,
             lua::LUA_TBOOLEAN => Value::Boolean(lua::lua_toboolean(raw, at) != 0),
             lua::LUA_TNUMBER => Value::Number(lua::lua_tonumber(raw, at)),

@@ -1,0 +1,62 @@
+//! docs/scripting.md is true: its scripts run, and what it must mention is there.
+
+mod rig;
+
+use rig::{Rig, next, response, run_result};
+
+const DOCUMENT: &str = include_str!("../../../docs/scripting.md");
+
+#[test]
+fn every_script_in_the_document_runs_through_its_whole_life() {
+    let blocks: Vec<&str> = DOCUMENT
+        .split("```lua\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(blocks.len() >= 4, "{}", blocks.len());
+    for block in blocks {
+        let (mut script, mut source) = Rig::script(block).one();
+        for status in [200, 401] {
+            next(&mut source);
+            let answer = response(status, &[("A", "b")], b"body");
+            source.response(&answer).unwrap();
+        }
+        script.done(&run_result(results::Recording::new())).unwrap();
+    }
+}
+
+#[test]
+fn every_function_and_every_example_is_mentioned() {
+    for name in [
+        "setup(",
+        "init(",
+        "delay(",
+        "request(",
+        "response(",
+        "done(",
+        "wrk.format(",
+        "wrk.request(",
+        "wrk.lookup(",
+        "wrk.connect(",
+        "wrk.resolve(",
+        "wrk.setup(",
+        "wrk.init(",
+        "wrk.time_us(",
+        "wrk.thread",
+        "wrk.addrs",
+        "thread:get(",
+        "thread:set(",
+        "thread:stop(",
+        "thread.addr",
+        "latency:percentile(",
+        "#latency",
+        "latency(i)",
+    ] {
+        assert!(DOCUMENT.contains(name), "{name}");
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scripts");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(DOCUMENT.contains(&format!("`{name}`")), "{name}");
+    }
+}
