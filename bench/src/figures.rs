@@ -53,6 +53,8 @@ pub(crate) struct Sample {
     pub(crate) cpu_us_per_request: f64,
     /// Peak resident memory of the client, in kB.
     pub(crate) peak_rss_kb: f64,
+    /// Share of the machine's CPU time that neither client nor server used, 0..=1.
+    pub(crate) others_share: f64,
     /// Error lines of the report.
     pub(crate) errors: Vec<String>,
 }
@@ -118,6 +120,14 @@ impl Medians {
     }
 }
 
+/// The largest share of the machine that others took in any run of a row, 0..=1.
+pub(crate) fn others_share(clients: &[ClientResult]) -> f64 {
+    let samples = clients.iter().flat_map(|client| &client.samples);
+    samples
+        .map(|sample| sample.others_share)
+        .fold(0.0, f64::max)
+}
+
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -139,6 +149,7 @@ mod tests {
             requests_per_sec,
             cpu_us_per_request,
             peak_rss_kb,
+            others_share: 0.0,
             errors: Vec::new(),
         }
     }

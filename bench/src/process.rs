@@ -116,6 +116,14 @@ impl Process {
         );
     }
 
+    /// User and system time that the child has used so far, in microseconds.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub(crate) fn cpu_us(&self) -> anyhow::Result<u64> {
+        Ok(self.stat()?.cpu_us)
+    }
+
     /// Whether the child still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -135,9 +143,7 @@ impl Process {
         let mut peak_rss_kb = 0;
         let mut polls_left = limit.as_millis() / POLL.as_millis();
         let cpu_us = loop {
-            let stat = self.proc_file("stat")?;
-            let stat = procfs::parse_stat(&stat)
-                .with_context(|| format!("cannot understand /proc/<pid>/stat: {stat}"))?;
+            let stat = self.stat()?;
             if stat.state == 'Z' {
                 break stat.cpu_us;
             }
@@ -161,6 +167,12 @@ impl Process {
             stdout: joined(stdout),
             stderr: joined(stderr),
         })
+    }
+
+    fn stat(&self) -> anyhow::Result<procfs::Stat> {
+        let text = self.proc_file("stat")?;
+        procfs::parse_stat(&text)
+            .with_context(|| format!("cannot understand /proc/<pid>/stat: {text}"))
     }
 
     fn proc_file(&self, file: &str) -> anyhow::Result<String> {

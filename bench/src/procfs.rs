@@ -13,6 +13,38 @@ pub(crate) struct Stat {
     pub(crate) cpu_us: u64,
 }
 
+/// CPU time of the whole machine since it was started, over all cores, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MachineTime {
+    /// Spent in programs and their system calls, or taken away by the hypervisor.
+    pub(crate) busy_us: u64,
+    /// All there was, idle time included.
+    pub(crate) total_us: u64,
+}
+
+/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+pub(crate) fn parse_machine_time(text: &str) -> Option<MachineTime> {
+    let line = text.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    let [user, nice, system, _, _, _, _, steal] = ticks[..] else {
+        return None;
+    };
+    let sum_us = |ticks: &[u64]| {
+        let sum = ticks
+            .iter()
+            .try_fold(0_u64, |sum, tick| sum.checked_add(*tick));
+        sum?.checked_mul(TICK_US)
+    };
+    Some(MachineTime {
+        busy_us: sum_us(&[user, nice, system, steal])?,
+        total_us: sum_us(&ticks)?,
+    })
+}
+
 /// Reads `/proc/<pid>/stat`. The name in parentheses may itself hold blanks and parentheses.
 pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
@@ -86,6 +118,21 @@ mod tests {
     }
 
     #[test]
+    fn busy_time_of_the_machine_leaves_out_idle_and_interrupts() {
+        let text = "cpu  1 2 3 100 50 7 8 4 0 0\ncpu0 1 2 3 100 50 7 8 4 0 0\n";
+        let expected = MachineTime {
+            busy_us: 100_000,
+            total_us: 1_750_000,
+        };
+        assert_eq!(parse_machine_time(text), Some(expected));
+        assert_eq!(parse_machine_time("cpu  1 2 3 4\n"), None);
+        assert_eq!(parse_machine_time("cpu  1 2 3 100 50 7 8 x\n"), None);
+        let huge = "cpu  18446744073709551615 1 0 0 0 0 0 0\n";
+        assert_eq!(parse_machine_time(huge), None);
+        assert_eq!(parse_machine_time(""), None);
+    }
+
+    #[test]
     fn the_hard_limit_is_the_second_number() {
         let text = "Limit   Soft Limit  Hard Limit  Units\nMax open files   1024   20000   files\n";
         assert_eq!(parse_hard_file_limit(text), Some(20_000));
@@ -105,5 +152,7 @@ mod tests {
             'R' | 'S'
         ));
         assert!(parse_peak_rss_kb(&read("status")).unwrap() > 100);
+        let machine = parse_machine_time(&std::fs::read_to_string("/proc/stat").unwrap()).unwrap();
+        assert!(machine.busy_us > 0 && machine.busy_us <= machine.total_us);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Server {
     kind: ServerKind,
     tls: bool,
     port: u16,
-    _process: Process,
+    process: Process,
 }
 
 impl Server {
@@ -55,7 +55,7 @@ impl Server {
             kind,
             tls: row.tls,
             port,
-            _process: process,
+            process,
         })
     }
 
@@ -72,6 +72,14 @@ impl Server {
     /// The URL whose body names the cipher of the connection, where the server can tell.
     pub(crate) fn cipher_url(&self) -> Option<String> {
         (self.tls && self.kind == ServerKind::Nginx).then(|| self.url_of(CIPHER_PATH))
+    }
+
+    /// CPU time that the server has used so far, in microseconds.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub(crate) fn cpu_us(&self) -> anyhow::Result<u64> {
+        self.process.cpu_us()
     }
 
     /// How the server is called in tables.

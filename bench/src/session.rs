@@ -15,7 +15,7 @@ use crate::figures::{ClientResult, RowResult, Sample};
 use crate::machine::Machine;
 use crate::options::{Options, ServerKind};
 use crate::process::{Ended, Placement, Process};
-use crate::procfs;
+use crate::procfs::{self, MachineTime};
 use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
@@ -132,7 +132,10 @@ impl Session {
                     "{}: {}, {repetition}/{}",
                     row.name, client.label, self.repeats
                 ));
-                let sample = sample_of(&run(client, self.duration_s)?)
+                let before = Usage::now(&server)?;
+                let ended = run(client, self.duration_s)?;
+                let others_share = Usage::now(&server)?.others_share(before, ended.cpu_us);
+                let sample = sample_of(&ended, others_share)
                     .with_context(|| format!("{} in row {}", client.label, row.name))?;
                 samples.entry(&client.label).or_default().push(sample);
             }
@@ -223,13 +226,43 @@ impl Session {
     }
 }
 
+/// CPU time of machine and server at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Usage {
+    machine: MachineTime,
+    server_us: u64,
+}
+
+impl Usage {
+    fn now(server: &Server) -> anyhow::Result<Self> {
+        let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        Ok(Self {
+            // Without these numbers nothing is said about others.
+            machine: procfs::parse_machine_time(&text).unwrap_or_default(),
+            server_us: server.cpu_us()?,
+        })
+    }
+
+    /// Share of the machine since `before` that neither the server nor the client took, 0..=1.
+    fn others_share(self, before: Self, client_us: u64) -> f64 {
+        let busy_us = self.machine.busy_us.saturating_sub(before.machine.busy_us);
+        let total_us = self
+            .machine
+            .total_us
+            .saturating_sub(before.machine.total_us);
+        let ours_us = client_us + self.server_us.saturating_sub(before.server_us);
+        busy_us.saturating_sub(ours_us) as f64 / total_us.max(1) as f64
+    }
+}
+
 /// Reads totals off the report and sets CPU time against them.
-fn sample_of(ended: &Ended) -> anyhow::Result<Sample> {
+fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
     let totals = report_text::parse(&ended.stdout)?;
     Ok(Sample {
         requests_per_sec: totals.requests_per_sec,
         cpu_us_per_request: ended.cpu_us as f64 / totals.requests as f64,
         peak_rss_kb: ended.peak_rss_kb as f64,
+        others_share,
         errors: totals.errors,
     })
 }
@@ -253,4 +286,28 @@ fn wrkbench_path(options: &Options) -> anyhow::Result<PathBuf> {
 fn progress(message: &str) {
     // A closed standard error must not end a measurement.
     let _ = writeln!(io::stderr(), "bench: {message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(busy_us: u64, total_us: u64, server_us: u64) -> Usage {
+        let machine = MachineTime { busy_us, total_us };
+        Usage { machine, server_us }
+    }
+
+    #[test]
+    fn what_client_and_server_used_is_not_counted_as_others() {
+        let before = usage(1_000, 10_000, 500);
+        let after = usage(4_000, 20_000, 1_500);
+        assert_eq!(after.others_share(before, 2_000), 0.0);
+        assert_eq!(after.others_share(before, 1_000), 0.1);
+        assert_eq!(after.others_share(before, 9_000), 0.0);
+    }
+
+    #[test]
+    fn a_machine_that_tells_nothing_has_no_others() {
+        assert_eq!(usage(0, 0, 9).others_share(usage(0, 0, 4), 5), 0.0);
+    }
 }

@@ -2,10 +2,13 @@
 
 use std::io::{self, Write};
 
-use crate::figures::{ClientResult, Medians, RowResult};
+use crate::figures::{self, ClientResult, Medians, RowResult};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::rows::Figure;
+
+/// From here on other programs are said to have disturbed a row: they share cores and caches.
+const DISTURBING_SHARE: f64 = 0.05;
 
 /// Writes what the numbers below were measured on, and how.
 ///
@@ -49,6 +52,14 @@ pub(crate) fn write_row(out: &mut dyn Write, row: &RowResult) -> io::Result<()> 
     writeln!(out, "\n{} ({}) on {}", row.title, row.name, row.server)?;
     for note in &row.notes {
         writeln!(out, "  {note}")?;
+    }
+    let others_share = figures::others_share(&row.clients);
+    if others_share > DISTURBING_SHARE {
+        let percent = others_share * 100.0;
+        writeln!(
+            out,
+            "  disturbed: other programs took up to {percent:.0} % of the machine"
+        )?;
     }
     writeln!(
         out,
@@ -124,6 +135,7 @@ mod tests {
             requests_per_sec: 1e6 / cpu,
             cpu_us_per_request: cpu,
             peak_rss_kb: 2048.0,
+            others_share: 0.2,
             errors,
         };
         let theirs = vec![sample(8.0, Vec::new())];
@@ -172,5 +184,6 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("a note"));
+        assert!(text.contains("other programs took up to 20 % of the machine"));
     }
 }
