@@ -9,7 +9,7 @@ local function number(value)
   if value ~= value or value == math.huge or value == -math.huge then
     return "null"
   end
-  return string.format("%.17g", value)
+  return string.format("%.15g", value)
 end
 
 local function object(pairs_in_order)
