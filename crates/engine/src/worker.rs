@@ -185,6 +185,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.wait(self.schedule.start_ns)?;
         }
         self.progress_ns = self.schedule.start_ns;
+        // What the script's `setup` or `init` has chosen.
+        if let Some(address) = self.source.take_address() {
+            self.settings.address = address;
+        }
         for key in 0..self.settings.connections {
             self.open(key, self.schedule.start_ns);
         }
@@ -335,11 +339,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Replaces a connection that ended in good order.
     fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key);
-        if self.budget == 0 {
+        if self.budget == 0 || self.has_enough_opening(now_ns) {
             self.connections[key as usize].state = State::Done;
         } else {
             self.open(key, now_ns);
         }
+    }
+
+    /// Whether connections that are being set up will use the budget up: one more would carry no
+    /// request. Those that fail are tried again, so that they suffice.
+    fn has_enough_opening(&self, now_ns: u64) -> bool {
+        let is_opening = |connection: &&Connection<S>| {
+            matches!(connection.state, State::Connecting | State::Handshaking)
+        };
+        // Counted only near the end, since it is a walk over all connections.
+        now_ns >= self.schedule.measure_ns
+            && self.budget < self.connections.len() as u64
+            && self.connections.iter().filter(is_opening).count() as u64 >= self.budget
     }
 
     /// Replaces a connection that failed, after a pause that grows with failures in a row.
@@ -456,7 +472,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if connection.state == State::Waiting {
-            self.reopen(key, now_ns);
+            // Others may count on it, see `has_enough_opening`.
+            if self.budget > 0 {
+                self.open(key, now_ns);
+            } else {
+                connection.state = State::Done;
+            }
             return Ok(());
         }
         connection.state = State::Open;

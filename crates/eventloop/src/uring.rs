@@ -171,11 +171,18 @@ impl Uring {
     /// # Errors
     /// Says why not.
     pub fn probe() -> io::Result<()> {
-        let mut this = Self::new(&LoopOptions {
-            sockets: 1,
-            ..LoopOptions::default()
-        })?;
-        this.probe_multishot()
+        // On a thread of its own: when a ring goes away the kernel interrupts the thread that made
+        // it, and blocking calls there would end with EINTR.
+        let probing = std::thread::spawn(|| {
+            let mut this = Self::new(&LoopOptions {
+                sockets: 1,
+                ..LoopOptions::default()
+            })?;
+            this.probe_multishot()
+        });
+        probing
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("probing io_uring failed")))
     }
 
     /// Multishot receive (Linux 6.0) cannot be seen from the list of operations: an older kernel
