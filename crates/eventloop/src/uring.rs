@@ -124,6 +124,9 @@ const BUFFER_GROUP: u16 = 0;
 const SUBMISSION_ENTRIES: u32 = 1024;
 /// Places in the file table, however few sockets are expected.
 const TABLE_SIZE_MIN: u32 = 65_536;
+/// Buffers start this much further apart than they are long. Distances of a power of two would put
+/// the first lines of all buffers, often the only ones used, into the same few sets of the caches.
+const STAGGER_BYTES: usize = 13 * 64;
 /// Longest wait for cancelled operations when the loop is dropped.
 const DROP_PATIENCE_NS: u64 = 1_000_000_000;
 
@@ -928,17 +931,22 @@ struct Buffers {
     entries: Option<Region>,
     memory: Option<Region>,
     buffer_bytes: usize,
+    /// From the start of one buffer to the next.
+    stride: usize,
     mask: u16,
     tail: u16,
 }
 
 impl Buffers {
     fn register(ring: &IoUring, options: &LoopOptions) -> io::Result<Self> {
-        // Enough that a burst on all sockets seldom runs dry; running dry costs a new receive, not data.
-        let count = options.sockets.next_power_of_two().clamp(64, 1024) as u16;
+        // One wait brings a few dozen receives on recent kernels, which limit the work done at a time,
+        // and their buffers are given back before the next. Running dry, as may happen on older
+        // ones, costs a new receive, not data.
+        let count = options.sockets.next_power_of_two().clamp(64, 256) as u16;
         let buffer_bytes = options.receive_buffer_bytes;
         let entries = Region::new(usize::from(count) * size_of::<BufRingEntry>())?;
-        let memory = Region::new(usize::from(count) * buffer_bytes)?;
+        let stride = buffer_bytes + STAGGER_BYTES;
+        let memory = Region::new(usize::from(count) * stride)?;
         // SAFETY: the memory is a fresh mapping of the right size; it is freed only after the
         // kernel has let go of it (Drop of Uring).
         unsafe {
@@ -950,6 +958,7 @@ impl Buffers {
             entries: Some(entries),
             memory: Some(memory),
             buffer_bytes,
+            stride,
             mask: count - 1,
             tail: 0,
         };
@@ -971,7 +980,7 @@ impl Buffers {
         // The tail lies in the first entry's reserved field, which the setters do not touch.
         unsafe {
             let entry = &mut *base.add(position);
-            entry.set_addr(memory.start().add(usize::from(buffer) * self.buffer_bytes) as u64);
+            entry.set_addr(memory.start().add(usize::from(buffer) * self.stride) as u64);
             entry.set_len(self.buffer_bytes as u32);
             entry.set_bid(buffer);
             let tail = BufRingEntry::tail(base).cast_mut().cast::<AtomicU16>();
@@ -985,7 +994,7 @@ impl Buffers {
         };
         // SAFETY: the kernel has filled this buffer and does not write to it until it is given back,
         // which ends the loan that this slice is part of.
-        unsafe { memory.slice(usize::from(buffer) * self.buffer_bytes, len) }
+        unsafe { memory.slice(usize::from(buffer) * self.stride, len) }
     }
 
     fn leak(&mut self) {
