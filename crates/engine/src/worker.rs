@@ -517,7 +517,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let reusable = self.take_events(key, at_ns)?;
         if let Err(error) = received {
-            self.fail(key, failure::of_session(&error), at_ns);
+            // TLS has an end of its own, which comes as bytes.
+            let stale =
+                error == SessionError::ClosedEarly && self.connections[key as usize].looks_stale();
+            let kind = if stale {
+                ErrorKind::Stale
+            } else {
+                failure::of_session(&error)
+            };
+            self.fail(key, kind, at_ns);
             return Ok(());
         }
         if !reusable {

@@ -2,6 +2,7 @@
 
 use plan::Target;
 use script::{Address, Network};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -46,12 +47,18 @@ impl SystemNetwork {
     }
 
     fn try_connect(&self, address: &Address) -> std::io::Result<()> {
-        match address {
+        let outcome = match address {
             Address::Tcp(address) => {
                 TcpStream::connect_timeout(address, self.timeout.max(Duration::from_millis(1)))
                     .map(drop)
             }
             Address::Unix(path) => UnixStream::connect(path).map(drop),
+        };
+        match outcome {
+            // It was accepted and reset before we looked: somebody is there, and the run will count
+            // what it does.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(()),
+            outcome => outcome,
         }
     }
 }
