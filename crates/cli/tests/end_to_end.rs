@@ -1,0 +1,40 @@
+//! The program from end to end: the real binary against our own server, held to the server's truth.
+//!
+//! | module | what is run |
+//! |---|---|
+//! | `options` | every option of a run once, with its effect at the server or in the result |
+//! | `answers` | answers that are right and odd: nothing of them is an error |
+//! | `faults` | each misbehaviour of the server, and the kind of error it is counted as |
+//! | `tls` | https: versions, resumption, verification, client certificates, faults |
+//! | `timeouts` | servers that hang, ports that do not answer |
+//! | `outage` | a server that goes away and comes back |
+//! | `signals` | Ctrl-C and SIGTERM at every stage, a reader that leaves |
+//! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
+//! | `refusals` | wrong input: one line, exit code 1, nothing started |
+//! | `surroundings` | targets, files and limits that are not as they should be |
+//! | `crowd` | ten thousand connections on one worker |
+//! | `commands` | `serve`, `demo`, `completions`, `man` |
+//! | `harness`, `judge` | starts and runs; what must hold of every run |
+//!
+//! Runs use the backend that the environment variable `WRKBENCH_TEST_IO` names, else the program's
+//! own choice. Nothing here asserts speed; a program that hangs is ended and fails its test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a failing step fails the test"
+)]
+
+#[path = "end_to_end/answers.rs"]
+mod answers;
+#[path = "end_to_end/faults.rs"]
+mod faults;
+#[path = "end_to_end/harness.rs"]
+mod harness;
+#[path = "end_to_end/judge.rs"]
+mod judge;
+#[path = "end_to_end/options.rs"]
+mod options;
+#[path = "end_to_end/timeouts.rs"]
+mod timeouts;
+#[path = "end_to_end/tls.rs"]
+mod tls;

@@ -1,0 +1,199 @@
+//! Answers that are right and odd: nothing of them is an error.
+
+use origin::Options;
+use results::ErrorKind;
+
+use crate::harness::{load, site, site_with};
+
+/// Every request is answered with this status, and the server counts the same bytes.
+fn assert_taken(target: &str, more: &[&str], status: u16) {
+    let site = site();
+    let run = load(&site).at(target).requests(60).with(more).run();
+    run.expect_answers(60).expect_status(status);
+}
+
+#[test]
+fn bodies_of_any_length_and_framing_are_taken_to_their_end() {
+    for target in [
+        "/?size=0",
+        "/?size=1",
+        "/?size=100k",
+        "/?size=3M",
+        "/?size=0&chunked",
+        "/?size=100k&chunked",
+        "/?size=300&chunked=1b",
+        "/?chunked&trailers",
+        "/?size=100k&until-close",
+        "/?size=0&until-close",
+        "/?header=X-Long:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "/?fault=big-head:60k",
+        "/?fault=many-headers:200",
+        "/?chunked&fault=chunk-extension:1k",
+        "/?fault=dup-cl:same",
+        "/?fault=no-reason",
+        "/?fault=leading-crlf",
+        "/?fault=lf-only",
+        "/?fault=obs-fold",
+        "/?fault=split&size=20",
+        "/?fault=split&size=20&chunked&trailers",
+        "/?fault=drip:100us&size=1",
+    ] {
+        assert_taken(target, &[], 200);
+    }
+}
+
+#[test]
+fn every_status_is_counted_by_its_code() {
+    for status in [200, 204, 304, 301, 404, 500, 600, 999] {
+        let site = site();
+        let run = load(&site).at(&format!("/?status={status}")).requests(40);
+        let run = run.run().expect_answers(40).expect_status(status);
+        let line = "\n  Non-2xx or 3xx responses: 40\n";
+        assert_eq!(run.stdout.contains(line), status > 399, "{}", run.stdout);
+    }
+}
+
+#[test]
+fn an_answer_without_a_body_is_complete_whatever_its_length_says() {
+    assert_taken("/?size=5k", &["-X", "HEAD"], 200);
+    assert_taken("/?size=5k&chunked", &["-X", "HEAD"], 200);
+    assert_taken("/?fault=head304", &[], 304);
+    assert_taken("/?fault=head304", &["-X", "HEAD"], 304);
+    assert_taken("/?size=5k", &["-X", "HEAD", "--pipeline", "5"], 200);
+}
+
+#[test]
+fn an_interim_answer_is_no_answer() {
+    for target in [
+        "/?interim=1",
+        "/?interim=3:102",
+        "/?interim=20",
+        "/?interim=1:100&chunked",
+    ] {
+        assert_taken(target, &[], 200);
+    }
+}
+
+#[test]
+fn pipelined_answers_keep_their_requests() {
+    for target in [
+        "/?size=10",
+        "/?size=5k&chunked",
+        "/?interim=1&chunked&trailers",
+        "/?status=204",
+    ] {
+        let site = site();
+        let run = load(&site).at(target).requests(240);
+        run.with(&["--pipeline", "16"]).run().expect_answers(240);
+    }
+}
+
+#[test]
+fn http_1_0_is_kept_alive_only_when_it_says_so() {
+    let site = site();
+    let run = load(&site).at("/?http10=keep-alive").requests(60).run();
+    let run = run.expect_answers(60);
+    assert!(run.opened() <= 4, "{}", run.story());
+
+    let run = load(&site).at("/?http10").requests(60).run();
+    assert_eq!(run.expect_answers(60).opened(), 60);
+}
+
+#[test]
+fn an_announced_close_is_a_reconnect_and_no_error() {
+    for target in [
+        "/?close",
+        "/?close&size=100k",
+        "/?close&chunked",
+        "/?until-close",
+    ] {
+        let site = site();
+        let run = load(&site).at(target).requests(60).run().expect_answers(60);
+        assert_eq!(run.opened(), 60);
+        assert_eq!(run.result.recording.counters.reconnects, 60, "{target}");
+        assert!(!run.stdout.contains("Socket errors"));
+    }
+}
+
+#[test]
+fn a_server_that_ends_each_connection_after_some_requests_is_followed() {
+    let site = site_with(Options {
+        keepalive_requests: Some(10),
+        ..Options::default()
+    });
+    let run = load(&site).connections(1).requests(95).run();
+    let run = run.expect_answers(95);
+    assert_eq!(run.opened(), 10);
+    assert_eq!(run.result.recording.counters.reconnects, 9);
+}
+
+#[test]
+fn pipelined_requests_behind_an_announced_close_are_stale_and_never_sent_twice() {
+    let site = site_with(Options {
+        keepalive_requests: Some(10),
+        log_requests: 10_000,
+        ..Options::default()
+    });
+    let run = load(&site).connections(1).requests(256);
+    let run = run.with(&["--pipeline", "16"]).run();
+    let run = run.expect_only(ErrorKind::Stale);
+    assert_eq!(run.answered() + run.failed(ErrorKind::Stale), 256);
+    // wrk's line has no such error.
+    assert!(!run.stdout.contains("Socket errors"), "{}", run.stdout);
+    assert!(site.counts().requests <= 256);
+}
+
+#[test]
+fn an_idle_connection_that_the_server_closes_is_replaced_without_an_error() {
+    let site = site();
+    let run = load(&site).at("/?fault=idle-close:2ms").requests(8);
+    let run = run.script("function delay() return 200 end").run();
+    let run = run.expect_answers(8);
+    assert!(
+        run.result.recording.counters.reconnects > 0,
+        "{}",
+        run.story()
+    );
+}
+
+#[test]
+fn a_request_body_that_is_not_awaited_does_not_matter() {
+    for target in [
+        "/?fault=early",
+        "/?fault=early-close",
+        "/?fault=no-continue",
+        "/?echo",
+    ] {
+        let more = ["--body", "some text", "-H", "Expect: 100-continue"];
+        let site = site();
+        let run = load(&site).at(target).requests(40).with(&more).run();
+        run.expect_answers(40).expect_status(200);
+    }
+}
+
+#[test]
+fn a_large_request_body_comes_back_as_it_was_sent() {
+    let site = site();
+    let path = site.folder.file_with("body", vec![b'x'; 3_000_000]);
+    let run = load(&site).at("/?echo").connections(2).requests(8);
+    let run = run.with(&["--body-file", &path]).run().expect_answers(8);
+    assert!(run.result.recording.counters.bytes > 8 * 3_000_000);
+}
+
+#[test]
+fn a_body_larger_than_any_buffer_passes_through() {
+    let site = site();
+    let run = load(&site).at("/?size=200M").connections(1).requests(1);
+    let run = run.run().expect_answers(1);
+    assert!(run.result.recording.counters.bytes > 200_000_000);
+}
+
+#[test]
+fn slow_answers_are_no_errors_and_are_seen_in_the_phases() {
+    let site = site();
+    let run = load(&site).at("/?delay=20ms&tail=30ms").requests(12);
+    let run = run.run().expect_answers(12);
+    let phases = &run.result.recording.phases;
+    assert!(phases.first_byte.min_ns().unwrap() >= 20_000_000);
+    assert!(run.result.recording.service_time.min_ns().unwrap() >= 50_000_000);
+}

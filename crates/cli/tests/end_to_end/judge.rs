@@ -1,0 +1,161 @@
+//! What must hold of every run: the document, the report and the server do not contradict each other.
+
+use std::sync::LazyLock;
+
+use jsonschema::Validator;
+use origin::Counts;
+use report::{Format, TextOptions};
+use results::{ErrorKind, Legacy, RunResult};
+use serde_json::Value;
+
+static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
+    let text = include_str!("../../../../docs/result.schema.json");
+    jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
+});
+
+/// Reads a saved document that fits its schema and contradicts itself nowhere.
+pub(crate) fn document(bytes: &[u8]) -> RunResult {
+    let value: Value = serde_json::from_slice(bytes).unwrap();
+    let faults: Vec<String> = SCHEMA
+        .iter_errors(&value)
+        .map(|error| format!("{}: {error}", error.instance_path))
+        .collect();
+    assert_eq!(faults, [""; 0]);
+    let result = results::file::load(bytes).unwrap();
+    assert_eq!(results::check(&result), Ok(()));
+    check_phases(&result);
+    check_series(&result);
+    check_window(&result);
+    if let Some(io) = crate::harness::io() {
+        let expected = if io == "uring" { "io_uring" } else { &io };
+        assert_eq!(result.backend.name, expected);
+    }
+    result
+}
+
+fn check_phases(result: &RunResult) {
+    let recording = &result.recording;
+    let (counters, phases) = (&recording.counters, &recording.phases);
+    assert_eq!(phases.connect.count(), counters.connections_opened);
+    let handshakes = counters.tls_full + counters.tls_resumed;
+    assert_eq!(phases.tls.count(), handshakes);
+    assert_eq!(phases.first_byte.count(), counters.answered);
+    assert_eq!(phases.last_byte.count(), counters.answered);
+}
+
+fn check_series(result: &RunResult) {
+    let recording = &result.recording;
+    let rows = recording.series.rows();
+    let bytes: u64 = rows.iter().map(|row| row.bytes).sum();
+    assert_eq!(bytes, recording.counters.bytes);
+    let errors: u64 = rows.iter().map(|row| row.errors).sum();
+    let stale = recording.errors.count(ErrorKind::Stale).events;
+    assert_eq!(errors + stale, recording.errors.events());
+}
+
+fn check_window(result: &RunResult) {
+    let Some(duration) = result.plan.stop.duration else {
+        return;
+    };
+    let (is, wanted) = (u128::from(result.window.duration_ns), duration.as_nanos());
+    assert!(is <= wanted, "{is} > {wanted}");
+    let may_end_early = result.window.interrupted
+        || result.plan.stop.requests.is_some()
+        || result.plan.request.script.is_some();
+    assert!(is == wanted || may_end_early, "{is} < {wanted}");
+}
+
+/// The report on stdout says what the document says: rendered again from the document it is the same,
+/// from the totals on. wrk's four counters are looked at by themselves.
+pub(crate) fn report(result: &RunResult, stdout: &str) {
+    let mut text = Vec::new();
+    report::render(result, Format::Wrk, &TextOptions::default(), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let totals = totals_of(&text);
+    assert!(stdout.contains(totals), "no {totals:?} in {stdout:?}");
+
+    let errors = &result.recording.errors;
+    let count = |counter| errors.legacy(counter);
+    let line = format!(
+        "  Socket errors: connect {}, read {}, write {}, timeout {}\n",
+        count(Legacy::Connect),
+        count(Legacy::Read),
+        count(Legacy::Write),
+        count(Legacy::Timeout)
+    );
+    let stale = errors.count(ErrorKind::Stale).events;
+    assert_eq!(stdout.contains(&line), errors.events() > stale, "{stdout}");
+    assert!(
+        !stdout.contains("NaN") && !stdout.contains("inf"),
+        "{stdout}"
+    );
+}
+
+/// From the line `  N requests in ...` on.
+fn totals_of(report: &str) -> &str {
+    let at = report.find(" requests in ").unwrap();
+    let begin = report[..at].rfind('\n').unwrap();
+    &report[begin..]
+}
+
+/// What clients said of one server, all runs together.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    runs: u64,
+    sent: u64,
+    answered: u64,
+    /// Without those of TLS records that a client without TLS was given: to the server they are
+    /// none of HTTP.
+    bytes: u64,
+    opened: u64,
+    /// Something was sent that no run counts: warm-up.
+    has_uncounted: bool,
+    /// Something may have been sent that the other side did not take.
+    has_loose_ends: bool,
+}
+
+impl Claims {
+    pub(crate) fn add(&mut self, result: &RunResult) {
+        let recording = &result.recording;
+        let counters = &recording.counters;
+        self.runs += 1;
+        self.sent += counters.sent;
+        self.answered += counters.answered;
+        let has_foreign_bytes = recording.errors.count(ErrorKind::TlsOnPlain).events > 0;
+        if !has_foreign_bytes {
+            self.bytes += counters.bytes;
+        }
+        self.opened += counters.connections_opened;
+        self.has_uncounted |= result.window.warmup_ns > 0;
+        self.has_loose_ends |= counters.in_flight > 0 || recording.errors.events() > 0;
+    }
+
+    /// What holds as soon as the server has come to count what it did.
+    pub(crate) fn agree_with(&self, server: &Counts) -> Result<(), String> {
+        let at_least = [
+            ("answers", server.responses + server.refused, self.answered),
+            ("bytes", server.bytes_out, self.bytes),
+            // Each run looks first whether anybody listens.
+            ("connections", server.connections, self.opened + self.runs),
+        ];
+        for (what, served, claimed) in at_least {
+            if served < claimed {
+                return Err(format!("{what}: {claimed}, and the server: {served}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What holds at any time.
+    pub(crate) fn hold_against(&self, server: &Counts) {
+        assert_eq!(self.agree_with(server), Ok(()));
+        if self.has_uncounted {
+            return;
+        }
+        assert!(server.requests <= self.sent, "{server:?} {self:?}");
+        if !self.has_loose_ends {
+            let (ours, theirs) = ((self.sent, self.bytes), (server.requests, server.bytes_out));
+            assert_eq!(ours, theirs, "requests and bytes; {server:?} {self:?}");
+        }
+    }
+}
