@@ -12,7 +12,7 @@ pub struct Stop {
     /// After so much measured time (a warm-up is not part of it); more than zero.
     #[serde(rename = "duration_ns", with = "saved::optional_duration_ns", default)]
     pub duration: Option<Duration>,
-    /// After so many answered requests, over all threads; at least 1.
+    /// After so many requests, over all threads, each answered or failed; at least 1.
     #[serde(default)]
     pub requests: Option<u64>,
 }

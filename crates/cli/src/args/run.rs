@@ -53,11 +53,11 @@ struct LoadArgs {
     #[arg(short, long, value_name = "N", default_value = "2",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     threads: u32,
-    /// Stop after so many answered requests
+    /// Stop when so many requests have been sent and answered (or have failed)
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count,
           allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Send so many requests together on a connection, then wait for their answers
+    /// Requests in flight on each connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count_u32,
           allow_hyphen_values = true)]
     pipeline: u32,
