@@ -1,0 +1,393 @@
+//! Usage, wrong input and exit codes of both.
+//!
+//! Which input is refused, the exit code, and the words that scripts look for are wrk's. Where wrk
+//! prints its usage and often nothing else, ours prints one line that names option, value and what
+//! was expected (docs/compatibility.md, "Command line").
+
+use std::net::TcpListener;
+
+use origin::{Options, Server};
+
+use crate::folder::Folder;
+use crate::tool::{Ended, Pair};
+
+/// One line on stderr, nothing on stdout, exit code 1.
+fn assert_one_line(ours: &Ended, arguments: &[&str]) {
+    assert_eq!(ours.code, Some(1), "{arguments:?}: {ours:?}");
+    assert_eq!(ours.stdout, "", "{arguments:?}: {ours:?}");
+    assert_eq!(ours.stderr.lines().count(), 1, "{arguments:?}: {ours:?}");
+    assert!(ours.stderr.starts_with("wrk: "), "{arguments:?}: {ours:?}");
+}
+
+/// wrk shows its usage and ends with 1.
+fn assert_wrk_refuses(wrk: &Ended, arguments: &[&str]) {
+    assert_eq!(wrk.code, Some(1), "{arguments:?}: {wrk:?}");
+    assert!(wrk.stdout.starts_with("Usage: wrk "), "{arguments:?}: {wrk:?}");
+}
+
+/// A URL that is never loaded: the line is refused before.
+const URL: &str = "http://127.0.0.1:1/";
+
+#[test]
+fn values_that_wrk_refuses_are_refused_with_the_option_and_the_value_named() {
+    let Some(pair) = Pair::find("values") else {
+        return;
+    };
+    for (option, value) in [
+        ("-c", "5x"),
+        ("-c", "10b"),
+        ("-c", "10kk"),
+        ("-c", "k"),
+        ("-c", ""),
+        ("-c", "0x10"),
+        ("-c", "0"),
+        ("--connections", "ten"),
+        ("-t", "0"),
+        ("-t", "two"),
+        ("-d", "0"),
+        ("-d", "1d"),
+        ("-d", "s"),
+        ("--duration", "soon"),
+        ("--timeout", "1x"),
+    ] {
+        let arguments = [option, value, URL];
+        let (wrk, ours) = pair.run(&arguments);
+        assert_wrk_refuses(&wrk, &arguments);
+        assert_one_line(&ours, &arguments);
+        let long = match option {
+            "-c" => "--connections",
+            "-t" => "--threads",
+            "-d" => "--duration",
+            long => long,
+        };
+        let line = ours.stderr.trim_end();
+        assert!(line.starts_with(&format!("wrk: {long}")), "{line}");
+        assert!(line.contains(value), "{line}");
+    }
+}
+
+#[test]
+fn options_that_wrk_does_not_know_or_that_lack_their_value_are_refused() {
+    let Some(pair) = Pair::find("unknown") else {
+        return;
+    };
+    for arguments in [
+        &["-Q", URL][..],
+        &["--foo", URL],
+        &["-r", URL],
+        &[URL, "-c"],
+        &[URL, "--duration"],
+        &["--latency=yes", URL],
+    ] {
+        let (wrk, ours) = pair.run(arguments);
+        assert_wrk_refuses(&wrk, arguments);
+        assert_one_line(&ours, arguments);
+    }
+}
+
+#[test]
+fn fewer_connections_than_threads_are_refused_in_the_same_words() {
+    let Some(pair) = Pair::find("fewer") else {
+        return;
+    };
+    for arguments in [["-t4", "-c2", URL], ["-c1", "-t2", URL]] {
+        let (wrk, ours) = pair.run(&arguments);
+        assert_wrk_refuses(&wrk, &arguments);
+        assert_one_line(&ours, &arguments);
+        let words = "number of connections must be >= threads";
+        assert_eq!(wrk.stderr.trim_end(), words);
+        assert!(ours.stderr.contains(words), "{ours:?}");
+    }
+}
+
+#[test]
+fn what_is_no_url_is_refused_in_the_same_words() {
+    let Some(pair) = Pair::find("urls") else {
+        return;
+    };
+    for url in [
+        "badurl",
+        "127.0.0.1",
+        "/path",
+        "http://",
+        "http:///path",
+        "://host/",
+        "http:/host/",
+        "http://host:99999/",
+        "http://host:x/",
+        "http://ho st/",
+        "http://host/a b",
+        "http://[::1/",
+        "",
+    ] {
+        let (wrk, ours) = pair.run(&[url]);
+        assert_wrk_refuses(&wrk, &[url]);
+        assert_eq!(wrk.stderr, format!("invalid URL: {url}\n"));
+        assert_one_line(&ours, &[url]);
+        assert!(ours.stderr.starts_with("wrk: invalid URL: "), "{ours:?}");
+        assert!(ours.stderr.contains(url), "{ours:?}");
+    }
+}
+
+#[test]
+fn the_url_is_looked_at_before_the_number_of_connections() {
+    let Some(pair) = Pair::find("order") else {
+        return;
+    };
+    let (wrk, ours) = pair.run(&["-t4", "-c2", "badurl"]);
+    assert_eq!(wrk.stderr, "invalid URL: badurl\n");
+    assert!(ours.stderr.starts_with("wrk: invalid URL: "), "{ours:?}");
+}
+
+#[test]
+fn a_target_that_refuses_or_does_not_exist_is_told_in_the_same_words() {
+    let Some(pair) = Pair::find("targets") else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let refusing = format!("http://{}/", listener.local_addr().expect("it has one"));
+    drop(listener);
+    for url in [
+        refusing.as_str(),
+        "http://nonexistent.invalid/",
+        "http://nonexistent.invalid:8080/",
+        "https://nonexistent.invalid/",
+    ] {
+        let (wrk, ours) = pair.run(&[url]);
+        assert_eq!(wrk.code, Some(1), "{wrk:?}");
+        assert_one_line(&ours, &[url]);
+        assert_eq!(ours.stderr, format!("wrk: {}", wrk.stderr));
+    }
+}
+
+#[test]
+fn without_a_url_and_for_help_both_show_their_usage_and_end_with_1() {
+    let Some(pair) = Pair::find("usage") else {
+        return;
+    };
+    for arguments in [&[][..], &["--help"], &["-c5", "-t2"]] {
+        let (wrk, ours) = pair.run(arguments);
+        assert_wrk_refuses(&wrk, arguments);
+        assert_wrk_refuses(&ours, arguments);
+    }
+}
+
+/// Options of a usage text as they are spelt, `-c, --connections`, with what they take.
+fn options_of(usage: &str) -> Vec<(Vec<&str>, bool)> {
+    let lines = usage.lines().map(str::trim_start);
+    lines
+        .filter(|line| line.starts_with('-'))
+        .map(|line| {
+            let words = line.split_whitespace().take(3);
+            let spelt = words.clone().take_while(|word| word.starts_with('-'));
+            let spelt: Vec<&str> = spelt.map(|word| word.trim_end_matches(',')).collect();
+            let takes = words.skip(spelt.len()).any(|word| word.starts_with('<'));
+            (spelt, takes)
+        })
+        .collect()
+}
+
+#[test]
+fn the_usage_has_every_option_of_wrk_and_its_layout() {
+    let Some(pair) = Pair::find("layout") else {
+        return;
+    };
+    let (wrk, ours) = pair.run(&["--help"]);
+    let (first_of_wrk, first_of_ours) = (wrk.stdout.lines().next(), ours.stdout.lines().next());
+    assert_eq!(
+        first_of_ours.map(str::trim_end),
+        first_of_wrk.map(str::trim_end)
+    );
+    let (known, of_ours) = (options_of(&wrk.stdout), options_of(&ours.stdout));
+    assert_eq!(known.len(), 8, "{}", wrk.stdout);
+    for (spelt, takes) in known {
+        let found = of_ours.iter().find(|(ours, _)| ours.contains(spelt.last().expect("one")));
+        let (ours, ours_takes) = found.unwrap_or_else(|| panic!("{spelt:?} is missing"));
+        assert!(spelt.iter().all(|name| ours.contains(name)), "{spelt:?}");
+        assert_eq!(*ours_takes, takes, "{spelt:?}");
+    }
+    // Lines are filled up with blanks to one width, in wrk except for the two at the end.
+    for usage in [&wrk.stdout, &ours.stdout] {
+        let widths: Vec<usize> = usage.lines().map(|line| line.chars().count()).collect();
+        let options = &widths[..widths.len() - 2];
+        assert!(options.iter().all(|width| *width == widths[0]), "{usage}");
+    }
+}
+
+#[test]
+fn the_version_comes_first_and_then_the_usage_or_the_run() {
+    let Some(pair) = Pair::find("version") else {
+        return;
+    };
+    let (wrk, ours) = pair.run(&["-v"]);
+    for ended in [&wrk, &ours] {
+        let (version, rest) = ended.stdout.split_once('\n').expect("there are lines");
+        assert!(version.starts_with("wrk"), "{ended:?}");
+        assert!(rest.starts_with("Usage: wrk "), "{ended:?}");
+        assert_eq!(ended.code, Some(1));
+    }
+    let server = Server::start(Options::default()).expect("the server starts");
+    let (wrk, ours) = pair.run(&["-v", "-d1s", "-t1", "-c1", &server.url()]);
+    for ended in [&wrk, &ours] {
+        let (version, rest) = ended.stdout.split_once('\n').expect("there are lines");
+        assert!(version.starts_with("wrk"), "{ended:?}");
+        assert!(rest.starts_with("Running 1s test @ "), "{ended:?}");
+        assert_eq!(ended.code, Some(0));
+    }
+}
+
+#[test]
+fn getopts_manners() {
+    let Some(pair) = Pair::find("getopt") else {
+        return;
+    };
+    let server = Server::start(Options::default()).expect("the server starts");
+    let url = server.url();
+    for arguments in [
+        // Options behind the URL, prefixes of long ones, several short ones together.
+        &[&url, "--thr", "3", "--conn=5", "-d1s", "-Lt2", "word", "-T5"][..],
+        // The last of several wins; words behind `--` are the script's, also with a dash.
+        &["-c9", "-c", " 4", "-d", "1S", "-t+1", &url, "--", "-t7", "-x"],
+    ] {
+        let (wrk, ours) = pair.run(arguments);
+        assert_eq!((wrk.code, ours.code), (Some(0), Some(0)), "{wrk:?} {ours:?}");
+        let banner = |ended: &Ended| ended.stdout.lines().take(2).collect::<Vec<_>>().join("\n");
+        assert_eq!(banner(&ours), banner(&wrk));
+        let title = "  Latency Distribution\n";
+        assert_eq!(ours.stdout.contains(title), wrk.stdout.contains(title));
+    }
+}
+
+#[test]
+fn values_that_wrk_refuses_and_ours_understands() {
+    // docs/compatibility.md: "numbers", "underscore in a host name", "scheme".
+    let Some(pair) = Pair::find("understood") else {
+        return;
+    };
+    let server = Server::start(Options::default()).expect("the server starts");
+    let url = server.url();
+    for arguments in [
+        ["-d500ms", "-c2", &url],
+        ["-d0.3s", "-c0.01k", &url],
+        ["-d200ms", "-T1m1s", &url],
+    ] {
+        let (wrk, ours) = pair.run(&arguments);
+        assert_wrk_refuses(&wrk, &arguments);
+        assert_eq!(ours.code, Some(0), "{ours:?}");
+    }
+    let (wrk, ours) = pair.run(&["http://under_score.invalid/"]);
+    assert_wrk_refuses(&wrk, &["http://under_score.invalid/"]);
+    assert!(ours.stderr.contains("unable to resolve under_score.invalid:http "), "{ours:?}");
+}
+
+#[test]
+fn values_that_wrk_takes_and_ours_refuses() {
+    // docs/compatibility.md: "numbers", "scheme", `-H`. wrk would run for ever, or not at all.
+    let Some(pair) = Pair::find("refused") else {
+        return;
+    };
+    for arguments in [
+        ["-d-1", "-c2", URL],
+        ["-c-5", "-t1", URL],
+        ["-c99999999999999999999", "-t1", URL],
+        ["-HNoColon", "-t1", URL],
+        ["-t1", "-c1", "ftp://127.0.0.1:1/"],
+    ] {
+        assert_one_line(&pair.run_ours(&arguments), &arguments);
+    }
+}
+
+#[test]
+fn a_script_that_does_not_load_ends_ours_and_leaves_wrk_without_it() {
+    // docs/compatibility.md, "Lua": script that fails to load.
+    let Some(pair) = Pair::find("broken") else {
+        return;
+    };
+    let folder = Folder::new("broken-script");
+    let broken = folder.file_with("broken.lua", "function request(\n");
+    let failing = folder.file_with("failing.lua", "local a = nil\nprint(a.b)\n");
+    let missing = folder.path("missing.lua");
+    let server = Server::start(Options::default()).expect("the server starts");
+    for (script, name) in [
+        (&broken, "broken.lua"),
+        (&failing, "failing.lua"),
+        (&missing, "missing.lua"),
+    ] {
+        let before = server.counts().requests;
+        let arguments = ["-t1", "-c1", "-d1s", "-s", script, &server.url()];
+        let (wrk, ours) = pair.run(&arguments);
+        assert_eq!(wrk.code, Some(0), "{wrk:?}");
+        let after_wrk = server.counts().requests;
+        assert!(after_wrk > before);
+        assert_eq!(ours.code, Some(1), "{ours:?}");
+        assert_eq!(ours.stderr.lines().count(), 1, "{ours:?}");
+        // Line and reason are the same; Lua shortens long paths, from their begin.
+        let (_, reason) = wrk.stderr.trim_end().rsplit_once(name).expect("it is named");
+        let expected = format!("{name}{}", reason.lines().next().unwrap_or_default());
+        assert!(ours.stderr.contains(&expected), "{expected}: {ours:?}");
+    }
+}
+
+#[test]
+fn an_error_in_a_script_ends_both_with_1() {
+    let Some(pair) = Pair::find("errors") else {
+        return;
+    };
+    let folder = Folder::new("errors-script");
+    let server = Server::start(Options::default()).expect("the server starts");
+    for phase in ["setup", "init", "request", "response", "delay"] {
+        let text = format!("function {phase}()\n  error('on purpose')\nend\n");
+        let script = folder.file_with(&format!("{phase}.lua"), &text);
+        let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
+        assert_eq!((wrk.code, ours.code), (Some(1), Some(1)), "{wrk:?} {ours:?}");
+        assert!(wrk.stderr.contains("PANIC"), "{wrk:?}");
+        let place = format!("{phase}.lua:2: on purpose");
+        assert!(wrk.stderr.contains(&place), "{wrk:?}");
+        assert_eq!(ours.stderr.lines().count(), 1, "{ours:?}");
+        assert!(ours.stderr.contains(&place), "{ours:?}");
+        assert!(ours.stderr.contains(&format!("(in {phase})")), "{ours:?}");
+    }
+}
+
+#[test]
+fn an_error_in_done_leaves_the_report_of_both() {
+    let Some(pair) = Pair::find("done-error") else {
+        return;
+    };
+    let folder = Folder::new("done-error-script");
+    let script = folder.file_with("s.lua", "function done()\n  error('on purpose')\nend\n");
+    let server = Server::start(Options::default()).expect("the server starts");
+    let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
+    for ended in [&wrk, &ours] {
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stdout.contains("\nRequests/sec: "), "{ended:?}");
+        assert!(ended.stderr.contains("s.lua:2: on purpose"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_first_request_that_is_none_is_refused_at_its_place() {
+    let Some(pair) = Pair::find("first") else {
+        return;
+    };
+    let folder = Folder::new("first-script");
+    let server = Server::start(Options::default()).expect("the server starts");
+    for (name, text) in [
+        ("no-end", "GET / HTTP/1.1\\r\\nHost: x\\r\\n"),
+        ("method", "QUERY / HTTP/1.1\\r\\n\\r\\n"),
+        ("word", "hello"),
+        ("header", "GET / HTTP/1.1\\r\\nA b: c\\r\\n\\r\\n"),
+        ("version", "GET / HTTP/x\\r\\n\\r\\n"),
+        ("body", "POST / HTTP/1.1\\r\\nContent-Length: 9\\r\\n\\r\\nshort"),
+        ("second", "GET / HTTP/1.1\\r\\n\\r\\nG=T / HTTP/1.1\\r\\n\\r\\n"),
+    ] {
+        let text = format!("function request() return '{text}' end\n");
+        let script = folder.file_with(&format!("{name}.lua"), &text);
+        let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
+        eprintln!("{name}: wrk {:?} ours {:?}", wrk.stderr, ours.stderr);
+        assert_eq!((wrk.code, ours.code), (Some(1), Some(1)), "{wrk:?} {ours:?}");
+        assert_eq!(wrk.stdout, "", "{wrk:?}");
+        assert_one_line(&ours, &[name]);
+        assert!(ours.stderr.contains(wrk.stderr.trim_end()), "{name}: {wrk:?} {ours:?}");
+    }
+}

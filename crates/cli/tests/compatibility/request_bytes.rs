@@ -1,0 +1,458 @@
+//! The first hundred requests of both, byte for byte.
+//!
+//! wrk writes headers in the order of a Lua hash table, which changes from run to run (its seed is
+//! random). So a case whose requests have more than one header line is compared with the header
+//! lines sorted; request line, body and everything in the lines are compared as they are.
+
+use crate::folder::Folder;
+use crate::recording_server::RecordingServer;
+use crate::tool::{Pair, Running};
+
+const REQUESTS: usize = 100;
+
+/// Options before the URL; the path and what follows the authority; arguments of the script.
+#[derive(Default)]
+struct Line<'a> {
+    options: &'a [&'a str],
+    path: &'a str,
+    script: Option<Script<'a>>,
+    words: &'a [&'a str],
+}
+
+#[derive(Clone, Copy)]
+enum Script<'a> {
+    Text(&'a str),
+    /// A file of examples/scripts.
+    Example(&'a str),
+}
+
+/// Whether the order of header lines is part of the comparison.
+#[derive(Clone, Copy, PartialEq)]
+enum Headers {
+    Exact,
+    Sorted,
+}
+
+fn recorded(server: &RecordingServer, start: impl FnOnce() -> Running) -> Vec<Vec<u8>> {
+    let mut running = start();
+    let requests = server.wait();
+    let has_ended = running.has_ended();
+    assert_eq!(requests.len(), REQUESTS, "ended by itself: {has_ended}");
+    requests
+}
+
+/// The arguments, with one connection and more time than is needed: the run is ended when the
+/// requests are there. Both get the same port, so that Host is the same.
+fn arguments(line: &Line<'_>, authority: &str, folder: &Folder) -> Vec<String> {
+    let mut all: Vec<String> = ["-t1", "-c1", "-d1m"].map(str::to_owned).to_vec();
+    all.extend(line.options.iter().map(|option| (*option).to_owned()));
+    match line.script {
+        Some(Script::Text(text)) => {
+            all.extend(["-s".to_owned(), folder.file_with("script.lua", text)]);
+        }
+        Some(Script::Example(name)) => all.extend(["-s".to_owned(), example(name)]),
+        None => {}
+    }
+    all.push(format!("http://{authority}{}", line.path));
+    if !line.words.is_empty() {
+        all.push("--".to_owned());
+        all.extend(line.words.iter().map(|word| (*word).to_owned()));
+    }
+    all
+}
+
+fn example(name: &str) -> String {
+    format!(
+        "{}/../../examples/scripts/{name}",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+/// The requests of wrk and of ours.
+fn requests_of_both(test: &str, line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
+    let pair = Pair::find(test)?;
+    let folder = Folder::new(&format!("{test}-files"));
+    let server = || RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
+    let (of_wrk, of_ours) = (server(), server());
+    let line_for = |server: &RecordingServer| {
+        arguments(line, &server.address().to_string(), &folder)
+    };
+    let wrk = recorded(&of_wrk, || pair.start_wrk(&line_for(&of_wrk)));
+    let ours = recorded(&of_ours, || pair.start_ours(&line_for(&of_ours)));
+    // The two servers have different ports, which stand in Host.
+    let unported = |requests: Vec<Vec<u8>>, server: &RecordingServer| {
+        let port = format!(":{}", server.address().port());
+        requests
+            .into_iter()
+            .map(|request| replaced(&request, port.as_bytes(), b":PORT"))
+            .collect()
+    };
+    Some([unported(wrk, &of_wrk), unported(ours, &of_ours)])
+}
+
+fn same_requests(test: &str, headers: Headers, line: &Line<'_>) {
+    let Some([wrk, ours]) = requests_of_both(test, line) else {
+        return;
+    };
+    for (number, (wrk, ours)) in wrk.iter().zip(&ours).enumerate() {
+        let (wrk, ours) = (shown(wrk, headers), shown(ours, headers));
+        assert_eq!(ours, wrk, "request {number}: ours (left) and wrk's");
+    }
+}
+
+/// A request as text in which every byte can be told from every other.
+fn shown(request: &[u8], headers: Headers) -> String {
+    let text = request.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n");
+    if headers == Headers::Exact {
+        return text;
+    }
+    let (head, body) = text.split_once("\n\\r\\n\n").expect("a head has an end");
+    let mut lines: Vec<&str> = head.lines().collect();
+    lines[1..].sort_unstable();
+    format!("{}\n\\r\\n\n{body}", lines.join("\n"))
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut result = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        result.extend_from_slice(&rest[..at]);
+        result.extend_from_slice(to);
+        rest = &rest[at + from.len()..];
+    }
+    result.extend_from_slice(rest);
+    result
+}
+
+/// Without a script, one header line: nothing is left to chance, so nothing is sorted.
+fn same_path(test: &str, path: &str) {
+    let line = Line {
+        path,
+        ..Line::default()
+    };
+    same_requests(test, Headers::Exact, &line);
+}
+
+fn same_headers(test: &str, options: &[&str]) {
+    let line = Line {
+        options,
+        path: "/",
+        ..Line::default()
+    };
+    same_requests(test, Headers::Sorted, &line);
+}
+
+fn same_script(test: &str, headers: Headers, text: &str) {
+    let line = Line {
+        path: "/base?q=1",
+        script: Some(Script::Text(text)),
+        ..Line::default()
+    };
+    same_requests(test, headers, &line);
+}
+
+fn same_example(name: &str, path: &str, words: &[&str]) {
+    let line = Line {
+        path,
+        script: Some(Script::Example(name)),
+        words,
+        ..Line::default()
+    };
+    same_requests(name, Headers::Sorted, &line);
+}
+
+#[test]
+fn nothing_but_a_url() {
+    same_path("bytes-plain", "/");
+    same_path("bytes-no-path", "");
+}
+
+#[test]
+fn a_path_goes_out_as_it_was_typed() {
+    same_path("bytes-query", "/a/b?c=d&e=%20f#fragment");
+    same_path("bytes-signs", "/%zz/~x;y=1,2/'(!)*$@:[]|{}^`<>\\\"?&&=?#?#");
+    same_path("bytes-dots", "//a/./../b//");
+}
+
+#[test]
+fn user_and_password_of_the_url_are_not_sent() {
+    let line = Line {
+        path: "/x",
+        ..Line::default()
+    };
+    let Some(pair) = Pair::find("bytes-user") else {
+        return;
+    };
+    let folder = Folder::new("bytes-user-files");
+    let mut all = Vec::new();
+    for is_wrk in [true, false] {
+        let server = RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
+        let address = server.address().to_string();
+        let line = arguments(&line, &format!("user:secret@{address}"), &folder);
+        let requests = recorded(&server, || match is_wrk {
+            true => pair.start_wrk(&line),
+            false => pair.start_ours(&line),
+        });
+        let of_tool: Vec<Vec<u8>> = requests
+            .iter()
+            .map(|request| replaced(request, address.as_bytes(), b"ADDRESS"))
+            .collect();
+        all.push(of_tool);
+    }
+    assert_eq!(all[0], all[1]);
+}
+
+#[test]
+fn an_ipv6_address_has_its_brackets_in_host() {
+    let Some(pair) = Pair::find("bytes-ipv6") else {
+        return;
+    };
+    let folder = Folder::new("bytes-ipv6-files");
+    let mut all = Vec::new();
+    for is_wrk in [true, false] {
+        let Ok(server) = RecordingServer::start("::1", REQUESTS) else {
+            eprintln!("skipped: this machine has no IPv6 loopback address");
+            return;
+        };
+        let address = server.address().to_string();
+        let line = Line {
+            path: "/x",
+            ..Line::default()
+        };
+        let line = arguments(&line, &address, &folder);
+        let requests = recorded(&server, || match is_wrk {
+            true => pair.start_wrk(&line),
+            false => pair.start_ours(&line),
+        });
+        assert!(requests[0].ends_with(format!("Host: {address}\r\n\r\n").as_bytes()));
+        let port = format!(":{}\r", server.address().port());
+        let of_tool: Vec<Vec<u8>> = requests
+            .iter()
+            .map(|request| replaced(request, port.as_bytes(), b":PORT\r"))
+            .collect();
+        all.push(of_tool);
+    }
+    assert_eq!(all[0], all[1]);
+}
+
+#[test]
+fn header_options() {
+    same_headers("bytes-header", &["-H", "X-A: 1"]);
+    same_headers("bytes-headers", &["-H", "X-A: 1", "--header=X-B: a: b", "-HX-C: c"]);
+    same_headers("bytes-header-repeated", &["-H", "X-A: 1", "-H", "X-A: 2"]);
+    same_headers("bytes-header-empty", &["-H", "X-A: "]);
+    same_headers("bytes-header-blanks", &["-H", "X-A:   three and trailing  "]);
+    same_headers("bytes-header-host", &["-H", "Host: other.example"]);
+}
+
+#[test]
+fn a_content_length_without_a_body_is_not_sent() {
+    same_headers("bytes-length", &["-H", "Content-Length: 5", "-H", "X-A: 1"]);
+}
+
+/// Request line and sorted header lines of the first request.
+fn first_lines(requests: &[Vec<u8>]) -> Vec<String> {
+    let text = String::from_utf8_lossy(&requests[0]);
+    let mut lines: Vec<String> = text.trim_end().lines().map(str::to_owned).collect();
+    lines[1..].sort_unstable();
+    lines
+}
+
+/// Both send something else on purpose; each case is a row of docs/compatibility.md, "Command line".
+fn differs(test: &str, options: &[&str], path: &str, in_wrk: &[&str], in_ours: &[&str]) {
+    let line = Line {
+        options,
+        path,
+        ..Line::default()
+    };
+    let Some([wrk, ours]) = requests_of_both(test, &line) else {
+        return;
+    };
+    assert_eq!(first_lines(&wrk), in_wrk, "wrk, {options:?}");
+    assert_eq!(first_lines(&ours), in_ours, "ours, {options:?}");
+}
+
+const GET: &str = "GET / HTTP/1.1";
+const HOST: &str = "Host: 127.0.0.1:PORT";
+
+#[test]
+fn a_header_without_a_blank_is_sent_and_not_dropped() {
+    let line = ["-H", "X-A:1"];
+    differs("differs-blank", &line, "/", &[GET, HOST], &[GET, HOST, "X-A: 1"]);
+}
+
+#[test]
+fn host_in_another_spelling_replaces_host_and_is_not_sent_beside_it() {
+    let line = ["-H", "host: x"];
+    differs("differs-host", &line, "/", &[GET, HOST, "host: x"], &[GET, "Host: x"]);
+}
+
+#[test]
+fn of_a_header_in_two_spellings_the_last_is_sent_and_not_both() {
+    let line = ["-H", "x-a: 1", "-H", "X-A: 2"];
+    let in_wrk = [GET, HOST, "X-A: 2", "x-a: 1"];
+    differs("differs-case", &line, "/", &in_wrk, &[GET, HOST, "X-A: 2"]);
+}
+
+#[test]
+fn a_query_right_after_the_host_is_sent_and_not_dropped() {
+    let in_ours = ["GET /?a=b HTTP/1.1", HOST];
+    differs("differs-query", &[], "?a=b", &[GET, HOST], &in_ours);
+}
+
+#[test]
+fn a_post_with_a_body_and_one_header() {
+    same_script(
+        "bytes-post",
+        Headers::Sorted,
+        "wrk.method = 'POST'\nwrk.body = 'a=1&b=2'\n\
+         wrk.headers['Content-Type'] = 'application/x-www-form-urlencoded'\n",
+    );
+}
+
+#[test]
+fn bodies_of_any_bytes_empty_ones_and_none() {
+    let any = "local all = {}\nfor i = 0, 255 do all[#all + 1] = string.char(i) end\n\
+               wrk.method = 'PUT'\nwrk.body = table.concat(all)\n";
+    same_script("bytes-any-body", Headers::Sorted, any);
+    same_script("bytes-empty-body", Headers::Sorted, "wrk.method = 'POST'\nwrk.body = ''\n");
+    same_script("bytes-no-body", Headers::Exact, "wrk.method = 'POST'\n");
+    same_script("bytes-get-body", Headers::Sorted, "wrk.body = 'x'\n");
+}
+
+#[test]
+fn fields_that_a_script_sets_at_top_level_and_in_init() {
+    same_script(
+        "bytes-fields",
+        Headers::Exact,
+        "wrk.method = 'OPTIONS'\nwrk.path = '*'\nwrk.host = 'ignored.example'\n",
+    );
+    same_script(
+        "bytes-init",
+        Headers::Sorted,
+        "function init(args)\n  wrk.path = '/' .. #args .. args[0]:sub(1, 7)\n\
+           wrk.headers['X-N'] = 1.5\n  wrk.headers['X-Big'] = 1e15\n  wrk.headers['X-Huge'] = 1e20\n\
+           wrk.headers['Host'] = 'from.init'\nend\n",
+    );
+}
+
+#[test]
+fn a_counter_skips_the_number_of_the_request_that_was_only_looked_at() {
+    same_script(
+        "bytes-counter",
+        Headers::Sorted,
+        "local n = 0\nfunction request()\n  local path = '/' .. n\n  wrk.headers['X-N'] = n\n\
+           n = n + 1\n  return wrk.format(nil, path)\nend\n",
+    );
+}
+
+#[test]
+fn several_paths_in_turn() {
+    same_script(
+        "bytes-paths",
+        Headers::Exact,
+        "local paths, i = { '/a', '/b?c', '/' .. string.rep('d', 3000) }, 0\n\
+         function request()\n  i = i % #paths + 1\n  return wrk.format('GET', paths[i])\nend\n",
+    );
+}
+
+#[test]
+fn several_requests_in_one_string() {
+    same_script(
+        "bytes-pipeline",
+        Headers::Sorted,
+        "function init(args)\n  local r = {}\n  r[1] = wrk.format(nil, '/?foo')\n\
+           r[2] = wrk.format('POST', '/?bar', nil, 'body')\n  r[3] = wrk.format('DELETE', '/?baz')\n\
+           all = table.concat(r)\nend\nfunction request() return all end\n",
+    );
+}
+
+#[test]
+fn format_with_all_arguments_and_with_some() {
+    same_script(
+        "bytes-format",
+        Headers::Sorted,
+        "local n = 0\nlocal shared = { ['X-Shared'] = 's' }\n\
+         function request()\n  n = n + 1\n\
+           local kind = n % 6\n\
+           if kind == 0 then return wrk.format('PATCH', '/p', { ['X-A'] = '1', Host = 'h' }, 'body') end\n\
+           if kind == 1 then return wrk.format('PUT', '/p', { ['X-A'] = 0.1 }, '') end\n\
+           if kind == 2 then return wrk.format('DELETE', nil, shared) end\n\
+           if kind == 3 then return wrk.format(nil, nil, { ['Content-Length'] = 7 }) end\n\
+           if kind == 4 then return wrk.format(nil, '/' .. tostring(shared.Host ~= nil), shared, 'x') end\n\
+           return wrk.format()\nend\n",
+    );
+}
+
+#[test]
+fn requests_that_change_with_what_came_back() {
+    same_script(
+        "bytes-response",
+        Headers::Sorted,
+        "local last = 'none'\n\
+         function request() return wrk.format('GET', '/' .. last, { ['X-Last'] = last }) end\n\
+         function response(status, headers, body)\n\
+           last = status .. headers['X-Token'] .. headers['Content-Length'] .. #body .. body:byte(1)\n\
+         end\n",
+    );
+}
+
+#[test]
+fn a_token_that_a_login_gives() {
+    same_script(
+        "bytes-token",
+        Headers::Sorted,
+        "local token\n\
+         function request()\n  if token then return wrk.format() end\n\
+           return wrk.format('GET', '/login')\nend\n\
+         function response(status, headers)\n  if token then return end\n\
+           token = headers['X-Token']\n  wrk.headers['Authorization'] = 'Bearer ' .. token\nend\n",
+    );
+}
+
+#[test]
+fn the_fixed_request_from_within_a_script() {
+    same_script(
+        "bytes-fixed",
+        Headers::Sorted,
+        "wrk.headers['X-A'] = 'a'\nlocal n = 0\n\
+         function request()\n  n = n + 1\n  wrk.headers['X-A'] = 'changed'\n\
+           if n % 2 == 0 then return wrk.request() end\n  return wrk.format()\nend\n",
+    );
+}
+
+#[test]
+fn what_setup_gave_to_a_thread() {
+    same_script(
+        "bytes-setup",
+        Headers::Exact,
+        "local count = 0\nfunction setup(thread)\n  count = count + 1\n  thread:set('id', count)\n\
+           thread:set('flag', true)\nend\n\
+         function request()\n  return wrk.format(nil, '/' .. id .. '/' .. tostring(flag))\nend\n",
+    );
+}
+
+#[test]
+fn requests_that_are_put_together_without_the_library() {
+    same_script(
+        "bytes-raw",
+        Headers::Exact,
+        "function request()\n\
+           return 'GET /raw HTTP/1.1\\r\\nB: 2\\r\\na:1\\r\\nHost: x\\r\\n\\r\\n'\nend\n",
+    );
+}
+
+#[test]
+fn the_example_scripts() {
+    same_example("post-json.lua", "/api/items", &[]);
+    same_example("put.lua", "/files/", &["300"]);
+    same_example("counter.lua", "", &[]);
+    // auth-token.lua sets `response` to nil, which ends wrk with a PANIC (docs/scripting.md).
+    same_example("paths-from-file.lua", "/", &[&example("paths.txt")]);
+    same_example("pipeline.lua", "/", &["16"]);
+    same_example("think-time.lua", "/", &["1"]);
+    same_example("json-output.lua", "/", &[]);
+    same_example("csv-output.lua", "/", &[]);
+    same_example("multi-host.lua", "/", &[]);
+    same_example("stop-after.lua", "/", &["1000"]);
+}
