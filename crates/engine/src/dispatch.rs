@@ -135,7 +135,11 @@ impl Task {
             return;
         }
         let Ok(schedule) = start.recv() else { return };
-        if let Some(ended) = worker.run(schedule, &stop) {
+        let ended = worker.run(schedule, &stop);
+        // Before the report, so that its sockets are closed when others want to open files: the
+        // result's, or those of the script's `done`.
+        drop(worker);
+        if let Some(ended) = ended {
             let _ = reports.send(Report::Ended {
                 index,
                 ended: Box::new(ended),
