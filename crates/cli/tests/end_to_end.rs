@@ -26,6 +26,10 @@
 
 #[path = "end_to_end/answers.rs"]
 mod answers;
+#[path = "end_to_end/commands.rs"]
+mod commands;
+#[path = "end_to_end/crowd.rs"]
+mod crowd;
 #[path = "end_to_end/faults.rs"]
 mod faults;
 #[path = "end_to_end/harness.rs"]
@@ -34,6 +38,16 @@ mod harness;
 mod judge;
 #[path = "end_to_end/options.rs"]
 mod options;
+#[path = "end_to_end/outage.rs"]
+mod outage;
+#[path = "end_to_end/refusals.rs"]
+mod refusals;
+#[path = "end_to_end/scripts.rs"]
+mod scripts;
+#[path = "end_to_end/signals.rs"]
+mod signals;
+#[path = "end_to_end/surroundings.rs"]
+mod surroundings;
 #[path = "end_to_end/timeouts.rs"]
 mod timeouts;
 #[path = "end_to_end/tls.rs"]

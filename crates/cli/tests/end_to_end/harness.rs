@@ -55,9 +55,13 @@ impl Drop for Folder {
 
 /// A server of this process with what clients have claimed about it so far.
 pub(crate) struct Site {
-    server: Server,
+    server: RefCell<Option<Server>>,
+    options: Options,
+    url: String,
     pub(crate) folder: Folder,
     claims: RefCell<Claims>,
+    /// Counts of servers that are gone.
+    past: RefCell<Vec<Counts>>,
 }
 
 /// A server with the usual settings. It uses epoll whatever the program uses.
@@ -65,45 +69,73 @@ pub(crate) fn site() -> Site {
     site_with(Options::default())
 }
 
-/// A server that gives this to every request that asks for nothing else.
-pub(crate) fn site_that_answers(defaults: &str) -> Site {
-    site_with(Options::default().with_defaults(defaults).unwrap())
-}
-
 pub(crate) fn site_with(options: Options) -> Site {
     let options = Options {
         backend: Backend::Epoll,
         ..options
     };
+    let server = Server::start(options.clone()).unwrap();
     Site {
-        server: Server::start(options).unwrap(),
+        url: server.url().trim_end_matches('/').to_owned(),
+        // So that one that comes back is found at the same place.
+        options: Options {
+            listen: server.address().clone(),
+            ..options
+        },
+        server: RefCell::new(Some(server)),
         folder: Folder::new(),
         claims: RefCell::default(),
+        past: RefCell::default(),
     }
 }
 
 impl Site {
     /// The URL of a path on it.
     pub(crate) fn url(&self, target: &str) -> String {
-        format!("{}{target}", self.server.url().trim_end_matches('/'))
+        format!("{}{target}", self.url)
     }
 
     /// `127.0.0.1:40213`.
-    pub(crate) fn authority(&self) -> String {
-        let url = self.server.url();
-        let (_, rest) = url.split_once("://").unwrap();
-        rest.trim_end_matches('/').to_owned()
+    pub(crate) fn authority(&self) -> &str {
+        self.url.split_once("://").unwrap().1
     }
 
+    /// What it has counted, before and after it was away.
     pub(crate) fn counts(&self) -> Counts {
-        self.server.counts()
+        let server = self.server.borrow();
+        let now = server.as_ref().map(Server::counts);
+        let past = self.past.borrow();
+        past.iter()
+            .chain(&now)
+            .fold(Counts::default(), |sum, one| Counts {
+                connections: sum.connections + one.connections,
+                requests: sum.requests + one.requests,
+                responses: sum.responses + one.responses,
+                refused: sum.refused + one.refused,
+                bytes_in: sum.bytes_in + one.bytes_in,
+                bytes_out: sum.bytes_out + one.bytes_out,
+                tls_failures: sum.tls_failures + one.tls_failures,
+            })
     }
 
     /// Everything it knows, when it has stopped.
     pub(crate) fn stop(self) -> Truth {
-        let truth = self.server.stop();
+        self.go_down()
+    }
+
+    /// Stops it; nobody listens at its address.
+    pub(crate) fn go_down(&self) -> Truth {
+        let truth = self.server.take().unwrap().stop();
         assert_eq!(truth.failure, None);
+        self.past.borrow_mut().push(truth.counts);
+        self.claims.borrow_mut().note_outage();
         truth
+    }
+
+    /// Starts it again at the same address.
+    pub(crate) fn come_back(&self) {
+        let server = Server::start(self.options.clone()).unwrap();
+        self.server.replace(Some(server));
     }
 
     /// Waits until the server's counts fulfil a condition that they are bound to fulfil.
@@ -399,11 +431,6 @@ impl Process {
             .status()
             .unwrap();
         assert!(status.success(), "{name} was not sent");
-    }
-
-    /// The exit status, if it has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
     }
 
     /// Reads everything up to its end.

@@ -1,0 +1,202 @@
+//! Wrong input: one line, exit code 1, nothing on stdout, nothing started.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::harness::{Process, program, site};
+
+const COUNT: &str = "(expected like 100, 10k, 1.5M)";
+const TIME: &str = "(expected like 30s, 500ms, 1.5m, 1h30m)";
+const URL: &str = "(expected like http://host:port/path)";
+
+/// Arguments before a right URL, and what is said after the program's name.
+fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
+    let text = |line: &str| line.to_owned();
+    vec![
+        (
+            vec!["-c", "0"],
+            text("--connections 0: number of connections must be >= threads (2)"),
+        ),
+        (
+            vec!["-c", "-5"],
+            format!("--connections: \"-5\" is negative {COUNT}"),
+        ),
+        (
+            vec!["-cabc"],
+            format!("--connections: \"abc\" is not a number {COUNT}"),
+        ),
+        (
+            vec!["-c", "99999999999"],
+            format!("--connections: \"99999999999\" is too large {COUNT}"),
+        ),
+        (
+            vec!["-c", ""],
+            format!("--connections: \"\" is not a number {COUNT}"),
+        ),
+        (vec!["-t", "0"], text("--threads 0: must be from 1 to 4096")),
+        (
+            vec!["-t20"],
+            text("--connections 10: number of connections must be >= threads (20)"),
+        ),
+        (vec!["-d", "0"], text("--duration 0: must be longer than 0")),
+        (
+            vec!["-d", "5x"],
+            format!("--duration: \"5x\" is not a time {TIME}"),
+        ),
+        (
+            vec!["--dur", "-1s"],
+            format!("--duration: \"-1s\" is negative {TIME}"),
+        ),
+        (
+            vec!["-d99999999999999999h"],
+            format!("--duration: \"99999999999999999h\" is too large {TIME}"),
+        ),
+        (vec!["-n", "0"], text("--requests 0: must be at least 1")),
+        (
+            vec!["-n-1"],
+            format!("--requests: \"-1\" is negative {COUNT}"),
+        ),
+        (vec!["-T0"], text("--timeout 0: must be longer than 0")),
+        (
+            vec!["--warmup", "x"],
+            format!("--warmup: \"x\" is not a time {TIME}"),
+        ),
+        (
+            vec!["-H", "foo"],
+            text("--header: \"foo\" has no colon (expected \"Name: value\")"),
+        ),
+        (
+            vec!["-H", "A: b\r\nC: d"],
+            text("--header: the value of \"A\" contains CR, LF or NUL"),
+        ),
+        (
+            vec!["-X", "A B"],
+            text("--method \"A B\": is not a method (expected a token like GET or POST)"),
+        ),
+        (
+            vec!["--body=a", "--body-file=b"],
+            text("--body: cannot be used together with --body-file"),
+        ),
+        (
+            vec!["--pipeline", "0"],
+            text("--pipeline 0: must be from 1 to 65536"),
+        ),
+        (
+            vec!["--pipeline=5", "--no-keepalive"],
+            text("--pipeline 5: cannot be more than the requests that a connection may carry"),
+        ),
+        (
+            vec!["--requests-per-connection=0"],
+            text("--requests-per-connection 0: must be at least 1"),
+        ),
+        (
+            vec!["--percentiles", "50,101"],
+            text(
+                "--percentiles: \"101\" is not a percentile (expected numbers up to 100, like 50,90,99.9)",
+            ),
+        ),
+        (
+            vec!["--io", "kqueue"],
+            text("--io: \"kqueue\" is not known (expected one of auto, uring, epoll)"),
+        ),
+        (
+            vec!["--cert", "a"],
+            text("--cert \"a\": needs the private key (--key)"),
+        ),
+        (
+            vec!["--key", "a"],
+            text("--key \"a\": needs the certificate (--cert)"),
+        ),
+        (
+            vec!["--json", "/no/dir/x"],
+            text("--json \"/no/dir/x\": there is no directory \"/no/dir\" (create it first)"),
+        ),
+        (
+            vec!["--json", "/"],
+            text("--json \"/\": is a directory (expected a file)"),
+        ),
+        (vec!["-s", ""], text("--script: needs a value")),
+        (vec!["-Z"], text("-Z: unknown option (--help lists all)")),
+        (
+            vec!["--bogus"],
+            text("--bogus: unknown option (--help lists all)"),
+        ),
+        (
+            vec!["--latency=yes"],
+            text("--latency: takes no value, and has \"yes\""),
+        ),
+    ]
+}
+
+#[test]
+fn a_wrong_option_is_one_line_that_names_it_and_nothing_is_started() {
+    let site = site();
+    let link = site.folder.file("wrk");
+    symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
+    for (arguments, expected) in wrong_options() {
+        for (mut command, name) in [(program(&[]), "wrkbench"), (Command::new(&link), "wrk")] {
+            command.args(&arguments).arg(site.url("/"));
+            let output = Process::start(command).finish();
+            assert_eq!(
+                output.only_line(),
+                format!("{name}: {expected}"),
+                "{arguments:?}"
+            );
+        }
+    }
+    assert_eq!(site.counts().connections, 0);
+}
+
+#[test]
+fn a_wrong_url_is_one_line_that_shows_it() {
+    for (url, expected) in [
+        ("host:80/", format!("\"host:80/\" has no scheme {URL}")),
+        ("ftp://h/", "\"ftp://h/\": scheme \"ftp\" is not supported (expected http or https)".to_owned()),
+        ("http://", format!("\"http://\" has no host {URL}")),
+        ("http:///x", format!("\"http:///x\" has no host {URL}")),
+        ("http://h:99999/", "\"http://h:99999/\": \"99999\" is not a port (expected 1 to 65535)".to_owned()),
+        (
+            "http://h/a b",
+            "\"http://h/a b\" contains a blank or a control character (write a blank as %20)".to_owned(),
+        ),
+        (
+            "http://[::1/",
+            "\"http://[::1/\": \"[::1\" is not a host (expected a name, an IPv4 address, or an IPv6 \
+             address in brackets)"
+                .to_owned(),
+        ),
+    ] {
+        let output = Process::start(program(&["-c1", "-t1", url])).finish();
+        assert_eq!(output.only_line(), format!("wrkbench: invalid URL: {expected}"));
+    }
+}
+
+#[test]
+fn wrong_input_of_the_other_commands_is_one_line_too() {
+    for (arguments, expected) in [
+        (
+            &["serve", "-l", "x"][..],
+            "--listen: `x` is not an address: expected HOST:PORT, [IPV6]:PORT, PORT or unix:PATH",
+        ),
+        (
+            &["serve", "--threads", "0"],
+            "serve: 0 threads: expected 1 to 64",
+        ),
+        (
+            &["serve", "--answer", "bogus"],
+            "--answer: `bogus` is not an option; docs/serve.md lists them",
+        ),
+        (
+            &["completions", "csh"],
+            "<SHELL>: \"csh\" is not known (expected one of bash, elvish, fish, powershell, zsh)",
+        ),
+        (
+            &["man", "x"],
+            "[COMMAND]: \"x\" is not known (expected one of run, serve, demo, completions, man)",
+        ),
+        (&["demo", "-d0"], "--duration 0: must be longer than 0"),
+    ] {
+        let output = Process::start(program(arguments)).finish();
+        assert_eq!(output.only_line(), format!("wrkbench: {expected}"));
+    }
+}

@@ -1,0 +1,499 @@
+//! Lua from end to end: the examples, errors, endless loops, order of output.
+
+use std::path::Path;
+
+use origin::Options;
+use results::ErrorKind;
+use serde_json::Value;
+
+use crate::harness::{Load, Run, load, one_line, site, site_with};
+
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scripts");
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+fn recording() -> Options {
+    Options {
+        record_requests: 1000,
+        log_requests: 10_000,
+        ..Options::default()
+    }
+}
+
+/// Runs an example with these arguments; the requests that the server got.
+fn requests_of(name: &str, target: &str, arguments: &[&str]) -> Vec<String> {
+    let site = site_with(recording());
+    let run = load(&site).at(target).threads(2).requests(60);
+    let run = run
+        .with(&["-s", &example(name)])
+        .script_arguments(arguments)
+        .run();
+    run.expect_answered_only();
+    let recorded = site.stop().recorded;
+    let requests = recorded.into_iter().map(String::from_utf8);
+    requests.map(Result::unwrap).collect()
+}
+
+fn request_line(request: &str) -> &str {
+    request.lines().next().unwrap()
+}
+
+#[test]
+fn every_example_is_run_here() {
+    let tests = include_str!("scripts.rs");
+    let folder = Path::new(&example("")).to_owned();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(tests.contains(&format!("\"{name}\"")), "{name} is not run");
+    }
+}
+
+#[test]
+fn the_examples_that_make_requests_send_what_they_say() {
+    for request in requests_of("post-json.lua", "/", &[]) {
+        assert!(request.starts_with("POST / HTTP/1.1\r\n"), "{request}");
+        assert!(
+            request.contains("\r\nContent-Type: application/json\r\n"),
+            "{request}"
+        );
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        assert!(serde_json::from_str::<Value>(body).is_ok(), "{body}");
+    }
+    for request in requests_of("put.lua", "/files", &["100"]) {
+        assert!(request.starts_with("PUT /files/"), "{request}");
+        assert!(request.ends_with(&"x".repeat(100)), "{request}");
+    }
+    let lines = requests_of("counter.lua", "/", &[]);
+    let mut numbers: Vec<u64> = lines
+        .iter()
+        .map(|request| {
+            let path = request_line(request).split(' ').nth(1).unwrap();
+            path.trim_start_matches('/').parse().unwrap()
+        })
+        .collect();
+    numbers.sort_unstable();
+    // Two threads count for themselves; the first has made its first request once more.
+    assert_eq!((numbers[0], numbers.len()), (0, 60));
+    let paths = requests_of("paths-from-file.lua", "/", &[&example("paths.txt")]);
+    let mut lines: Vec<&str> = paths.iter().map(|request| request_line(request)).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+}
+
+#[test]
+fn the_pipeline_example_sends_batches() {
+    let site = site_with(recording());
+    let run = load(&site).at("/?delay=10ms").connections(2).requests(64);
+    let run = run
+        .with(&["-s", &example("pipeline.lua")])
+        .script_arguments(&["16"]);
+    run.run().expect_answers(64);
+    let requests = site.stop().requests;
+    let first = requests
+        .iter()
+        .filter(|one| one.connection == requests[0].connection);
+    let end = requests[0].departure_ns.unwrap();
+    assert_eq!(first.filter(|one| one.arrival_ns < end).count(), 16);
+}
+
+#[test]
+fn the_token_example_logs_in_and_uses_its_token() {
+    let site = site_with(recording());
+    let run = load(&site).at("/private").connections(1).requests(20);
+    let run = run.with(&["-s", &example("auth-token.lua")]);
+    let run = run.script_arguments(&["/?header=X-Token:abc"]).run();
+    run.expect_answers(20);
+    let recorded = site.stop().recorded;
+    let requests: Vec<&str> = recorded
+        .iter()
+        .map(|one| std::str::from_utf8(one).unwrap())
+        .collect();
+    assert!(request_line(requests[0]).starts_with("GET /?header=X-Token:abc "));
+    for request in &requests[1..] {
+        assert!(request.starts_with("GET /private "), "{request}");
+        assert!(
+            request.contains("\r\nAuthorization: Bearer abc\r\n"),
+            "{request}"
+        );
+    }
+}
+
+#[test]
+fn the_examples_that_print_say_what_the_document_says() {
+    let site = site();
+    let run = load(&site)
+        .requests(50)
+        .with(&["-s", &example("json-output.lua")])
+        .run();
+    let line = run.stdout.lines().last().unwrap();
+    let printed: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(printed["requests"], 50);
+    assert_eq!(printed["bytes"], run.document["counters"]["bytes"]);
+    let p50 = |value: &Value| value.as_f64().unwrap();
+    let rows = run.document["summary"]["latency"]["percentiles"]
+        .as_array()
+        .unwrap();
+    let row = rows
+        .iter()
+        .find(|row| p50(&row["percent"]) == 50.0)
+        .unwrap();
+    let (ours, theirs) = (
+        p50(&row["value_ns"]) / 1e3,
+        p50(&printed["latency_percentiles_us"]["50"]),
+    );
+    assert!((ours - theirs).abs() <= 1.0, "{ours} {theirs}");
+
+    let csv = site.folder.file("r.csv");
+    for _ in 0..2 {
+        let run = load(&site)
+            .requests(50)
+            .with(&["-s", &example("csv-output.lua")]);
+        run.script_arguments(&[&csv]).run().expect_answers(50);
+    }
+    let text = std::fs::read_to_string(csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].starts_with("duration_us,requests,bytes,"),
+        "{text}"
+    );
+    assert_eq!(lines[1].split(',').nth(1), Some("50"));
+}
+
+#[test]
+fn the_example_for_several_hosts_gives_each_thread_an_address() {
+    let site = site();
+    let run = load(&site)
+        .threads(2)
+        .requests(40)
+        .with(&["-s", &example("multi-host.lua")]);
+    let run = run.run().expect_answers(40);
+    let said = format!("a thread loads {}\n", site.authority());
+    assert_eq!(run.stderr.matches(&said).count(), 2, "{}", run.stderr);
+}
+
+#[test]
+fn the_stop_example_ends_each_thread_at_its_number() {
+    let site = site();
+    let run = load(&site)
+        .threads(2)
+        .with(&["-d1h", "-s", &example("stop-after.lua")]);
+    let run = run.script_arguments(&["70"]).run();
+    assert_eq!(run.answered(), 140, "{}", run.story());
+    assert!(!run.result.window.interrupted);
+    assert_eq!(run.kinds(), []);
+}
+
+#[test]
+fn the_think_time_example_pauses() {
+    let site = site();
+    let run = load(&site)
+        .requests(20)
+        .with(&["-s", &example("think-time.lua")]);
+    run.script_arguments(&["5"]).run().expect_answers(20);
+}
+
+#[test]
+fn a_delay_lies_between_requests_and_not_in_their_latency() {
+    let site = site_with(recording());
+    let run = load(&site).connections(1).requests(6);
+    let run = run
+        .script("function delay() return 50 end")
+        .run()
+        .expect_answers(6);
+    // The program waits before the first one, too.
+    assert!(
+        run.result.window.duration_ns >= 6 * 50_000_000,
+        "{}",
+        run.story()
+    );
+    let total = run.result.recording.service_time.sum_ns();
+    assert!(total <= u128::from(run.result.window.duration_ns) - 6 * 50_000_000);
+    for pair in site.stop().requests.windows(2) {
+        let pause_ns = pair[1].arrival_ns - pair[0].departure_ns.unwrap();
+        assert!(pause_ns >= 50_000_000, "{pair:?}");
+    }
+}
+
+#[test]
+fn response_sees_status_headers_and_body_of_each_answer() {
+    for target in [
+        "/?status=404&size=5&header=X-One:two",
+        "/?status=404&size=5&header=X-One:two&chunked=2",
+        "/?status=404&size=5&header=X-One:two&until-close",
+    ] {
+        let site = site();
+        let run = load(&site).at(target).requests(40);
+        let run = run.script(
+            "local threads = {}
+             function setup(thread) threads[#threads + 1] = thread end
+             function init() seen = 0 end
+             function response(status, headers, body)
+               assert(status == 404 and headers['X-One'] == 'two' and body == 'abcde')
+               seen = seen + 1
+             end
+             function done()
+               print('seen ' .. threads[1]:get('seen'))
+             end",
+        );
+        let run = run.run().expect_answers(40).expect_status(404);
+        assert!(run.stdout.ends_with("\nseen 40\n"), "{}", run.stdout);
+    }
+}
+
+#[test]
+fn an_answer_without_a_body_reaches_response_as_an_empty_one() {
+    for (options, status) in [(&["-X", "HEAD"][..], 200), (&[], 204)] {
+        let site = site();
+        let run = load(&site)
+            .at(&format!("/?status={status}"))
+            .requests(20)
+            .with(options);
+        let run = run.script(&format!(
+            "function response(status, headers, body) assert(status == {status} and body == '') end"
+        ));
+        run.run().expect_answers(20);
+    }
+}
+
+#[test]
+fn done_gets_the_numbers_of_the_document() {
+    let site = site();
+    let run = load(&site)
+        .at("/?mix=20%:hang&status=500")
+        .requests(60)
+        .timeout_ms(100);
+    let run = run.script(
+        "function done(summary, latency, requests)
+           local e = summary.errors
+           print(string.format('%d %d %d %d %d %d %d %d', summary.duration, summary.requests,
+             summary.bytes, e.connect, e.read, e.write, e.timeout, e.status))
+           local samples = 0
+           for i = 1, #latency do
+             local _, count = latency(i)
+             samples = samples + count
+           end
+           print(samples, latency:percentile(100) >= latency:percentile(50), requests.max > 0)
+         end",
+    );
+    let run = run.run().expect_only(ErrorKind::Timeout);
+    let lines: Vec<&str> = run.stdout.lines().rev().take(2).collect();
+    let counters = &run.result.recording.counters;
+    let expected = format!(
+        "{} {} {} 0 0 0 {} {}",
+        run.result.window.duration_ns / 1000,
+        counters.answered,
+        counters.bytes,
+        run.events(ErrorKind::Timeout),
+        counters.answered
+    );
+    assert_eq!(lines, ["60\ttrue\ttrue", &expected]);
+}
+
+#[test]
+fn output_of_the_script_stands_where_it_was_made() {
+    let site = site();
+    let run = load(&site).requests(30);
+    let run = run.script(
+        "print('at load')
+         function setup() io.write('in setup\\n') end
+         function init(args) print('in init', #args, args[1], args[2], args[3]) end
+         function response()
+           if not once then once = true; io.write('in response\\n') end
+         end
+         function done() io.write('in '); print('done') end",
+    );
+    let run = run
+        .script_arguments(&["one", "-c", "two words"])
+        .run()
+        .expect_answers(30);
+    let marks = [
+        "at load\n",
+        "in setup\n",
+        "in init\t3\tone\t-c\ttwo words\n",
+        "Running 30 requests test @ ",
+        "in response\n",
+        "  Thread Stats ",
+        "Transfer/sec: ",
+        "in done\n",
+    ];
+    let places: Vec<Option<usize>> = marks.iter().map(|mark| run.stdout.find(mark)).collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{places:?}\n{}",
+        run.stdout
+    );
+    // Once in the main state, once in the thread's.
+    assert_eq!(run.stdout.matches("at load\n").count(), 2);
+    assert!(run.stdout.ends_with("in done\n"));
+}
+
+#[test]
+fn an_error_before_the_load_names_its_place_and_nothing_is_started() {
+    for (script, expected) in [
+        (
+            "\n\nfunction (",
+            "s.lua:3: '<name>' expected near '(' (while loading)",
+        ),
+        (
+            "\nlocal x = nil + 1",
+            "s.lua:2: attempt to perform arithmetic on a nil value (while loading)",
+        ),
+        (
+            "function setup()\nerror('no') end",
+            "s.lua:2: no (in setup)",
+        ),
+        ("function init()\nerror('no') end", "s.lua:2: no (in init)"),
+        (
+            "function request()\nerror('no') end",
+            "s.lua:2: no (in request)",
+        ),
+    ] {
+        let site = site();
+        let output = load(&site).requests(5).script(script).output();
+        let line = output.only_line();
+        assert!(
+            line.starts_with("wrkbench: ") && line.ends_with(expected),
+            "{line}"
+        );
+        assert_eq!(site.counts().requests, 0);
+    }
+}
+
+/// An endless run of a script that fails on the way: report and document are there, exit code 1.
+fn failing<'a>(load: Load<'a>, script: &str) -> Run<'a> {
+    load.with(&["-d1h"]).script(script).run_to_failure()
+}
+
+#[test]
+fn an_error_during_the_load_names_its_place_and_keeps_what_was_measured() {
+    for (script, expected) in [
+        (
+            "n = 0\nfunction request()\nn = n + 1; if n > 9 then error('no') end; return wrk.request() end",
+            "s.lua:3: no (in request)",
+        ),
+        (
+            "n = 0\nfunction response()\nn = n + 1; if n > 9 then error('no') end end",
+            "s.lua:3: no (in response)",
+        ),
+        (
+            "n = 0\nfunction delay()\nn = n + 1; if n > 9 then error('no') end; return 0 end",
+            "s.lua:3: no (in delay)",
+        ),
+        (
+            "n = 0\nfunction request()\nn = n + 1; if n < 9 then return wrk.request() end end",
+            "(in request)",
+        ),
+    ] {
+        let site = site();
+        let run = failing(load(&site), script);
+        let line = one_line(&run.stderr);
+        assert!(
+            line.starts_with("wrkbench: ") && line.ends_with(expected),
+            "{line}"
+        );
+        assert!(run.answered() > 0, "{}", run.story());
+        assert!(run.stdout.contains("\nRequests/sec: "));
+    }
+}
+
+#[test]
+fn garbage_in_place_of_a_request_ends_the_run() {
+    let site = site();
+    let run = failing(
+        load(&site),
+        "n = 0
+         function request()
+           n = n + 1
+           if n > 9 then return 'no request at all' end
+           return wrk.request()
+         end",
+    );
+    let line = one_line(&run.stderr);
+    assert!(line.contains("request()"), "{line}");
+}
+
+#[test]
+fn a_failing_done_comes_after_the_report() {
+    let site = site();
+    let run = load(&site)
+        .requests(20)
+        .script("function done()\nnothing() end");
+    let run = run.run_to_failure();
+    let last = run.stderr.lines().last().unwrap();
+    assert!(
+        last.ends_with("s.lua:2: attempt to call global 'nothing' (a nil value) (in done)"),
+        "{last}"
+    );
+    assert_eq!(run.answered(), 20);
+}
+
+#[test]
+fn an_endless_loop_ends_with_the_run_and_is_said() {
+    for function in [
+        "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
+        "function response() n = n + 1; while n > 20 do end end",
+        "function delay() n = n + 1; while n > 20 do end; return 0 end",
+    ] {
+        let site = site();
+        let run = load(&site)
+            .for_ms(300)
+            .script(&format!("n = 0\n{function}"))
+            .run();
+        assert!(run.answered() > 0, "{}", run.story());
+        assert_eq!(run.result.window.duration_ns, 300_000_000);
+        let warnings = run.document["warnings"].to_string();
+        assert!(warnings.contains("\"script_stuck\""), "{warnings}");
+        assert!(run.stderr.contains("wrkbench: warning: "), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_thread_in_an_endless_loop_does_not_hold_up_the_others() {
+    let site = site();
+    let run = load(&site).threads(2).connections(2).for_ms(400);
+    let run = run.script(
+        "local number = 0
+         local threads = {}
+         function setup(thread)
+           number = number + 1
+           thread:set('id', number)
+           threads[number] = thread
+         end
+         function init() n = 0 end
+         function response() n = n + 1; while id == 2 and n == 5 do end end
+         function done()
+           print('first', threads[1]:get('n') > 5, 'second', threads[2]:get('n'))
+         end",
+    );
+    let run = run.run();
+    assert!(
+        run.stdout.ends_with("first\ttrue\tsecond\tnil\n"),
+        "{}",
+        run.story()
+    );
+    let sent_by_stuck = 5;
+    assert!(run.answered() > sent_by_stuck, "{}", run.story());
+}
+
+#[test]
+fn options_of_the_request_are_defaults_of_the_script() {
+    let site = site_with(recording());
+    let run = load(&site).at("/there").connections(1).requests(10);
+    let run = run.with(&["-H", "X-One: two", "--body", "abc"]);
+    let run = run.script("wrk.method = 'PUT'\nfunction request() return wrk.format() end");
+    run.run().expect_answers(10);
+    let recorded = site.stop().recorded;
+    let request = String::from_utf8(recorded[0].clone()).unwrap();
+    assert!(
+        request.starts_with("PUT /there HTTP/1.1\r\nHost: 127.0.0.1:"),
+        "{request}"
+    );
+    assert!(request.contains("\r\nX-One: two\r\n"), "{request}");
+    assert!(
+        request.ends_with("\r\nContent-Length: 3\r\n\r\nabc"),
+        "{request}"
+    );
+}

@@ -1,0 +1,146 @@
+//! Ctrl-C and SIGTERM at every stage, a reader that leaves.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use crate::harness::{Load, Run, eventually, io_arguments, load, program, site};
+
+/// Starts the load, waits until the server has so many requests, and sends Ctrl-C.
+fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -> Run<'a> {
+    let mut running = load.start();
+    running.await_banner();
+    site.await_counts("requests", |counts| counts.requests >= requests);
+    running.process.signal("INT");
+    let run = running.finish();
+    assert!(run.result.window.interrupted, "{}", run.story());
+    run
+}
+
+#[test]
+fn ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was() {
+    for (target, more) in [
+        ("/", &["-d1h"][..]),
+        ("/", &["-n", "1000G"]),
+        ("/", &["-d1h", "--no-keepalive"]),
+        ("/", &["-d1h", "--pipeline", "16"]),
+        ("/?size=1M", &["-d1h"]),
+    ] {
+        let site = site();
+        let run = interrupted(load(&site).at(target).threads(2).with(more), &site, 50);
+        assert_eq!(run.code, Some(0), "{}", run.story());
+        assert!(run.answered() > 0, "{}", run.story());
+    }
+}
+
+#[test]
+fn ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server() {
+    let site = site();
+    let run = load(&site).at("/?fault=hang").with(&["-d1h", "-T1h"]);
+    let run = interrupted(run, &site, 4);
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    assert_eq!((run.sent(), run.answered()), (4, 0));
+    assert_eq!(run.result.recording.counters.in_flight, 4);
+}
+
+#[test]
+fn ctrl_c_during_the_warm_up_gives_an_empty_window() {
+    let site = site();
+    let run = load(&site).with(&["-d1h", "--warmup", "1h"]);
+    let run = interrupted(run, &site, 50);
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    assert_eq!((run.sent(), run.result.window.duration_ns), (0, 0));
+    assert!(
+        run.stdout
+            .contains("\n  0 requests in 0.00us, 0.00B read\n"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn ctrl_c_before_the_banner_simply_ends_the_program() {
+    for phase in ["setup", "init"] {
+        let site = site();
+        let run = load(&site).script(&format!(
+            "function {phase}()
+               print('here')
+               io.flush()
+               while true do end
+             end"
+        ));
+        let mut running = run.start();
+        running.process.await_line(|line| line == "here\n");
+        running.process.signal("INT");
+        let output = running.process.finish();
+        assert_eq!(
+            (output.code, output.stderr.as_str()),
+            (None, ""),
+            "{output:?}"
+        );
+        assert_eq!(site.counts().requests, 0);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_an_endless_loop_in_a_script() {
+    for function in [
+        "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
+        "function response() n = n + 1; while n > 20 do end end",
+        "function delay() n = n + 1; while n > 20 do end; return 0 end",
+    ] {
+        let site = site();
+        let run = load(&site)
+            .with(&["-d1h"])
+            .script(&format!("n = 0\n{function}"));
+        let run = interrupted(run, &site, 10);
+        assert_eq!(run.code, Some(0), "{}", run.story());
+        assert!(run.answered() > 0);
+    }
+}
+
+#[test]
+fn sigterm_gives_the_report_and_an_exit_code_of_its_own() {
+    let site = site();
+    let mut running = load(&site).with(&["-d1h"]).start();
+    running.await_banner();
+    site.await_counts("requests", |counts| counts.requests >= 50);
+    running.process.signal("TERM");
+    let run = running.finish();
+    assert_eq!(run.code, Some(143), "{}", run.story());
+    assert!(run.result.window.interrupted && run.answered() > 0);
+}
+
+#[test]
+fn a_reader_that_leaves_after_the_banner_costs_the_report_and_not_the_document() {
+    let site = site();
+    let json = site.folder.file("r.json");
+    let mut command = program(&["-t1", "-c2", "-n200", "--json", &json]);
+    command.args(io_arguments()).arg(site.url("/?delay=5ms"));
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert!(line.starts_with("Running "), "{line}");
+    drop(stdout);
+    let child = std::cell::RefCell::new(child);
+    let status = eventually(|| {
+        let ended = child.borrow_mut().try_wait().unwrap();
+        ended.ok_or_else(|| "the program ends".to_owned())
+    });
+    assert_eq!(status.code(), Some(141));
+    let stderr = child.into_inner().stderr.take().unwrap();
+    assert_eq!(
+        std::io::read_to_string(stderr)
+            .unwrap()
+            .matches("error")
+            .count(),
+        0
+    );
+    let result = crate::judge::document(&std::fs::read(json).unwrap());
+    assert_eq!(result.recording.counters.answered, 200);
+}
