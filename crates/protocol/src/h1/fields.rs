@@ -52,15 +52,16 @@ impl From<FramingFault> for SessionError {
 }
 
 impl FramingFields {
-    /// Takes one header line; lines of other names are passed over.
+    /// Takes one header line; whether it was one of these.
     #[inline]
-    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.note_connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => self.note_length(value),
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.note_codings(value),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     /// The framing by RFC 9112 section 6.3. A sole `identity`, a coding that no longer exists, says

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use memchr::{memchr, memchr2};
-
 use super::chunked::{Chunked, Part};
 use super::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 use crate::RequestKind;
@@ -152,22 +150,17 @@ impl<'b> Scanner<'b> {
         if !(first.is_ascii_alphanumeric() || matches!(first, b'/' | b'*' | b'[')) {
             return Err(RequestFault::Target);
         }
-        let rest = self.rest();
-        let length = memchr2(b' ', b'\n', rest).unwrap_or(rest.len());
-        let target = &rest[..length];
-        if has_control(target) {
-            self.skip_while(|byte| !is_control(byte));
-            // A line end here means that the version is missing.
-            let is_line_end = matches!(self.peek(), Some(b'\r' | b'\n'));
-            return Err(if is_line_end {
-                RequestFault::Version
-            } else {
-                RequestFault::Target
-            });
+        self.skip_while(|byte| !is_control(byte) && byte != b' ');
+        match self.peek() {
+            Some(b' ') => {
+                self.skip_while(|byte| byte == b' ');
+                Ok(())
+            }
+            // The version is missing.
+            Some(b'\r' | b'\n') => Err(RequestFault::Version),
+            Some(_) => Err(RequestFault::Target),
+            None => Err(RequestFault::Incomplete),
         }
-        self.at += length;
-        self.skip_while(|byte| byte == b' ');
-        Ok(())
     }
 
     /// True for HTTP/1.0. Other numbers pass: to send them may be the purpose of a test.
@@ -217,7 +210,9 @@ impl<'b> Scanner<'b> {
         }
         let value_start = self.at;
         let value = self.value()?;
-        fields.note(name, value);
+        if !fields.note(name, value) {
+            return Ok(());
+        }
         // Said at the value, not at the end of the header section, so that the place is right.
         let repeated = fields.content_length_lines() > 1;
         let fault = match fields.framing() {
@@ -232,24 +227,17 @@ impl<'b> Scanner<'b> {
         Err(fault)
     }
 
-    /// The rest of a header line, without its end and the blanks around it.
+    /// The rest of a header line, without its end.
     #[inline]
     fn value(&mut self) -> Result<&'b [u8], RequestFault> {
-        let rest = self.rest();
-        let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
-        let value = line.strip_suffix(b"\r").unwrap_or(line);
-        if has_control(value) {
-            self.skip_while(|byte| !is_control(byte) || byte == b'\t');
-            if self.peek() == Some(b'\r') {
-                return self.line_end().map(|()| &[][..]);
-            }
-            if self.peek().is_some() {
-                return Err(RequestFault::Header);
-            }
+        let start = self.at;
+        self.skip_while(|byte| !is_control(byte) || byte == b'\t');
+        let value = &self.bytes[start..self.at];
+        match self.peek() {
+            Some(b'\r' | b'\n') => self.line_end().map(|()| value),
+            Some(_) => Err(RequestFault::Header),
+            None => Err(RequestFault::Incomplete),
         }
-        self.at += value.len();
-        self.line_end()?;
-        Ok(value.trim_ascii())
     }
 
     fn body(&mut self, fields: &FramingFields) -> Result<(), RequestFault> {
@@ -322,15 +310,6 @@ impl<'b> Scanner<'b> {
 #[inline]
 fn is_control(byte: u8) -> bool {
     byte < b' ' || byte == 0x7f
-}
-
-/// Whether a control character other than a tab is in there. Looks at all bytes without leaving
-/// early, which lets the compiler do many at once.
-#[inline]
-fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |found, byte| {
-        found | (is_control(*byte) & (*byte != b'\t'))
-    })
 }
 
 #[cfg(test)]
