@@ -22,7 +22,10 @@ fn assert_one_line(ours: &Ended, arguments: &[&str]) {
 /// wrk shows its usage and ends with 1.
 fn assert_wrk_refuses(wrk: &Ended, arguments: &[&str]) {
     assert_eq!(wrk.code, Some(1), "{arguments:?}: {wrk:?}");
-    assert!(wrk.stdout.starts_with("Usage: wrk "), "{arguments:?}: {wrk:?}");
+    assert!(
+        wrk.stdout.starts_with("Usage: wrk "),
+        "{arguments:?}: {wrk:?}"
+    );
 }
 
 /// A URL that is never loaded: the line is refused before.
@@ -201,7 +204,9 @@ fn the_usage_has_every_option_of_wrk_and_its_layout() {
     let (known, of_ours) = (options_of(&wrk.stdout), options_of(&ours.stdout));
     assert_eq!(known.len(), 8, "{}", wrk.stdout);
     for (spelt, takes) in known {
-        let found = of_ours.iter().find(|(ours, _)| ours.contains(spelt.last().expect("one")));
+        let found = of_ours
+            .iter()
+            .find(|(ours, _)| ours.contains(spelt.last().expect("one")));
         let (ours, ours_takes) = found.unwrap_or_else(|| panic!("{spelt:?} is missing"));
         assert!(spelt.iter().all(|name| ours.contains(name)), "{spelt:?}");
         assert_eq!(*ours_takes, takes, "{spelt:?}");
@@ -245,12 +250,20 @@ fn getopts_manners() {
     let url = server.url();
     for arguments in [
         // Options behind the URL, prefixes of long ones, several short ones together.
-        &[&url, "--thr", "3", "--conn=5", "-d1s", "-Lt2", "word", "-T5"][..],
+        &[
+            &url, "--thr", "3", "--conn=5", "-d1s", "-Lt2", "word", "-T5",
+        ][..],
         // The last of several wins; words behind `--` are the script's, also with a dash.
-        &["-c9", "-c", " 4", "-d", "1S", "-t+1", &url, "--", "-t7", "-x"],
+        &[
+            "-c9", "-c", " 4", "-d", "1S", "-t+1", &url, "--", "-t7", "-x",
+        ],
     ] {
         let (wrk, ours) = pair.run(arguments);
-        assert_eq!((wrk.code, ours.code), (Some(0), Some(0)), "{wrk:?} {ours:?}");
+        assert_eq!(
+            (wrk.code, ours.code),
+            (Some(0), Some(0)),
+            "{wrk:?} {ours:?}"
+        );
         let banner = |ended: &Ended| ended.stdout.lines().take(2).collect::<Vec<_>>().join("\n");
         assert_eq!(banner(&ours), banner(&wrk));
         let title = "  Latency Distribution\n";
@@ -277,7 +290,11 @@ fn values_that_wrk_refuses_and_ours_understands() {
     }
     let (wrk, ours) = pair.run(&["http://under_score.invalid/"]);
     assert_wrk_refuses(&wrk, &["http://under_score.invalid/"]);
-    assert!(ours.stderr.contains("unable to resolve under_score.invalid:http "), "{ours:?}");
+    assert!(
+        ours.stderr
+            .contains("unable to resolve under_score.invalid:http "),
+        "{ours:?}"
+    );
 }
 
 #[test]
@@ -322,7 +339,11 @@ fn a_script_that_does_not_load_ends_ours_and_leaves_wrk_without_it() {
         assert_eq!(ours.code, Some(1), "{ours:?}");
         assert_eq!(ours.stderr.lines().count(), 1, "{ours:?}");
         // Line and reason are the same; Lua shortens long paths, from their begin.
-        let (_, reason) = wrk.stderr.trim_end().rsplit_once(name).expect("it is named");
+        let (_, reason) = wrk
+            .stderr
+            .trim_end()
+            .rsplit_once(name)
+            .expect("it is named");
         let expected = format!("{name}{}", reason.lines().next().unwrap_or_default());
         assert!(ours.stderr.contains(&expected), "{expected}: {ours:?}");
     }
@@ -339,7 +360,11 @@ fn an_error_in_a_script_ends_both_with_1() {
         let text = format!("function {phase}()\n  error('on purpose')\nend\n");
         let script = folder.file_with(&format!("{phase}.lua"), &text);
         let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
-        assert_eq!((wrk.code, ours.code), (Some(1), Some(1)), "{wrk:?} {ours:?}");
+        assert_eq!(
+            (wrk.code, ours.code),
+            (Some(1), Some(1)),
+            "{wrk:?} {ours:?}"
+        );
         assert!(wrk.stderr.contains("PANIC"), "{wrk:?}");
         let place = format!("{phase}.lua:2: on purpose");
         assert!(wrk.stderr.contains(&place), "{wrk:?}");
@@ -372,22 +397,32 @@ fn a_first_request_that_is_none_is_refused_at_its_place() {
     };
     let folder = Folder::new("first-script");
     let server = Server::start(Options::default()).expect("the server starts");
-    for (name, text) in [
-        ("no-end", "GET / HTTP/1.1\\r\\nHost: x\\r\\n"),
-        ("method", "QUERY / HTTP/1.1\\r\\n\\r\\n"),
-        ("word", "hello"),
-        ("header", "GET / HTTP/1.1\\r\\nA b: c\\r\\n\\r\\n"),
-        ("version", "GET / HTTP/x\\r\\n\\r\\n"),
-        ("body", "POST / HTTP/1.1\\r\\nContent-Length: 9\\r\\n\\r\\nshort"),
-        ("second", "GET / HTTP/1.1\\r\\n\\r\\nG=T / HTTP/1.1\\r\\n\\r\\n"),
-    ] {
-        let text = format!("function request() return '{text}' end\n");
-        let script = folder.file_with(&format!("{name}.lua"), &text);
+    for (number, request) in [
+        "GET / HTTP/1.1\\r\\nHost: x\\r\\n",
+        "G=T / HTTP/1.1\\r\\n\\r\\n",
+        "GET / HTTP/1.1\\r\\nA b: c\\r\\n\\r\\n",
+        "GET / HTTP/1.1\\r\\nnocolon\\r\\n\\r\\n",
+        "GET / HTTP/x\\r\\n\\r\\n",
+        "GET / HTTP/1.1\\r\\n\\r\\nG=T / HTTP/1.1\\r\\n\\r\\n",
+        "GET / HTTP/1.1\\r\\nConnection: close\\r\\n\\r\\nGET / HTTP/1.1\\r\\n\\r\\n",
+        "POST / HTTP/1.1\\r\\nContent-Length: 9\\r\\n\\r\\nshort",
+        "POST / HTTP/1.1\\r\\nContent-Length: x\\r\\n\\r\\n",
+        "POST / HTTP/1.1\\r\\nContent-Length: 1\\r\\nContent-Length: 1\\r\\n\\r\\na",
+        "POST / HTTP/1.1\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\nx\\r\\na",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let text = format!("function request() return '{request}' end\n");
+        let script = folder.file_with(&format!("{number}.lua"), &text);
         let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
-        eprintln!("{name}: wrk {:?} ours {:?}", wrk.stderr, ours.stderr);
-        assert_eq!((wrk.code, ours.code), (Some(1), Some(1)), "{wrk:?} {ours:?}");
-        assert_eq!(wrk.stdout, "", "{wrk:?}");
-        assert_one_line(&ours, &[name]);
-        assert!(ours.stderr.contains(wrk.stderr.trim_end()), "{name}: {wrk:?} {ours:?}");
+        assert_eq!(wrk.code, Some(1), "{request}: {wrk:?}");
+        assert_one_line(&ours, &[request]);
+        let reason = wrk.stderr.trim_end();
+        assert_eq!(
+            ours.stderr,
+            format!("wrk: {reason} (in request)\n"),
+            "{request}"
+        );
     }
 }

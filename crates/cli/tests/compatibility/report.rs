@@ -36,7 +36,12 @@ fn a_plain_run() {
 
 #[test]
 fn a_run_with_the_latency_distribution() {
-    same_report("latency", "", &["-t2", "-c10", "-d1s", "--latency"], "/a?b=c");
+    same_report(
+        "latency",
+        "",
+        &["-t2", "-c10", "-d1s", "--latency"],
+        "/a?b=c",
+    );
 }
 
 #[test]
@@ -79,7 +84,10 @@ fn requests_that_fail_now_and_then_have_the_line_of_socket_errors() {
     let server = Server::start(options.expect("options are right")).expect("the server starts");
     let (wrk, ours) = pair.run(&["-t1", "-c4", "-d1s", &server.url()]);
     assert_same(&wrk, &ours);
-    assert_eq!(ours.stdout.matches("\n  Socket errors: connect ").count(), 1);
+    assert_eq!(
+        ours.stdout.matches("\n  Socket errors: connect ").count(),
+        1
+    );
 }
 
 /// What a run prints when its server goes away after some answers.
@@ -105,7 +113,10 @@ fn a_server_that_dies_during_the_run() {
     let wrk = report_of_a_dying_server(|url| pair.run_wrk(&["-t2", "-c4", "-d1s", url]));
     let ours = report_of_a_dying_server(|url| pair.run_ours(&["-t2", "-c4", "-d1s", url]));
     assert_same(&wrk, &ours);
-    assert_eq!(ours.stdout.matches("\n  Socket errors: connect ").count(), 1);
+    assert_eq!(
+        ours.stdout.matches("\n  Socket errors: connect ").count(),
+        1
+    );
 }
 
 #[test]

@@ -74,9 +74,8 @@ fn requests_of_both(test: &str, line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
     let folder = Folder::new(&format!("{test}-files"));
     let server = || RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
     let (of_wrk, of_ours) = (server(), server());
-    let line_for = |server: &RecordingServer| {
-        arguments(line, &server.address().to_string(), &folder)
-    };
+    let line_for =
+        |server: &RecordingServer| arguments(line, &server.address().to_string(), &folder);
     let wrk = recorded(&of_wrk, || pair.start_wrk(&line_for(&of_wrk)));
     let ours = recorded(&of_ours, || pair.start_ours(&line_for(&of_ours)));
     // The two servers have different ports, which stand in Host.
@@ -102,7 +101,10 @@ fn same_requests(test: &str, headers: Headers, line: &Line<'_>) {
 
 /// A request as text in which every byte can be told from every other.
 fn shown(request: &[u8], headers: Headers) -> String {
-    let text = request.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n");
+    let text = request
+        .escape_ascii()
+        .to_string()
+        .replace("\\r\\n", "\\r\\n\n");
     if headers == Headers::Exact {
         return text;
     }
@@ -238,10 +240,16 @@ fn an_ipv6_address_has_its_brackets_in_host() {
 #[test]
 fn header_options() {
     same_headers("bytes-header", &["-H", "X-A: 1"]);
-    same_headers("bytes-headers", &["-H", "X-A: 1", "--header=X-B: a: b", "-HX-C: c"]);
+    same_headers(
+        "bytes-headers",
+        &["-H", "X-A: 1", "--header=X-B: a: b", "-HX-C: c"],
+    );
     same_headers("bytes-header-repeated", &["-H", "X-A: 1", "-H", "X-A: 2"]);
     same_headers("bytes-header-empty", &["-H", "X-A: "]);
-    same_headers("bytes-header-blanks", &["-H", "X-A:   three and trailing  "]);
+    same_headers(
+        "bytes-header-blanks",
+        &["-H", "X-A:   three and trailing  "],
+    );
     same_headers("bytes-header-host", &["-H", "Host: other.example"]);
 }
 
@@ -278,13 +286,25 @@ const HOST: &str = "Host: 127.0.0.1:PORT";
 #[test]
 fn a_header_without_a_blank_is_sent_and_not_dropped() {
     let line = ["-H", "X-A:1"];
-    differs("differs-blank", &line, "/", &[GET, HOST], &[GET, HOST, "X-A: 1"]);
+    differs(
+        "differs-blank",
+        &line,
+        "/",
+        &[GET, HOST],
+        &[GET, HOST, "X-A: 1"],
+    );
 }
 
 #[test]
 fn host_in_another_spelling_replaces_host_and_is_not_sent_beside_it() {
     let line = ["-H", "host: x"];
-    differs("differs-host", &line, "/", &[GET, HOST, "host: x"], &[GET, "Host: x"]);
+    differs(
+        "differs-host",
+        &line,
+        "/",
+        &[GET, HOST, "host: x"],
+        &[GET, "Host: x"],
+    );
 }
 
 #[test]
@@ -315,7 +335,11 @@ fn bodies_of_any_bytes_empty_ones_and_none() {
     let any = "local all = {}\nfor i = 0, 255 do all[#all + 1] = string.char(i) end\n\
                wrk.method = 'PUT'\nwrk.body = table.concat(all)\n";
     same_script("bytes-any-body", Headers::Sorted, any);
-    same_script("bytes-empty-body", Headers::Sorted, "wrk.method = 'POST'\nwrk.body = ''\n");
+    same_script(
+        "bytes-empty-body",
+        Headers::Sorted,
+        "wrk.method = 'POST'\nwrk.body = ''\n",
+    );
     same_script("bytes-no-body", Headers::Exact, "wrk.method = 'POST'\n");
     same_script("bytes-get-body", Headers::Sorted, "wrk.body = 'x'\n");
 }

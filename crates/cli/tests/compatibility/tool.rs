@@ -27,6 +27,7 @@ impl Pair {
     ///
     /// # Panics
     /// When wrk is not installed and CI is set: there it must not be forgotten.
+    #[expect(clippy::print_stderr, reason = "a test that skips says so")]
     pub(crate) fn find(test: &str) -> Option<Self> {
         let Some(wrk) = on_path("wrk") else {
             assert!(
