@@ -109,6 +109,8 @@ pub(crate) struct Worker<L, S: Session> {
 
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
+/// Completions taken before clock, timers and the stop are looked at again.
+const COMPLETIONS_PER_TURN: usize = 256;
 /// The first pause after repeated failures, and the longest.
 const BACK_OFF_FIRST_NS: u64 = 1_000_000;
 const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
@@ -210,7 +212,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .flatten()
                 .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min);
             self.wait(until_ns)?;
-            while let Some(completion) = self.io.next() {
+            // A turn is bounded: with thousands of connections at once it could outlast the end.
+            for _ in 0..COMPLETIONS_PER_TURN {
+                let Some(completion) = self.io.next() else {
+                    break;
+                };
                 // Nothing that was seen after the end is counted.
                 if completion.at_ns >= self.schedule.end_ns {
                     return Ok(());

@@ -128,7 +128,7 @@ const TABLE_SIZE_MIN: u32 = 65_536;
 /// the first lines of all buffers, often the only ones used, into the same few sets of the caches.
 const STAGGER_BYTES: usize = 13 * 64;
 /// Longest wait for cancelled operations when the loop is dropped.
-const DROP_PATIENCE_NS: u64 = 1_000_000_000;
+const DROP_PATIENCE_NS: u64 = 200_000_000;
 
 impl Uring {
     /// Makes a loop for the calling thread; it must be used and dropped there.
@@ -671,15 +671,35 @@ impl Uring {
         let socket = &mut self.sockets[token.index as usize];
         socket.state = State::Closing;
         socket.queue.clear();
-        if socket.in_flight > 0 {
-            let entry = opcode::AsyncCancel2::new(CancelBuilder::fd(Fixed(token.index)).all())
+        self.cancel_in_flight(token);
+        let entry = opcode::Close::new(Fixed(token.index)).build();
+        self.push_counted(token, Op::Close, entry);
+    }
+
+    /// Cancels one by one, by user data: the kernel finds those at once, while for everything of a
+    /// socket, or of the ring, it searches all that is waiting, for each of them.
+    fn cancel_in_flight(&mut self, token: Token) {
+        let socket = &self.sockets[token.index as usize];
+        if socket.in_flight == 0 {
+            return;
+        }
+        let sending = socket.sending.is_some();
+        let first = match socket.state {
+            State::Listening => Op::Accept,
+            _ if socket.address.is_some() => Op::Connect,
+            _ => Op::Receive,
+        };
+        for op in [Some(first), sending.then_some(Op::Send)]
+            .into_iter()
+            .flatten()
+        {
+            let target = CancelBuilder::user_data(user_data(op, token));
+            let entry = opcode::AsyncCancel2::new(target)
                 .build()
                 .flags(Flags::SKIP_SUCCESS)
                 .user_data(user_data(Op::Cancel, token));
             self.push(&entry);
         }
-        let entry = opcode::Close::new(Fixed(token.index)).build();
-        self.push_counted(token, Op::Close, entry);
     }
 
     /// Frees the entry of a closed socket once the kernel has reported all its operations.
@@ -700,6 +720,25 @@ impl Uring {
             at_ns: self.taken_ns,
             outcome,
         })
+    }
+
+    /// Takes completions for their own sake until nothing is in flight.
+    fn reap(&mut self, until_ns: u64) {
+        while self.in_flight > 0 && monotonic_ns() < until_ns {
+            if self.enter(Some(until_ns)).is_err() {
+                return;
+            }
+            let mut reported = std::mem::take(&mut self.backlog);
+            reported.extend(self.ring.completion());
+            let ended = reported.iter().filter(|entry| {
+                !cqueue::more(entry.flags())
+                    && !matches!(
+                        op_of(entry.user_data()),
+                        Some(Op::QuietSend | Op::Cancel | Op::SetOption)
+                    )
+            });
+            self.in_flight -= ended.count() as u64;
+        }
     }
 
     fn rearm_starved(&mut self) {
@@ -893,28 +932,25 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.end_loan();
         self.starved.clear();
-        let _ = self.submit();
-        let patience = Timespec::new().sec(1);
-        let everything = CancelBuilder::any().all();
-        let _ = self
-            .ring
-            .submitter()
-            .register_sync_cancel(Some(patience), everything);
-        let give_up_ns = monotonic_ns() + DROP_PATIENCE_NS;
-        while self.in_flight > 0 && monotonic_ns() < give_up_ns {
-            if self.enter(Some(give_up_ns)).is_err() {
-                break;
-            }
-            while let Some(entry) = self.ring.completion().next() {
-                if !cqueue::more(entry.flags())
-                    && !matches!(
-                        op_of(entry.user_data()),
-                        Some(Op::QuietSend | Op::Cancel | Op::SetOption)
-                    )
-                {
-                    self.in_flight -= 1;
-                }
-            }
+        self.ready.clear();
+        for index in 0..self.sockets.len() as u32 {
+            let socket = &self.sockets[index as usize];
+            let token = Token {
+                index,
+                generation: socket.generation,
+            };
+            self.cancel_in_flight(token);
+        }
+        self.reap(monotonic_ns() + DROP_PATIENCE_NS);
+        if self.in_flight > 0 {
+            // Slow, and not expected to find anything.
+            let patience = Timespec::new().sec(1);
+            let everything = CancelBuilder::any().all();
+            let _ = self
+                .ring
+                .submitter()
+                .register_sync_cancel(Some(patience), everything);
+            self.reap(monotonic_ns() + DROP_PATIENCE_NS);
         }
         if self.in_flight > 0 {
             // Never seen; leaking is the safe way out.
