@@ -135,11 +135,7 @@ impl Task {
             return;
         }
         let Ok(schedule) = start.recv() else { return };
-        let ended = worker.run(schedule, &stop);
-        // Before the report, so that its sockets are closed when others want to open files: the
-        // result's, or those of the script's `done`.
-        drop(worker);
-        if let Some(ended) = ended {
+        if let Some(ended) = worker.run(schedule, &stop) {
             let _ = reports.send(Report::Ended {
                 index,
                 ended: Box::new(ended),

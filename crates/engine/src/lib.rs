@@ -25,6 +25,7 @@ use protocol::tls::{ClientConfig, ServerName};
 use results::Recording;
 use source::RequestSource;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 /// What the plan does not say: things that had to be looked up, loaded or made first.
 pub struct Job {
@@ -60,6 +61,9 @@ pub struct Outcome {
     pub failures: Vec<String>,
     /// Workers that were still inside the script at the end and were left there.
     pub stuck_workers: Vec<u32>,
+    /// Worker threads that have reported and are closing their sockets, which takes a while when
+    /// there are thousands.
+    pub leaving: Vec<JoinHandle<()>>,
 }
 
 /// A run could not begin.

@@ -11,6 +11,7 @@ use protocol::Session;
 use results::Recording;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What workers tell the main thread.
@@ -76,6 +77,7 @@ pub fn run_here<L: EventLoop, S: Session>(
 }
 
 struct Crew {
+    threads: Vec<Option<JoinHandle<()>>>,
     starts: Vec<Sender<Schedule>>,
     lockers: Vec<Locker>,
 }
@@ -88,6 +90,7 @@ impl Crew {
         reports: &Sender<Report>,
     ) -> Result<Self, EngineError> {
         let mut crew = Self {
+            threads: Vec::new(),
             starts: Vec::new(),
             lockers: Vec::new(),
         };
@@ -108,15 +111,14 @@ impl Crew {
                 start,
                 reports: reports.clone(),
             };
-            // Not joined: a worker inside an endless script never ends, and the others end with
-            // their report.
-            std::thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
                 .spawn(move || task.run())
                 .map_err(|error| EngineError::Thread {
                     index,
                     message: error.to_string(),
                 })?;
+            crew.threads.push(Some(thread));
         }
         Ok(crew)
     }
@@ -140,7 +142,7 @@ impl Crew {
     }
 
     fn collect(
-        self,
+        mut self,
         reports: &Receiver<Report>,
         schedule: Schedule,
         stop: &StopFlag,
@@ -154,6 +156,8 @@ impl Crew {
             match reports.recv_timeout(POLL) {
                 Ok(Report::Ended { index, ended }) => {
                     missing[index] = false;
+                    // Those that are stuck are never joined.
+                    outcome.leaving.extend(self.threads[index].take());
                     ended_ns = ended_ns.max(ended.ended_ns);
                     outcome.recording.merge(&ended.recording);
                     if let Some(failure) = ended.failure {

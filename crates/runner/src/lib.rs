@@ -16,6 +16,7 @@ use results::{Backend, Environment, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::thread::JoinHandle;
 
 /// Facts about the invocation that only the program's entry knows.
 #[derive(Debug, Clone, Default)]
@@ -140,6 +141,7 @@ impl Prepared {
             interrupted,
             failures,
             stuck_workers,
+            leaving,
         } = outcome;
         let mut result = RunResult {
             schema_version: SCHEMA_VERSION,
@@ -168,6 +170,7 @@ impl Prepared {
             result,
             script,
             failures,
+            leaving,
         })
     }
 }
@@ -178,6 +181,7 @@ pub struct Finished {
     pub result: RunResult,
     script: Option<Script>,
     failures: Vec<String>,
+    leaving: Vec<JoinHandle<()>>,
 }
 
 impl Finished {
@@ -201,6 +205,15 @@ impl Finished {
             |(kind, count)| format!("{} ({} times)", kind.describe(), count.events),
         );
         Some(format!("no request succeeded: {why}"))
+    }
+
+    /// Waits until the run's sockets are closed. The report can be shown before; what opens files
+    /// comes after, since the run may have used up all that this process may open.
+    pub fn settle(&mut self) {
+        for worker in self.leaving.drain(..) {
+            // It has reported already: a panic while closing takes nothing away.
+            let _ = worker.join();
+        }
     }
 
     /// Calls the script's `done`. Its output goes to C's stdout, in order after what was flushed.

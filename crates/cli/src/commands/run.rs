@@ -82,6 +82,7 @@ fn deliver(
     output: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let shown = show(&finished.result, wish, output);
+    finished.settle();
     let saved = match &wish.json {
         Some(JsonTarget::File(path)) => {
             result_file::write(path, |output| save(&finished.result, wish, output))
