@@ -1,5 +1,6 @@
 //! TLS settings made from bytes: whom to trust, who we are, which name to ask for.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -103,11 +104,13 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
 /// # Errors
 /// When it is neither.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsConfigError> {
-    let bare = host
+    let address = host
         .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(host);
-    ServerName::try_from(bare.to_owned()).map_err(|_| TlsConfigError::ServerName(host.to_owned()))
+        .and_then(|rest| rest.strip_suffix(']'));
+    if let Some(address) = address.and_then(|address| address.parse::<Ipv6Addr>().ok()) {
+        return Ok(ServerName::from(IpAddr::V6(address)));
+    }
+    ServerName::try_from(host.to_owned()).map_err(|_| TlsConfigError::ServerName(host.to_owned()))
 }
 
 /// Why a certificate was refused, in words that tell the user what to look at.

@@ -1,0 +1,267 @@
+//! Servers that fail at TLS, do not speak it, or close at the wrong moment: each has its reason.
+
+use std::sync::Arc;
+
+use protocol::tls::{self, Options, Roots};
+use protocol::{RequestKind, Session, SessionError};
+
+use crate::authority::{Authority, Certified};
+use crate::pair::{ANSWER, Pair, VERSIONS, plain_server, server_config, shared, trusting_client};
+
+fn fresh() -> Pair {
+    Pair::new(
+        shared(trusting_client(), "test.example"),
+        plain_server(VERSIONS[1]),
+    )
+}
+
+/// The error of a client that trusts `trusted` and meets `certified` under the name test.example.
+fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
+    let pem = trusted.pem();
+    let options = Options {
+        roots: Some(Roots::Pem(pem.as_bytes())),
+        identity: None,
+    };
+    let client = tls::config(&options).expect("the root is good");
+    let mut reasons = VERSIONS.map(|version| {
+        let server = Arc::new(server_config(version, make(), None));
+        let mut pair = Pair::new(shared(Arc::clone(&client), "test.example"), server);
+        let Err(SessionError::TlsCertificate(reason)) = pair.settle() else {
+            panic!("the certificate is not refused: {:?}", pair.events);
+        };
+        assert!(!pair.client.is_ready());
+        assert!(!pair.output.is_empty(), "the server is told by an alert");
+        reason
+    });
+    reasons.sort_unstable();
+    assert_eq!(reasons[0], reasons[1], "both versions say the same");
+    reasons[0].clone()
+}
+
+#[test]
+fn an_unknown_authority_is_refused() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let reason = refusal(&ours, || theirs.certify("test.example"));
+    assert_eq!(reason, "it is not signed by a trusted authority");
+}
+
+#[test]
+fn an_expired_certificate_is_refused() {
+    let ours = Authority::new("ours");
+    assert_eq!(
+        refusal(&ours, || ours.certify_expired("test.example")),
+        "it has expired"
+    );
+}
+
+#[test]
+fn a_certificate_for_another_name_is_refused() {
+    let ours = Authority::new("ours");
+    let reason = refusal(&ours, || ours.certify("other.example"));
+    assert!(
+        reason.contains("test.example") && reason.contains("other.example"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn without_verification_none_of_these_is_refused() {
+    let authority = Authority::new("nobody");
+    for certified in [
+        authority.certify_expired("test.example"),
+        authority.certify("other.example"),
+    ] {
+        let server = Arc::new(server_config(VERSIONS[1], certified, None));
+        let mut pair = Pair::new(shared(trusting_client(), "test.example"), server);
+        pair.settle().expect("nothing is verified");
+    }
+}
+
+#[test]
+fn a_server_that_demands_a_certificate_refuses_a_client_without() {
+    let authority = Authority::new("clients");
+    for version in VERSIONS {
+        let certified = authority.certify("test.example");
+        let server = Arc::new(server_config(version, certified, Some(&authority)));
+        let mut pair = Pair::new(shared(trusting_client(), "test.example"), server);
+        let refused = SessionError::TlsAlert("certificate_required".to_owned());
+        assert_eq!(pair.settle(), Err(refused), "{version:?}");
+    }
+}
+
+#[test]
+fn a_server_that_wants_another_protocol_says_so() {
+    let certified = Authority::new("nobody").certify("test.example");
+    let mut config = server_config(VERSIONS[1], certified, None);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let mut pair = Pair::new(shared(trusting_client(), "test.example"), Arc::new(config));
+    let refused = SessionError::TlsAlert("no_application_protocol".to_owned());
+    assert_eq!(pair.settle(), Err(refused));
+}
+
+#[test]
+fn an_alert_in_the_handshake_is_named() {
+    let mut pair = fresh();
+    let alert = [0x15, 3, 3, 0, 2, 2, 40];
+    let expected = SessionError::TlsAlert("handshake_failure".to_owned());
+    assert_eq!(pair.deliver(&alert), Err(expected));
+}
+
+#[test]
+fn a_server_that_speaks_something_else_is_no_tls() {
+    for banner in [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(),
+        b"SSH-2.0\r\n",
+        b"\n",
+        b"\0\0",
+    ] {
+        for step in [1, 5, usize::MAX] {
+            let mut pair = fresh();
+            pair.step = step;
+            assert_eq!(
+                pair.deliver(banner),
+                Err(SessionError::NotTls),
+                "{banner:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn garbage_in_the_handshake_fails_it() {
+    for garbage in [
+        [[0x16, 3, 3, 0x3f, 0xff].as_slice(), &[0xaa; 0x3fff]].concat(),
+        [[0x16, 3, 3, 0xff, 0xff].as_slice(), &[0xaa; 16 * 1024]].concat(),
+        [[0x16, 3, 3, 0, 4].as_slice(), &[99, 0, 0, 0]].concat(),
+        [[0x17, 3, 3, 0, 4].as_slice(), &[1, 2, 3, 4]].concat(),
+        vec![0x16; 100_000],
+    ] {
+        for step in [1000, usize::MAX] {
+            let mut pair = fresh();
+            pair.step = step;
+            let error = pair.deliver(&garbage).expect_err("it is no handshake");
+            assert!(matches!(error, SessionError::TlsHandshake(_)), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_close_within_the_handshake_is_its_own_reason() {
+    let server = plain_server(VERSIONS[1]);
+    // A flight of a server is longer than this in every handshake; its exact length varies with
+    // the signature.
+    for length in 0..500 {
+        let shared = shared(trusting_client(), "test.example");
+        let mut pair = Pair::new(shared, Arc::clone(&server));
+        let hello = std::mem::take(&mut pair.output);
+        let flight = pair.serve(&hello);
+        assert!(flight.len() > length);
+        pair.deliver(&flight[..length])
+            .expect("a beginning is no fault");
+        assert_eq!(
+            pair.close(),
+            Err(SessionError::TlsClosed),
+            "after {length} bytes"
+        );
+        assert!(!pair.client.is_ready());
+    }
+}
+
+#[test]
+fn a_damaged_record_is_refused() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        pair.request(&[RequestKind::Plain]);
+        let mut records = pair.encrypt(ANSWER);
+        let last = records.len() - 1;
+        records[last] ^= 1;
+        let error = pair.deliver(&records).expect_err("it cannot be decrypted");
+        assert!(matches!(error, SessionError::TlsRecord(_)), "{error:?}");
+        assert!(pair.responses().is_empty());
+    }
+}
+
+#[test]
+fn plaintext_after_the_handshake_is_refused() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        pair.request(&[RequestKind::Plain]);
+        let error = pair.deliver(ANSWER).expect_err("it is not encrypted");
+        assert!(matches!(error, SessionError::TlsRecord(_)), "{error:?}");
+    }
+}
+
+#[test]
+fn what_came_before_a_fault_counts() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        pair.request(&[RequestKind::Plain; 2]);
+        let mut records = pair.encrypt(ANSWER);
+        records.extend_from_slice(b"garbage that is no record");
+        assert!(pair.deliver(&records).is_err());
+        assert_eq!(pair.responses().len(), 1, "{version:?}");
+    }
+}
+
+#[test]
+fn a_fault_of_http_comes_through() {
+    let mut pair = Pair::ready(VERSIONS[1]);
+    pair.request(&[RequestKind::Plain]);
+    let records = pair.encrypt(b"garbage\r\n\r\n");
+    assert_eq!(pair.deliver(&records), Err(SessionError::BadStatusLine));
+    let mut idle = Pair::ready(VERSIONS[1]);
+    let records = idle.encrypt(ANSWER);
+    assert_eq!(idle.deliver(&records), Err(SessionError::Unsolicited));
+}
+
+/// What `answer` and then a close lead to, with and without close_notify.
+fn after_close(answer: &[u8]) -> [(Option<SessionError>, usize); 2] {
+    [true, false].map(|notifies| {
+        let mut pair = Pair::ready(VERSIONS[1]);
+        pair.request(&[RequestKind::Plain]);
+        let mut records = pair.encrypt(answer);
+        if notifies {
+            pair.server.send_close_notify();
+            records.extend(pair.server_output());
+        }
+        let result = pair.deliver(&records);
+        let result = result.and_then(|()| pair.close());
+        (result.err(), pair.responses().len())
+    })
+}
+
+#[test]
+fn a_close_within_an_answer_truncates_it_with_or_without_notice() {
+    let expected = (Some(SessionError::Truncated), 0);
+    assert_eq!(
+        after_close(&ANSWER[..ANSWER.len() - 1]),
+        [expected.clone(), expected]
+    );
+}
+
+#[test]
+fn a_close_before_an_answer_is_early_with_or_without_notice() {
+    let expected = (Some(SessionError::ClosedEarly), 0);
+    assert_eq!(after_close(b""), [expected.clone(), expected]);
+}
+
+#[test]
+fn a_close_after_an_answer_is_fine_with_or_without_notice() {
+    assert_eq!(after_close(ANSWER), [(None, 1), (None, 1)]);
+    let until_close = b"HTTP/1.1 200 OK\r\n\r\nuntil the end";
+    assert_eq!(after_close(until_close), [(None, 1), (None, 1)]);
+}
+
+#[test]
+fn the_notice_of_a_close_ends_the_answer_before_the_connection_ends() {
+    let mut pair = Pair::ready(VERSIONS[1]);
+    pair.request(&[RequestKind::Plain]);
+    let mut records = pair.encrypt(b"HTTP/1.1 200 OK\r\n\r\nuntil the end");
+    pair.server.send_close_notify();
+    records.extend(pair.server_output());
+    pair.deliver(&records).expect("the answer is complete");
+    assert_eq!(pair.responses().len(), 1);
+    assert!(!pair.responses()[0].reusable);
+    pair.deliver(b"anything")
+        .expect("what follows the notice is not looked at");
+}

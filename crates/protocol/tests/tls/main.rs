@@ -1,0 +1,8 @@
+//! HTTP/1 inside TLS, against a TLS server in memory.
+
+mod authority;
+mod faults;
+mod handshake;
+mod pair;
+mod settings;
+mod traffic;

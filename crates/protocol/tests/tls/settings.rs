@@ -1,0 +1,98 @@
+//! TLS settings from what a user gives: each mistake is told from the others.
+
+use protocol::tls::{self, Identity, Options, Roots, TlsConfigError};
+
+use crate::authority::Authority;
+
+fn with_roots(pem: &[u8]) -> Result<(), TlsConfigError> {
+    let options = Options {
+        roots: Some(Roots::Pem(pem)),
+        identity: None,
+    };
+    tls::config(&options).map(drop)
+}
+
+fn with_identity(certificates_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsConfigError> {
+    let identity = Some(Identity {
+        certificates_pem,
+        key_pem,
+    });
+    tls::config(&Options {
+        roots: None,
+        identity,
+    })
+    .map(drop)
+}
+
+#[test]
+fn a_file_without_authorities_is_refused() {
+    let key_only = Authority::new("x").certify("x").key_pem;
+    for pem in [b"".as_slice(), b"no PEM at all", key_only.as_bytes()] {
+        assert!(matches!(with_roots(pem), Err(TlsConfigError::Roots(_))));
+    }
+    let damaged = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert!(matches!(with_roots(damaged), Err(TlsConfigError::Roots(_))));
+    let unended = b"-----BEGIN CERTIFICATE-----\nAAAA\n";
+    assert!(matches!(with_roots(unended), Err(TlsConfigError::Roots(_))));
+    assert_eq!(with_roots(Authority::new("x").pem().as_bytes()), Ok(()));
+}
+
+#[test]
+fn a_system_without_authorities_is_told_and_odd_entries_are_passed_over() {
+    let none = Options {
+        roots: Some(Roots::System(Vec::new())),
+        identity: None,
+    };
+    assert_eq!(
+        tls::config(&none).map(drop),
+        Err(TlsConfigError::SystemRoots)
+    );
+    let odd = tls::CertificateDer::from(vec![1, 2, 3]);
+    let mixed = vec![odd, Authority::new("x").certificate()];
+    let options = Options {
+        roots: Some(Roots::System(mixed)),
+        identity: None,
+    };
+    assert_eq!(tls::config(&options).map(drop), Ok(()));
+}
+
+#[test]
+fn certificate_and_key_are_each_checked_and_must_belong_together() {
+    let authority = Authority::new("x");
+    let (mine, other) = (authority.certify("a"), authority.certify("b"));
+    let (certificate, key) = (mine.certificate_pem.as_bytes(), mine.key_pem.as_bytes());
+    assert_eq!(with_identity(certificate, key), Ok(()));
+    assert!(matches!(
+        with_identity(b"", key),
+        Err(TlsConfigError::Certificate(_))
+    ));
+    assert!(matches!(
+        with_identity(certificate, b""),
+        Err(TlsConfigError::Key(_))
+    ));
+    assert!(matches!(
+        with_identity(certificate, certificate),
+        Err(TlsConfigError::Key(_))
+    ));
+    let foreign = with_identity(certificate, other.key_pem.as_bytes());
+    assert!(matches!(foreign, Err(TlsConfigError::Identity(_))));
+}
+
+#[test]
+fn names_and_addresses_are_told_apart_from_nonsense() {
+    for host in [
+        "localhost",
+        "a.example",
+        "under_score.example",
+        "127.0.0.1",
+        "::1",
+        "[::1]",
+    ] {
+        assert!(tls::server_name(host).is_ok(), "{host}");
+    }
+    for host in ["", "a b", "[nonsense]", "-", "a..b"] {
+        let error = tls::server_name(host).expect_err("it is no name");
+        assert_eq!(error, TlsConfigError::ServerName(host.to_owned()));
+        assert!(error.to_string().contains(host));
+    }
+}

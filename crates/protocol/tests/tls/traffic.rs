@@ -1,0 +1,116 @@
+//! Requests and answers on a connection that is ready.
+
+use protocol::{Event, RequestKind, Session};
+
+use crate::pair::{ANSWER, GET, Pair, VERSIONS};
+
+#[test]
+fn an_answer_cut_at_every_byte_is_the_same() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        // Ciphertext depends on the record's number, so each cut gets its own exchange.
+        let length = {
+            pair.request(&[RequestKind::Plain]);
+            let records = pair.encrypt(ANSWER);
+            pair.deliver(&records).expect("the answer is good");
+            records.len()
+        };
+        for cut in 0..=length {
+            pair.events.clear();
+            pair.request(&[RequestKind::Plain]);
+            let records = pair.encrypt(ANSWER);
+            pair.deliver(&records[..cut])
+                .expect("the beginning is good");
+            pair.deliver(&records[cut..]).expect("the rest is good");
+            let [Event::Finished(response)] = pair.events.as_slice() else {
+                panic!("cut at {cut}: {:?}", pair.events);
+            };
+            assert_eq!(response.bytes, ANSWER.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn records_that_cut_the_answer_at_every_byte_are_joined() {
+    let mut pair = Pair::ready(VERSIONS[1]);
+    for cut in 1..ANSWER.len() {
+        pair.events.clear();
+        pair.request(&[RequestKind::Plain]);
+        let mut records = pair.encrypt(&ANSWER[..cut]);
+        records.extend(pair.encrypt(&ANSWER[cut..]));
+        pair.deliver(&records).expect("the answer is good");
+        let found = pair.responses();
+        assert_eq!(
+            (found.len(), found[0].bytes),
+            (1, ANSWER.len() as u64),
+            "cut at {cut}"
+        );
+    }
+}
+
+#[test]
+fn a_record_in_two_pieces_says_that_the_answer_has_begun() {
+    let mut pair = Pair::ready(VERSIONS[1]);
+    pair.events.clear();
+    pair.request(&[RequestKind::Plain]);
+    let first = pair.encrypt(&ANSWER[..20]);
+    pair.deliver(&first).expect("it is good");
+    assert_eq!(pair.events, [Event::Began]);
+    assert_eq!(pair.client.partial_bytes(), 20);
+}
+
+#[test]
+fn pipelined_answers_in_one_piece_are_told_apart() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        let kinds = [RequestKind::Plain; 16];
+        assert_eq!(pair.request(&kinds), GET.repeat(16));
+        let records = pair.encrypt(&ANSWER.repeat(16));
+        pair.deliver(&records).expect("the answers are good");
+        assert_eq!(pair.responses().len(), 16);
+    }
+}
+
+#[test]
+fn a_large_answer_passes_through() {
+    const BODY_BYTES: usize = 3_000_000;
+    for (version, step) in VERSIONS.into_iter().zip([1_000, usize::MAX]) {
+        let mut pair = Pair::ready(version);
+        pair.step = step;
+        pair.request(&[RequestKind::Plain]);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
+        let answer = [head.as_bytes(), &vec![b'x'; BODY_BYTES]].concat();
+        let records = pair.encrypt(&answer);
+        pair.deliver(&records).expect("the answer is good");
+        assert_eq!(pair.responses()[0].bytes, answer.len() as u64);
+    }
+}
+
+#[test]
+fn a_large_request_is_sent_whole() {
+    for version in VERSIONS {
+        let mut pair = Pair::ready(version);
+        let request: Vec<u8> = (0..1_000_000_u32)
+            .map(|at| at.to_le_bytes()[at as usize % 4])
+            .collect();
+        pair.client
+            .encode(&request, &mut pair.output)
+            .expect("it is ready");
+        assert!(pair.received_by_server() == request, "every byte arrives");
+    }
+}
+
+#[test]
+fn a_server_may_change_its_keys_between_answers() {
+    let mut pair = Pair::ready(VERSIONS[1]);
+    for _ in 0..20 {
+        pair.events.clear();
+        pair.server.refresh_traffic_keys().expect("TLS 1.3 can");
+        let update = pair.server_output();
+        pair.deliver(&update).expect("the update is good");
+        pair.request(&[RequestKind::Plain]);
+        let records = pair.encrypt(ANSWER);
+        pair.deliver(&records).expect("the answer is good");
+        assert_eq!(pair.responses().len(), 1);
+    }
+}
