@@ -8,13 +8,15 @@
 //! | `tls` | https: versions, resumption, verification, client certificates, faults |
 //! | `timeouts` | servers that hang, ports that do not answer |
 //! | `outage` | a server that goes away and comes back |
-//! | `signals` | Ctrl-C and SIGTERM at every stage, a reader that leaves |
+//! | `signals` | Ctrl-C at every stage, a reader that leaves |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `surroundings` | targets, files and limits that are not as they should be |
 //! | `crowd` | ten thousand connections on one worker |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
+//!
+//! What one run of the program shows without the server's truth is in `run.rs`.
 //!
 //! Runs use the backend that the environment variable `WRKBENCH_TEST_IO` names, else the program's
 //! own choice. Nothing here asserts speed; a program that hangs is ended and fails its test.

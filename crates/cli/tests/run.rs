@@ -452,13 +452,3 @@ fn an_address_that_is_taken_is_one_line_and_exit_code_1() {
     );
     assert_eq!(text(&output.stdout), "");
 }
-
-#[test]
-fn the_demo_needs_nothing_and_writes_its_result() {
-    let folder = Folder::new("demo");
-    let json = folder.file("demo.json");
-    let output = output_of(&["demo", "-d", "200ms", "-o", &json]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("  Latency Distribution\n"));
-    assert!(loaded_from(&json).recording.counters.answered > 0);
-}

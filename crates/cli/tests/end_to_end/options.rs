@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use origin::{Address, Options, RequestTruth};
+use report::{Format, TextOptions};
 
 use crate::harness::{Process, io, io_arguments, load, program, site, site_with};
 
@@ -238,6 +239,29 @@ fn the_latency_block_has_the_four_rows_of_wrk() {
     }
     let run = load(&site).requests(200).run();
     assert!(!run.stdout.contains("Latency Distribution"));
+}
+
+#[test]
+fn the_correction_of_wrk_changes_the_report_and_never_the_document() {
+    let site = site();
+    let run = load(&site).at("/?delay=bimodal:10%,1ms,60ms").requests(100);
+    let run = run.with(&["--wrk-correction"]).run().expect_answers(100);
+    let text = |wrk_correction| {
+        let options = TextOptions {
+            wrk_correction,
+            ..TextOptions::default()
+        };
+        let mut text = Vec::new();
+        report::render(&run.result, Format::Wrk, &options, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let (measured, corrected) = (text(false), text(true));
+    assert_ne!(measured, corrected);
+    assert!(
+        run.stdout.ends_with(&corrected),
+        "{corrected}{}",
+        run.stdout
+    );
 }
 
 #[test]

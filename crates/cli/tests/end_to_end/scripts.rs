@@ -416,21 +416,6 @@ fn garbage_in_place_of_a_request_ends_the_run() {
 }
 
 #[test]
-fn a_failing_done_comes_after_the_report() {
-    let site = site();
-    let run = load(&site)
-        .requests(20)
-        .script("function done()\nnothing() end");
-    let run = run.run_to_failure();
-    let last = run.stderr.lines().last().unwrap();
-    assert!(
-        last.ends_with("s.lua:2: attempt to call global 'nothing' (a nil value) (in done)"),
-        "{last}"
-    );
-    assert_eq!(run.answered(), 20);
-}
-
-#[test]
 fn an_endless_loop_ends_with_the_run_and_is_said() {
     for function in [
         "function request() n = n + 1; while n > 20 do end; return wrk.format() end",

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM at every stage, a reader that leaves.
+//! Ctrl-C at every stage, a reader that leaves.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -96,18 +96,6 @@ fn ctrl_c_ends_an_endless_loop_in_a_script() {
         assert_eq!(run.code, Some(0), "{}", run.story());
         assert!(run.answered() > 0);
     }
-}
-
-#[test]
-fn sigterm_gives_the_report_and_an_exit_code_of_its_own() {
-    let site = site();
-    let mut running = load(&site).with(&["-d1h"]).start();
-    running.await_banner();
-    site.await_counts("requests", |counts| counts.requests >= 50);
-    running.process.signal("TERM");
-    let run = running.finish();
-    assert_eq!(run.code, Some(143), "{}", run.story());
-    assert!(run.result.window.interrupted && run.answered() > 0);
 }
 
 #[test]
