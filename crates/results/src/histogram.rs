@@ -15,7 +15,10 @@ use crate::summary::{self, Moments};
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// The range that is there from the start: one hour. Larger values make the histogram grow.
+/// The range of a histogram without samples, the smallest there is.
+const UNUSED_NS: u64 = 2;
+
+/// The range from the first sample on: one hour. Larger values make the histogram grow.
 const PRESIZED_NS: u64 = 3_600_000_000_000;
 
 /// The highest bucket, 146 years. Values above are counted in it and still exact in sum and
@@ -24,7 +27,7 @@ const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 
 /// Samples in nanoseconds, 0 and up, three significant digits, none saturated, none lost.
 ///
-/// Recording allocates nothing for samples up to one hour. Beside the buckets it keeps the exact
+/// The first sample allocates room for all up to one hour; after it recording allocates nothing. Beside the buckets it keeps the exact
 /// count, minimum, maximum, sum and sum of squares, so mean and standard deviation carry no bucket
 /// error, and so that merging in any order gives the same bits.
 ///
@@ -58,11 +61,11 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// No samples yet, room for samples up to one hour.
+    /// No samples yet, and hardly any memory: many histograms of a run stay empty.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            buckets: buckets(),
+            buckets: buckets(UNUSED_NS),
             moments: Moments::default(),
             min_ns: u64::MAX,
             max_ns: 0,
@@ -72,6 +75,9 @@ impl Histogram {
     /// Adds one sample, in nanoseconds.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
+        if self.is_empty() {
+            self.buckets = buckets(PRESIZED_NS);
+        }
         let recorded = self.buckets.record(value_ns.min(HIGHEST_BUCKET_NS));
         debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
         self.moments.add_one(value_ns);
@@ -213,8 +219,8 @@ impl fmt::Debug for Histogram {
     }
 }
 
-fn buckets() -> Hdr<u64> {
-    let mut buckets = Hdr::new_with_bounds(1, PRESIZED_NS, SIGNIFICANT_DIGITS)
+fn buckets(highest_ns: u64) -> Hdr<u64> {
+    let mut buckets = Hdr::new_with_bounds(1, highest_ns, SIGNIFICANT_DIGITS)
         .expect("the constants above are a valid range");
     buckets.auto(true);
     buckets
