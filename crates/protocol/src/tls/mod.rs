@@ -25,10 +25,13 @@ pub struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// Settings for a worker. A `config` may serve several workers; the session tickets in it then
+    /// Settings for a worker, made in its thread. A `config` may serve several workers; the session tickets in it then
     /// serve all of them, behind a lock that is taken for handshakes only.
     #[must_use]
     pub fn new(config: Arc<ClientConfig>, server_name: ServerName<'static>, inner: T) -> Self {
+        // The provider gathers entropy for each thread at its first use, which takes milliseconds:
+        // now, and not within the first handshake that is measured. If it fails, so will that one.
+        let _ = config.crypto_provider().secure_random.fill(&mut [0]);
         Self {
             inner,
             config,
