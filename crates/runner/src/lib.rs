@@ -52,7 +52,7 @@ pub enum RunnerError {
     #[error("{0}")]
     Tls(String),
     /// The engine could not start.
-    #[error("{0}")]
+    #[error(transparent)]
     Engine(#[from] engine::EngineError),
 }
 
