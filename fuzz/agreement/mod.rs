@@ -1,0 +1,114 @@
+//! Compares the session, fed with pieces, with the naive decoder, fed with everything at once.
+
+#[path = "../../crates/protocol/tests/h1/naive.rs"]
+mod naive;
+
+use naive::{Answer, Ending};
+use protocol::h1::{H1, Limits, Shared};
+use protocol::{Event, RequestKind, Response, Session, SessionError};
+
+/// Panics when the two disagree, or when the session does with itself once it knows the heads.
+///
+/// The naive decoder has no limits on sizes, so the input has to stay below all of them.
+pub fn check(kinds: &[RequestKind], input: &[u8], cuts: &[u8]) {
+    let (expected, expected_ending) = naive::decode(kinds, input);
+    let pieces = pieces(input, cuts);
+    let (captured, error) = converse(&mut shared(true), kinds, &pieces);
+    let found: Vec<Answer> = captured.iter().map(as_answer).collect();
+    assert_eq!(found, expected);
+    assert_eq!(ending(error.as_ref()), expected_ending, "{error:?}");
+
+    let (whole, whole_error) = converse(&mut shared(true), kinds, &[input]);
+    assert_eq!((&whole, &whole_error), (&captured, &error));
+
+    let mut plain = shared(false);
+    for _ in 0..2 {
+        let (responses, plain_error) = converse(&mut plain, kinds, &pieces);
+        let brief = |r: &Response| (r.status, r.reusable, r.bytes);
+        let found: Vec<_> = responses.iter().map(brief).collect();
+        let expected: Vec<_> = captured.iter().map(brief).collect();
+        assert_eq!((found, &plain_error), (expected, &error));
+    }
+}
+
+fn shared(capture: bool) -> Shared {
+    Shared::new(Limits::default(), capture)
+}
+
+/// `input` cut at places that the bytes of `cuts` choose, as 256ths of its length.
+fn pieces<'i>(input: &'i [u8], cuts: &[u8]) -> Vec<&'i [u8]> {
+    let mut places: Vec<usize> = cuts
+        .iter()
+        .map(|cut| usize::from(*cut) * input.len() / 255)
+        .collect();
+    places.extend([0, input.len()]);
+    places.sort_unstable();
+    places
+        .windows(2)
+        .map(|ends| &input[ends[0]..ends[1]])
+        .collect()
+}
+
+fn converse(
+    shared: &mut Shared,
+    kinds: &[RequestKind],
+    pieces: &[&[u8]],
+) -> (Vec<Response>, Option<SessionError>) {
+    let mut session = H1::new(shared);
+    let (mut output, mut events) = (Vec::new(), Vec::new());
+    session
+        .begin(shared, &mut output)
+        .expect("plain sessions begin");
+    kinds.iter().for_each(|kind| session.expect(*kind));
+    let error = pieces
+        .iter()
+        .try_for_each(|piece| session.receive(shared, piece, &mut output, &mut events))
+        .and_then(|()| session.end(shared, &mut events))
+        .err();
+    let responses: Vec<Response> = events.into_iter().filter_map(finished).collect();
+    let counted: u64 = responses.iter().map(|response| response.bytes).sum();
+    let fed: usize = pieces.iter().map(|piece| piece.len()).sum();
+    if matches!(error, None | Some(SessionError::Truncated)) {
+        assert_eq!(
+            counted + session.partial_bytes(),
+            fed as u64,
+            "every byte belongs somewhere"
+        );
+    }
+    (responses, error)
+}
+
+fn finished(event: Event) -> Option<Response> {
+    match event {
+        Event::Finished(response) => Some(response),
+        _ => None,
+    }
+}
+
+fn as_answer(response: &Response) -> Answer {
+    let captured = response
+        .captured
+        .as_deref()
+        .expect("it was told to capture");
+    let fields = captured.headers.iter().map(|(name, value)| {
+        (
+            String::from_utf8(name.clone()).expect("names are ASCII"),
+            value.clone(),
+        )
+    });
+    Answer {
+        status: response.status,
+        reusable: response.reusable,
+        bytes: response.bytes,
+        fields: fields.collect(),
+        body: captured.body.clone(),
+    }
+}
+
+fn ending(error: Option<&SessionError>) -> Ending {
+    match error {
+        None => Ending::Complete,
+        Some(SessionError::ClosedEarly | SessionError::Truncated) => Ending::Short,
+        Some(_) => Ending::Broken,
+    }
+}
