@@ -1,0 +1,21 @@
+//! The truth of the numbers: whole runs of a worker against a server whose every answer is known.
+//!
+//! Loop, wire and server are simulated, so times are exact and a run of minutes takes none. Each
+//! test reads as a sentence about a figure; every run is also checked for what must always hold
+//! ([`rig::Run::check_books`]).
+
+#[path = "simulated/rig.rs"]
+mod rig;
+
+#[path = "simulated/connections.rs"]
+mod connections;
+#[path = "simulated/errors.rs"]
+mod errors;
+#[path = "simulated/random.rs"]
+mod random;
+#[path = "simulated/sources.rs"]
+mod sources;
+#[path = "simulated/times.rs"]
+mod times;
+#[path = "simulated/window.rs"]
+mod window;

@@ -1,0 +1,157 @@
+//! How connections are used, used up and replaced.
+
+use crate::rig::{GET, LAST_OK, MS, OK, Rig, S};
+use eventloop::sim::{Happening, HttpPeer, Reply, Served};
+use std::collections::BTreeMap;
+
+/// How many requests each connection carried.
+fn requests_by_connection(served: &[Served]) -> BTreeMap<u32, u64> {
+    let mut counts = BTreeMap::new();
+    for served in served {
+        *counts.entry(served.connection).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn all_connections_are_opened_at_the_start_and_kept() {
+    let run = Rig::new()
+        .connections(64)
+        .run(HttpPeer::new(|_| Reply::after(MS, OK)));
+    assert_eq!(run.recording.counters.connections_opened, 64);
+    let counts = requests_by_connection(&run.served);
+    assert_eq!(counts.len(), 64);
+    assert!(counts.values().all(|count| *count == 1_000), "{counts:?}");
+    let opened = run
+        .journal()
+        .into_iter()
+        .filter(|entry| entry.what == Happening::Opened);
+    assert!(opened.into_iter().all(|entry| entry.at_ns == 0));
+}
+
+#[test]
+fn nothing_is_sent_before_the_start() {
+    let mut rig = Rig::new();
+    rig.schedule.start_ns = 300 * MS;
+    rig.schedule.measure_ns = 300 * MS;
+    let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+    assert_eq!(run.journal()[0].at_ns, 300 * MS);
+    assert_eq!(run.answered(), 699);
+}
+
+#[test]
+fn a_connection_carries_as_many_requests_as_allowed_and_not_one_more() {
+    for (limit, pipeline) in [(1, 1), (5, 1), (5, 4), (6, 3), (2, 8)] {
+        let rig = Rig::new()
+            .connections(3)
+            .pipeline(pipeline)
+            .requests_per_connection(limit);
+        let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+        let counts = requests_by_connection(&run.served);
+        let unfinished = counts.values().filter(|count| **count != limit).count();
+        assert!(
+            unfinished <= 3,
+            "{limit} x {pipeline}: only the last ones may have less"
+        );
+        assert!(
+            counts.values().all(|count| *count <= limit),
+            "{limit} x {pipeline}"
+        );
+        assert_eq!(run.recording.counters.reconnects, 0, "we wanted it so");
+        run.assert_only_errors(&[]);
+        let opened = run.recording.counters.connections_opened as usize;
+        assert!(opened >= counts.len() && opened <= counts.len() + 3);
+    }
+}
+
+#[test]
+fn without_keep_alive_every_request_has_a_connection_of_its_own() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, LAST_OK).then_close(0));
+    let run = Rig::new()
+        .connections(4)
+        .requests_per_connection(1)
+        .run(peer);
+    run.assert_only_errors(&[]);
+    assert_eq!(run.recording.counters.reconnects, 0);
+    assert_eq!(requests_by_connection(&run.served).len(), run.served.len());
+    assert_eq!(run.answered(), 4 * 999);
+}
+
+#[test]
+fn a_close_that_the_server_announced_is_a_reconnect_and_no_error() {
+    let peer = HttpPeer::new(|request| match request.number_on_connection {
+        9 => Reply::after(MS, LAST_OK).then_close(0),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().run(peer);
+    run.assert_only_errors(&[]);
+    assert_eq!(run.answered(), 999);
+    assert_eq!(run.recording.counters.reconnects, 99);
+    assert_eq!(run.recording.counters.connections_opened, 100);
+}
+
+#[test]
+fn an_answer_that_ends_with_the_connection_is_whole() {
+    let peer = HttpPeer::new(|_| {
+        Reply::after(MS, "HTTP/1.1 200 OK\r\n\r\nas long as it is").then_close(MS)
+    });
+    let run = Rig::new().run(peer);
+    run.assert_only_errors(&[]);
+    assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
+    assert_eq!(run.answered(), 499);
+}
+
+#[test]
+fn a_pipeline_is_filled_at_once_and_kept_full() {
+    let peer = HttpPeer::new(|request| Reply::after((request.number % 3) * MS, OK));
+    let run = Rig::new().pipeline(4).latency(MS).run(peer);
+    let first = run
+        .journal()
+        .into_iter()
+        .find_map(|entry| match entry.what {
+            Happening::Arrived(bytes) => Some(bytes),
+            _ => None,
+        });
+    assert_eq!(first, Some(4 * GET.len()));
+    // Never more than four, and four at every moment: counted at the server.
+    let mut events: Vec<(u64, i32)> = Vec::new();
+    for served in &run.served {
+        events.push((served.arrived_ns, 1));
+        // The next request comes a way there and a way back later.
+        events.extend(served.last_byte_ns.map(|left_ns| (left_ns + 2 * MS, -1)));
+    }
+    events.sort_unstable();
+    let mut waiting = 0;
+    for (at_ns, change) in events.into_iter().filter(|(at_ns, _)| *at_ns < S) {
+        waiting += change;
+        assert!((0..=4).contains(&waiting), "{waiting} at {at_ns}");
+    }
+    assert_eq!(run.recording.counters.in_flight, 4);
+}
+
+#[test]
+fn a_batch_of_several_requests_is_answered_one_by_one() {
+    use engine::source::Fixed;
+    let head = b"HEAD / HTTP/1.1\r\nHost: simulated\r\n\r\n";
+    let batch = [GET, head, GET].concat();
+    let peer = HttpPeer::new(|request| match request.bytes.starts_with(b"HEAD") {
+        true => Reply::after(MS, "HTTP/1.1 204 No\r\nContent-Length: 1000\r\n\r\n"),
+        false => Reply::after(2 * MS, OK),
+    });
+    let run = Rig::new().source(Fixed::new(batch)).run(peer);
+    run.assert_only_errors(&[]);
+    // Three answers every 2 ms.
+    assert_eq!(run.answered(), 3 * 499);
+    assert_eq!(run.recording.statuses.count(204), 499);
+    assert_eq!(run.recording.counters.in_flight, 3);
+}
+
+#[test]
+fn ten_thousand_connections_work_on_one_worker() {
+    let run = Rig::new()
+        .connections(10_000)
+        .run(HttpPeer::new(|_| Reply::after(400 * MS, OK)));
+    assert_eq!(run.answered(), 20_000);
+    assert_eq!(run.recording.counters.in_flight, 10_000);
+    assert_eq!(run.service_ns(), (Some(400 * MS), Some(400 * MS)));
+}

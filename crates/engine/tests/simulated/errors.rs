@@ -1,0 +1,243 @@
+//! Failures are counted once, by kind, at their time, and do not stop the run.
+
+use crate::rig::{MS, OK, Rig, Run, S};
+use eventloop::sim::{ConnectAnswer, Happening, HttpPeer, Reply};
+use results::{ErrorKind, Legacy};
+
+/// How many attempts to connect the server saw.
+fn attempts(run: &Run) -> usize {
+    let journal = run.journal();
+    journal
+        .iter()
+        .filter(|entry| matches!(entry.what, Happening::Attempted(_)))
+        .count()
+}
+
+#[test]
+fn a_timeout_fires_exactly_at_its_deadline_once_and_replaces_the_connection() {
+    let peer = HttpPeer::new(|request| match request.number % 5 {
+        4 => Reply::silence(),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().timeout(50 * MS).run(peer);
+    // Four answers and a timeout take 54 ms; at 18 x 54 = 972 ms the last round begins, and its
+    // fifth request is still waiting at the end.
+    assert_eq!(run.errors(ErrorKind::Timeout), (18, 18));
+    run.assert_only_errors(&[ErrorKind::Timeout]);
+    assert_eq!(run.recording.errors.legacy(Legacy::Timeout), 18);
+    assert_eq!(run.answered(), 19 * 4);
+    let ages = &run.recording.timed_out;
+    assert_eq!(
+        (ages.min_ns(), ages.max_ns()),
+        (Some(50 * MS), Some(50 * MS))
+    );
+    assert_eq!(attempts(&run), 19);
+    let silent: Vec<_> = run
+        .served
+        .iter()
+        .filter(|it| it.last_byte_ns.is_none())
+        .collect();
+    for served in &silent[..18] {
+        let closed_ns = run.journal().iter().find_map(|entry| {
+            let is_end = matches!(entry.what, Happening::EndOfStream | Happening::Reset);
+            (is_end && entry.connection == served.connection).then_some(entry.at_ns)
+        });
+        assert_eq!(closed_ns, Some(served.arrived_ns + 50 * MS));
+    }
+}
+
+#[test]
+fn an_answer_after_the_timeout_is_not_counted() {
+    let peer = HttpPeer::new(|_| Reply::after(60 * MS, OK));
+    let run = Rig::new().timeout(50 * MS).run(peer);
+    assert_eq!(run.answered(), 0);
+    assert_eq!(run.recording.counters.bytes, 0);
+    run.assert_only_errors(&[ErrorKind::Timeout]);
+}
+
+#[test]
+fn a_timeout_ends_all_requests_of_the_pipeline_with_their_own_ages() {
+    // The first two are answered, the others never; the fifth and sixth were sent 10 ms later.
+    let peer = HttpPeer::new(|request| match request.number {
+        0 | 1 => Reply::after(10 * MS, OK),
+        _ => Reply::silence(),
+    });
+    let run = Rig::new().pipeline(4).timeout(600 * MS).run(peer);
+    assert_eq!(run.errors(ErrorKind::Timeout), (1, 4));
+    let ages = &run.recording.timed_out;
+    assert_eq!(
+        (ages.min_ns(), ages.max_ns()),
+        (Some(590 * MS), Some(600 * MS))
+    );
+    assert_eq!(run.recording.counters.in_flight, 4);
+}
+
+#[test]
+fn a_slow_trickle_does_not_put_off_the_deadline() {
+    let peer = HttpPeer::new(|_| {
+        let first = Reply::after(0, &OK[..1]);
+        OK[1..]
+            .iter()
+            .fold(first, |reply, byte| reply.then(20 * MS, [*byte]))
+    });
+    let run = Rig::new().timeout(100 * MS).run(peer);
+    assert_eq!(run.answered(), 0);
+    assert_eq!(run.recording.timed_out.max_ns(), Some(100 * MS));
+}
+
+#[test]
+fn a_connection_that_never_stands_times_out_and_is_tried_again() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|number, _| match number {
+        0..3 => ConnectAnswer::Ignore,
+        _ => ConnectAnswer::Accept { after_ns: 0 },
+    });
+    let run = Rig::new().timeout(100 * MS).run(peer);
+    assert_eq!(run.errors(ErrorKind::ConnectTimeout), (3, 0));
+    run.assert_only_errors(&[ErrorKind::ConnectTimeout]);
+    assert!(run.answered() > 600, "{}", run.answered());
+}
+
+#[test]
+fn refused_connections_back_off_and_recover() {
+    let peer =
+        HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|_, now_ns| match now_ns < S / 2 {
+            true => ConnectAnswer::refuse(),
+            false => ConnectAnswer::Accept { after_ns: 0 },
+        });
+    let run = Rig::new().connections(10).lasting(2 * S).run(peer);
+    let (refused, exchanges) = run.errors(ErrorKind::Refused);
+    assert_eq!(exchanges, 0, "no request was lost, as none was sent");
+    assert_eq!(
+        refused as usize + 10,
+        attempts(&run),
+        "every attempt is counted"
+    );
+    assert!(
+        (50..=150).contains(&refused),
+        "{refused} attempts of 10 connections in 0.5 s"
+    );
+    run.assert_only_errors(&[ErrorKind::Refused]);
+    // The longest pause by then is half a second.
+    let first_ns = run.served.first().expect("it recovers").arrived_ns;
+    assert!(first_ns < S, "{first_ns}");
+    let used: std::collections::HashSet<_> = run.served.iter().map(|it| it.connection).collect();
+    assert_eq!(used.len(), 10, "every connection recovers");
+}
+
+#[test]
+fn connections_do_not_come_back_in_step() {
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::refuse());
+    let run = Rig::new().connections(100).run(peer);
+    let mut times: Vec<_> = run.journal().iter().map(|entry| entry.at_ns).collect();
+    times.retain(|at_ns| *at_ns > 0);
+    let attempts = times.len();
+    times.dedup();
+    assert!(
+        times.len() * 10 > attempts * 9,
+        "{} moments for {attempts} attempts",
+        times.len()
+    );
+}
+
+#[test]
+fn a_server_that_is_never_there_costs_few_attempts() {
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::refuse());
+    let run = Rig::new().lasting(60 * S).run(peer);
+    assert!((60..=140).contains(&attempts(&run)), "{}", attempts(&run));
+    assert_eq!(run.errors(ErrorKind::Refused).0 as usize, attempts(&run));
+}
+
+#[test]
+fn kinds_of_failed_connects_are_told_apart() {
+    for (errno, kind) in [
+        (libc::ECONNREFUSED, ErrorKind::Refused),
+        (libc::EHOSTUNREACH, ErrorKind::Unreachable),
+        (libc::ENETUNREACH, ErrorKind::Unreachable),
+        (libc::ECONNRESET, ErrorKind::ConnectReset),
+        (libc::EADDRNOTAVAIL, ErrorKind::AddressUnavailable),
+        (libc::ETIMEDOUT, ErrorKind::ConnectTimeout),
+        (libc::EACCES, ErrorKind::ConnectOther),
+    ] {
+        let answer = ConnectAnswer::Fail {
+            after_ns: MS,
+            errno,
+        };
+        let peer = HttpPeer::new(|_| Reply::silence()).admitting(move |_, _| answer);
+        Rig::new().run(peer).assert_only_errors(&[kind]);
+    }
+}
+
+#[test]
+fn too_few_files_are_said_and_the_other_connections_work() {
+    let mut rig = Rig::new().connections(4);
+    rig.sim.sockets_max = 3;
+    let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+    run.assert_only_errors(&[ErrorKind::FileLimit]);
+    assert!(run.errors(ErrorKind::FileLimit).0 < 20);
+    assert_eq!(run.answered(), 3 * 999);
+}
+
+#[test]
+fn a_reset_before_the_first_answer_of_a_connection_is_a_reset() {
+    let peer = HttpPeer::new(|request| match request.connection {
+        0 => Reply::silence().then_reset(5 * MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().run(peer);
+    assert_eq!(run.errors(ErrorKind::Reset), (1, 1));
+    run.assert_only_errors(&[ErrorKind::Reset]);
+    // One failure is followed up at once.
+    assert_eq!(run.answered(), 994);
+}
+
+#[test]
+fn a_reset_within_an_answer_is_a_reset() {
+    let peer = HttpPeer::new(|request| match request.number {
+        10 => Reply::after(MS, &OK[..20]).then_reset(MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().run(peer);
+    assert_eq!(run.errors(ErrorKind::Reset), (1, 1));
+    let bytes = run.answered() * OK.len() as u64 + 20;
+    assert_eq!(
+        run.recording.counters.bytes, bytes,
+        "bytes that came are counted"
+    );
+}
+
+#[test]
+fn closing_without_an_answer_or_within_one_is_told_apart() {
+    let peer = HttpPeer::new(|request| match request.connection {
+        0 => Reply::silence().then_close(MS),
+        1 => Reply::after(MS, &OK[..OK.len() - 1]).then_close(MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().run(peer);
+    assert_eq!(run.errors(ErrorKind::ClosedEarly), (1, 1));
+    assert_eq!(run.errors(ErrorKind::Truncated), (1, 1));
+    run.assert_only_errors(&[ErrorKind::ClosedEarly, ErrorKind::Truncated]);
+}
+
+#[test]
+fn what_is_not_http_is_counted_once_for_each_connection() {
+    let peer = HttpPeer::new(|_| Reply::after(10 * MS, "SSH-2.0-OpenSSH_9.2\r\n"));
+    let run = Rig::new().run(peer);
+    let (events, exchanges) = run.errors(ErrorKind::BadStatusLine);
+    assert_eq!(events, exchanges);
+    assert_eq!(run.answered(), 0);
+    // It backs off, as it would from a port where nobody listens.
+    assert!((3..=20).contains(&events), "{events}");
+}
+
+#[test]
+fn surplus_bytes_are_an_error_of_the_connection_not_of_the_answer() {
+    let twice = [OK, OK].concat();
+    let peer = HttpPeer::new(move |_| Reply::after(10 * MS, twice.clone()));
+    let run = Rig::new().run(peer);
+    let (events, _) = run.errors(ErrorKind::Unsolicited);
+    assert!(events > 0, "{:?}", run.recording.errors);
+    assert!(
+        run.answered() >= events,
+        "the first of the two answers holds"
+    );
+}

@@ -1,0 +1,200 @@
+//! Sets up a run on the simulator, carries it out, and keeps both sides' records of it.
+
+use engine::source::{Fixed, RequestSource};
+use engine::{Ended, Schedule, Settings, run_here};
+use eventloop::sim::{Entry, HttpPeer, Journal, Peer, Served, Sim, SimOptions};
+use eventloop::{Address, SocketOptions};
+use protocol::h1::{H1, Limits, Shared};
+use results::{ErrorKind, Recording};
+use std::sync::{Arc, Mutex};
+
+pub(crate) const US: u64 = 1_000;
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const S: u64 = 1_000_000_000;
+
+pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: simulated\r\n\r\n";
+pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+pub(crate) const LAST_OK: &[u8] =
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+
+/// A run to be: the defaults are one connection for one second, without latency.
+pub(crate) struct Rig {
+    pub(crate) sim: SimOptions,
+    pub(crate) settings: Settings,
+    pub(crate) schedule: Schedule,
+    pub(crate) source: Box<dyn RequestSource>,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self {
+            sim: SimOptions::default(),
+            settings: Settings {
+                address: Address::Tcp(([127, 0, 0, 1], 80).into()),
+                options: SocketOptions::default(),
+                connections: 1,
+                pipeline: 1,
+                requests_per_connection: u64::MAX,
+                timeout_ns: 2 * S,
+                requests: None,
+                seed: 1,
+            },
+            schedule: Schedule {
+                start_ns: 0,
+                measure_ns: 0,
+                end_ns: S,
+            },
+            source: Box::new(Fixed::new(GET.to_vec())),
+        }
+    }
+
+    pub(crate) fn connections(mut self, connections: u32) -> Self {
+        self.settings.connections = connections;
+        self
+    }
+
+    pub(crate) fn pipeline(mut self, depth: u32) -> Self {
+        self.settings.pipeline = depth;
+        self
+    }
+
+    pub(crate) fn requests_per_connection(mut self, limit: u64) -> Self {
+        self.settings.requests_per_connection = limit;
+        self
+    }
+
+    pub(crate) fn timeout(mut self, timeout_ns: u64) -> Self {
+        self.settings.timeout_ns = timeout_ns;
+        self
+    }
+
+    /// Ends after so many requests instead of after a time.
+    pub(crate) fn requests(mut self, requests: u64) -> Self {
+        self.settings.requests = Some(requests);
+        self.schedule.end_ns = u64::MAX;
+        self
+    }
+
+    pub(crate) fn lasting(mut self, duration_ns: u64) -> Self {
+        self.schedule.end_ns = self.schedule.measure_ns + duration_ns;
+        self
+    }
+
+    /// Puts a time before the window.
+    pub(crate) fn warmed_up(mut self, warmup_ns: u64) -> Self {
+        self.schedule.measure_ns += warmup_ns;
+        self.schedule.end_ns += warmup_ns;
+        self
+    }
+
+    pub(crate) fn latency(mut self, latency_ns: u64) -> Self {
+        self.sim.latency_ns = latency_ns;
+        self
+    }
+
+    pub(crate) fn source(mut self, source: impl RequestSource + 'static) -> Self {
+        self.source = Box::new(source);
+        self
+    }
+
+    /// Carries out the run and checks what must hold of every one.
+    pub(crate) fn run(self, peer: HttpPeer) -> Run {
+        let peer = Arc::new(Mutex::new(peer));
+        let (ended, journal) = self.run_with(Arc::clone(&peer));
+        let served = peer
+            .lock()
+            .expect("no panic under the lock")
+            .served()
+            .to_vec();
+        let run = Run {
+            recording: ended.recording,
+            ended_ns: ended.ended_ns,
+            failure: ended.failure,
+            served,
+            journal,
+        };
+        run.check_books();
+        run
+    }
+
+    /// Carries out the run against any far end.
+    pub(crate) fn run_with(self, peer: impl Peer) -> (Ended, Journal) {
+        let io = Sim::new(self.sim, peer);
+        let journal = io.journal();
+        let shared = Shared::new(Limits::default(), self.source.wants_responses());
+        let ended = run_here::<_, H1>(io, shared, self.settings, self.source, self.schedule);
+        (ended.expect("the worker can be set up"), journal)
+    }
+}
+
+/// What came of a run, as the worker tells it and as the server knows it.
+pub(crate) struct Run {
+    pub(crate) recording: Recording,
+    pub(crate) ended_ns: u64,
+    pub(crate) failure: Option<String>,
+    /// The server's truth about each request.
+    pub(crate) served: Vec<Served>,
+    journal: Journal,
+}
+
+impl Run {
+    /// Everything the far end saw and did.
+    pub(crate) fn journal(&self) -> Vec<Entry> {
+        self.journal.entries()
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.recording.counters.answered
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.recording.counters.sent
+    }
+
+    /// Events and exchanges of one kind of error.
+    pub(crate) fn errors(&self, kind: ErrorKind) -> (u64, u64) {
+        let count = self.recording.errors.count(kind);
+        (count.events, count.exchanges)
+    }
+
+    /// The only error there was.
+    pub(crate) fn assert_only_errors(&self, expected: &[ErrorKind]) {
+        let seen: Vec<_> = self.recording.errors.iter().map(|(kind, _)| kind).collect();
+        assert_eq!(seen, expected, "{:?}", self.recording.errors);
+    }
+
+    /// Each service time once, with how many exchanges had it; exact only where all samples are
+    /// equal or few.
+    pub(crate) fn service_ns(&self) -> (Option<u64>, Option<u64>) {
+        let times = &self.recording.service_time;
+        (times.min_ns(), times.max_ns())
+    }
+
+    /// Nothing is counted twice, and nothing is lost.
+    fn check_books(&self) {
+        let Recording {
+            counters,
+            statuses,
+            errors,
+            service_time,
+            timed_out,
+            phases,
+            series,
+            ..
+        } = &self.recording;
+        let found = counters.answered + errors.exchanges() + counters.in_flight;
+        assert_eq!(counters.sent, found, "{counters:?} {errors:?}");
+        assert_eq!(service_time.count(), counters.answered);
+        assert_eq!(phases.first_byte.count(), counters.answered);
+        assert_eq!(phases.last_byte.count(), counters.answered);
+        assert_eq!(phases.connect.count(), counters.connections_opened);
+        assert_eq!(statuses.total(), counters.answered);
+        let parts_ns = phases.first_byte.sum_ns() + phases.last_byte.sum_ns();
+        assert_eq!(service_time.sum_ns(), parts_ns, "the phases make the whole");
+        let given_up = errors.count(ErrorKind::Timeout).exchanges;
+        assert_eq!(timed_out.count(), given_up);
+        assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
+        let in_rows: u64 = series.rows().iter().map(|row| row.answered).sum();
+        assert_eq!(in_rows, counters.answered, "the series adds up");
+    }
+}

@@ -1,0 +1,247 @@
+//! Runs with a source that is asked: think time, changing requests, stopping and failing.
+
+use crate::rig::{MS, OK, Rig, S};
+use engine::source::{Batch, Captured, RequestSource, SourceError};
+use eventloop::Address;
+use eventloop::sim::{HttpPeer, Reply};
+use std::sync::{Arc, Mutex};
+
+/// What a script would be: every answer of it can be set.
+#[derive(Default)]
+struct Scripted {
+    delay_ns: u64,
+    wants_responses: bool,
+    seen: Arc<Mutex<Vec<Captured>>>,
+    asked: u64,
+    /// Fails when asked so often.
+    fails_at: Option<u64>,
+    /// Wants to stop after so many.
+    stops_at: Option<u64>,
+    /// Changes the address after so many requests.
+    moves_to: Option<(u64, Address)>,
+}
+
+impl RequestSource for Scripted {
+    fn fixed(&self) -> Option<Batch> {
+        None
+    }
+
+    fn next(&mut self, connection: u32, output: &mut Batch) -> Result<(), SourceError> {
+        let number = self.asked;
+        self.asked += 1;
+        if self.fails_at == Some(number) {
+            return Err(SourceError {
+                message: "test.lua:3: on purpose (in request)".to_owned(),
+            });
+        }
+        let text = format!("GET /{connection}/{number} HTTP/1.1\r\nHost: simulated\r\n\r\n");
+        output.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    fn wants_delay(&self) -> bool {
+        self.delay_ns > 0
+    }
+
+    fn delay_ns(&mut self) -> Result<u64, SourceError> {
+        Ok(self.delay_ns)
+    }
+
+    fn wants_responses(&self) -> bool {
+        self.wants_responses
+    }
+
+    fn response(&mut self, response: &Captured) -> Result<(), SourceError> {
+        let seen = response.clone();
+        self.seen
+            .lock()
+            .expect("no panic under the lock")
+            .push(seen);
+        Ok(())
+    }
+
+    fn take_address(&mut self) -> Option<Address> {
+        let (_, address) = self.moves_to.take_if(|(after, _)| self.asked >= *after)?;
+        Some(address)
+    }
+
+    fn stopped(&self) -> bool {
+        self.stops_at.is_some_and(|limit| self.asked >= limit)
+    }
+}
+
+#[test]
+fn think_time_lies_between_requests_and_not_in_service_time() {
+    let source = Scripted {
+        delay_ns: 8 * MS,
+        ..Scripted::default()
+    };
+    let run = Rig::new()
+        .source(source)
+        .run(HttpPeer::new(|_| Reply::after(2 * MS, OK)));
+    assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
+    // Sent at 8, 18, 28 ... 998 ms.
+    let sent: Vec<_> = run
+        .served
+        .iter()
+        .map(|served| served.arrived_ns / MS)
+        .collect();
+    assert_eq!(
+        sent,
+        (0..100).map(|round| 8 + 10 * round).collect::<Vec<_>>()
+    );
+    assert_eq!(run.answered(), 99);
+}
+
+#[test]
+fn a_connection_that_the_server_closes_while_we_think_is_no_error() {
+    let source = Scripted {
+        delay_ns: 10 * MS,
+        ..Scripted::default()
+    };
+    let peer = HttpPeer::new(|request| match request.number_on_connection {
+        4 => Reply::after(MS, OK).then_close(5 * MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().source(source).run(peer);
+    run.assert_only_errors(&[]);
+    assert!(
+        run.recording.counters.reconnects >= 15,
+        "{:?}",
+        run.recording.counters
+    );
+    assert!(run.answered() >= 80, "{}", run.answered());
+}
+
+#[test]
+fn thinking_longer_than_the_server_keeps_connections_still_sends_requests() {
+    let source = Scripted {
+        delay_ns: 50 * MS,
+        ..Scripted::default()
+    };
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK)).closing_idle_after(20 * MS);
+    let run = Rig::new().source(source).lasting(10 * S).run(peer);
+    run.assert_only_errors(&[]);
+    assert!(run.answered() > 100, "{} in 10 s", run.answered());
+}
+
+#[test]
+fn every_connection_asks_with_its_own_number_also_after_reconnects() {
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&paths);
+    let peer = HttpPeer::new(move |request| {
+        let text = String::from_utf8_lossy(request.bytes).into_owned();
+        let number = text
+            .split('/')
+            .nth(1)
+            .and_then(|part| part.parse::<u32>().ok());
+        noted.lock().expect("no panic under the lock").push(number);
+        Reply::after(MS, OK)
+    });
+    let rig = Rig::new()
+        .connections(4)
+        .requests_per_connection(3)
+        .source(Scripted::default());
+    let run = rig.run(peer);
+    let paths = paths.lock().expect("no panic under the lock");
+    assert_eq!(paths.len(), run.served.len());
+    for connection in 0..4 {
+        let count = paths
+            .iter()
+            .filter(|number| **number == Some(connection))
+            .count();
+        assert_eq!(count, 1_000, "connection {connection}");
+    }
+}
+
+#[test]
+fn responses_are_shown_whole_and_in_order() {
+    let source = Scripted {
+        wants_responses: true,
+        ..Scripted::default()
+    };
+    let seen = Arc::clone(&source.seen);
+    let peer = HttpPeer::new(|request| {
+        let body = format!("answer {}", request.number);
+        let length = body.len();
+        Reply::after(
+            MS,
+            format!("HTTP/1.1 202 Ok\r\nContent-Length: {length}\r\n\r\n"),
+        )
+        .then(MS, body)
+    });
+    let run = Rig::new().source(source).requests(20).run(peer);
+    assert_eq!(run.answered(), 20);
+    let seen = seen.lock().expect("no panic under the lock");
+    assert_eq!(seen.len(), 20);
+    for (number, response) in seen.iter().enumerate() {
+        assert_eq!(response.status, 202);
+        assert_eq!(response.body, format!("answer {number}").into_bytes());
+    }
+}
+
+#[test]
+fn a_source_that_stops_ends_the_run_with_everything_measured_so_far() {
+    let source = Scripted {
+        stops_at: Some(11),
+        ..Scripted::default()
+    };
+    let run = Rig::new()
+        .source(source)
+        .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
+    assert_eq!(run.failure, None);
+    assert_eq!(run.answered(), 10);
+    assert_eq!(run.ended_ns, 100 * MS);
+}
+
+#[test]
+fn a_source_that_fails_ends_the_run_with_its_words_and_the_numbers() {
+    let source = Scripted {
+        fails_at: Some(10),
+        ..Scripted::default()
+    };
+    let run = Rig::new()
+        .source(source)
+        .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
+    assert_eq!(
+        run.failure.as_deref(),
+        Some("test.lua:3: on purpose (in request)")
+    );
+    assert_eq!(run.answered(), 10);
+}
+
+#[test]
+fn a_source_that_moves_sends_later_connections_to_the_new_address() {
+    use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
+    /// Counts the attempts for each port.
+    struct Ports(HttpPeer, Arc<Mutex<Vec<String>>>);
+    impl Peer for Ports {
+        fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+            let address = format!("{:?}", attempt.address);
+            self.1
+                .lock()
+                .expect("no panic under the lock")
+                .push(address);
+            self.0.on_connect(attempt, now_ns)
+        }
+        fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, to: &mut Actions) {
+            self.0.on_bytes(connection, bytes, now_ns, to);
+        }
+    }
+    let there = Address::Tcp(([127, 0, 0, 2], 8080).into());
+    let source = Scripted {
+        moves_to: Some((12, there.clone())),
+        ..Scripted::default()
+    };
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let peer = Ports(HttpPeer::new(|_| Reply::after(MS, OK)), Arc::clone(&asked));
+    let rig = Rig::new().requests_per_connection(5).source(source);
+    let here = rig.settings.address.clone();
+    rig.run_with(peer);
+    let asked = asked.lock().expect("no panic under the lock");
+    assert!(asked.len() > 100);
+    // The twelfth request is on the third connection.
+    let (first, rest) = asked.split_at(3);
+    assert!(first.iter().all(|address| *address == format!("{here:?}")));
+    assert!(rest.iter().all(|address| *address == format!("{there:?}")));
+}

@@ -1,0 +1,151 @@
+//! Service times are the server's delay and the wire, to the nanosecond.
+
+use crate::rig::{LAST_OK, MS, OK, Rig, S, US};
+use eventloop::sim::{HttpPeer, Reply, SimOptions};
+
+#[test]
+fn service_time_is_the_servers_delay_and_the_wire_both_ways() {
+    let peer = HttpPeer::new(|_| Reply::after(3 * MS, OK));
+    let run = Rig::new().latency(MS).run(peer);
+    assert_eq!(run.service_ns(), (Some(5 * MS), Some(5 * MS)));
+    // Connected after 2 ms, then one answer every 5 ms; the last one before the end at 997 ms.
+    assert_eq!(run.answered(), 199);
+    assert_eq!(run.recording.phases.connect.sum_ns(), u128::from(2 * MS));
+    let counters = run.recording.counters;
+    assert_eq!(
+        (counters.in_flight, counters.oldest_in_flight_ns),
+        (1, 3 * MS)
+    );
+    assert_eq!(counters.bytes, 199 * OK.len() as u64);
+    assert_eq!(run.recording.statuses.count(200), 199);
+    run.assert_only_errors(&[]);
+}
+
+#[test]
+fn first_and_last_byte_are_told_apart() {
+    let (head, body) = OK.split_at(OK.len() - 2);
+    let peer = HttpPeer::new(move |_| Reply::after(2 * MS, head).then(7 * MS, body));
+    let run = Rig::new().run(peer);
+    let phases = &run.recording.phases;
+    assert_eq!(phases.first_byte.min_ns(), Some(2 * MS));
+    assert_eq!(phases.first_byte.max_ns(), Some(2 * MS));
+    assert_eq!(phases.last_byte.min_ns(), Some(7 * MS));
+    assert_eq!(phases.last_byte.max_ns(), Some(7 * MS));
+    assert_eq!(run.service_ns(), (Some(9 * MS), Some(9 * MS)));
+}
+
+#[test]
+fn an_answer_that_comes_byte_by_byte_is_measured_to_its_last_byte() {
+    let peer = HttpPeer::new(|_| {
+        let first = Reply::after(MS, &OK[..1]);
+        OK[1..]
+            .iter()
+            .fold(first, |reply, byte| reply.then(100 * US, [*byte]))
+    });
+    let run = Rig::new().run(peer);
+    let whole_ns = MS + (OK.len() as u64 - 1) * 100 * US;
+    assert_eq!(run.service_ns(), (Some(whole_ns), Some(whole_ns)));
+    assert_eq!(run.answered(), (S - 1) / whole_ns);
+}
+
+#[test]
+fn a_stall_shows_in_closed_loop_once_for_each_connection() {
+    // Every request of the second second waits for its end. Closed loop sends no further requests
+    // meanwhile, so the stall is seen by as many requests as there are connections.
+    let stall = S..2 * S;
+    let peer = HttpPeer::new(move |request| {
+        let waits_ns = match stall.contains(&request.arrived_ns) {
+            true => stall.end - request.arrived_ns,
+            false => 0,
+        };
+        Reply::after(waits_ns + 2 * MS, OK)
+    });
+    let run = Rig::new().connections(10).lasting(3 * S).run(peer);
+    let times = &run.recording.service_time;
+    let slow: u64 = times
+        .distinct()
+        .filter(|(ns, _)| *ns > 3 * MS)
+        .map(|(_, count)| count)
+        .sum();
+    assert_eq!(slow, 10);
+    assert_eq!(run.service_ns(), (Some(2 * MS), Some(S + 2 * MS)));
+    // 500 answers a second and connection before and after, none between.
+    assert_eq!(run.answered(), 10 * (500 + 499));
+    let rows = run.recording.series.rows();
+    let quiet = rows.iter().filter(|row| row.answered == 0).count();
+    assert_eq!(rows.len() - quiet, 20, "tenths of a second with answers");
+}
+
+#[test]
+fn the_sum_of_service_times_is_the_servers_truth_whatever_the_jitter() {
+    let peer = HttpPeer::new(|request| Reply::after((request.number * 7_919) % (5 * MS), OK));
+    let mut rig = Rig::new().connections(20).requests(5_000);
+    rig.sim = SimOptions {
+        seed: 9,
+        latency_ns: 500 * US,
+        random_cuts: true,
+        ..SimOptions::default()
+    };
+    let run = rig.run(peer);
+    let at_server_ns: u64 = run
+        .served
+        .iter()
+        .map(|served| served.last_byte_ns.expect("all are answered") - served.arrived_ns)
+        .sum();
+    let on_wire_ns = 5_000 * 2 * 500 * US;
+    assert_eq!(
+        run.recording.service_time.sum_ns(),
+        u128::from(at_server_ns + on_wire_ns)
+    );
+}
+
+#[test]
+fn each_request_of_a_pipeline_has_its_own_service_time() {
+    // One after another, 1 ms each, as a server with one thread would answer.
+    let mut free_ns = 0;
+    let peer = HttpPeer::new(move |request| {
+        free_ns = request.arrived_ns.max(free_ns) + MS;
+        Reply::after(free_ns - request.arrived_ns, OK)
+    });
+    let run = Rig::new().pipeline(4).run(peer);
+    // The first four wait 1, 2, 3 and 4 ms; from then on four are always on their way.
+    assert_eq!(run.service_ns(), (Some(MS), Some(4 * MS)));
+    assert_eq!(run.answered(), 999);
+    let total_ns = MS + 2 * MS + 3 * MS + 996 * 4 * MS;
+    assert_eq!(run.recording.service_time.sum_ns(), u128::from(total_ns));
+    let counters = run.recording.counters;
+    assert_eq!(
+        (counters.in_flight, counters.oldest_in_flight_ns),
+        (4, 4 * MS)
+    );
+}
+
+#[test]
+fn a_slow_clock_does_not_move_a_service_time_by_more_than_its_readings() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let mut rig = Rig::new();
+    rig.sim.clock_cost_ns = 100;
+    let run = rig.run(peer);
+    let (least_ns, most_ns) = run.service_ns();
+    assert!(
+        least_ns >= Some(MS) && most_ns <= Some(MS + 5 * US),
+        "{least_ns:?} to {most_ns:?}"
+    );
+}
+
+#[test]
+fn connections_are_timed_apart_from_requests() {
+    // Without keep-alive there is one connect for each request; its time is not service time.
+    let peer = HttpPeer::new(|_| Reply::after(MS, LAST_OK).then_close(0));
+    let run = Rig::new()
+        .latency(4 * MS)
+        .requests_per_connection(1)
+        .run(peer);
+    assert_eq!(run.service_ns(), (Some(9 * MS), Some(9 * MS)));
+    let connect = &run.recording.phases.connect;
+    assert_eq!(
+        (connect.min_ns(), connect.max_ns()),
+        (Some(8 * MS), Some(8 * MS))
+    );
+    assert_eq!(run.answered(), S / (17 * MS));
+}
