@@ -24,6 +24,8 @@ pub(crate) struct Connection<S> {
     pub(crate) failures: u32,
     /// The kernel refused to send; what became of the answer is still to be seen.
     pub(crate) send_failed: bool,
+    /// The delay before the next request has passed already, on the connection before this one.
+    pub(crate) rested: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +124,7 @@ impl<S: Session> Connection<S> {
             answered: 0,
             failures: 0,
             send_failed: false,
+            rested: false,
         }
     }
 

@@ -364,6 +364,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             && self.connections.iter().filter(is_opening).count() as u64 >= self.budget
     }
 
+    /// Replaces a connection that the server closed while we were thinking, when the thought is due.
+    /// Earlier it would only be closed again, and thinking anew would put the request off for ever.
+    fn reopen_when_due(&mut self, key: u32) {
+        let due_ns = self.connections[key as usize].due_ns;
+        self.disconnect(key);
+        let connection = &mut self.connections[key as usize];
+        connection.rested = true;
+        connection.due_ns = due_ns;
+        self.wakes.set(key, due_ns);
+    }
+
     /// Replaces a connection that failed, after a pause that grows with failures in a row.
     fn reopen_later(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key);
@@ -440,6 +451,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Err(error) => self.fail(key, failure::of_session(&error), at_ns),
             // Answers that were still to come when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
+            Ok(()) if self.connections[key as usize].state == State::Thinking => {
+                self.note_reconnect(at_ns);
+                self.reopen_when_due(key);
+            }
             Ok(()) => {
                 self.note_reconnect(at_ns);
                 // A server that closes without having answered anything is not hurried.
@@ -457,8 +472,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &self.connections[key as usize];
         let handshaking = connection.state == State::Handshaking;
         if connection.flights.outstanding() == 0 && connection.answered > 0 {
+            let thinking = connection.state == State::Thinking;
             self.note_reconnect(at_ns);
-            self.reopen(key, at_ns);
+            if thinking {
+                self.reopen_when_due(key);
+            } else {
+                self.reopen(key, at_ns);
+            }
         } else if connection.looks_stale() {
             self.fail(key, ErrorKind::Stale, at_ns);
         } else if handshaking {
@@ -623,7 +643,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection go on: think, or send.
     #[inline]
     fn advance(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
-        if self.wants_delay && self.connections[key as usize].flights.outstanding() == 0 {
+        let rested = std::mem::take(&mut self.connections[key as usize].rested);
+        if self.wants_delay && !rested && self.connections[key as usize].flights.outstanding() == 0
+        {
             let delay_ns = self.scripted(|source| source.delay_ns())?;
             if delay_ns > 0 {
                 let connection = &mut self.connections[key as usize];
