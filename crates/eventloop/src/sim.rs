@@ -26,8 +26,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// without time passing.
 const EVENTS_PER_WAIT_MAX: u64 = 1_000_000;
 
-/// So many waits in a row that move neither the clock nor bring anything: the caller spins.
-const IDLE_WAITS_MAX: u32 = 1_000_000;
+/// More events than this on their way at once are an avalanche, not a test.
+const EVENTS_PENDING_MAX: usize = 1_000_000;
+
+/// So many waits in a row that do not move the clock: the caller spins, or plays ball with a peer
+/// that is as quick.
+const WAITS_AT_ONE_TIME_MAX: u32 = 1_000_000;
 
 /// Properties of the simulated machine and wire.
 #[derive(Debug, Clone)]
@@ -154,7 +158,9 @@ pub struct Sim<P> {
     planned: u64,
     ready: VecDeque<Ready>,
     lent: Vec<u8>,
-    idle_waits: u32,
+    /// The clock after the last wait, and how many waits have ended there.
+    last_wait_ns: u64,
+    waits_at_this_time: u32,
 }
 
 /// A place in the socket table.
@@ -218,7 +224,8 @@ impl<P: Peer> Sim<P> {
             planned: 0,
             ready: VecDeque::new(),
             lent: Vec::new(),
-            idle_waits: 0,
+            last_wait_ns: 0,
+            waits_at_this_time: 0,
         }
     }
 
@@ -634,12 +641,12 @@ impl<P: Peer> Sim<P> {
         Ok(event_comes)
     }
 
-    fn note_idle_wait(&mut self) -> io::Result<()> {
-        self.idle_waits += 1;
-        if self.idle_waits > IDLE_WAITS_MAX {
+    fn note_standstill(&mut self) -> io::Result<()> {
+        self.waits_at_this_time += 1;
+        if self.waits_at_this_time > WAITS_AT_ONE_TIME_MAX {
             return Err(stuck(format!(
-                "{IDLE_WAITS_MAX} waits in a row at {} ns with a deadline already over and nothing \
-                 to take; look for a caller that does not advance its deadline",
+                "{WAITS_AT_ONE_TIME_MAX} waits in a row at {} ns; look for a caller that does not \
+                 advance its deadline, or for exchanges that take no time at all",
                 self.clock_ns.get()
             )));
         }
@@ -729,7 +736,14 @@ impl<P: Peer> EventLoop for Sim<P> {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.lent.clear();
-        let started_ns = self.clock_ns.get();
+        if self.events.len() > EVENTS_PENDING_MAX {
+            return Err(stuck(format!(
+                "{} events are on their way at {} ns; look for a peer that answers more than it is \
+                 asked",
+                self.events.len(),
+                self.clock_ns.get()
+            )));
+        }
         let mut budget = EVENTS_PER_WAIT_MAX;
         self.run_due(&mut budget)?;
         while self.ready.is_empty() {
@@ -738,10 +752,11 @@ impl<P: Peer> EventLoop for Sim<P> {
             }
             self.run_due(&mut budget)?;
         }
-        if self.ready.is_empty() && self.clock_ns.get() == started_ns {
-            return self.note_idle_wait();
+        if self.clock_ns.get() == self.last_wait_ns {
+            return self.note_standstill();
         }
-        self.idle_waits = 0;
+        self.last_wait_ns = self.clock_ns.get();
+        self.waits_at_this_time = 0;
         Ok(())
     }
 

@@ -101,13 +101,25 @@ fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
 #[test]
 fn a_caller_that_spins_ends_with_an_error() {
     let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
-    let error = (0..=IDLE_WAITS_MAX).find_map(|_| sim.wait(Some(0)).err());
-    assert!(
-        error
-            .expect("spinning is noticed")
-            .to_string()
-            .contains("deadline already over")
+    let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| sim.wait(Some(0)).err());
+    let error = error.expect("spinning is noticed").to_string();
+    assert!(error.contains("does not advance its deadline"), "{error}");
+}
+
+#[test]
+fn exchanges_that_take_no_time_end_with_an_error() {
+    let mut sim = Sim::new(
+        SimOptions::default(),
+        HttpPeer::new(|_| Reply::after(0, "x")),
     );
+    let token = connect(&mut sim, 0);
+    let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| {
+        while sim.next().is_some() {}
+        sim.send(token, Payload::Owned(GET.to_vec()));
+        sim.wait(None).err()
+    });
+    let error = error.expect("the circle is noticed").to_string();
+    assert!(error.contains("no time at all"), "{error}");
 }
 
 #[test]
@@ -338,4 +350,27 @@ fn the_journal_tells_what_the_far_end_saw() {
             (5 * MS, Happening::Aborted),
         ]
     );
+}
+
+#[test]
+fn an_avalanche_of_answers_ends_with_an_error() {
+    struct Talkative;
+    impl Peer for Talkative {
+        fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, actions: &mut Actions) {
+            for _ in 0..100_000 {
+                actions.send(S, "x");
+            }
+        }
+    }
+    let mut sim = Sim::new(SimOptions::default(), Talkative);
+    let token = connect(&mut sim, 0);
+    run_until(&mut sim, 0);
+    let error = (0..12).find_map(|_| {
+        sim.send(token, Payload::Owned(b"?".to_vec()));
+        let now_ns = sim.now_ns();
+        while sim.next().is_some() {}
+        sim.wait(Some(now_ns)).err()
+    });
+    let error = error.expect("the avalanche is noticed").to_string();
+    assert!(error.contains("on their way"), "{error}");
 }
