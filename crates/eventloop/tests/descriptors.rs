@@ -1,0 +1,189 @@
+//! File descriptors: none is left behind, and running out of them is a completion like any other.
+//!
+//! The table of open files belongs to the whole process, so that these cases must not run beside
+//! any other test: they stand in a binary of their own, and take turns within it.
+#![allow(
+    clippy::print_stderr,
+    reason = "a skipped backend says why, and tests have no other way"
+)]
+#![allow(unsafe_code, reason = "setrlimit has no safe form in std")]
+
+use eventloop::epoll::Epoll;
+use eventloop::uring::Uring;
+use eventloop::{
+    Address, CloseMode, EventLoop, LoopOptions, Outcome, Payload, SocketOptions, Token,
+};
+use std::io::Read;
+use std::net::TcpListener;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Far above what any case needs.
+const PATIENCE_NS: u64 = 30_000_000_000;
+
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .expect("/proc is there")
+        .count()
+}
+
+fn uring() -> Option<Uring> {
+    if let Err(reason) = Uring::probe() {
+        eprintln!("skipped: io_uring cannot be used here: {reason}");
+        return None;
+    }
+    Some(Uring::new(&LoopOptions::default()).expect("the probe has just made one"))
+}
+
+fn epoll() -> Epoll {
+    Epoll::new(&LoopOptions::default()).expect("epoll is always there")
+}
+
+/// Takes completions until this token says something that `wanted` knows.
+fn await_outcome<L: EventLoop>(
+    io: &mut L,
+    token: Token,
+    mut wanted: impl FnMut(&Outcome) -> bool,
+) -> Outcome {
+    let give_up_ns = io.now_ns() + PATIENCE_NS;
+    loop {
+        while let Some(completion) = io.next() {
+            if completion.token == token && wanted(&completion.outcome) {
+                return completion.outcome;
+            }
+        }
+        assert!(io.now_ns() < give_up_ns, "it never came");
+        io.wait(Some(give_up_ns)).expect("the loop works");
+    }
+}
+
+fn connect<L: EventLoop>(io: &mut L, address: &Address) -> Outcome {
+    let token = io.connect(0, address, &SocketOptions::default());
+    await_outcome(io, token, |_| true)
+}
+
+/// Accepts so many connections one after another and reads each to its end.
+fn reader(connections: usize) -> (Address, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+    let thread = std::thread::spawn(move || {
+        for _ in 0..connections {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            // An abort is seen as an error here; the end is all that matters.
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    (address, thread)
+}
+
+/// One connection with a send and a receive in flight, ended one way or the other.
+fn open_and_close<L: EventLoop>(io: &mut L, address: &Address, round: usize) {
+    let token = io.connect(0, address, &SocketOptions::default());
+    await_outcome(io, token, |outcome| matches!(outcome, Outcome::Connected));
+    io.send(token, Payload::Owned(vec![0; 100_000]));
+    let mode = match round % 2 {
+        0 => CloseMode::Graceful,
+        _ => CloseMode::Abort,
+    };
+    io.close(token, mode);
+    await_outcome(io, token, |outcome| matches!(outcome, Outcome::Closed));
+}
+
+fn assert_nothing_is_left_behind<L: EventLoop>(open: impl FnOnce() -> Option<L>) {
+    const ROUNDS: usize = 1_000;
+    let _alone = alone();
+    let before = open_descriptors();
+    let Some(mut io) = open() else { return };
+    let (address, reader) = reader(ROUNDS);
+    for round in 0..ROUNDS {
+        open_and_close(&mut io, &address, round);
+    }
+    // That the far end has seen every end proves that the sockets are closed, not only forgotten.
+    let give_up_ns = io.now_ns() + PATIENCE_NS;
+    while !reader.is_finished() {
+        let now_ns = io.now_ns();
+        assert!(now_ns < give_up_ns, "a socket was never closed");
+        io.wait(Some(now_ns + 1_000_000)).expect("the loop works");
+        while io.next().is_some() {}
+    }
+    reader.join().expect("the far end saw every end");
+    drop(io);
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn epoll_leaves_no_descriptor_behind_after_a_thousand_connections() {
+    assert_nothing_is_left_behind(|| Some(epoll()));
+}
+
+#[test]
+fn io_uring_leaves_no_descriptor_behind_after_a_thousand_connections() {
+    assert_nothing_is_left_behind(uring);
+}
+
+/// While it lives, this process gets no new descriptor.
+struct Shortage {
+    before: libc::rlimit,
+}
+
+impl Shortage {
+    fn begin() -> Self {
+        let mut before = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: `before` lives through the call.
+        let got = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut before) };
+        assert_eq!(got, 0, "the limit can be read");
+        set_limit(libc::rlimit {
+            rlim_cur: 0,
+            ..before
+        });
+        Self { before }
+    }
+}
+
+impl Drop for Shortage {
+    fn drop(&mut self) {
+        set_limit(self.before);
+    }
+}
+
+fn set_limit(limit: libc::rlimit) {
+    // SAFETY: `limit` lives through the call.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    assert_eq!(set, 0, "the soft limit can be moved below the hard one");
+}
+
+fn assert_a_shortage_is_survived<L: EventLoop>(open: impl FnOnce() -> Option<L>) {
+    let _alone = alone();
+    let Some(mut io) = open() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+    let shortage = Shortage::begin();
+    for _ in 0..10 {
+        let outcome = connect(&mut io, &address);
+        assert!(
+            matches!(outcome, Outcome::ConnectFailed(libc::EMFILE)),
+            "{outcome:?}"
+        );
+    }
+    drop(shortage);
+    let outcome = connect(&mut io, &address);
+    assert!(matches!(outcome, Outcome::Connected), "{outcome:?}");
+}
+
+#[test]
+fn epoll_reports_a_full_file_table_and_goes_on_when_there_is_room() {
+    assert_a_shortage_is_survived(|| Some(epoll()));
+}
+
+#[test]
+fn io_uring_reports_a_full_file_table_and_goes_on_when_there_is_room() {
+    assert_a_shortage_is_survived(uring);
+}
