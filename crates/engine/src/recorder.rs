@@ -1,6 +1,6 @@
 //! What one worker writes down while it runs: exchanges into a `Recording`, unshared.
 
-use results::{ErrorKind, Recording};
+use results::{ErrorKind, Histogram, Recording};
 
 /// A worker's recording and the window it is about.
 ///
@@ -8,6 +8,10 @@ use results::{ErrorKind, Recording};
 /// not counted at all, so that every total of the recording speaks of the same requests.
 pub(crate) struct Recorder {
     recording: Recording,
+    /// Service times of answers that came in one piece, which most do: the time to the first byte is
+    /// the same then, and none passes until the last. One sample instead of three; `finish` puts
+    /// them where they belong.
+    whole: Histogram,
     /// Begin of the window, CLOCK_MONOTONIC.
     start_ns: u64,
     /// The rate sample that is being gathered (wrk's "Req/Sec").
@@ -43,6 +47,7 @@ impl Recorder {
         let interval_ns = recording.series.interval_ms() * 1_000_000;
         Self {
             recording,
+            whole: Histogram::new(),
             start_ns,
             sample_start_ns: start_ns,
             sample_answered: 0,
@@ -75,13 +80,16 @@ impl Recorder {
         } = &mut self.recording;
         counters.answered += 1;
         statuses.add(answer.status);
-        service_time.record(answer.completed_ns.saturating_sub(answer.sent_ns));
-        phases
-            .first_byte
-            .record(answer.first_byte_ns.saturating_sub(answer.sent_ns));
-        phases
-            .last_byte
-            .record(answer.completed_ns.saturating_sub(answer.first_byte_ns));
+        let service_ns = answer.completed_ns.saturating_sub(answer.sent_ns);
+        if answer.first_byte_ns == answer.completed_ns {
+            self.whole.record(service_ns);
+        } else {
+            service_time.record(service_ns);
+            let first_byte_ns = answer.first_byte_ns.saturating_sub(answer.sent_ns);
+            phases.first_byte.record(first_byte_ns);
+            let last_byte_ns = answer.completed_ns.saturating_sub(answer.first_byte_ns);
+            phases.last_byte.record(last_byte_ns);
+        }
         self.sample_answered += 1;
         self.interval.answered += 1;
         self.bytes(answer.bytes);
@@ -150,6 +158,14 @@ impl Recorder {
         if none && self.sample_answered > 0 && now_ns > self.sample_start_ns {
             self.close_rate_sample(now_ns);
         }
+        let Recording {
+            service_time,
+            phases,
+            ..
+        } = &mut self.recording;
+        service_time.merge(&self.whole);
+        phases.first_byte.merge(&self.whole);
+        phases.last_byte.record_n(0, self.whole.count());
         self.recording
     }
 
