@@ -16,6 +16,8 @@ pub(crate) struct Connection<S> {
     pub(crate) flights: Flights,
     /// First byte of the oldest outstanding answer, if it came before its last one.
     pub(crate) began_ns: Option<u64>,
+    /// How long the kernel took to connect: a round trip, and what the server's queue added.
+    pub(crate) connect_took_ns: u64,
     /// Requests sent since the connection was made.
     pub(crate) sent: u64,
     /// Answers since the connection was made: with one, the connection is a reused one.
@@ -120,6 +122,7 @@ impl<S: Session> Connection<S> {
             due_ns: 0,
             flights: Flights::default(),
             began_ns: None,
+            connect_took_ns: 0,
             sent: 0,
             answered: 0,
             failures: 0,
@@ -128,10 +131,19 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Whether the server may have closed this connection for idleness just as the outstanding
-    /// requests were sent: it has served before, and nothing of the present answer has come.
-    pub(crate) fn looks_stale(&self) -> bool {
-        self.answered > 0 && self.began_ns.is_none() && self.session.partial_bytes() == 0
+    /// Whether a close seen at `at_ns`, without a byte of an answer, was sent before the outstanding
+    /// requests reached the server: it ended a connection that was idle as far as the server knew,
+    /// and did not fail them. Such a close is seen within a round trip of sending, and connecting took
+    /// at least one. Whatever comes later counts as the server's failure: better one too many.
+    pub(crate) fn looks_stale(&self, at_ns: u64) -> bool {
+        let out_ns = self
+            .flights
+            .oldest_sent_ns()
+            .map_or(0, |sent_ns| at_ns.saturating_sub(sent_ns));
+        self.answered > 0
+            && out_ns <= self.connect_took_ns
+            && self.began_ns.is_none()
+            && self.session.partial_bytes() == 0
     }
 }
 

@@ -299,6 +299,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
         let connection = &mut self.connections[key as usize];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
+        connection.connect_took_ns = took_ns;
         connection.since_ns = at_ns;
         let begun = connection.session.begin(&mut self.shared, &mut self.output);
         let ready = connection.session.is_ready();
@@ -437,18 +438,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     fn on_end(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
         let connection = &mut self.connections[key as usize];
-        let stale = connection.looks_stale();
         let ended = connection.session.end(&mut self.shared, &mut self.events);
         self.take_events(key, at_ns)?;
-        let connection = &mut self.connections[key as usize];
-        let send_failed = connection.send_failed;
-        let outstanding = connection.flights.outstanding() > 0;
+        let outstanding = self.connections[key as usize].flights.outstanding() > 0;
         match ended {
-            Err(SessionError::ClosedEarly) if stale => self.fail(key, ErrorKind::Stale, at_ns),
-            Err(SessionError::ClosedEarly) if send_failed => {
-                self.fail(key, ErrorKind::BrokenPipe, at_ns);
-            }
-            Err(error) => self.fail(key, failure::of_session(&error), at_ns),
+            Err(error) => self.fail(key, self.kind_of(key, &error, at_ns), at_ns),
             // Answers that were still to come when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
             Ok(()) if self.connections[key as usize].state == State::Thinking => {
@@ -468,6 +462,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
+    /// A close without any answer is not always the server's failure. It may come as the end of the
+    /// stream, or as bytes, since TLS has an end of its own.
+    fn kind_of(&self, key: u32, error: &SessionError, at_ns: u64) -> ErrorKind {
+        let connection = &self.connections[key as usize];
+        match error {
+            SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
+            SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
+            error => failure::of_session(error),
+        }
+    }
+
     fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
         let connection = &self.connections[key as usize];
         let handshaking = connection.state == State::Handshaking;
@@ -479,7 +484,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             } else {
                 self.reopen(key, at_ns);
             }
-        } else if connection.looks_stale() {
+        } else if connection.looks_stale(at_ns) {
+            // A server that closes with our request unread sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
         } else if handshaking {
             self.fail(key, ErrorKind::TlsClosed, at_ns);
@@ -543,15 +549,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let reusable = self.take_events(key, at_ns)?;
         if let Err(error) = received {
-            // TLS has an end of its own, which comes as bytes.
-            let stale =
-                error == SessionError::ClosedEarly && self.connections[key as usize].looks_stale();
-            let kind = if stale {
-                ErrorKind::Stale
-            } else {
-                failure::of_session(&error)
-            };
-            self.fail(key, kind, at_ns);
+            self.fail(key, self.kind_of(key, &error, at_ns), at_ns);
             return Ok(());
         }
         if !reusable {

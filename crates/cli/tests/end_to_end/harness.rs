@@ -566,6 +566,24 @@ impl Run<'_> {
         self.result.recording.errors.count(kind).exchanges
     }
 
+    /// Requests that ended in errors of any kind.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.result.recording.errors.exchanges()
+    }
+
+    /// Whether connections ended only as they do when the server closes them unannounced behind an
+    /// answer. A close that is seen within a round trip of the next request is stale; how many are,
+    /// depends on the machine.
+    pub(crate) fn ended_behind_answers(&self) -> bool {
+        let kinds = [
+            ErrorKind::Stale,
+            ErrorKind::ClosedEarly,
+            ErrorKind::Reset,
+            ErrorKind::BrokenPipe,
+        ];
+        self.kinds().iter().all(|kind| kinds.contains(kind))
+    }
+
     /// Times that errors of this kind happened.
     pub(crate) fn events(&self, kind: ErrorKind) -> u64 {
         self.result.recording.errors.count(kind).events
