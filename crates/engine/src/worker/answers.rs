@@ -1,0 +1,114 @@
+//! What came from the server: bytes to events, events to the recording.
+
+use super::{Stop, Worker};
+use crate::connection::State;
+use crate::recorder::Answer;
+use eventloop::EventLoop;
+use protocol::{Event, Response, Session};
+use results::ErrorKind;
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
+        let connection = &mut self.connections[key as usize];
+        let input = self.io.received();
+        let received =
+            connection
+                .session
+                .receive(&mut self.shared, input, &mut self.output, &mut self.events);
+        if !self.output.is_empty() {
+            self.flush_output(key);
+        }
+        let reusable = self.take_events(key, at_ns)?;
+        if let Err(error) = received {
+            self.fail(key, self.kind_of(key, &error, at_ns), at_ns);
+            return Ok(());
+        }
+        if !reusable {
+            return self.on_announced_close(key, at_ns);
+        }
+        let connection = &self.connections[key as usize];
+        if connection.state != State::Open {
+            return Ok(());
+        }
+        let used_up = connection.sent >= self.settings.requests_per_connection;
+        if used_up && connection.flights.outstanding() == 0 {
+            self.reopen(key, at_ns);
+            return Ok(());
+        }
+        self.advance(key, at_ns)
+    }
+
+    /// The server said that this answer was the connection's last.
+    pub(super) fn on_announced_close(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
+        let connection = &self.connections[key as usize];
+        let used_up = connection.sent >= self.settings.requests_per_connection;
+        if connection.flights.outstanding() > 0 {
+            self.fail(key, ErrorKind::Stale, at_ns);
+        } else {
+            // Asked for by us (`Connection: close`) it is no event.
+            if !used_up {
+                self.note_reconnect(at_ns);
+            }
+            self.reopen(key, at_ns);
+        }
+        Ok(())
+    }
+
+    /// Books what the session reported. False when the connection must not be used again.
+    pub(super) fn take_events(&mut self, key: u32, at_ns: u64) -> Result<bool, Stop> {
+        let mut reusable = true;
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            match event {
+                Event::Finished(response) => {
+                    reusable = response.reusable;
+                    self.on_finished(key, response, at_ns)?;
+                }
+                Event::Began => self.connections[key as usize].began_ns = Some(at_ns),
+                Event::Ready(handshake) => {
+                    let connection = &mut self.connections[key as usize];
+                    let took_ns = at_ns.saturating_sub(connection.since_ns);
+                    connection.state = State::Open;
+                    connection.since_ns = at_ns;
+                    if self.recorder().measures(at_ns) {
+                        self.recorder().handshaken(took_ns, handshake.resumed);
+                    }
+                }
+            }
+        }
+        self.events = events;
+        Ok(reusable)
+    }
+
+    #[inline]
+    pub(super) fn on_finished(
+        &mut self,
+        key: u32,
+        response: Response,
+        at_ns: u64,
+    ) -> Result<(), Stop> {
+        let connection = &mut self.connections[key as usize];
+        let Some(sent_ns) = connection.flights.pop() else {
+            return Ok(());
+        };
+        let first_byte_ns = connection.began_ns.take().unwrap_or(at_ns);
+        connection.answered += 1;
+        connection.failures = 0;
+        self.outstanding -= 1;
+        self.progress_ns = at_ns;
+        let recorder = self.recorder();
+        if recorder.measures(sent_ns) {
+            recorder.answered(&Answer {
+                sent_ns,
+                first_byte_ns,
+                completed_ns: at_ns,
+                status: response.status,
+                bytes: response.bytes,
+            });
+        }
+        if let Some(captured) = response.captured {
+            self.scripted(|source| source.response(&captured))?;
+        }
+        Ok(())
+    }
+}

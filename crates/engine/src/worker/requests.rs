@@ -1,0 +1,202 @@
+//! What goes to the server: when a connection may send, and the bytes.
+
+use super::{Requests, SPARE_BUFFERS, Stop, Worker};
+use crate::connection::State;
+use crate::failure;
+use eventloop::{EventLoop, Payload, SharedBytes};
+use protocol::Session;
+use protocol::h1::request;
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Lets an open connection go on: think, or send.
+    #[inline]
+    pub(super) fn advance(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
+        let rested = std::mem::take(&mut self.connections[key as usize].rested);
+        if self.wants_delay && !rested && self.connections[key as usize].flights.outstanding() == 0
+        {
+            let delay_ns = self.scripted(|source| source.delay_ns())?;
+            if delay_ns > 0 {
+                let connection = &mut self.connections[key as usize];
+                connection.state = State::Thinking;
+                // From now, not from `now_ns`: the script may have taken its time.
+                connection.due_ns = self.io.now_ns().saturating_add(delay_ns);
+                self.wakes.set(key, connection.due_ns);
+                return Ok(());
+            }
+        }
+        self.send_requests(key, now_ns)
+    }
+
+    /// Fills the connection up to the pipeline's depth.
+    pub(super) fn send_requests(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
+        let connection = &self.connections[key as usize];
+        let in_window = now_ns >= self.schedule.measure_ns;
+        let allowed = self
+            .settings
+            .requests_per_connection
+            .saturating_sub(connection.sent);
+        let allowed = if in_window {
+            allowed.min(self.budget)
+        } else {
+            allowed
+        };
+        if allowed == 0 {
+            return Ok(());
+        }
+        match &self.requests {
+            Requests::Fixed { kinds, .. } => {
+                let per_batch = kinds.len() as u32;
+                let under_way = connection.flights.outstanding().div_ceil(per_batch);
+                let room = u64::from(self.settings.pipeline.saturating_sub(under_way));
+                // A batch is sent whole, even if fewer requests are wanted.
+                let batches = room.min(allowed.div_ceil(u64::from(per_batch)));
+                self.send_fixed(key, batches as usize, now_ns)
+            }
+            Requests::Asked if connection.flights.outstanding() == 0 => self.send_asked(key),
+            Requests::Asked => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn send_fixed(&mut self, key: u32, batches: usize, now_ns: u64) -> Result<(), Stop> {
+        if batches == 0 {
+            return Ok(());
+        }
+        let Self {
+            requests,
+            connections,
+            io,
+            spare,
+            ..
+        } = self;
+        let Requests::Fixed {
+            bytes,
+            batch_bytes,
+            kinds,
+            shared,
+        } = requests
+        else {
+            return Ok(());
+        };
+        let connection = &mut connections[key as usize];
+        let Some(token) = connection.token else {
+            return Ok(());
+        };
+        for _ in 0..batches {
+            for kind in kinds.iter() {
+                connection.session.expect(*kind);
+            }
+        }
+        let range = 0..batches * *batch_bytes;
+        let requests = (batches * kinds.len()) as u32;
+        if S::TRANSPARENT {
+            io.send(
+                token,
+                Payload::Shared {
+                    bytes: *shared,
+                    range,
+                },
+            );
+        } else {
+            let mut buffer = spare.pop().unwrap_or_default();
+            if let Err(error) = connection.session.encode(&bytes[range], &mut buffer) {
+                self.fail(key, failure::of_session(&error), now_ns);
+                return Ok(());
+            }
+            io.send(token, Payload::Owned(buffer));
+        }
+        self.note_sent(key, requests, now_ns);
+        Ok(())
+    }
+
+    pub(super) fn send_asked(&mut self, key: u32) -> Result<(), Stop> {
+        let mut plain = self.spare.pop().unwrap_or_default();
+        for _ in 0..self.settings.pipeline {
+            self.scripted(|source| source.next(key, &mut plain))?;
+        }
+        self.kinds.clear();
+        request::scan(&plain, &mut self.kinds).map_err(|error| {
+            Stop::Failed(format!(
+                "the script's request() returned a bad request: {error}"
+            ))
+        })?;
+        // After the script, so that its time is not counted as the server's.
+        let now_ns = self.io.now_ns();
+        let connection = &mut self.connections[key as usize];
+        let Some(token) = connection.token else {
+            return Ok(());
+        };
+        for kind in &self.kinds {
+            connection.session.expect(*kind);
+        }
+        let requests = self.kinds.len() as u32;
+        if S::TRANSPARENT {
+            self.io.send(token, Payload::Owned(plain));
+        } else {
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            let encoded = connection.session.encode(&plain, &mut buffer);
+            self.recycle(plain);
+            if let Err(error) = encoded {
+                self.fail(key, failure::of_session(&error), now_ns);
+                return Ok(());
+            }
+            self.io.send(token, Payload::Owned(buffer));
+        }
+        self.note_sent(key, requests, now_ns);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn note_sent(&mut self, key: u32, requests: u32, sent_ns: u64) {
+        let connection = &mut self.connections[key as usize];
+        connection.flights.push(sent_ns, requests);
+        connection.sent += u64::from(requests);
+        self.outstanding += u64::from(requests);
+        self.deadlines
+            .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
+        if sent_ns >= self.schedule.measure_ns {
+            if self.settings.requests.is_some() {
+                self.budget = self.budget.saturating_sub(u64::from(requests));
+            }
+            self.recorder().sent(u64::from(requests));
+        }
+    }
+
+    pub(super) fn flush_output(&mut self, key: u32) {
+        if self.output.is_empty() {
+            return;
+        }
+        let buffer = std::mem::replace(&mut self.output, self.spare.pop().unwrap_or_default());
+        if let Some(token) = self.connections[key as usize].token {
+            self.io.send(token, Payload::Owned(buffer));
+        }
+    }
+
+    pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}
+
+pub(super) fn fixed_requests<L: EventLoop, S: Session>(
+    io: &mut L,
+    batch: &[u8],
+    pipeline: u32,
+) -> Result<Requests, String> {
+    let mut kinds = Vec::new();
+    request::scan(batch, &mut kinds).map_err(|error| error.to_string())?;
+    let bytes = batch.repeat(pipeline as usize);
+    let shared = if S::TRANSPARENT {
+        io.share(bytes.clone())
+    } else {
+        SharedBytes(0)
+    };
+    Ok(Requests::Fixed {
+        bytes,
+        batch_bytes: batch.len(),
+        kinds,
+        shared,
+    })
+}
