@@ -1,0 +1,134 @@
+//! A server of somebody else, in the foreground, ended with its test.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Longer than any of them takes to start or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A port that was free may be taken in between.
+const STARTS_MAX: usize = 5;
+
+/// A running server, with all processes that it started: they are one process group.
+pub(crate) struct Daemon {
+    child: Child,
+    /// Its log, line by line; ends with it.
+    log: Receiver<String>,
+}
+
+impl Daemon {
+    /// Starts a server that logs to stderr, and waits for the line which says that it is ready.
+    /// `make` writes the configuration, with new ports each time, and says how to start.
+    pub(crate) fn start<T>(ready: &str, mut make: impl FnMut() -> (Command, T)) -> (Self, T) {
+        let mut log = Vec::new();
+        for _ in 0..STARTS_MAX {
+            let (mut command, made) = make();
+            let mut daemon = Self::spawn(&mut command);
+            log = match daemon.wait_for(ready) {
+                Ok(()) => return (daemon, made),
+                Err(log) => log,
+            };
+            let is_taken = |line: &String| line.contains("in use");
+            assert!(log.iter().any(is_taken), "{command:?} ended: {log:#?}");
+        }
+        panic!("no port stays free: {log:#?}");
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().expect("the server starts");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        Self {
+            child,
+            log: lines_of(stderr),
+        }
+    }
+
+    /// Reads the log until a line has this text; its lines when it ended without.
+    fn wait_for(&mut self, text: &str) -> Result<(), Vec<String>> {
+        let mut lines = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return Ok(()),
+                Ok(line) => lines.push(line),
+                Err(RecvTimeoutError::Disconnected) => return Err(lines),
+                Err(RecvTimeoutError::Timeout) => panic!("never said {text:?}: {lines:#?}"),
+            }
+        }
+    }
+
+    /// Asks the server to end, and waits until it has: its logs are complete then.
+    pub(crate) fn end(mut self, signal: &str) {
+        self.kill(signal, &self.child.id().to_string());
+        // All processes of the group hold stderr, so its end is the end of all.
+        while self.log.recv_timeout(PATIENCE).is_ok() {}
+        let _ = self.child.wait();
+    }
+
+    fn kill(&self, signal: &str, whom: &str) {
+        let _ = Command::new("kill")
+            .args([&format!("-{signal}"), "--", whom])
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill("KILL", &format!("-{}", self.child.id()));
+        let _ = self.child.wait();
+    }
+}
+
+/// Takes in the log as it comes, so that the server never waits for us.
+fn lines_of(stderr: ChildStderr) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(stderr).lines();
+        for line in lines.map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A server's program by one of its names; `None` if it is not installed, which is said.
+///
+/// # Panics
+/// When it is not installed and CI is set: there it must not be forgotten.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn installed(names: &[&str]) -> Option<PathBuf> {
+    let folders = [
+        "/usr/sbin",
+        "/usr/bin",
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/sbin",
+    ];
+    let found = folders
+        .iter()
+        .flat_map(|folder| {
+            names
+                .iter()
+                .map(move |name| PathBuf::from(folder).join(name))
+        })
+        .find(|path| path.is_file());
+    if found.is_none() {
+        let text = format!(
+            "{} is not installed; `make test-packages` does it",
+            names[0]
+        );
+        assert!(std::env::var_os("CI").is_none(), "{text}");
+        eprintln!("skipped: {text}");
+    }
+    found
+}
