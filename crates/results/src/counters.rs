@@ -22,7 +22,8 @@ pub struct Counters {
     pub in_flight: u64,
     /// Age of the oldest of `in_flight` at the end of the window, nanoseconds; 0 if there is none.
     pub oldest_in_flight_ns: u64,
-    /// Connections established (TCP, and TLS where there is TLS), first ones and later ones.
+    /// Connections established (TCP or Unix), first ones and later ones. Their TLS handshakes are
+    /// counted apart, when they are finished.
     pub connections_opened: u64,
     /// Connections opened again because the server had closed a connection while it was idle, or
     /// as announced by `Connection: close`. No error.
