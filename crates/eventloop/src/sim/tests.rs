@@ -1,11 +1,14 @@
 //! Whether the simulator keeps its own promises: exact times, exact order, and no hanging.
 
+mod scripted;
+
 use super::*;
+use scripted::Scripted;
 use std::net::{Ipv4Addr, SocketAddr};
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const QUESTION: &[u8] = b"how much is two and two?";
 
 fn address() -> Address {
     Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)))
@@ -44,14 +47,14 @@ fn an_exchange_takes_exactly_the_latency_and_the_delay() {
         latency_ns: 3 * MS,
         ..SimOptions::default()
     };
-    let peer = HttpPeer::new(|_| Reply::after(2 * MS, "yes"));
+    let peer = Scripted::answering(2 * MS, "yes");
     let mut sim = Sim::new(options, peer);
     let token = connect(&mut sim, 7);
     assert_eq!(
         run_until(&mut sim, 10 * MS),
         [entry(6 * MS, 7, "Connected")]
     );
-    sim.send(token, Payload::Owned(GET.to_vec()));
+    sim.send(token, Payload::Owned(QUESTION.to_vec()));
     let seen = run_until(&mut sim, 30 * MS);
     assert_eq!(
         seen[0].0,
@@ -59,17 +62,12 @@ fn an_exchange_takes_exactly_the_latency_and_the_delay() {
         "a buffer with room takes the bytes at once"
     );
     assert_eq!(seen[1], entry(18 * MS, 7, "yes"));
-    let served = sim.peer().served();
-    assert_eq!(served.len(), 1);
-    assert_eq!(
-        (served[0].arrived_ns, served[0].last_byte_ns),
-        (13 * MS, Some(15 * MS))
-    );
+    assert_eq!(sim.peer().answered_ns(), [(13 * MS, 15 * MS)]);
 }
 
 #[test]
 fn a_deadline_is_met_to_the_nanosecond_and_one_in_the_past_at_once() {
-    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     sim.wait(Some(5 * MS)).unwrap();
     assert_eq!(sim.now_ns(), 5 * MS);
     sim.wait(Some(MS)).unwrap();
@@ -83,16 +81,16 @@ fn reading_the_clock_costs_what_was_asked() {
         start_ns: 100,
         ..SimOptions::default()
     };
-    let sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    let sim = Sim::new(options, Scripted::silent());
     assert_eq!([sim.now_ns(), sim.now_ns(), sim.now_ns()], [110, 120, 130]);
 }
 
 #[test]
 fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
-    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     let error = sim.wait(None).unwrap_err().to_string();
     assert!(error.contains("nothing can happen"), "{error}");
-    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::Ignore);
+    let peer = Scripted::silent().admitting(|_| ConnectAnswer::Ignore);
     let mut sim = Sim::new(SimOptions::default(), peer);
     connect(&mut sim, 0);
     assert!(sim.wait(None).is_err());
@@ -100,7 +98,7 @@ fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
 
 #[test]
 fn a_caller_that_spins_ends_with_an_error() {
-    let mut sim = Sim::new(SimOptions::default(), HttpPeer::new(|_| Reply::silence()));
+    let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| sim.wait(Some(0)).err());
     let error = error.expect("spinning is noticed").to_string();
     assert!(error.contains("does not advance its deadline"), "{error}");
@@ -108,14 +106,11 @@ fn a_caller_that_spins_ends_with_an_error() {
 
 #[test]
 fn exchanges_that_take_no_time_end_with_an_error() {
-    let mut sim = Sim::new(
-        SimOptions::default(),
-        HttpPeer::new(|_| Reply::after(0, "x")),
-    );
+    let mut sim = Sim::new(SimOptions::default(), Scripted::answering(0, "x"));
     let token = connect(&mut sim, 0);
     let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| {
         while sim.next().is_some() {}
-        sim.send(token, Payload::Owned(GET.to_vec()));
+        sim.send(token, Payload::Owned(QUESTION.to_vec()));
         sim.wait(None).err()
     });
     let error = error.expect("the circle is noticed").to_string();
@@ -151,12 +146,12 @@ fn a_peer_that_answers_itself_ends_with_an_error() {
 #[test]
 fn a_server_that_stalls_makes_every_answer_of_the_stall_wait_for_its_end() {
     let stall = S..2 * S;
-    let peer = HttpPeer::new(move |request| {
-        let waits_ns = match stall.contains(&request.arrived_ns) {
-            true => stall.end - request.arrived_ns,
+    let peer = Scripted::new(move |_, asked_ns| {
+        let waits_ns = match stall.contains(&asked_ns) {
+            true => stall.end - asked_ns,
             false => 0,
         };
-        Reply::after(waits_ns + 2 * MS, "x")
+        Some((waits_ns + 2 * MS, "x".to_owned()))
     });
     let mut sim = Sim::new(SimOptions::default(), peer);
     let mut answers = Vec::new();
@@ -165,7 +160,7 @@ fn a_server_that_stalls_makes_every_answer_of_the_stall_wait_for_its_end() {
         let token = connect(&mut sim, sent_ms as u32);
         sim.wait(None).unwrap();
         assert!(matches!(sim.next().unwrap().outcome, Outcome::Connected));
-        sim.send(token, Payload::Owned(GET.to_vec()));
+        sim.send(token, Payload::Owned(QUESTION.to_vec()));
     }
     answers.extend(run_until(&mut sim, 3 * S));
     answers.retain(|(_, _, what)| what == "x");
@@ -183,18 +178,13 @@ fn a_server_that_stalls_makes_every_answer_of_the_stall_wait_for_its_end() {
 }
 
 #[test]
-fn pipelined_answers_keep_the_order_of_their_requests() {
+fn answers_keep_the_order_of_their_questions() {
     let delays_ms = [5, 1, 3];
-    let peer = HttpPeer::new(move |request| {
-        Reply::after(
-            delays_ms[request.number as usize] * MS,
-            request.number.to_string(),
-        )
-    });
+    let peer = Scripted::new(move |number, _| Some((delays_ms[number] * MS, number.to_string())));
     let mut sim = Sim::new(SimOptions::default(), peer);
     let token = connect(&mut sim, 0);
     run_until(&mut sim, 0);
-    sim.send(token, Payload::Owned([GET, GET, GET].concat()));
+    sim.send(token, Payload::Owned(QUESTION.repeat(3)));
     let answers = run_until(&mut sim, S);
     let answers: Vec<_> = answers[1..]
         .iter()
@@ -205,7 +195,7 @@ fn pipelined_answers_keep_the_order_of_their_requests() {
 
 #[test]
 fn refused_for_half_a_second_then_accepted() {
-    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, now_ns| match now_ns < S / 2 {
+    let peer = Scripted::silent().admitting(|now_ns| match now_ns < S / 2 {
         true => ConnectAnswer::refuse(),
         false => ConnectAnswer::Accept { after_ns: MS },
     });
@@ -225,7 +215,7 @@ fn idle_connections_are_closed_at_their_time_and_busy_ones_are_not() {
     let busy = connect(&mut sim, 1);
     connect(&mut sim, 2);
     run_until(&mut sim, 5 * MS);
-    sim.send(busy, Payload::Owned(GET.to_vec()));
+    sim.send(busy, Payload::Owned(b"GET / HTTP/1.1\r\n\r\n".to_vec()));
     let seen = run_until(&mut sim, S);
     let tail: Vec<_> = seen.into_iter().skip(1).collect();
     assert_eq!(
@@ -248,11 +238,11 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
             random_cuts: true,
             ..SimOptions::default()
         };
-        let peer = HttpPeer::new(|_| Reply::after(MS, "0123456789".repeat(10)));
+        let peer = Scripted::answering(MS, &"0123456789".repeat(10));
         let mut sim = Sim::new(options, peer);
         let token = connect(&mut sim, 0);
         run_until(&mut sim, 10 * MS);
-        sim.send(token, Payload::Owned(GET.to_vec()));
+        sim.send(token, Payload::Owned(QUESTION.to_vec()));
         run_until(&mut sim, S)
     };
     assert_eq!(run(1), run(1));
@@ -277,7 +267,7 @@ fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
         segment_bytes: 1_000,
         ..SimOptions::default()
     };
-    let mut sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    let mut sim = Sim::new(options, Scripted::silent());
     let journal = sim.journal();
     let token = connect(&mut sim, 0);
     run_until(&mut sim, 0);
@@ -306,7 +296,7 @@ fn more_sockets_than_the_machine_has_fail_with_emfile_until_one_is_closed() {
         sockets_max: 1,
         ..SimOptions::default()
     };
-    let mut sim = Sim::new(options, HttpPeer::new(|_| Reply::silence()));
+    let mut sim = Sim::new(options, Scripted::silent());
     let first = connect(&mut sim, 1);
     connect(&mut sim, 2);
     let full = format!("ConnectFailed({})", libc::EMFILE);
@@ -322,18 +312,22 @@ fn more_sockets_than_the_machine_has_fail_with_emfile_until_one_is_closed() {
 
 #[test]
 fn the_journal_tells_what_the_far_end_saw() {
+    struct Rude;
+    impl Peer for Rude {
+        fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, actions: &mut Actions) {
+            actions.send(MS, "xy");
+            actions.reset(2 * MS);
+        }
+    }
     let options = SimOptions {
         latency_ns: MS,
         ..SimOptions::default()
     };
-    let mut sim = Sim::new(
-        options,
-        HttpPeer::new(|_| Reply::after(MS, "xy").then_reset(MS)),
-    );
+    let mut sim = Sim::new(options, Rude);
     let journal = sim.journal();
     let token = connect(&mut sim, 9);
     run_until(&mut sim, 2 * MS);
-    sim.send(token, Payload::Owned(GET.to_vec()));
+    sim.send(token, Payload::Owned(QUESTION.to_vec()));
     run_until(&mut sim, S);
     let told: Vec<_> = journal
         .entries()
@@ -345,7 +339,7 @@ fn the_journal_tells_what_the_far_end_saw() {
         [
             (MS, Happening::Attempted(9)),
             (MS, Happening::Opened),
-            (3 * MS, Happening::Arrived(GET.len())),
+            (3 * MS, Happening::Arrived(QUESTION.len())),
             (4 * MS, Happening::Departed(2)),
             (5 * MS, Happening::Aborted),
         ]

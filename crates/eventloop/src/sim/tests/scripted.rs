@@ -1,0 +1,65 @@
+//! A far end that answers every question mark that reaches it with what the test says.
+
+use crate::sim::{Actions, Attempt, ConnectAnswer, Peer};
+
+/// How long an answer takes, in nanoseconds, and its bytes; `None` leaves the question open.
+type Answer = Option<(u64, String)>;
+
+/// A [`Peer`] whose questions end with `?`, however the wire cuts them.
+pub(super) struct Scripted {
+    answer: Box<dyn FnMut(usize, u64) -> Answer>,
+    admit: Box<dyn FnMut(u64) -> ConnectAnswer>,
+    questions: usize,
+    answered_ns: Vec<(u64, u64)>,
+}
+
+impl Scripted {
+    /// Answers with what a function of the question's number and time of arrival says.
+    pub(super) fn new(answer: impl FnMut(usize, u64) -> Answer + 'static) -> Self {
+        Self {
+            answer: Box::new(answer),
+            admit: Box::new(|_| ConnectAnswer::Accept { after_ns: 0 }),
+            questions: 0,
+            answered_ns: Vec::new(),
+        }
+    }
+
+    /// Answers every question alike.
+    pub(super) fn answering(after_ns: u64, bytes: &str) -> Self {
+        let bytes = bytes.to_owned();
+        Self::new(move |_, _| Some((after_ns, bytes.clone())))
+    }
+
+    /// Never answers.
+    pub(super) fn silent() -> Self {
+        Self::new(|_, _| None)
+    }
+
+    /// Lets a function of the time say what becomes of attempts to connect.
+    pub(super) fn admitting(mut self, admit: impl FnMut(u64) -> ConnectAnswer + 'static) -> Self {
+        self.admit = Box::new(admit);
+        self
+    }
+
+    /// When each answered question arrived, and when its answer left.
+    pub(super) fn answered_ns(&self) -> &[(u64, u64)] {
+        &self.answered_ns
+    }
+}
+
+impl Peer for Scripted {
+    fn on_connect(&mut self, _: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+        (self.admit)(now_ns)
+    }
+
+    fn on_bytes(&mut self, _: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
+        for _ in bytes.iter().filter(|byte| **byte == b'?') {
+            let answer = (self.answer)(self.questions, now_ns);
+            self.questions += 1;
+            if let Some((after_ns, bytes)) = answer {
+                let left_ns = actions.send(after_ns, bytes);
+                self.answered_ns.push((now_ns, left_ns));
+            }
+        }
+    }
+}
