@@ -4,6 +4,8 @@
 //! test reads as a sentence about a figure; every run is also checked for what must always hold
 //! ([`rig::Run::check_books`]).
 
+#[path = "simulated/http.rs"]
+mod http;
 #[path = "simulated/rig.rs"]
 mod rig;
 

@@ -2,13 +2,11 @@
 //!
 //! Nothing here blocks: [`Sim::wait`](EventLoop::wait) sets the clock to the next event or to the
 //! caller's deadline, whichever is first. What the far end does is written by the test as a
-//! [`Peer`]; [`HttpPeer`] is one that answers requests.
+//! [`Peer`].
 
-mod http;
 mod link;
 mod peer;
 
-pub use http::{HttpPeer, Reply, Request, Served};
 pub use peer::{Actions, Attempt, ConnectAnswer, Peer};
 
 use crate::{

@@ -1,7 +1,8 @@
 //! How connections are used, used up and replaced.
 
+use crate::http::{HttpPeer, Reply, Served};
 use crate::rig::{GET, LAST_OK, MS, OK, Rig, S};
-use eventloop::sim::{Happening, HttpPeer, Reply, Served};
+use eventloop::sim::Happening;
 use std::collections::BTreeMap;
 
 /// How many requests each connection carried.

@@ -1,7 +1,8 @@
 //! Failures are counted once, by kind, at their time, and do not stop the run.
 
+use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, Run, S};
-use eventloop::sim::{ConnectAnswer, Happening, HttpPeer, Reply};
+use eventloop::sim::{ConnectAnswer, Happening};
 use results::{ErrorKind, Legacy};
 
 /// How many attempts to connect the server saw.

@@ -1,8 +1,9 @@
 //! Whatever a server does, the books balance, the run ends on time, and the same seed gives the
 //! same run.
 
+use crate::http::{HttpPeer, Reply};
 use crate::rig::{LAST_OK, MS, OK, Rig, Run, S, US};
-use eventloop::sim::{ConnectAnswer, HttpPeer, Reply, SimOptions};
+use eventloop::sim::{ConnectAnswer, SimOptions};
 use proptest::prelude::*;
 
 /// One thing a server may do with a request.

@@ -1,8 +1,9 @@
 //! Sets up a run on the simulator, carries it out, and keeps both sides' records of it.
 
+use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
 use engine::{Ended, Schedule, Settings, run_here};
-use eventloop::sim::{Entry, HttpPeer, Journal, Peer, Served, Sim, SimOptions};
+use eventloop::sim::{Entry, Journal, Peer, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use protocol::h1::{H1, Limits, Shared};
 use results::{ErrorKind, Recording};

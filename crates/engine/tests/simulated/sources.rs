@@ -1,9 +1,9 @@
 //! Runs with a source that is asked: think time, changing requests, stopping and failing.
 
+use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, S};
 use engine::source::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
-use eventloop::sim::{HttpPeer, Reply};
 use std::sync::{Arc, Mutex};
 
 /// What a script would be: every answer of it can be set.

@@ -1,7 +1,8 @@
 //! Service times are the server's delay and the wire, to the nanosecond.
 
+use crate::http::{HttpPeer, Reply};
 use crate::rig::{LAST_OK, MS, OK, Rig, S, US};
-use eventloop::sim::{HttpPeer, Reply, SimOptions};
+use eventloop::sim::SimOptions;
 
 #[test]
 fn service_time_is_the_servers_delay_and_the_wire_both_ways() {

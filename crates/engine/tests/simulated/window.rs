@@ -1,7 +1,7 @@
 //! What belongs to the window: its edges, the warm-up, what is in flight, and runs by number.
 
+use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, S};
-use eventloop::sim::{HttpPeer, Reply};
 use results::ErrorKind;
 
 const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";

@@ -3,7 +3,7 @@
 //! It knows just enough of the protocol to see where a request ends (an empty line, and
 //! Content-Length), so that tests of an HTTP client are short. The loop itself knows nothing of it.
 
-use super::{Actions, Attempt, ConnectAnswer, Peer};
+use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
 
 /// Longest head of a request; longer ones are answered with RST.
 const HEAD_BYTES_MAX: usize = 1024 * 1024;
