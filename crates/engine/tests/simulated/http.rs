@@ -1,7 +1,7 @@
 //! A simulated HTTP/1.1 server: finds complete requests and answers as the test says.
 //!
 //! It knows just enough of the protocol to see where a request ends (an empty line, and
-//! Content-Length), so that tests of an HTTP client are short. The loop itself knows nothing of it.
+//! Content-Length), and finds it without the code under test, so that its records are a second opinion.
 
 use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
 
@@ -13,22 +13,22 @@ const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One complete request.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// Counts the requests of all connections from 0, in the order in which they were complete.
-    pub number: u64,
+    pub(crate) number: u64,
     /// Counts the connection attempts from 0.
-    pub connection: u32,
+    pub(crate) connection: u32,
     /// Counts the requests of this connection from 0.
-    pub number_on_connection: u64,
+    pub(crate) number_on_connection: u64,
     /// When its last byte arrived, virtual nanoseconds.
-    pub arrived_ns: u64,
+    pub(crate) arrived_ns: u64,
     /// Head and body as they came.
-    pub bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 /// The answer to one request. Answers of one connection leave in the order of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub(crate) struct Reply {
     parts: Vec<(u64, Vec<u8>)>,
     ending: Ending,
     ending_after_ns: u64,
@@ -45,7 +45,7 @@ enum Ending {
 impl Reply {
     /// These bytes, so long after the request arrived.
     #[must_use]
-    pub fn after(after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn after(after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
         let parts = vec![(after_ns, bytes.into())];
         Self {
             parts,
@@ -56,7 +56,7 @@ impl Reply {
 
     /// No answer ever.
     #[must_use]
-    pub const fn silence() -> Self {
+    pub(crate) const fn silence() -> Self {
         Self {
             parts: Vec::new(),
             ending: Ending::KeepOpen,
@@ -66,7 +66,7 @@ impl Reply {
 
     /// More bytes, so long after those before.
     #[must_use]
-    pub fn then(mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn then(mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.ending_after_ns = self.ending_after_ns.saturating_add(after_ns);
         self.parts.push((self.ending_after_ns, bytes.into()));
         self
@@ -74,19 +74,19 @@ impl Reply {
 
     /// FIN so long after what was before; the server goes on reading.
     #[must_use]
-    pub const fn then_finish(self, after_ns: u64) -> Self {
+    pub(crate) const fn then_finish(self, after_ns: u64) -> Self {
         self.ending(Ending::Finish, after_ns)
     }
 
     /// FIN so long after what was before; what the client still sends is answered with RST.
     #[must_use]
-    pub const fn then_close(self, after_ns: u64) -> Self {
+    pub(crate) const fn then_close(self, after_ns: u64) -> Self {
         self.ending(Ending::Close, after_ns)
     }
 
     /// RST so long after what was before.
     #[must_use]
-    pub const fn then_reset(self, after_ns: u64) -> Self {
+    pub(crate) const fn then_reset(self, after_ns: u64) -> Self {
         self.ending(Ending::Reset, after_ns)
     }
 
@@ -124,22 +124,22 @@ impl Reply {
 
 /// The truth about one request, as the server knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Served {
+pub(crate) struct Served {
     /// Counts the connection attempts from 0.
-    pub connection: u32,
+    pub(crate) connection: u32,
     /// When the request was complete.
-    pub arrived_ns: u64,
+    pub(crate) arrived_ns: u64,
     /// When the first byte of the answer leaves, if there is one and the connection lives so long.
-    pub first_byte_ns: Option<u64>,
+    pub(crate) first_byte_ns: Option<u64>,
     /// When the last byte of the answer leaves, likewise.
-    pub last_byte_ns: Option<u64>,
+    pub(crate) last_byte_ns: Option<u64>,
 }
 
 type Answer = Box<dyn FnMut(&Request<'_>) -> Reply + Send>;
 type Admit = Box<dyn FnMut(u32, u64) -> ConnectAnswer + Send>;
 
 /// A [`Peer`] that answers every complete request with what a function of the test returns.
-pub struct HttpPeer {
+pub(crate) struct HttpPeer {
     answer: Answer,
     admit: Admit,
     idle_close_ns: Option<u64>,
@@ -159,7 +159,7 @@ struct Inbox {
 impl HttpPeer {
     /// A server that accepts at once and answers with `answer`.
     #[must_use]
-    pub fn new(answer: impl FnMut(&Request<'_>) -> Reply + Send + 'static) -> Self {
+    pub(crate) fn new(answer: impl FnMut(&Request<'_>) -> Reply + Send + 'static) -> Self {
         Self {
             answer: Box::new(answer),
             admit: Box::new(|_, _| ConnectAnswer::Accept { after_ns: 0 }),
@@ -171,7 +171,7 @@ impl HttpPeer {
 
     /// Lets a function of the attempt's number and time say what becomes of attempts to connect.
     #[must_use]
-    pub fn admitting(
+    pub(crate) fn admitting(
         mut self,
         admit: impl FnMut(u32, u64) -> ConnectAnswer + Send + 'static,
     ) -> Self {
@@ -181,14 +181,14 @@ impl HttpPeer {
 
     /// Closes a connection on which nothing was asked for so long after the last answer.
     #[must_use]
-    pub const fn closing_idle_after(mut self, idle_ns: u64) -> Self {
+    pub(crate) const fn closing_idle_after(mut self, idle_ns: u64) -> Self {
         self.idle_close_ns = Some(idle_ns);
         self
     }
 
     /// All requests in the order in which they were complete.
     #[must_use]
-    pub fn served(&self) -> &[Served] {
+    pub(crate) fn served(&self) -> &[Served] {
         &self.served
     }
 
