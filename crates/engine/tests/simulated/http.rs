@@ -325,6 +325,156 @@ fn body_length(head: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rig::{GET, MS, S};
+    use eventloop::sim::{Sim, SimOptions};
+    use eventloop::{Address, EventLoop, Outcome, Payload, SocketOptions, Token};
+
+    /// A time, a connection, and what it saw.
+    type Seen = (u64, u32, String);
+
+    fn connected(sim: &mut Sim<HttpPeer>, key: u32) -> Token {
+        let address = Address::Tcp(([127, 0, 0, 1], 80).into());
+        let token = sim.connect(key, &address, &SocketOptions::default());
+        let now_ns = sim.now_ns();
+        assert_eq!(
+            run_until(sim, now_ns),
+            [(now_ns, key, "Connected".to_owned())]
+        );
+        token
+    }
+
+    fn send(sim: &mut Sim<HttpPeer>, token: Token, bytes: &[u8]) {
+        sim.send(token, Payload::Owned(bytes.to_vec()));
+    }
+
+    /// What the server made the connections see until nothing more comes before `until_ns`.
+    fn run_until(sim: &mut Sim<HttpPeer>, until_ns: u64) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        loop {
+            sim.wait(Some(until_ns)).expect("the simulator goes on");
+            let Some(completion) = sim.next() else {
+                return seen;
+            };
+            let what = match completion.outcome {
+                Outcome::Sent(_) => continue,
+                Outcome::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
+                outcome => format!("{outcome:?}"),
+            };
+            seen.push((completion.at_ns, completion.key, what));
+        }
+    }
+
+    #[test]
+    fn idle_connections_are_closed_at_their_time_and_busy_ones_are_not() {
+        let peer = HttpPeer::new(|_| Reply::after(20 * MS, "x")).closing_idle_after(10 * MS);
+        let mut sim = Sim::new(SimOptions::default(), peer);
+        let busy = connected(&mut sim, 1);
+        connected(&mut sim, 2);
+        run_until(&mut sim, 5 * MS);
+        send(&mut sim, busy, GET);
+        assert_eq!(
+            run_until(&mut sim, S),
+            [
+                (10 * MS, 2, "EndOfStream".to_owned()),
+                (25 * MS, 1, "x".to_owned()),
+                (35 * MS, 1, "EndOfStream".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_connection_that_waits_for_its_answer_or_for_the_rest_of_a_request_is_not_idle() {
+        let peer = HttpPeer::new(|_| Reply::silence()).closing_idle_after(10 * MS);
+        let mut sim = Sim::new(SimOptions::default(), peer);
+        for (key, bytes) in [(1, GET), (2, &GET[..9])] {
+            let token = connected(&mut sim, key);
+            send(&mut sim, token, bytes);
+        }
+        assert_eq!(run_until(&mut sim, S), []);
+    }
+
+    #[test]
+    fn pipelined_requests_are_answered_in_order_and_the_records_have_their_times() {
+        let delays_ns = [5 * MS, MS, 3 * MS];
+        let peer = HttpPeer::new(move |request| {
+            assert_eq!(request.bytes, GET);
+            assert_eq!(request.number_on_connection, request.number);
+            let number = request.number;
+            Reply::after(delays_ns[number as usize], format!("{number}-")).then(MS, "end")
+        });
+        let mut sim = Sim::new(SimOptions::default(), peer);
+        let token = connected(&mut sim, 0);
+        send(&mut sim, token, &GET.repeat(3));
+        let answers: String = run_until(&mut sim, S)
+            .into_iter()
+            .map(|(_, _, what)| what)
+            .collect();
+        assert_eq!(answers, "0-end1-end2-end");
+        let served = |first_byte_ns| Served {
+            connection: 0,
+            arrived_ns: 0,
+            first_byte_ns: Some(first_byte_ns),
+            last_byte_ns: Some(6 * MS),
+        };
+        let truth = [served(5 * MS), served(6 * MS), served(6 * MS)];
+        assert_eq!(sim.peer().served(), truth);
+    }
+
+    #[test]
+    fn a_request_arrives_with_its_last_byte() {
+        let peer = HttpPeer::new(|_| Reply::silence());
+        let mut sim = Sim::new(SimOptions::default(), peer);
+        let token = connected(&mut sim, 0);
+        for byte in GET {
+            let later_ns = sim.now_ns() + MS;
+            run_until(&mut sim, later_ns);
+            send(&mut sim, token, &[*byte]);
+        }
+        run_until(&mut sim, S);
+        let unanswered = Served {
+            connection: 0,
+            arrived_ns: GET.len() as u64 * MS,
+            first_byte_ns: None,
+            last_byte_ns: None,
+        };
+        assert_eq!(sim.peer().served(), [unanswered]);
+    }
+
+    #[test]
+    fn each_ending_of_a_reply_is_seen_after_its_bytes() {
+        let end = "EndOfStream".to_owned();
+        let reset = format!("ReceiveFailed({})", libc::ECONNRESET);
+        let reply = || Reply::after(MS, "x");
+        for (reply, saw) in [
+            (reply().then_finish(MS), end.clone()),
+            (reply().then_close(MS), end),
+            (reply().then_reset(MS), reset),
+        ] {
+            let peer = HttpPeer::new(move |_| reply.clone());
+            let mut sim = Sim::new(SimOptions::default(), peer);
+            let token = connected(&mut sim, 0);
+            send(&mut sim, token, GET);
+            assert_eq!(
+                run_until(&mut sim, S),
+                [(MS, 0, "x".to_owned()), (2 * MS, 0, saw)]
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_answered_with_a_reset_after_the_requests_before_it() {
+        let peer = HttpPeer::new(|_| Reply::after(MS, "x"));
+        let mut sim = Sim::new(SimOptions::default(), peer);
+        let token = connected(&mut sim, 0);
+        let hostile: &[u8] = b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n";
+        send(&mut sim, token, &[GET, hostile, GET].concat());
+        let reset = format!("ReceiveFailed({})", libc::ECONNRESET);
+        assert_eq!(
+            run_until(&mut sim, S),
+            [(MS, 0, "x".to_owned()), (MS, 0, reset)]
+        );
+        assert_eq!(sim.peer().served().len(), 1);
+    }
 
     #[test]
     fn a_request_ends_at_its_empty_line_or_after_its_body() {
