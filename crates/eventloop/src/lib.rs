@@ -9,8 +9,9 @@
 //! - A connected or accepted socket receives until it is closed; there is no call to ask for more.
 //! - Bytes of a [`Outcome::Received`] are lent: they stand in [`EventLoop::received`] until the next
 //!   call of [`EventLoop::next`] or [`EventLoop::wait`].
-//! - After [`EventLoop::close`] a token yields one [`Outcome::Closed`] and nothing else, whatever was
-//!   in flight. A new connection may be started at once; it has a token of its own.
+//! - After [`EventLoop::close`] a token yields one [`Outcome::Closed`] - or, when it was just failing to
+//!   connect, one [`Outcome::ConnectFailed`] - and nothing else, whatever was in flight. A new
+//!   connection may be started at once; it has a token of its own.
 //! - Failures are completions, not results: a refused connection and an exhausted file table are seen
 //!   in the same place.
 //! - Timers stay above the seam: the caller passes its next deadline to `wait`.
@@ -127,7 +128,8 @@ pub trait EventLoop {
     /// Ends the sending side (FIN) after what was queued.
     fn shutdown_send(&mut self, token: Token);
 
-    /// Ends the socket; operations in flight are cancelled. Yields [`Outcome::Closed`].
+    /// Ends the socket; operations in flight are cancelled. Yields [`Outcome::Closed`], or the
+    /// [`Outcome::ConnectFailed`] that was already on its way.
     fn close(&mut self, token: Token, mode: CloseMode);
 
     /// Submits what was queued and blocks until something happened or the clock passes `until_ns`
