@@ -242,3 +242,38 @@ fn surplus_bytes_are_an_error_of_the_connection_not_of_the_answer() {
         "the first of the two answers holds"
     );
 }
+
+/// The server closes right behind its answer, as the next request is already on its way; the wire
+/// takes 5 ms each way.
+#[test]
+fn a_close_that_was_under_way_before_the_request_arrived_is_stale() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK).then_close(0));
+    let run = Rig::new().latency(5 * MS).run(peer);
+    run.assert_only_errors(&[ErrorKind::Stale]);
+    let (events, exchanges) = run.errors(ErrorKind::Stale);
+    assert!(events > 0 && events == exchanges);
+    assert_eq!(run.recording.errors.legacy(Legacy::Read), 0);
+}
+
+#[test]
+fn a_server_that_resets_after_it_had_the_request_has_failed_it() {
+    // Every tenth request is worked on for 100 ms, far more than a round trip, and then reset.
+    let peer = HttpPeer::new(|request| match request.number % 10 {
+        9 => Reply::silence().then_reset(100 * MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().latency(MS).lasting(2 * S).run(peer);
+    run.assert_only_errors(&[ErrorKind::Reset]);
+    assert!(run.errors(ErrorKind::Reset).0 > 0);
+}
+
+#[test]
+fn a_server_that_closes_after_it_had_the_request_has_failed_it() {
+    let peer = HttpPeer::new(|request| match request.number % 10 {
+        9 => Reply::silence().then_close(100 * MS),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new().latency(MS).lasting(2 * S).run(peer);
+    run.assert_only_errors(&[ErrorKind::ClosedEarly]);
+    assert!(run.errors(ErrorKind::ClosedEarly).0 > 0);
+}
