@@ -11,7 +11,7 @@
 //! posted before anything that the wait of the same system call brings. So by the time the caller
 //! sees an answer, a failure of the send before it has been seen too; so it has when the caller has
 //! taken all completions. Until one of the two, a further send of the same socket could overtake the
-//! rest of the one before: it is held back ([`Uring::flush_held`]).
+//! rest of the one before: it is held back (`Uring::flush_held`).
 #![allow(
     unsafe_code,
     reason = "submission entries point to memory that must outlive them"
