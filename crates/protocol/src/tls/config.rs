@@ -4,9 +4,11 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
@@ -77,7 +79,12 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
     let builder = match &options.roots {
-        Some(roots) => builder.with_root_certificates(root_store(roots)?),
+        Some(Roots::Pem(pem)) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Named::new(pem, provider)?)),
+        Some(Roots::System(certificates)) => {
+            builder.with_root_certificates(system_store(certificates)?)
+        }
         None => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
@@ -126,27 +133,18 @@ pub(super) fn certificate_reason(error: &CertificateError) -> String {
             "it is not valid yet".to_owned()
         }
         CertificateError::BadEncoding => "it is not correctly encoded".to_owned(),
-        CertificateError::NotValidForName => "it is for another name".to_owned(),
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it is for another name".to_owned()
+        }
         other => other.to_string(),
     }
 }
 
-fn root_store(roots: &Roots<'_>) -> Result<RootCertStore, TlsConfigError> {
+fn system_store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, TlsConfigError> {
     let mut store = RootCertStore::empty();
-    match roots {
-        Roots::System(certificates) => {
-            store.add_parsable_certificates(certificates.iter().cloned());
-            if store.is_empty() {
-                return Err(TlsConfigError::SystemRoots);
-            }
-        }
-        Roots::Pem(pem) => {
-            for certificate in certificates(pem).map_err(TlsConfigError::Roots)? {
-                store
-                    .add(certificate)
-                    .map_err(|error| TlsConfigError::Roots(error.to_string()))?;
-            }
-        }
+    store.add_parsable_certificates(certificates.iter().cloned());
+    if store.is_empty() {
+        return Err(TlsConfigError::SystemRoots);
     }
     Ok(store)
 }
@@ -158,6 +156,88 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Trusts what the user's file names: the authorities in it, and each certificate in it when a server
+/// shows that very one. The latter is how people use a self-signed certificate, which mostly calls
+/// itself an authority, and authorities are not accepted as servers by themselves.
+#[derive(Debug)]
+struct Named {
+    authorities: Arc<WebPkiServerVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Named {
+    fn new(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Self, TlsConfigError> {
+        let refused = |error: &dyn std::fmt::Display| TlsConfigError::Roots(error.to_string());
+        let certificates = certificates(pem).map_err(TlsConfigError::Roots)?;
+        let mut store = RootCertStore::empty();
+        for certificate in &certificates {
+            store
+                .add(certificate.clone())
+                .map_err(|error| refused(&error))?;
+        }
+        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
+            .build()
+            .map_err(|error| refused(&error))?;
+        Ok(Self {
+            authorities,
+            certificates,
+        })
+    }
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified = self.authorities.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verified {
+            // "A CA used as a server" has no variant of its own. Its time is checked before that.
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.certificates.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
     }
 }
 

@@ -58,6 +58,25 @@ impl Authority {
     }
 }
 
+/// A certificate for `name` that signs itself and calls itself an authority, as `openssl req -x509`
+/// makes them.
+pub(crate) fn self_signed(name: &str, expired: bool) -> Certified {
+    let mut params = params_for(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    if expired {
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    }
+    let key = KeyPair::generate().expect("a key can be made");
+    let certificate = params.self_signed(&key).expect("it signs itself");
+    Certified {
+        certificate: certificate.der().clone(),
+        key: PrivateKeyDer::try_from(key.serialize_der()).expect("the key is PKCS #8"),
+        certificate_pem: certificate.pem(),
+        key_pem: key.serialize_pem(),
+    }
+}
+
 fn params_for(name: &str) -> CertificateParams {
     CertificateParams::new([name.to_owned()]).expect("the name is good")
 }

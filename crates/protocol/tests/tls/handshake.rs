@@ -6,7 +6,7 @@ use protocol::tls::{self, Identity, Options, Roots};
 use protocol::{Event, Handshake, RequestKind, Session};
 use rustls::crypto::aws_lc_rs;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, Certified, self_signed};
 use crate::pair::{
     ANSWER, GET, Pair, VERSIONS, plain_server, server_config, shared, trusting_client,
 };
@@ -200,4 +200,31 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
             assert!(pair.client.is_ready());
         }
     }
+}
+
+#[test]
+fn a_self_signed_certificate_is_trusted_when_the_file_names_it_and_only_then() {
+    let outcome = |named: &str, shown: Certified, name: &str| {
+        let options = Options {
+            roots: Some(Roots::Pem(named.as_bytes())),
+            identity: None,
+        };
+        let client = tls::config(&options).expect("the file is good");
+        let server = server_config(VERSIONS[1], shown, None);
+        let mut pair = Pair::new(shared(client, name), Arc::new(server));
+        pair.settle().map_err(|error| error.to_string())
+    };
+    let own = || self_signed("test.example", false);
+    let shown = own();
+    let pem = shown.certificate_pem.clone();
+    assert_eq!(outcome(&pem, shown, "test.example"), Ok(()));
+    let shown = own();
+    let pem = shown.certificate_pem.clone();
+    let other_name = outcome(&pem, shown, "other.example");
+    assert!(other_name.is_err_and(|error| error.ends_with("it is for another name")));
+    assert!(outcome(&own().certificate_pem, own(), "test.example").is_err());
+    let shown = self_signed("test.example", true);
+    let pem = shown.certificate_pem.clone();
+    let expired = outcome(&pem, shown, "test.example");
+    assert!(expired.is_err_and(|error| error.ends_with("it has expired")));
 }
