@@ -53,3 +53,14 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::TlsClosed => ErrorKind::TlsClosed,
     }
 }
+
+/// What a session error says beyond its kind.
+pub(crate) fn detail(error: &SessionError) -> Option<&str> {
+    match error {
+        SessionError::TlsHandshake(reason)
+        | SessionError::TlsCertificate(reason)
+        | SessionError::TlsAlert(reason)
+        | SessionError::TlsRecord(reason) => Some(reason),
+        _ => None,
+    }
+}

@@ -22,7 +22,7 @@ pub use run::{run, run_here};
 pub use worker::{Ended, Settings};
 
 use protocol::tls::{ClientConfig, ServerName};
-use results::Recording;
+use results::{ErrorKind, Recording};
 use source::RequestSource;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,6 +59,9 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Why workers could not go on, in their words; empty when all went well.
     pub failures: Vec<String>,
+    /// What an error of one of the connections said beyond its kind: why a certificate was refused,
+    /// for example.
+    pub first_trouble: Option<(ErrorKind, String)>,
     /// Workers that were still inside the script at the end and were left there.
     pub stuck_workers: Vec<u32>,
     /// Worker threads that have reported and are closing their sockets, which takes a while when

@@ -160,6 +160,7 @@ impl Crew {
                     outcome.leaving.extend(self.threads[index].take());
                     ended_ns = ended_ns.max(ended.ended_ns);
                     outcome.recording.merge(&ended.recording);
+                    outcome.first_trouble = outcome.first_trouble.or(ended.first_trouble);
                     if let Some(failure) = ended.failure {
                         // One worker's failure ends the run for all.
                         outcome.failures.push(failure);

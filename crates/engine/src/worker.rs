@@ -16,7 +16,7 @@ use crate::timers::Timers;
 use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
 use protocol::{Event, RequestKind, Session};
 use requests::fixed_requests;
-use results::Recording;
+use results::{ErrorKind, Recording};
 
 /// What a worker has to do; one share of the plan.
 #[derive(Debug, Clone)]
@@ -47,6 +47,8 @@ pub struct Ended {
     pub ended_ns: u64,
     /// The reason, when it could not go on.
     pub failure: Option<String>,
+    /// What the first error of a session said beyond its kind.
+    pub first_trouble: Option<(ErrorKind, String)>,
 }
 
 /// Why the run of a worker stops before its time.
@@ -102,6 +104,7 @@ pub(crate) struct Worker<L, S: Session> {
     /// The last answer; without any for long, a run without time limit gives up.
     progress_ns: u64,
     random: fastrand::Rng,
+    first_trouble: Option<(ErrorKind, String)>,
     events: Vec<Event>,
     output: Vec<u8>,
     kinds: Vec<RequestKind>,
@@ -156,6 +159,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             outstanding: 0,
             progress_ns: 0,
             random: fastrand::Rng::with_seed(settings.seed),
+            first_trouble: None,
             events: Vec::with_capacity(64),
             output: Vec::new(),
             kinds: Vec::new(),
@@ -181,6 +185,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recording,
             ended_ns,
             failure,
+            first_trouble: self.first_trouble.take(),
         })
     }
 

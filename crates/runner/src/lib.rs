@@ -12,7 +12,7 @@ mod tls;
 
 use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
-use results::{Backend, Environment, RunResult, SCHEMA_VERSION, Window};
+use results::{Backend, Environment, ErrorKind, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -140,6 +140,7 @@ impl Prepared {
             duration_ns,
             interrupted,
             failures,
+            first_trouble,
             stuck_workers,
             leaving,
         } = outcome;
@@ -170,6 +171,7 @@ impl Prepared {
             result,
             script,
             failures,
+            first_trouble,
             leaving,
         })
     }
@@ -181,6 +183,7 @@ pub struct Finished {
     pub result: RunResult,
     script: Option<Script>,
     failures: Vec<String>,
+    first_trouble: Option<(ErrorKind, String)>,
     leaving: Vec<JoinHandle<()>>,
 }
 
@@ -202,7 +205,13 @@ impl Finished {
             .max_by_key(|(_, count)| count.events);
         let why = most.map_or_else(
             || "no answer came".to_owned(),
-            |(kind, count)| format!("{} ({} times)", kind.describe(), count.events),
+            |(kind, count)| {
+                let detail = match &self.first_trouble {
+                    Some((told, detail)) if *told == kind => format!(": {detail}"),
+                    _ => String::new(),
+                };
+                format!("{}{detail} ({} times)", kind.describe(), count.events)
+            },
         );
         Some(format!("no request succeeded: {why}"))
     }

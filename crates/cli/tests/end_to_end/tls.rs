@@ -105,7 +105,11 @@ fn a_certificate_signed_by_itself_is_refused_only_when_it_is_looked_at() {
     let run = load(&site).for_ms(200).with(&["--cacert", &ca]).run();
     let run = run.expect_only(ErrorKind::TlsCertificate);
     assert_eq!((run.sent(), run.answered()), (0, 0), "{}", run.story());
-    assert!(one_line(&run.stderr).contains(ErrorKind::TlsCertificate.describe()));
+    let reason = format!(
+        "{}: it is not signed by a trusted authority",
+        ErrorKind::TlsCertificate.describe()
+    );
+    assert!(one_line(&run.stderr).contains(&reason), "{}", run.stderr);
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let reusable = self.take_events(key, at_ns)?;
         if let Err(error) = received {
-            self.fail(key, self.kind_of(key, &error, at_ns), at_ns);
+            self.fail_session(key, &error, at_ns);
             return Ok(());
         }
         if !reusable {

@@ -41,7 +41,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.flush_output(key);
         match begun {
             Err(error) => {
-                self.fail(key, failure::of_session(&error), at_ns);
+                self.fail_session(key, &error, at_ns);
                 Ok(())
             }
             Ok(()) if ready => self.advance(key, at_ns),
@@ -169,7 +169,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.take_events(key, at_ns)?;
         let outstanding = self.connections[key as usize].flights.outstanding() > 0;
         match ended {
-            Err(error) => self.fail(key, self.kind_of(key, &error, at_ns), at_ns),
+            Err(error) => self.fail_session(key, &error, at_ns),
             // Answers that were still to come when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
             Ok(()) if self.connections[key as usize].state == State::Thinking => {
@@ -189,15 +189,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
-    /// A close without any answer is not always the server's failure. It may come as the end of the
-    /// stream, or as bytes, since TLS has an end of its own.
-    pub(super) fn kind_of(&self, key: u32, error: &SessionError, at_ns: u64) -> ErrorKind {
+    /// Counts that a session cannot go on. A close without any answer is not always the server's
+    /// failure; it may come as the end of the stream, or as bytes, since TLS has an end of its own.
+    pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
         let connection = &self.connections[key as usize];
-        match error {
+        let kind = match error {
             SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
             SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
             error => failure::of_session(error),
+        };
+        if let (None, Some(detail)) = (&self.first_trouble, failure::detail(error)) {
+            self.first_trouble = Some((kind, detail.to_owned()));
         }
+        self.fail(key, kind, at_ns);
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {

@@ -2,7 +2,6 @@
 
 use super::{Requests, SPARE_BUFFERS, Stop, Worker};
 use crate::connection::State;
-use crate::failure;
 use eventloop::{EventLoop, Payload, SharedBytes};
 use protocol::Session;
 use protocol::h1::request;
@@ -100,7 +99,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             let mut buffer = spare.pop().unwrap_or_default();
             if let Err(error) = connection.session.encode(&bytes[range], &mut buffer) {
-                self.fail(key, failure::of_session(&error), now_ns);
+                self.fail_session(key, &error, now_ns);
                 return Ok(());
             }
             io.send(token, Payload::Owned(buffer));
@@ -137,7 +136,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let encoded = connection.session.encode(&plain, &mut buffer);
             self.recycle(plain);
             if let Err(error) = encoded {
-                self.fail(key, failure::of_session(&error), now_ns);
+                self.fail_session(key, &error, now_ns);
                 return Ok(());
             }
             self.io.send(token, Payload::Owned(buffer));

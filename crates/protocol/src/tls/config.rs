@@ -133,8 +133,10 @@ pub(super) fn certificate_reason(error: &CertificateError) -> String {
             "it is not valid yet".to_owned()
         }
         CertificateError::BadEncoding => "it is not correctly encoded".to_owned(),
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "it is for another name".to_owned()
+        CertificateError::NotValidForName => "it is for another name".to_owned(),
+        // Has no variant of its own.
+        CertificateError::Other(error) if format!("{error:?}").contains("CaUsedAsEndEntity") => {
+            "it is an authority's, not a server's; --cacert with this very one trusts it".to_owned()
         }
         other => other.to_string(),
     }

@@ -221,7 +221,7 @@ fn a_self_signed_certificate_is_trusted_when_the_file_names_it_and_only_then() {
     let shown = own();
     let pem = shown.certificate_pem.clone();
     let other_name = outcome(&pem, shown, "other.example");
-    assert!(other_name.is_err_and(|error| error.ends_with("it is for another name")));
+    assert!(other_name.is_err_and(|error| error.contains("other.example")));
     assert!(outcome(&own().certificate_pem, own(), "test.example").is_err());
     let shown = self_signed("test.example", true);
     let pem = shown.certificate_pem.clone();
