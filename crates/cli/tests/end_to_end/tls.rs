@@ -106,7 +106,7 @@ fn a_certificate_signed_by_itself_is_refused_only_when_it_is_looked_at() {
     let run = run.expect_only(ErrorKind::TlsCertificate);
     assert_eq!((run.sent(), run.answered()), (0, 0), "{}", run.story());
     let reason = format!(
-        "{}: it is not signed by a trusted authority",
+        "{}: its signature is wrong",
         ErrorKind::TlsCertificate.describe()
     );
     assert!(one_line(&run.stderr).contains(&reason), "{}", run.stderr);
