@@ -92,8 +92,8 @@ fn as_answer(response: &Response) -> Answer {
         .expect("it was told to capture");
     let fields = captured.headers.iter().map(|(name, value)| {
         (
-            String::from_utf8(name.clone()).expect("names are ASCII"),
-            value.clone(),
+            String::from_utf8(name.to_vec()).expect("names are ASCII"),
+            value.to_vec(),
         )
     });
     Answer {

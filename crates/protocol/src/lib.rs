@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+mod captured;
 mod error;
 pub mod h1;
 pub mod tls;
 
+pub use captured::{Captured, Fields};
 pub use error::SessionError;
 
 /// What a request means for the framing of its response (RFC 9112 section 6.3).
@@ -17,17 +19,6 @@ pub enum RequestKind {
     Head,
     /// CONNECT: a 2xx response has no body.
     Connect,
-}
-
-/// A complete response, kept for a script.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// Status code, 100..=999.
-    pub status: u16,
-    /// Names and values in the order they came, trailers last, duplicates kept; raw bytes.
-    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The body without chunk framing; content codings are not undone.
-    pub body: Vec<u8>,
 }
 
 /// A response that is complete.

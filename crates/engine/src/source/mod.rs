@@ -5,7 +5,7 @@ mod fixed;
 pub use fixed::Fixed;
 
 pub use eventloop::Address;
-pub use protocol::Captured;
+pub use protocol::{Captured, Fields};
 
 /// Bytes for one write: one request, or several concatenated ("a batch", wrk's pipelining).
 ///

@@ -1,12 +1,13 @@
 //! The head of a response: status line and header section, read once it is complete.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig};
 
 use super::Limits;
 use super::fields::{Framing, FramingFault, FramingFields};
-use crate::{Captured, SessionError};
+use crate::{Captured, Fields, SessionError};
 
 /// What a head means. It depends on the bytes of the head only, so that equal heads mean the same;
 /// what the request adds (HEAD, CONNECT) comes later.
@@ -84,7 +85,7 @@ pub(super) fn parse_trailers(
         return Err(SessionError::BadHeader);
     };
     if let Some(captured) = captured {
-        captured.headers.extend(fields.iter().map(owned_field));
+        captured.headers.extend(fields.iter().map(unfolded));
     }
     Ok(())
 }
@@ -109,7 +110,8 @@ fn parse_into<'b>(
     }
     let head = meaning(status, minor_version, response.headers);
     let captured = capture.then(|| {
-        let headers = response.headers.iter().map(owned_field).collect();
+        let mut headers = Fields::with_capacity(response.headers.len(), bytes.len());
+        headers.extend(response.headers.iter().map(unfolded));
         Box::new(Captured {
             status,
             headers,
@@ -138,14 +140,16 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
 }
 
 /// A fold becomes blanks, as RFC 9112 section 5.2 asks of a user agent.
-fn owned_field(header: &Header<'_>) -> (Vec<u8>, Vec<u8>) {
-    let mut value = header.value.to_vec();
-    for byte in &mut value {
-        if matches!(byte, b'\r' | b'\n') {
-            *byte = b' ';
+fn unfolded<'b>(header: &Header<'b>) -> (&'b str, Cow<'b, [u8]>) {
+    let mut value = Cow::Borrowed(header.value);
+    if memchr::memchr2(b'\r', b'\n', header.value).is_some() {
+        for byte in value.to_mut() {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
         }
     }
-    (header.name.as_bytes().to_vec(), value)
+    (header.name, value)
 }
 
 fn session_error(error: httparse::Error) -> SessionError {

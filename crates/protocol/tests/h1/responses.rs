@@ -513,13 +513,15 @@ fn a_captured_response_is_complete() {
     let field = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
     let expected = Captured {
         status: 200,
-        headers: vec![
+        headers: [
             field("Set-Cookie", "a"),
             field("X", "b    c"),
             field("set-cookie", "d"),
             field("Transfer-Encoding", "chunked"),
             field("T", "v"),
-        ],
+        ]
+        .into_iter()
+        .collect(),
         body: b"abcde".to_vec(),
     };
     for pieces in cuts(input.as_bytes()) {

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_int};
 use std::slice;
 
+use engine::source::Fields;
 use mlua_sys as lua;
 use mlua_sys::lua_State;
 
@@ -12,11 +13,11 @@ use crate::transfer::{DEPTH_MAX, TABLE_WEIGHT, VALUES_MAX, Value};
 ///
 /// # Safety
 /// Must run inside a protected call.
-pub(super) unsafe fn push_headers(raw: *mut lua_State, headers: &[(Vec<u8>, Vec<u8>)]) {
+pub(super) unsafe fn push_headers(raw: *mut lua_State, headers: &Fields) {
     // SAFETY: by the contract; three slots are used.
     unsafe {
         lua::lua_createtable(raw, 0, c_int::try_from(headers.len()).unwrap_or(0));
-        for (name, value) in headers {
+        for (name, value) in headers.iter() {
             push_bytes(raw, name);
             push_bytes(raw, value);
             lua::lua_rawset(raw, -3);

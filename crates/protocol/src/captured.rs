@@ -1,0 +1,96 @@
+//! A response kept for a script.
+
+/// A complete response, kept for a script.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Status code, 100..=999.
+    pub status: u16,
+    /// Names and values in the order they came, trailers last, duplicates kept; raw bytes.
+    pub headers: Fields,
+    /// The body without chunk framing; content codings are not undone.
+    pub body: Vec<u8>,
+}
+
+/// Header fields, all in one piece of memory: a response costs two allocations for them, however
+/// many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// Name and value of each field, one behind the other.
+    bytes: Vec<u8>,
+    /// Where the name and the value of each field end.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Fields {
+    /// No field yet, room for so many with so many bytes in all.
+    #[must_use]
+    pub fn with_capacity(fields: usize, bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ends: Vec::with_capacity(fields),
+        }
+    }
+
+    /// Appends a field.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        let name_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name_end, self.bytes.len()));
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let starts = std::iter::once(0).chain(self.ends.iter().map(|(_, value_end)| *value_end));
+        starts
+            .zip(&self.ends)
+            .map(|(start, (name_end, value_end))| {
+                (
+                    &self.bytes[start..*name_end],
+                    &self.bytes[*name_end..*value_end],
+                )
+            })
+    }
+
+    /// How many fields there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(N, V)> for Fields {
+    fn extend<I: IntoIterator<Item = (N, V)>>(&mut self, fields: I) {
+        for (name, value) in fields {
+            self.push(name.as_ref(), value.as_ref());
+        }
+    }
+}
+
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
+        let mut collected = Self::default();
+        collected.extend(fields);
+        collected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_back_in_order_empty_ones_and_duplicates_too() {
+        let given: [(&[u8], &[u8]); 4] = [(b"A", b"1"), (b"B", b""), (b"A", b"2"), (b"", b"x")];
+        let fields: Fields = given.into_iter().collect();
+        assert_eq!(fields.iter().collect::<Vec<_>>(), given);
+        assert_eq!(fields.len(), 4);
+        assert!(Fields::default().is_empty() && Fields::default().iter().next().is_none());
+    }
+}
