@@ -3,7 +3,7 @@
 use origin::{Greeting, Options};
 use results::{ErrorKind, Legacy};
 
-use crate::harness::{Run, load, one_line, site, site_with};
+use crate::harness::{ENDS_BEHIND_AN_ANSWER, Run, load, one_line, site, site_with};
 
 /// What the server does wrong, and what that is.
 const FAULTS: &[(&str, ErrorKind)] = &[
@@ -228,16 +228,10 @@ fn a_body_where_none_may_be_costs_the_connection() {
 
 #[test]
 fn a_server_that_ends_the_connection_behind_an_answer_costs_at_most_the_request_on_its_way() {
-    for target in [
-        "/?fault=reset-after-answer",
-        "/?fault=half-close",
-        "/?close=silent",
-    ] {
+    for target in ENDS_BEHIND_AN_ANSWER {
         let site = site();
         let run = load(&site).at(target).requests(60).run();
-        assert_eq!(run.answered() + run.unanswered(), 60, "{}", run.story());
-        assert!(run.ended_behind_answers(), "{target}\n{}", run.story());
-        assert!(run.answered() >= 30, "{target}\n{}", run.story());
+        run.expect_ends_behind_answers(60, 30);
     }
 }
 

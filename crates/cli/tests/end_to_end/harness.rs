@@ -15,6 +15,13 @@ use results::{ErrorKind, RunResult};
 
 use crate::judge::{self, Claims};
 
+/// What makes the server close without announcement behind an answer.
+pub(crate) const ENDS_BEHIND_AN_ANSWER: [&str; 3] = [
+    "/?fault=reset-after-answer",
+    "/?fault=half-close",
+    "/?close=silent",
+];
+
 /// So long a program may say nothing, and an awaited event may not happen. Far above what anything
 /// here takes, since the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -566,22 +573,21 @@ impl Run<'_> {
         self.result.recording.errors.count(kind).exchanges
     }
 
-    /// Requests that ended in errors of any kind.
-    pub(crate) fn unanswered(&self) -> u64 {
-        self.result.recording.errors.exchanges()
-    }
-
-    /// Whether connections ended only as they do when the server closes them unannounced behind an
-    /// answer. A close that is seen within a round trip of the next request is stale; how many are,
-    /// depends on the machine.
-    pub(crate) fn ended_behind_answers(&self) -> bool {
+    /// All `requests` are accounted for, at least `answered` of them with an answer, and connections
+    /// ended only as they do when the server closes them unannounced behind an answer. A close that
+    /// is seen within a round trip of the next request is stale; how many are, depends on the machine.
+    pub(crate) fn expect_ends_behind_answers(self, requests: u64, answered: u64) {
         let kinds = [
             ErrorKind::Stale,
             ErrorKind::ClosedEarly,
             ErrorKind::Reset,
             ErrorKind::BrokenPipe,
         ];
-        self.kinds().iter().all(|kind| kinds.contains(kind))
+        let lost = self.result.recording.errors.exchanges();
+        assert_eq!(self.answered() + lost, requests, "{}", self.story());
+        assert!(self.answered() >= answered, "{}", self.story());
+        let others = self.kinds().iter().any(|kind| !kinds.contains(kind));
+        assert!(!others, "{}", self.story());
     }
 
     /// Times that errors of this kind happened.

@@ -3,7 +3,7 @@
 use origin::{Greeting, Identity, Options, TlsSettings, TlsVersions};
 use results::ErrorKind;
 
-use crate::harness::{Site, load, one_line, site, site_with};
+use crate::harness::{ENDS_BEHIND_AN_ANSWER, Site, load, one_line, site, site_with};
 
 fn identity() -> Identity {
     Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap()
@@ -284,16 +284,10 @@ fn a_missing_closing_alert_does_not_matter_between_answers_and_behind_a_body() {
 
 #[test]
 fn a_connection_that_ends_unannounced_costs_at_most_the_request_on_its_way() {
-    for target in [
-        "/?close=silent",
-        "/?fault=half-close",
-        "/?fault=reset-after-answer",
-    ] {
+    for target in ENDS_BEHIND_AN_ANSWER {
         let site = https();
         let run = load(&site).at(target).requests(60).run();
-        assert_eq!(run.answered() + run.unanswered(), 60, "{}", run.story());
-        assert!(run.ended_behind_answers(), "{target}\n{}", run.story());
-        assert!(run.answered() >= 30, "{target}\n{}", run.story());
+        run.expect_ends_behind_answers(60, 30);
     }
 }
 
@@ -304,8 +298,7 @@ fn pipelined_requests_behind_an_unannounced_end_are_lost_with_and_without_tls() 
         for site in [https(), site()] {
             let run = load(&site).at(target).connections(2).requests(80);
             let run = run.with(&["--pipeline", "4"]).run();
-            assert_eq!(run.answered() + run.unanswered(), 80, "{}", run.story());
-            assert!(run.ended_behind_answers(), "{target}\n{}", run.story());
+            run.expect_ends_behind_answers(80, 8);
         }
     }
 }
