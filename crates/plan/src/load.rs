@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::SourceRange;
+
 /// More threads than any machine has cores; beyond it a mistyped number is likelier than a wish.
 pub const MAX_THREADS: u32 = 4096;
 
@@ -25,6 +27,12 @@ pub struct Load {
     pub keepalive: bool,
     /// Close and replace a connection after so many requests; at least 1.
     pub requests_per_connection: Option<u64>,
+    /// Local addresses that connections come from; `None` leaves the choice to the kernel.
+    #[serde(default)]
+    pub source: Option<SourceRange>,
+    /// In batches of several requests only the last answer is a sample of latency (wrk2's `-B`).
+    #[serde(default)]
+    pub batch_latency: bool,
 }
 
 impl Default for Load {
@@ -36,6 +44,8 @@ impl Default for Load {
             pipeline: 1,
             keepalive: true,
             requests_per_connection: None,
+            source: None,
+            batch_latency: false,
         }
     }
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
-    /// Requests whose sending began within the window. Every one of them is found again in
+    /// Requests whose sending began within the window; with a rate, those that were due within it and
+    /// were sent. Every one of them is found again in
     /// `answered`, in [`crate::ErrorCount::exchanges`] of one kind, or in `in_flight`.
     pub sent: u64,
     /// Requests answered completely; interim (1xx) responses are not answers.
@@ -32,6 +33,18 @@ pub struct Counters {
     pub tls_full: u64,
     /// TLS handshakes shortened by a session ticket.
     pub tls_resumed: u64,
+    /// With a rate: requests that were due within the window by the schedule. Every one of them is
+    /// in `sent` or in `unsent`. 0 in a closed loop, which has no schedule.
+    #[serde(default)]
+    pub due: u64,
+    /// With a rate: requests that were due within the window and never sent, as no connection was
+    /// free.
+    #[serde(default)]
+    pub unsent: u64,
+    /// Requests in flight, integrated over the window: request-nanoseconds. Divided by the window it
+    /// is the mean number in flight, known independently of the samples (Little's law).
+    #[serde(default)]
+    pub in_flight_time_ns: u64,
 }
 
 impl Counters {
@@ -47,6 +60,9 @@ impl Counters {
             reconnects,
             tls_full,
             tls_resumed,
+            due,
+            unsent,
+            in_flight_time_ns,
         } = other;
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
@@ -57,6 +73,9 @@ impl Counters {
         self.reconnects = self.reconnects.saturating_add(*reconnects);
         self.tls_full = self.tls_full.saturating_add(*tls_full);
         self.tls_resumed = self.tls_resumed.saturating_add(*tls_resumed);
+        self.due = self.due.saturating_add(*due);
+        self.unsent = self.unsent.saturating_add(*unsent);
+        self.in_flight_time_ns = self.in_flight_time_ns.saturating_add(*in_flight_time_ns);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, Histogram, Rates, Series, Statuses};
+use crate::{Counters, Errors, Histogram, Intervals, Lags, Rates, Series, Statuses};
 
 /// Parts of a request's way, each with its own samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,12 +52,28 @@ pub struct Recording {
     /// `service_time`, so that measured and cut-off samples can be told from each other;
     /// [`Recording::latency`] has both.
     pub timed_out: Histogram,
+    /// With a rate: from the moment a request was due to the last byte of its answer, nanoseconds.
+    /// One sample for each sample of `service_time`. Empty in a closed loop.
+    #[serde(default)]
+    pub response_time: Histogram,
+    /// With a rate: age, counted from the moment it was due, of each request that had no answer:
+    /// when it was given up as timed out, or at the end of the window, sent or not. A lower bound of
+    /// its response time. Empty in a closed loop.
+    #[serde(default)]
+    pub unanswered: Histogram,
     /// Where the time went.
     pub phases: Phases,
     /// Requests per second of each worker, per interval.
     pub rates: Rates,
     /// Totals over time.
     pub series: Series,
+    /// Latency over time: of each interval the samples of answers that came in it, response times
+    /// with a rate and service times in a closed loop.
+    #[serde(default)]
+    pub intervals: Intervals,
+    /// How late the generator itself was.
+    #[serde(default)]
+    pub lags: Lags,
 }
 
 impl Recording {
@@ -75,25 +91,45 @@ impl Recording {
             errors,
             service_time,
             timed_out,
+            response_time,
+            unanswered,
             phases,
             rates,
             series,
+            intervals,
+            lags,
         } = other;
         self.counters.merge(counters);
         self.statuses.merge(statuses);
         self.errors.merge(errors);
         self.service_time.merge(service_time);
         self.timed_out.merge(timed_out);
+        self.response_time.merge(response_time);
+        self.unanswered.merge(unanswered);
         self.phases.merge(phases);
         self.rates.merge(rates);
         self.series.merge(series);
+        self.intervals.merge(intervals);
+        self.lags.merge(lags);
     }
 
-    /// The latency that reports and scripts show: the service time of every answered request, and
-    /// of each timed-out request the age at which it was given up. Leaving those out would make a
-    /// server look better the more of its answers come too late.
+    /// The latency that reports and scripts show. With a rate: the response time of every answered
+    /// request, and the age of every unanswered one. In a closed loop: [`Self::uncorrected`].
     #[must_use]
     pub fn latency(&self) -> Histogram {
+        if self.counters.due == 0 {
+            return self.uncorrected();
+        }
+        let mut latency = self.response_time.clone();
+        latency.merge(&self.unanswered);
+        latency
+    }
+
+    /// The service time of every answered request, and of each timed-out request the age at which it
+    /// was given up. Leaving those out would make a server look better the more of its answers come
+    /// too late. With a rate it is what wrk2 calls the uncorrected latency.
+    #[must_use]
+    pub fn uncorrected(&self) -> Histogram {
         let mut latency = self.service_time.clone();
         latency.merge(&self.timed_out);
         latency

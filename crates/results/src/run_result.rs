@@ -3,7 +3,7 @@
 use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
-use crate::{Environment, Recording, Warning};
+use crate::{Environment, Generator, Recording, Warning};
 
 /// Version of the saved document. It grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -49,6 +49,9 @@ pub struct RunResult {
     /// What happened.
     #[serde(flatten)]
     pub recording: Recording,
+    /// What the program knows of its own part in the numbers.
+    #[serde(default)]
+    pub generator: Generator,
     /// Doubts about the numbers; see [`crate::warnings`].
     #[serde(with = "crate::warnings::written")]
     pub warnings: Vec<Warning>,

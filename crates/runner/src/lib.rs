@@ -159,6 +159,7 @@ impl Prepared {
             },
             plan,
             recording,
+            generator: results::Generator::default(),
             warnings: Vec::new(),
         };
         result.warnings = results::warnings(&result);

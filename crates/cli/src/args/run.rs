@@ -255,6 +255,8 @@ impl LoadArgs {
             pipeline: self.pipeline,
             keepalive: !self.no_keepalive,
             requests_per_connection: self.requests_per_connection,
+            source: None,
+            batch_latency: false,
         }
     }
 }

@@ -224,6 +224,7 @@ pub fn run_result(recording: Recording) -> RunResult {
         },
         backend: Backend::default(),
         recording,
+        generator: results::Generator::default(),
         warnings: Vec::new(),
     }
 }
@@ -246,6 +247,7 @@ fn plan() -> RunPlan {
             pipeline: 1,
             keepalive: true,
             requests_per_connection: None,
+            ..Load::default()
         },
         pacing: Pacing::Closed,
         stop: Stop {

@@ -1,0 +1,73 @@
+//! What the generator used of its machine while it made the load.
+
+use serde::{Deserialize, Serialize};
+
+/// What a thread has used, as the kernel counts it (`/proc/thread-self/schedstat`,
+/// Documentation/scheduler/sched-stats.rst).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadUsage {
+    /// Time on a CPU, nanoseconds.
+    pub cpu_ns: u64,
+    /// Time ready to run and waiting for a CPU, nanoseconds.
+    pub run_queue_wait_ns: u64,
+    /// Times it was put on a CPU.
+    pub timeslices: u64,
+}
+
+impl ThreadUsage {
+    /// What was used since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            run_queue_wait_ns: self
+                .run_queue_wait_ns
+                .saturating_sub(earlier.run_queue_wait_ns),
+            timeslices: self.timeslices.saturating_sub(earlier.timeslices),
+        }
+    }
+}
+
+/// One worker's share of the machine within the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerUsage {
+    /// Number of the worker, from 0.
+    pub worker: u32,
+    /// Time between the two readings, nanoseconds: the window, unless the worker ended early.
+    pub elapsed_ns: u64,
+    /// What it used in that time.
+    pub usage: ThreadUsage,
+}
+
+/// What happened to the whole machine, or to our control group, between begin and end of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineUsage {
+    /// Time between the two readings, nanoseconds.
+    pub elapsed_ns: u64,
+    /// CPUs online.
+    pub cpus: u32,
+    /// CPU time that all CPUs together spent not idle, nanoseconds (`/proc/stat`).
+    pub busy_ns: u64,
+    /// CPU time that the hypervisor gave to others, all CPUs together, nanoseconds (`/proc/stat`).
+    pub steal_ns: u64,
+    /// Periods in which our control group had used up its quota; `None` without a quota
+    /// (`cpu.stat`, Documentation/admin-guide/cgroup-v2.rst).
+    pub throttled_periods: Option<u64>,
+    /// Time that our control group was kept from running so, nanoseconds.
+    pub throttled_ns: Option<u64>,
+    /// Time in which some task waited for a CPU, nanoseconds (`/proc/pressure/cpu`, "some").
+    pub cpu_pressure_ns: Option<u64>,
+}
+
+/// What the program knows of its own part in the numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generator {
+    /// One for each worker that could be asked.
+    pub workers: Vec<WorkerUsage>,
+    /// The machine, where it could be asked.
+    pub machine: Option<MachineUsage>,
+}

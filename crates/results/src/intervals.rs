@@ -1,0 +1,181 @@
+//! Latency over time: the distribution of each interval of the window, in little memory.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Histogram;
+
+/// More intervals than this are joined, two into one.
+const INTERVALS_MAX: usize = 1024;
+
+/// The samples of one interval.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Smallest and largest sample, exact, nanoseconds; 0 without samples.
+    pub min_ns: u64,
+    /// See `min_ns`.
+    pub max_ns: u64,
+    /// Values with their counts, ascending; each value stands for a bucket of [`Histogram`].
+    pub samples: Vec<(u64, u64)>,
+}
+
+/// Intervals of equal length from the begin of the window on, without gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Intervals {
+    interval_ms: u64,
+    rows: Vec<Interval>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    interval_ms: u64,
+    rows: Vec<Interval>,
+}
+
+impl TryFrom<Written> for Intervals {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { interval_ms, rows } = written;
+        let times = interval_ms / Intervals::DEFAULT_INTERVAL_MS;
+        let is_written = times.is_power_of_two()
+            && interval_ms % Intervals::DEFAULT_INTERVAL_MS == 0
+            && rows.len() <= INTERVALS_MAX;
+        if !is_written {
+            return Err(format!(
+                "intervals: {} rows of {interval_ms} ms are not what is written",
+                rows.len()
+            ));
+        }
+        for row in &rows {
+            let ascending = row.samples.is_sorted_by(|a, b| a.0 < b.0);
+            let inside = row
+                .samples
+                .iter()
+                .all(|(value, count)| (row.min_ns..=row.max_ns).contains(value) && *count > 0);
+            if !ascending || !inside {
+                return Err("intervals: samples contradict their extremes".to_owned());
+            }
+        }
+        Ok(Self { interval_ms, rows })
+    }
+}
+
+impl Default for Intervals {
+    fn default() -> Self {
+        Self {
+            interval_ms: Self::DEFAULT_INTERVAL_MS,
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl Interval {
+    /// The samples of a histogram.
+    #[must_use]
+    pub fn of(histogram: &Histogram) -> Self {
+        Self {
+            min_ns: histogram.min_ns().unwrap_or(0),
+            max_ns: histogram.max_ns().unwrap_or(0),
+            samples: histogram.distinct().collect(),
+        }
+    }
+
+    /// The samples as a histogram, each at the value that stands for its bucket.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (value_ns, count) in &self.samples {
+            histogram.record_n(*value_ns, *count);
+        }
+        histogram
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if other.samples.is_empty() {
+            return;
+        }
+        if self.samples.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.samples.extend_from_slice(&other.samples);
+        self.samples.sort_unstable();
+        self.samples.dedup_by(|later, kept| {
+            let same = later.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(later.1);
+            }
+            same
+        });
+    }
+}
+
+impl Intervals {
+    /// Long enough for a p99 at usual rates, short enough to see a stall.
+    pub const DEFAULT_INTERVAL_MS: u64 = 1000;
+
+    /// Length of each interval, milliseconds.
+    #[must_use]
+    pub fn interval_ms(&self) -> u64 {
+        self.interval_ms
+    }
+
+    /// The intervals in order of time; those without samples are empty.
+    #[must_use]
+    pub fn rows(&self) -> &[Interval] {
+        &self.rows
+    }
+
+    /// Adds samples to the interval that contains `at_ms`, counted from the begin of the window.
+    pub fn add(&mut self, at_ms: u64, samples: &Histogram) {
+        if samples.is_empty() {
+            return;
+        }
+        while at_ms / self.interval_ms >= INTERVALS_MAX as u64 {
+            self.coarsen(2);
+        }
+        let index = (at_ms / self.interval_ms) as usize;
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, Interval::default());
+        }
+        self.rows[index].merge(&Interval::of(samples));
+    }
+
+    /// Adds the intervals of another worker. One length is always a power of two times the other,
+    /// as all begin with the same one.
+    pub fn merge(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while self.interval_ms < other.interval_ms {
+            self.coarsen(2);
+        }
+        while other.interval_ms < self.interval_ms {
+            other.coarsen(2);
+        }
+        if self.rows.len() < other.rows.len() {
+            self.rows.resize(other.rows.len(), Interval::default());
+        }
+        for (mine, theirs) in self.rows.iter_mut().zip(&other.rows) {
+            mine.merge(theirs);
+        }
+    }
+
+    fn coarsen(&mut self, factor: usize) {
+        self.interval_ms = self.interval_ms.saturating_mul(factor as u64);
+        self.rows = self
+            .rows
+            .chunks(factor)
+            .map(|rows| {
+                let mut total = Interval::default();
+                for row in rows {
+                    total.merge(row);
+                }
+                total
+            })
+            .collect();
+    }
+}
