@@ -4,8 +4,9 @@
 
 mod correction;
 mod json;
+mod spectrum;
+mod styles;
 pub mod text;
-mod wrk;
 
 use std::io::{self, Write};
 
@@ -16,38 +17,50 @@ use results::RunResult;
 pub enum Format {
     /// The text that wrk prints, line for line.
     Wrk,
+    /// The text that wrk2 prints.
+    Wrk2,
+    /// The text that wrk-cmm, the centminmod fork of wrk, prints.
+    Cmm,
     /// The saved document: everything, see docs/result-format.md.
     Json,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Wrk, Self::Json];
+    pub const ALL: &[Self] = &[Self::Wrk, Self::Wrk2, Self::Cmm, Self::Json];
 
     /// The name that selects it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
+            Self::Wrk2 => "wrk2",
+            Self::Cmm => "cmm",
             Self::Json => "json",
         }
     }
 }
 
-/// What the text shows beyond its fixed lines.
+/// What the texts show beyond their fixed lines. All of it works in each of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TextOptions {
-    /// Show the latency distribution (`--latency`).
+    /// Show the latency distribution (`--latency`); wrk2's text has the detailed spectrum with it.
     pub latency: bool,
-    /// The percentiles (0..=100) of that distribution instead of wrk's 50, 75, 90 and 99; giving
-    /// any shows it. The JSON document has them beside its standard ones.
+    /// Show the latency distribution and after it the one of service times (`--u_latency`), which
+    /// leaves out how late requests were sent.
+    pub uncorrected: bool,
+    /// Add rows for the phases of a request: Connect, TTFB, TTLB, and TLS for https (`--breakout`).
+    pub breakout: bool,
+    /// The percentiles (0..=100) of the distributions instead of the text's own; giving any shows
+    /// the one of latency. The JSON document has them beside its standard ones.
     pub percentiles: Option<Vec<f64>>,
     /// Apply wrk's arithmetic against coordinated omission to the latency figures of the text:
-    /// invented samples are added for every slow one.
+    /// invented samples are added for every slow one. Without effect on a run with a rate, whose
+    /// latency counts from the moment that a request was due and so omits nothing.
     pub wrk_correction: bool,
 }
 
-/// Writes a result. Of text, everything that follows [`text::banner`], which is printed before a
+/// Writes a result. Of a text, everything that follows [`text::banner`], which is printed before a
 /// run begins.
 ///
 /// # Errors
@@ -59,7 +72,9 @@ pub fn render(
     output: &mut dyn Write,
 ) -> io::Result<()> {
     match format {
-        Format::Wrk => wrk::render(result, options, output),
+        Format::Wrk => styles::render(result, &styles::WRK, options, output),
+        Format::Wrk2 => styles::render(result, &styles::WRK2, options, output),
+        Format::Cmm => styles::render(result, &styles::CMM, options, output),
         Format::Json => json::render(result, options, output),
     }
 }

@@ -105,6 +105,7 @@ fn show(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Re
             latency: wish.latency,
             percentiles: wish.percentiles.clone(),
             wrk_correction: wish.wrk_correction,
+            ..TextOptions::default()
         };
         report::render(result, Format::Wrk, &options, &mut output)?;
     }

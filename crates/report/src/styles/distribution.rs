@@ -1,0 +1,72 @@
+//! Latency distributions: a few percentiles, and wrk2's detailed spectrum.
+
+use std::io::{self, Write};
+
+use plan::units;
+use results::Histogram;
+
+use super::time_ns;
+use crate::spectrum::{self, Step};
+
+/// How a text lists percentiles.
+pub(super) struct Percentiles {
+    /// Those that it shows unless others are asked for.
+    pub(super) usual: &'static [f64],
+    /// Decimals of a percentile; more where it has more.
+    pub(super) decimals: usize,
+}
+
+impl Percentiles {
+    pub(super) fn write(
+        &self,
+        samples: &Histogram,
+        asked: Option<&[f64]>,
+        output: &mut dyn Write,
+    ) -> io::Result<()> {
+        for &percent in asked.unwrap_or(self.usual) {
+            let value = time_ns(samples.value_at_percentile(percent) as f64);
+            let value = units::cell(&value, 10);
+            writeln!(output, "{:>7}%{value}", self.shown(percent))?;
+        }
+        Ok(())
+    }
+
+    fn shown(&self, percent: f64) -> String {
+        let exact = percent.to_string();
+        let fixed = format!("{percent:.*}", self.decimals);
+        if exact.len() > fixed.len() {
+            exact
+        } else {
+            fixed
+        }
+    }
+}
+
+/// The layout of HdrHistogram's buckets that wrk2 always has (1 us to 24 h, three digits), and thus
+/// always prints. Ours has more of them; the line stands for those who count lines.
+const WRK2_BUCKETS: u32 = 27;
+/// See [`WRK2_BUCKETS`].
+const WRK2_SUB_BUCKETS: u32 = 2048;
+
+/// wrk2's table of values in milliseconds, as HdrHistogram's C library prints it.
+pub(super) fn write_spectrum(samples: &Histogram, output: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "{:>12} {:>12} {:>12} {:>12}\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    )?;
+    for Step {
+        value_ns,
+        fraction,
+        cumulative_count,
+    } in spectrum::steps(samples)
+    {
+        let value_ms = value_ns as f64 / 1e6;
+        let inverted = 1.0 / (1.0 - fraction);
+        writeln!(
+            output,
+            "{value_ms:>12.3} {fraction:>12.6} {cumulative_count:>12} {inverted:>12.2}"
+        )?;
+    }
+    spectrum::write_footer(samples, (WRK2_BUCKETS, WRK2_SUB_BUCKETS), output)
+}

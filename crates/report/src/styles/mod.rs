@@ -1,0 +1,146 @@
+//! The reports that wrk, wrk2 and wrk-cmm print after a run: the same lines, columns and units, byte
+//! for byte.
+//!
+//! Scripts cut these texts with awk by line, word and column; no line may move. What is printed in
+//! them are our numbers: measured samples, no correction unless it is asked for.
+
+mod distribution;
+mod table;
+mod totals;
+
+use std::io::{self, Write};
+
+use plan::{Scheme, units};
+use results::{Histogram, RunResult};
+
+use crate::{TextOptions, correction};
+use distribution::Percentiles;
+use table::{Row, Table};
+
+/// What differs between the three texts.
+pub(crate) struct Style {
+    table: Table,
+    percentiles: Percentiles,
+    /// Title of the latency distribution.
+    title: &'static str,
+    /// Whether the detailed spectrum follows the percentiles, and a line of dashes the spectrum.
+    spectrum: bool,
+}
+
+pub(crate) const WRK: Style = Style {
+    table: Table {
+        columns: &table::MEAN_STDEV_MAX,
+        no_share: "-nan",
+    },
+    percentiles: Percentiles {
+        usual: &[50.0, 75.0, 90.0, 99.0],
+        decimals: 0,
+    },
+    title: "Latency Distribution",
+    spectrum: false,
+};
+
+pub(crate) const WRK2: Style = Style {
+    table: Table {
+        columns: &table::MEAN_STDEV_MAX,
+        no_share: "0.00",
+    },
+    percentiles: Percentiles {
+        usual: &[50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0],
+        decimals: 3,
+    },
+    title: "Latency Distribution (HdrHistogram - Recorded Latency)",
+    spectrum: true,
+};
+
+pub(crate) const CMM: Style = Style {
+    table: Table {
+        columns: &table::MEAN_STDEV_MAX_MIN,
+        no_share: "-nan",
+    },
+    percentiles: Percentiles {
+        usual: &[50.0, 75.0, 90.0, 95.0, 99.0, 99.99],
+        decimals: 2,
+    },
+    title: "Latency Distribution",
+    spectrum: false,
+};
+
+/// wrk2's title, in every text.
+const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrected Latency \
+     (measured without taking delayed starts into account))";
+
+pub(crate) fn render(
+    result: &RunResult,
+    style: &Style,
+    options: &TextOptions,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let latency = latency(result, options);
+    style
+        .table
+        .write(&rows(result, &latency, options), output)?;
+    if options.latency || options.uncorrected || options.percentiles.is_some() {
+        write_block(style, style.title, &latency, options, output)?;
+    }
+    if options.uncorrected {
+        let uncorrected = result.recording.uncorrected();
+        writeln!(output)?;
+        write_block(style, UNCORRECTED_TITLE, &uncorrected, options, output)?;
+    }
+    totals::write(result, output)
+}
+
+/// What the texts call latency, with the invented samples when they are asked for.
+fn latency(result: &RunResult, options: &TextOptions) -> Histogram {
+    let measured = result.recording.latency();
+    if !options.wrk_correction || result.plan.pacing.is_open() {
+        return measured;
+    }
+    let answered = result.recording.counters.answered;
+    let connections = u64::from(result.plan.load.connections);
+    match correction::expected_interval_ns(result.window.duration_ns, answered, connections) {
+        Some(interval_ns) => correction::corrected(&measured, interval_ns),
+        None => measured,
+    }
+}
+
+fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<Row> {
+    let phases = &result.recording.phases;
+    let mut rows = vec![Row::of_times("Latency", latency)];
+    if options.breakout {
+        rows.push(Row::of_times("Connect", &phases.connect));
+        // wrk-cmm's Connect contains the handshake; here they are samples of their own.
+        if result.plan.target.scheme == Scheme::Https {
+            rows.push(Row::of_times("TLS", &phases.tls));
+        }
+        rows.push(Row::of_times("TTFB", &phases.first_byte));
+        rows.push(Row::of_times("TTLB", &phases.last_byte));
+    }
+    rows.push(Row::of_rates(&result.recording.rates));
+    rows
+}
+
+/// A distribution as the style shows it.
+fn write_block(
+    style: &Style,
+    title: &str,
+    samples: &Histogram,
+    options: &TextOptions,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(output, "  {title}")?;
+    let asked = options.percentiles.as_deref();
+    style.percentiles.write(samples, asked, output)?;
+    if style.spectrum && (options.latency || options.uncorrected) {
+        writeln!(output, "\n  Detailed Percentile spectrum:")?;
+        distribution::write_spectrum(samples, output)?;
+        writeln!(output, "{:-<58}", "")?;
+    }
+    Ok(())
+}
+
+/// wrk's times are whole microseconds; ours keep the fraction that they have.
+fn time_ns(time_ns: f64) -> String {
+    units::time_us(time_ns / 1000.0)
+}
