@@ -58,6 +58,26 @@ pub(crate) struct Connection {
     idle: Option<Idle>,
     /// Bytes of the current request, when they are recorded.
     raw: Vec<u8>,
+    /// What the peer said before it is listened to; `None` from then on.
+    opening: Option<Opening>,
+}
+
+/// How long a connection is left waiting before its first bytes are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// From the acceptance on nothing is read, in nanoseconds.
+    pub(crate) accept_delay_ns: u64,
+    /// From then, or from the first bytes if they come later, nothing is answered, in nanoseconds.
+    pub(crate) tls_delay_ns: u64,
+}
+
+#[derive(Debug)]
+struct Opening {
+    readable_ns: u64,
+    tls_delay_ns: u64,
+    /// When the bytes are read; `None` until there are any.
+    read_at_ns: Option<u64>,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -109,6 +129,19 @@ impl Connection {
             peer_ended: false,
             idle: None,
             raw: Vec::new(),
+            opening: None,
+        }
+    }
+
+    /// Reads nothing for a while from now on.
+    pub(crate) fn wait_before_reading(&mut self, patience: Patience, now_ns: u64) {
+        if patience != Patience::default() {
+            self.opening = Some(Opening {
+                readable_ns: now_ns.saturating_add(patience.accept_delay_ns),
+                tls_delay_ns: patience.tls_delay_ns,
+                read_at_ns: None,
+                bytes: Vec::new(),
+            });
         }
     }
 
@@ -120,6 +153,14 @@ impl Connection {
 
     /// Takes bytes from the socket.
     pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, site: &mut Site) {
+        if let Some(opening) = &mut self.opening {
+            let begin_ns = opening.readable_ns.max(at_ns);
+            opening
+                .read_at_ns
+                .get_or_insert(begin_ns.saturating_add(opening.tls_delay_ns));
+            opening.bytes.extend_from_slice(bytes);
+            return;
+        }
         match self.tls.take() {
             None => self.read(bytes, at_ns, site),
             Some(mut tls) => {
@@ -153,6 +194,13 @@ impl Connection {
 
     /// What to do now. To be asked after every call above and when a wait is over.
     pub(crate) fn next_move(&mut self, now_ns: u64, site: &mut Site) -> Move {
+        if let Some(read_at_ns) = self.opening.as_ref().and_then(|held| held.read_at_ns) {
+            if now_ns < read_at_ns {
+                return Move::Wait(read_at_ns);
+            }
+            let bytes = self.opening.take().map(|held| held.bytes);
+            self.receive(&bytes.unwrap_or_default(), now_ns, site);
+        }
         loop {
             if self.phase == Phase::Broken {
                 return Move::Close(CloseMode::Abort);
@@ -177,6 +225,7 @@ impl Connection {
     pub(crate) fn is_quiet(&self) -> bool {
         self.queue.is_empty()
             && self.tls.is_none()
+            && self.opening.is_none()
             && self.phase == Phase::Serving
             && self.idle.is_none()
             && !self.peer_ended
@@ -717,6 +766,33 @@ mod tests {
             connection.next_move(1000, &mut site),
             Move::Close(CloseMode::Abort)
         );
+    }
+
+    #[test]
+    fn first_bytes_are_read_when_acceptance_and_handshake_have_had_their_time() {
+        let patience = Patience {
+            accept_delay_ns: 500,
+            tls_delay_ns: 70,
+        };
+        // Accepted at 1000. Bytes that come before 1500 count as having come then.
+        for (first_ns, read_ns) in [(1100, 1570), (1500, 1570), (1800, 1870)] {
+            let mut site = site("");
+            let mut connection = Connection::new(0, None);
+            connection.wait_before_reading(patience, 1000);
+            assert_eq!(moved(&mut connection, 1000, &mut site).1, Move::Idle);
+            let (early, late) = GET.split_at(5);
+            connection.receive(early, first_ns, &mut site);
+            connection.receive(late, first_ns + 1, &mut site);
+            let waiting = moved(&mut connection, read_ns - 1, &mut site);
+            assert_eq!(waiting, (Vec::new(), Move::Wait(read_ns)));
+            assert!(!connection.is_quiet());
+            let (answer, end) = moved(&mut connection, read_ns, &mut site);
+            assert!(answer.concat().starts_with(b"HTTP/1.1 200"), "{end:?}");
+            assert!(
+                connection.is_quiet(),
+                "only the first bytes are kept waiting"
+            );
+        }
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub struct Options {
     pub keepalive_requests: Option<u64>,
     /// What happens when a connection is made.
     pub greeting: Greeting,
+    /// From the acceptance of a connection on nothing is read from it, in nanoseconds. With TLS this
+    /// is the first part of the handshake's time.
+    pub accept_delay_ns: u64,
+    /// The TLS handshake is not begun for so long after its first bytes (or, if that is later, after
+    /// `accept_delay_ns`), in nanoseconds.
+    pub tls_delay_ns: u64,
     /// The most requests whose arrival and departure are logged; 0 turns the log off. An entry
     /// takes 48 bytes.
     pub log_requests: usize,
@@ -93,6 +99,8 @@ impl Default for Options {
             has_service_queue: false,
             keepalive_requests: None,
             greeting: Greeting::Serve,
+            accept_delay_ns: 0,
+            tls_delay_ns: 0,
             log_requests: 0,
             record_requests: 0,
             tls: None,
@@ -125,6 +133,9 @@ impl Options {
         }
         if self.has_service_queue && self.threads > 1 {
             return Err("the service queue takes one thread, since it is one queue".to_owned());
+        }
+        if self.tls_delay_ns > 0 && self.tls.is_none() {
+            return Err("a delay of the TLS handshake needs TLS".to_owned());
         }
         if self.keepalive_requests == Some(0) {
             return Err("0 requests per connection: expected at least 1".to_owned());
@@ -237,6 +248,10 @@ mod tests {
         assert!(refused(Options {
             threads: 2,
             has_service_queue: true,
+            ..Options::default()
+        }));
+        assert!(refused(Options {
+            tls_delay_ns: 1,
             ..Options::default()
         }));
         assert!(refused(Options {

@@ -13,6 +13,7 @@ use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
 
+use crate::connection::Patience;
 use crate::listener;
 use crate::options::{Backend, Options};
 use crate::recipes::Recipes;
@@ -184,6 +185,7 @@ impl WorkerStart {
                 .div_ceil(self.options.threads as u32)
                 .max(64),
             receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+            ..LoopOptions::default()
         };
         // A loop belongs to the thread that makes it.
         match backend {
@@ -217,6 +219,8 @@ impl WorkerStart {
         let Options {
             threads,
             greeting,
+            accept_delay_ns,
+            tls_delay_ns,
             tls,
             ..
         } = &self.options;
@@ -226,6 +230,10 @@ impl WorkerStart {
         };
         let mut worker = Worker::new(io, site, Arc::clone(stop), numbers);
         worker.greeting = *greeting;
+        worker.patience = Patience {
+            accept_delay_ns: *accept_delay_ns,
+            tls_delay_ns: *tls_delay_ns,
+        };
         worker.tls.clone_from(tls);
         let failure = worker
             .run()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use eventloop::{Acceptor, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, Token};
 use rustls::ServerConnection;
 
-use crate::connection::{Connection, Move};
+use crate::connection::{Connection, Move, Patience};
 use crate::options::Greeting;
 use crate::plan::{Fin, Plan, Step};
 use crate::site::Site;
@@ -37,6 +37,7 @@ pub(crate) struct Worker<L> {
     pub(crate) io: L,
     pub(crate) site: Site,
     pub(crate) greeting: Greeting,
+    pub(crate) patience: Patience,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) numbers: Numbers,
@@ -78,6 +79,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             io,
             site,
             greeting: Greeting::Serve,
+            patience: Patience::default(),
             tls: None,
             stop,
             numbers,
@@ -156,6 +158,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         };
         let tls = tls.filter(|_| self.greeting == Greeting::Serve);
         let mut connection = Connection::new(number, tls);
+        connection.wait_before_reading(self.patience, at_ns);
         let at_once = match self.greeting {
             Greeting::Reset => Some(Step::Reset),
             Greeting::Fin => Some(Step::Fin(Fin::Linger)),

@@ -42,6 +42,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]
     pub(crate) greeting: Greeting,
+    /// Read nothing from a new connection for this long
+    #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
+          value_parser = origin::parse_duration_ns, allow_hyphen_values = true)]
+    pub(crate) accept_delay: u64,
+    /// Begin each TLS handshake this long after its first bytes
+    #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
+          requires = "tls", value_parser = origin::parse_duration_ns, allow_hyphen_values = true)]
+    pub(crate) tls_delay: u64,
     /// At the end write the arrival and departure of each request to this file, as CSV
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) log: Option<PathBuf>,

@@ -41,6 +41,8 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         has_service_queue: arguments.queue,
         keepalive_requests: arguments.keepalive_requests,
         greeting: arguments.greeting,
+        accept_delay_ns: arguments.accept_delay,
+        tls_delay_ns: arguments.tls_delay,
         log_requests: if arguments.log.is_some() {
             LOG_REQUESTS_DEFAULT
         } else {

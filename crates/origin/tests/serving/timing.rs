@@ -142,3 +142,28 @@ fn a_drip_takes_its_interval_for_each_byte() {
         assert!(sojourns[0] >= least, "{sojourns:?} for {least}");
     });
 }
+
+#[test]
+fn a_new_connection_is_left_waiting_and_an_old_one_is_not() {
+    let options = Options {
+        accept_delay_ns: 30_000_000,
+        ..logged(Options::default())
+    };
+    on_each_backend(&options, |server| {
+        let mut old = Client::connect(&server);
+        for _ in 0..20 {
+            old.ask("/");
+            assert_eq!(old.response().status(), "200");
+        }
+        assert_eq!(Client::get(&server, "/").status(), "200");
+        let requests = server.stop().requests;
+        let arrivals_ns: Vec<u64> = requests.iter().map(|one| one.arrival_ns).collect();
+        // The new connection was made when the last answer to the old one had been read.
+        assert!(
+            arrivals_ns[20] - arrivals_ns[19] >= 30_000_000,
+            "{arrivals_ns:?}"
+        );
+        let quickest_ns = arrivals_ns.windows(2).map(|pair| pair[1] - pair[0]).min();
+        assert!(quickest_ns < Some(30_000_000), "{arrivals_ns:?}");
+    });
+}

@@ -111,6 +111,34 @@ fn a_tls_connection_ends_with_close_notify_unless_told_otherwise() {
 }
 
 #[test]
+fn a_delayed_handshake_succeeds_and_what_follows_is_served_at_once() {
+    let identity = identity();
+    let config = client_config(&identity, None);
+    let options = Options {
+        accept_delay_ns: 10_000_000,
+        tls_delay_ns: 20_000_000,
+        ..tls_options(&TlsSettings::new(identity))
+    };
+    on_each_backend(&options, |server| {
+        let mut old = connect(&server, &config);
+        for _ in 0..3 {
+            old.ask("/");
+            assert_eq!(old.response().status(), "200");
+        }
+        let mut new = connect(&server, &config);
+        new.ask("/");
+        assert_eq!(new.response().status(), "200");
+        let truth = server.stop();
+        assert_eq!(truth.counts.tls_failures, 0);
+        let arrivals_ns: Vec<u64> = truth.requests.iter().map(|one| one.arrival_ns).collect();
+        assert!(
+            arrivals_ns[3] - arrivals_ns[2] >= 30_000_000,
+            "{arrivals_ns:?}"
+        );
+    });
+}
+
+#[test]
 fn a_client_certificate_can_be_demanded() {
     let (identity, own) = (identity(), Identity::self_signed(&["client"]).unwrap());
     let settings = TlsSettings {
