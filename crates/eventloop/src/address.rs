@@ -17,4 +17,8 @@ pub enum Address {
 pub struct SocketOptions {
     /// Local address to bind to; the kernel picks the port (`IP_BIND_ADDRESS_NO_PORT`).
     pub source: Option<IpAddr>,
+    /// Has the kernel stamp what it receives, for
+    /// [`EventLoop::receive_delay_ns`](crate::EventLoop::receive_delay_ns). A socket or kernel that
+    /// cannot gives no stamps, and no error.
+    pub timestamps: bool,
 }

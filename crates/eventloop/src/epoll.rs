@@ -31,6 +31,7 @@ pub struct Epoll {
     buffer: Box<[u8]>,
     received: usize,
     has_pwait2: bool,
+    spin_ns: u64,
 }
 
 struct Socket {
@@ -90,6 +91,7 @@ impl Epoll {
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
             received: 0,
             has_pwait2: true,
+            spin_ns: options.spin_ns,
         })
     }
 
@@ -234,7 +236,8 @@ impl Epoll {
         loop {
             let timeout_ns = match until_ns {
                 _ if !self.ready.is_empty() || !self.work.is_empty() => Some(0),
-                Some(until) => Some(until.saturating_sub(monotonic_ns())),
+                // The last part is polled: until the deadline every round asks without blocking.
+                Some(until) => Some(until.saturating_sub(monotonic_ns() + self.spin_ns)),
                 None => None,
             };
             let count = match self.epoll_wait(timeout_ns) {
@@ -503,6 +506,10 @@ impl EventLoop for Epoll {
 
     fn received(&self) -> &[u8] {
         &self.buffer[..self.received]
+    }
+
+    fn receive_delay_ns(&self) -> Option<u64> {
+        None
     }
 }
 

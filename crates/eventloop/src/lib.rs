@@ -134,6 +134,7 @@ pub trait EventLoop {
 
     /// Submits what was queued and blocks until something happened or the clock passes `until_ns`
     /// (`None`: until something happens). Returns early only when there is something to take.
+    /// [`LoopOptions::spin_ns`] decides how it blocks.
     ///
     /// # Errors
     /// Only when the loop itself is broken; sockets report through completions.
@@ -144,6 +145,11 @@ pub trait EventLoop {
 
     /// The bytes of the last [`Outcome::Received`].
     fn received(&self) -> &[u8];
+
+    /// How long the last of these bytes had been with the kernel at the completion's `at_ns`, in
+    /// nanoseconds. `None` when there are no such bytes, or no stamp for them
+    /// ([`SocketOptions::timestamps`]).
+    fn receive_delay_ns(&self) -> Option<u64>;
 }
 
 /// A loop that also takes connections: what a server needs beyond [`EventLoop`].

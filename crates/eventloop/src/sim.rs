@@ -768,6 +768,10 @@ impl<P: Peer> EventLoop for Sim<P> {
     fn received(&self) -> &[u8] {
         &self.lent
     }
+
+    fn receive_delay_ns(&self) -> Option<u64> {
+        None
+    }
 }
 
 fn stuck(what: String) -> io::Error {

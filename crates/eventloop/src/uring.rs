@@ -26,7 +26,7 @@ use crate::{
 };
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode};
+use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -61,6 +61,7 @@ pub struct Uring {
     lent: Option<(u16, usize)>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
+    spin_ns: u64,
 }
 
 struct Socket {
@@ -166,6 +167,7 @@ impl Uring {
             in_flight: 0,
             lent: None,
             taken_ns: 0,
+            spin_ns: options.spin_ns,
         })
     }
 
@@ -474,6 +476,7 @@ impl Uring {
         };
         let entered = match timeout_ns {
             None => self.ring.submit_and_wait(1),
+            Some(0) => self.submit_and_look(),
             Some(ns) => {
                 let timeout = Timespec::new()
                     .sec(ns / 1_000_000_000)
@@ -490,6 +493,28 @@ impl Uring {
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
+        }
+    }
+
+    /// Submits and has the kernel report what has happened, without blocking: a wait with a timeout
+    /// of zero would set a timer and give up the CPU.
+    fn submit_and_look(&mut self) -> io::Result<usize> {
+        let queued = self.ring.submission().len() as u32;
+        let flags = EnterFlags::GETEVENTS.bits();
+        let no_mask = None::<&libc::sigset_t>;
+        // SAFETY: `queued` entries are there and were pushed under the rules of `push`; without an
+        // argument the kernel reads no memory of ours beyond the ring.
+        unsafe { self.ring.submitter().enter(queued, 0, flags, no_mask) }
+    }
+
+    /// Polls until the kernel has something to report or `until_ns` has come. Whether it has stands
+    /// in memory (IORING_SETUP_TASKRUN_FLAG), so that looking costs no system call.
+    fn spin(&mut self, until_ns: u64) {
+        while monotonic_ns() < until_ns {
+            if self.ring.submission().taskrun() || !self.ring.completion().is_empty() {
+                return;
+            }
+            std::hint::spin_loop();
         }
     }
 
@@ -864,16 +889,27 @@ impl EventLoop for Uring {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.end_loan();
+        // Until here it sleeps, from here it polls.
+        let sleep_until_ns = until_ns.map(|until| until.saturating_sub(self.spin_ns));
         loop {
             self.rearm_starved();
             self.flush_held()?;
-            self.enter(until_ns)?;
+            self.enter(sleep_until_ns)?;
             self.taken_ns = monotonic_ns();
             let something = !self.ready.is_empty()
                 || !self.backlog.is_empty()
                 || !self.ring.completion().is_empty();
-            if something || until_ns.is_some_and(|until| self.taken_ns >= until) {
+            let Some(until) = until_ns else {
+                if something {
+                    return Ok(());
+                }
+                continue;
+            };
+            if something || self.taken_ns >= until {
                 return Ok(());
+            }
+            if self.spin_ns > 0 && self.taken_ns + self.spin_ns >= until {
+                self.spin(until);
             }
         }
     }
@@ -912,6 +948,10 @@ impl EventLoop for Uring {
             Some((buffer, len)) => self.buffers.bytes(buffer, len),
             None => &[],
         }
+    }
+
+    fn receive_delay_ns(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -1055,6 +1095,9 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         }
         if newest {
             builder.setup_no_sqarray();
+        }
+        if options.spin_ns > 0 {
+            builder.setup_taskrun_flag();
         }
         builder.build(SUBMISSION_ENTRIES)
     };

@@ -123,6 +123,7 @@ pub(crate) fn the_source_address_is_used<K: Kernel>() {
     let source = Ipv4Addr::new(127, 0, 0, 77);
     let options = SocketOptions {
         source: Some(source.into()),
+        ..SocketOptions::default()
     };
     let token = client.connect_with(1, &address, &options);
     client.until("the connection stands", |client| {
@@ -142,6 +143,7 @@ pub(crate) fn a_source_address_of_another_machine_fails<K: Kernel>() {
     // TEST-NET-1 (RFC 5737) belongs to nobody.
     let options = SocketOptions {
         source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+        ..SocketOptions::default()
     };
     let token = client.connect_with(1, &address, &options);
     client.until("the failure", |client| {

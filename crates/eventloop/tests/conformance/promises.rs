@@ -457,6 +457,7 @@ pub(crate) fn more_data_than_receive_buffers_is_neither_lost_nor_stuck<B: Backen
     let options = LoopOptions {
         sockets: 1,
         receive_buffer_bytes: 64,
+        ..LoopOptions::default()
     };
     let script = vec![Step::Read(1), Step::Write(pattern(length)), Step::ReadToEnd];
     let Some((mut client, far_end)) = B::start(&options, vec![script; SOCKETS]) else {
@@ -582,6 +583,7 @@ pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
     let options = LoopOptions {
         sockets: SOCKETS as u32,
         receive_buffer_bytes: 4_096,
+        ..LoopOptions::default()
     };
     let Some((mut client, far_end)) = B::start(&options, vec![exchange(); SOCKETS]) else {
         return;
