@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod correction;
+mod hgrm;
+mod hlog;
 mod json;
 mod spectrum;
 mod styles;
@@ -23,11 +25,22 @@ pub enum Format {
     Cmm,
     /// The saved document: everything, see docs/result-format.md.
     Json,
+    /// The distribution of latency as text, in milliseconds, for HdrHistogram's plotter.
+    Hgrm,
+    /// Latency over time as a log of HdrHistograms, in nanoseconds.
+    Hlog,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Wrk, Self::Wrk2, Self::Cmm, Self::Json];
+    pub const ALL: &[Self] = &[
+        Self::Wrk,
+        Self::Wrk2,
+        Self::Cmm,
+        Self::Json,
+        Self::Hgrm,
+        Self::Hlog,
+    ];
 
     /// The name that selects it.
     #[must_use]
@@ -37,6 +50,8 @@ impl Format {
             Self::Wrk2 => "wrk2",
             Self::Cmm => "cmm",
             Self::Json => "json",
+            Self::Hgrm => "hgrm",
+            Self::Hlog => "hlog",
         }
     }
 }
@@ -76,5 +91,7 @@ pub fn render(
         Format::Wrk2 => styles::render(result, &styles::WRK2, options, output),
         Format::Cmm => styles::render(result, &styles::CMM, options, output),
         Format::Json => json::render(result, options, output),
+        Format::Hgrm => hgrm::render(result, output),
+        Format::Hlog => hlog::render(result, output),
     }
 }

@@ -5,7 +5,9 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer as HdrReader, Serializer as _, V2Serializer};
+use hdrhistogram::serialization::{
+    Deserializer as HdrReader, Serializer as _, V2DeflateSerializer, V2Serializer,
+};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -75,9 +77,7 @@ impl Histogram {
     /// Adds one sample, in nanoseconds.
     #[inline]
     pub fn record(&mut self, value_ns: u64) {
-        if self.is_empty() {
-            self.buckets = buckets(PRESIZED_NS);
-        }
+        self.make_room();
         let recorded = self.buckets.record(value_ns.min(HIGHEST_BUCKET_NS));
         debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
         self.moments.add_one(value_ns);
@@ -85,11 +85,20 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
+    /// Before the first sample.
+    #[inline]
+    fn make_room(&mut self) {
+        if self.is_empty() && self.buckets.high() < PRESIZED_NS {
+            self.buckets = buckets(PRESIZED_NS);
+        }
+    }
+
     /// Adds the same sample `count` times.
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
         if count == 0 {
             return;
         }
+        self.make_room();
         let recorded = self
             .buckets
             .record_n(value_ns.min(HIGHEST_BUCKET_NS), count);
@@ -106,6 +115,14 @@ impl Histogram {
         self.moments.merge(&other.moments);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Forgets all samples and keeps the memory.
+    pub fn clear(&mut self) {
+        self.buckets.clear();
+        self.moments = Moments::default();
+        self.min_ns = u64::MAX;
+        self.max_ns = 0;
     }
 
     /// How many samples there are.
@@ -198,6 +215,33 @@ impl Histogram {
     #[must_use]
     pub fn distinct_count(&self) -> usize {
         self.buckets.iter_recorded().count()
+    }
+
+    /// How HdrHistogram describes its buckets: their number, and the parts of each.
+    #[must_use]
+    pub fn layout(&self) -> (u32, u32) {
+        // 2 * 10^3, rounded up to a power of two, so that the upper half keeps three digits.
+        const PARTS: u32 = 2048;
+        let highest_bits = u64::BITS - highest_written_ns(self.max_ns).leading_zeros();
+        (highest_bits - PARTS.ilog2() + 1, PARTS)
+    }
+
+    /// The buckets in HdrHistogram's V2 encoding, deflated, in base64: the form of its interval logs.
+    ///
+    /// # Errors
+    /// When a count exceeds 2^63, which the encoding cannot hold.
+    pub fn to_v2_deflate_base64(&self) -> Result<String, String> {
+        // How far a histogram has grown depends on the order of recording and merging; what is
+        // written must depend on the samples alone.
+        let mut written = buckets(highest_written_ns(self.max_ns));
+        let mut bytes = Vec::new();
+        written
+            .add(&self.buckets)
+            .map_err(|error| format!("histogram: {error}"))?;
+        V2DeflateSerializer::new()
+            .serialize(&written, &mut bytes)
+            .map_err(|error| format!("histogram: {error}"))?;
+        Ok(BASE64.encode(bytes))
     }
 
     /// The one value that stands for a bucket, given any value of it.
