@@ -1,0 +1,118 @@
+//! What queueing theory says that a server's users meet: the truth that measurements are held against.
+
+/// Quantile `q`, 0..1, of the time in an M/M/1 system (Poisson arrivals at `arrival_rate`,
+/// exponential service at `service_rate`, one server, FIFO), in the unit of 1 / rate. It is
+/// exponential with rate mu - lambda (Kleinrock, "Queueing Systems", volume 1, section 5.12). `None`
+/// when the queue grows without end.
+#[must_use]
+pub fn mm1_sojourn_quantile(arrival_rate: f64, service_rate: f64, q: f64) -> Option<f64> {
+    let spare = service_rate - arrival_rate;
+    (spare > 0.0).then(|| -(-q).ln_1p() / spare)
+}
+
+/// Quantile `q`, 0..1, of the time that a stall of length `stall` adds for users who arrive evenly and
+/// do not wait for one another, when a share `stalled` of them arrive within it: a wait is uniform
+/// from 0 to `stall`, so it is S (1 - (1 - q) / f) above q = 1 - f, and 0 below.
+#[must_use]
+pub fn stall_quantile(stall: f64, stalled: f64, q: f64) -> f64 {
+    (stall * (1.0 - (1.0 - q) / stalled)).max(0.0)
+}
+
+/// A closed network: customers who take turns at one queue (exponential service, FIFO) and think in
+/// between.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClosedNetwork {
+    /// How many customers go round, at least 1.
+    pub customers: u32,
+    /// Mean service time.
+    pub service: f64,
+    /// Mean time away from the queue; 0 if they come back at once.
+    pub think: f64,
+}
+
+/// What a [`ClosedNetwork`] does in the long run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClosedNetworkFigures {
+    /// Services per unit of time.
+    pub throughput: f64,
+    /// Mean time from joining the queue to the end of the service.
+    pub response: f64,
+}
+
+impl ClosedNetwork {
+    /// Exact mean value analysis (Reiser and Lavenberg, "Mean-Value Analysis of Closed Multichain
+    /// Queuing Networks", 1980): R(n) = D (1 + Q(n - 1)), X(n) = n / (Z + R(n)), Q(n) = X(n) R(n).
+    /// How thinking times are distributed does not matter, only their mean (BCMP, 1975).
+    #[must_use]
+    pub fn figures(&self) -> ClosedNetworkFigures {
+        let mut figures = ClosedNetworkFigures {
+            throughput: 0.0,
+            response: 0.0,
+        };
+        for customers in 1..=self.customers {
+            let ahead = figures.throughput * figures.response;
+            let response = self.service * (1.0 + ahead);
+            figures = ClosedNetworkFigures {
+                throughput: f64::from(customers) / (self.think + response),
+                response,
+            };
+        }
+        figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() <= 1e-9 * expected.abs().max(1.0)
+    }
+
+    #[test]
+    fn mm1_at_seven_tenths_has_the_textbook_times() {
+        let p50 = mm1_sojourn_quantile(700.0, 1000.0, 0.5).unwrap();
+        let p99 = mm1_sojourn_quantile(700.0, 1000.0, 0.99).unwrap();
+        assert!(near(p50, 2_f64.ln() / 300.0) && near(p99, 100_f64.ln() / 300.0));
+        assert_eq!(mm1_sojourn_quantile(1000.0, 1000.0, 0.5), None);
+    }
+
+    #[test]
+    fn a_stall_of_two_seconds_in_ten_gives_the_known_quantiles() {
+        let found = [0.5, 0.8, 0.9, 0.95, 0.99].map(|q| stall_quantile(2.0, 0.2, q));
+        for (found, expected) in found.into_iter().zip([0.0, 0.0, 1.0, 1.5, 1.9]) {
+            assert!(near(found, expected), "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn without_thinking_the_queue_is_never_idle() {
+        for customers in [1, 2, 64] {
+            let network = ClosedNetwork {
+                customers,
+                service: 0.5,
+                think: 0.0,
+            };
+            let figures = network.figures();
+            assert!(near(figures.throughput, 2.0), "{figures:?}");
+            assert!(near(figures.response, 0.5 * f64::from(customers)));
+        }
+    }
+
+    /// With one customer there is never a queue; with two the machine-repairman model has a closed
+    /// form: the queue is busy with 1 - p0, p0 = 1 / (1 + 2 a + 2 a²), a = D / Z.
+    #[test]
+    fn small_populations_match_their_closed_forms() {
+        let network = |customers| ClosedNetwork {
+            customers,
+            service: 2.0,
+            think: 10.0,
+        };
+        assert!(near(network(1).figures().throughput, 1.0 / 12.0));
+        let a = 0.2;
+        let busy = 1.0 - 1.0 / (1.0 + 2.0 * a + 2.0 * a * a);
+        assert!(near(network(2).figures().throughput, busy / 2.0));
+        let none = network(0).figures();
+        assert_eq!((none.throughput, none.response), (0.0, 0.0));
+    }
+}
