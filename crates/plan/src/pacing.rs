@@ -12,6 +12,9 @@ pub const MIN_RATE_PER_SEC: f64 = 1e-8;
 /// The highest rate: one request in each nanosecond.
 pub const MAX_RATE_PER_SEC: f64 = 1e9;
 
+/// More stages than anyone types; each is looked at whenever the schedule is asked.
+pub const MAX_STAGES: usize = 1000;
+
 /// The declared shape of the load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -61,6 +64,14 @@ pub struct Stage {
     /// How long it lasts.
     #[serde(rename = "duration_ns", with = "saved::duration_ns")]
     pub duration: Duration,
+}
+
+impl Stage {
+    /// Whether nothing is due in it.
+    #[must_use]
+    pub fn is_pause(&self) -> bool {
+        self.from_per_sec == 0.0 && self.to_per_sec == 0.0
+    }
 }
 
 impl Pacing {

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+pub use crate::rate::{parse_rate, parse_stages};
+
 /// Why a number was refused; one line, without the option's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} {problem} (expected like {examples})")]
@@ -15,7 +17,24 @@ pub struct UnitError {
     examples: &'static str,
 }
 
-const NS_PER_SECOND: u128 = 1_000_000_000;
+/// More of a refused text is not repeated in the message.
+const SHOWN_CHARS: usize = 80;
+
+impl UnitError {
+    pub(crate) fn new(text: &str, problem: &'static str, examples: &'static str) -> Self {
+        let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+        if shown.len() < text.len() {
+            shown.push_str("...");
+        }
+        Self {
+            text: shown,
+            problem,
+            examples,
+        }
+    }
+}
+
+pub(crate) const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// Powers of a thousand, without regard to case: `m` is a million.
 const METRIC: &[(&str, u128)] = &[
@@ -56,16 +75,14 @@ const BINARY: &[(&str, u128)] = &[
     ("tib", 1 << 40),
 ];
 
+const COUNT_EXAMPLES: &str = "100, 10k, 1.5M";
+
 /// Reads a count: `100`, `10k`, `1.5M` (k, M, G, T, P are powers of 1000, in either case).
 ///
 /// # Errors
 /// When the text is no such number, is negative, no whole number, or does not fit 64 bits.
 pub fn parse_count(text: &str) -> Result<u64, UnitError> {
-    let refuse = |problem| UnitError {
-        text: text.to_owned(),
-        problem,
-        examples: "100, 10k, 1.5M",
-    };
+    let refuse = |problem| UnitError::new(text, problem, COUNT_EXAMPLES);
     let value = parse_single(text, METRIC).map_err(|fault| refuse(fault.of("a number")))?;
     u64::try_from(value).map_err(|_| refuse(TOO_LARGE))
 }
@@ -75,11 +92,7 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
 /// # Errors
 /// As [`parse_count`], and beyond 4294967295.
 pub fn parse_count_u32(text: &str) -> Result<u32, UnitError> {
-    u32::try_from(parse_count(text)?).map_err(|_| UnitError {
-        text: text.to_owned(),
-        problem: TOO_LARGE,
-        examples: "100, 10k, 1.5M",
-    })
+    u32::try_from(parse_count(text)?).map_err(|_| UnitError::new(text, TOO_LARGE, COUNT_EXAMPLES))
 }
 
 /// Reads a number of bytes: `512`, `64k`, `1.5MB` (powers of 1024, in either case).
@@ -87,11 +100,7 @@ pub fn parse_count_u32(text: &str) -> Result<u32, UnitError> {
 /// # Errors
 /// When the text is no such size, is negative, no whole number of bytes, or does not fit 64 bits.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
-    let refuse = |problem| UnitError {
-        text: text.to_owned(),
-        problem,
-        examples: "512, 64k, 1.5M",
-    };
+    let refuse = |problem| UnitError::new(text, problem, "512, 64k, 1.5M");
     let value = parse_single(text, BINARY).map_err(|fault| refuse(fault.of("a size")))?;
     u64::try_from(value).map_err(|_| refuse(TOO_LARGE))
 }
@@ -103,11 +112,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
 /// When the text is no such time, is negative, finer than a nanosecond, or longer than 584 years
 /// (64 bits of nanoseconds).
 pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
-    let refuse = |problem| UnitError {
-        text: text.to_owned(),
-        problem,
-        examples: "30s, 500ms, 1.5m, 1h30m",
-    };
+    let refuse = |problem| UnitError::new(text, problem, "30s, 500ms, 1.5m, 1h30m");
     let total_ns = parse_compound(text).map_err(|fault| refuse(fault.of("a time")))?;
     u64::try_from(total_ns)
         .map(Duration::from_nanos)
@@ -118,7 +123,7 @@ const TOO_LARGE: &str = "is too large";
 
 /// What can be wrong with a number.
 #[derive(Clone, Copy)]
-enum Fault {
+pub(crate) enum Fault {
     Malformed,
     Negative,
     TooFine,
@@ -127,10 +132,11 @@ enum Fault {
 
 impl Fault {
     /// The words for it, where `kind` is what was expected.
-    fn of(self, kind: &'static str) -> &'static str {
+    pub(crate) fn of(self, kind: &'static str) -> &'static str {
         match (self, kind) {
             (Self::Malformed, "a time") => "is not a time",
             (Self::Malformed, "a size") => "is not a size",
+            (Self::Malformed, "a rate") => "is not a rate",
             (Self::Malformed, _) => "is not a number",
             (Self::Negative, _) => "is negative",
             (Self::TooFine, "a time") => "is finer than a nanosecond",
@@ -141,7 +147,7 @@ impl Fault {
 }
 
 /// One number with one optional unit, and nothing else.
-fn parse_single(text: &str, units: &[(&str, u128)]) -> Result<u128, Fault> {
+pub(crate) fn parse_single(text: &str, units: &[(&str, u128)]) -> Result<u128, Fault> {
     let (value, _unit, rest) = parse_term(unsigned(text)?, units)?;
     if rest.is_empty() {
         Ok(value)
