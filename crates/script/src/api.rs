@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::state::{Native, State};
 use crate::statistics::Statistics;
@@ -188,7 +188,7 @@ fn thread_natives(board: &Board) -> Vec<NamedNative> {
 }
 
 fn statistics_natives(board: &Board) -> Vec<NamedNative> {
-    let (percentile, bucket) = (Arc::clone(&board.statistics), Arc::clone(&board.statistics));
+    let [percentile, bucket, sample] = [(); 3].map(|()| Arc::clone(&board.statistics));
     vec![
         native(c"percentile", move |arguments| {
             let which = text_argument(arguments, 0)?;
@@ -207,6 +207,15 @@ fn statistics_natives(board: &Board) -> Vec<NamedNative> {
                 .as_ref()
                 .map_or((0.0, 0.0), |all| all.of(&which).bucket(position));
             Ok(vec![Value::Number(value), Value::Number(count)])
+        }),
+        native(c"sample", move |arguments| {
+            let which = text_argument(arguments, 0)?;
+            let position = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
+            let statistics = lock(&sample);
+            let value = statistics
+                .as_ref()
+                .map_or(0.0, |all| all.of(&which).sample(position));
+            Ok(vec![Value::Number(value)])
         }),
     ]
 }
@@ -286,7 +295,7 @@ pub(crate) fn parse_address(text: &[u8]) -> Option<Address> {
     Some(Address::Tcp(address))
 }
 
-/// Microseconds since 1970, as wrk2's `wrk.time_us`.
+/// Whole microseconds since 1970, as wrk2's `wrk.time_us` (which is `gettimeofday`).
 fn wall_clock_us() -> f64 {
     #[expect(
         clippy::disallowed_methods,
@@ -295,7 +304,12 @@ fn wall_clock_us() -> f64 {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    (now.as_secs_f64() * 1e6).floor()
+    whole_us(now)
+}
+
+/// A Lua number carries whole microseconds exactly until the year 2255 (2^53).
+fn whole_us(time: Duration) -> f64 {
+    time.as_micros() as f64
 }
 
 #[cfg(test)]
@@ -325,6 +339,15 @@ mod tests {
             b"\xff:1",
         ] {
             assert_eq!(parse_address(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_loses_its_nanoseconds_and_no_microsecond() {
+        // Seconds as a double would come out one microsecond short here.
+        for us in [0, 1_700_000_000_000_001_u64, 1_763_716_000_000_005, 1 << 52] {
+            let time = Duration::from_micros(us) + Duration::from_nanos(999);
+            assert_eq!(whole_us(time) as u64, us);
         }
     }
 

@@ -14,8 +14,13 @@ pub(crate) struct Statistics {
 impl Statistics {
     /// The distributions of a result.
     pub(crate) fn of_result(result: &RunResult) -> Self {
+        let indexing = if result.plan.pacing.is_open() {
+            Indexing::Samples
+        } else {
+            Indexing::Distinct
+        };
         Self {
-            latency: Distribution::of_latency(&result.recording.latency()),
+            latency: Distribution::of_latency(&result.recording.latency(), indexing),
             requests: Distribution::of_rates(&result.recording.rates),
         }
     }
@@ -37,9 +42,30 @@ pub(crate) struct Distribution {
     max: f64,
     mean: f64,
     stdev: f64,
-    /// Distinct values with their counts, ascending.
-    buckets: Vec<(f64, u64)>,
+    /// Distinct values, ascending.
+    buckets: Vec<Bucket>,
     source: Source,
+    indexing: Indexing,
+}
+
+/// A distinct value.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    value: f64,
+    /// How many samples have it.
+    count: u64,
+    /// How many samples have it or a lower one.
+    up_to: u64,
+}
+
+/// What `#latency` counts, and whether `latency[i]` means anything: the one point in which scripts
+/// for wrk and scripts for wrk2 contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Indexing {
+    /// wrk: distinct values; an integer key is unknown like any other.
+    Distinct,
+    /// wrk2: samples; an integer key is a rank.
+    Samples,
 }
 
 /// Where percentiles come from.
@@ -52,18 +78,16 @@ enum Source {
 const NS_PER_US: f64 = 1000.0;
 
 impl Distribution {
-    fn of_latency(histogram: &Histogram) -> Self {
+    fn of_latency(histogram: &Histogram, indexing: Indexing) -> Self {
         let us = |ns: u64| ns as f64 / NS_PER_US;
         Self {
             min: us(histogram.min_ns().unwrap_or(0)),
             max: us(histogram.max_ns().unwrap_or(0)),
             mean: finite(histogram.mean_ns() / NS_PER_US),
             stdev: finite(histogram.stdev_ns() / NS_PER_US),
-            buckets: histogram
-                .distinct()
-                .map(|(ns, count)| (us(ns), count))
-                .collect(),
+            buckets: buckets(histogram.distinct().map(|(ns, count)| (us(ns), count))),
             source: Source::Latency(Box::new(histogram.clone())),
+            indexing,
         }
     }
 
@@ -73,11 +97,9 @@ impl Distribution {
             max: rates.max().unwrap_or(0) as f64,
             mean: finite(rates.mean()),
             stdev: finite(rates.stdev()),
-            buckets: rates
-                .distinct()
-                .map(|(rate, count)| (rate as f64, count))
-                .collect(),
+            buckets: buckets(rates.distinct().map(|(rate, count)| (rate as f64, count))),
             source: Source::Rates(rates.clone()),
+            indexing: Indexing::Distinct,
         }
     }
 
@@ -103,12 +125,25 @@ impl Distribution {
         let at = (position as usize).wrapping_sub(1);
         self.buckets
             .get(at)
-            .map_or((0.0, self.buckets.len() as f64), |(value, count)| {
-                (*value, *count as f64)
+            .map_or((0.0, self.buckets.len() as f64), |bucket| {
+                (bucket.value, bucket.count as f64)
             })
     }
 
-    /// What the Lua side keeps: the plain fields and the number of distinct values.
+    /// The `position`th sample in ascending order, from 1, without a fraction: the percentile
+    /// 100 * position / n, as in wrk2, found without walking all values. Positions before the first
+    /// give the minimum, behind the last the maximum; 0 without samples.
+    pub(crate) fn sample(&self, position: f64) -> f64 {
+        // Saturates; negative ones and NaN become 0.
+        let rank = position as u64;
+        if rank == 0 {
+            return self.min;
+        }
+        let at = self.buckets.partition_point(|bucket| bucket.up_to < rank);
+        self.buckets.get(at).map_or(self.max, |bucket| bucket.value)
+    }
+
+    /// What the Lua side keeps: the plain fields, the length, and whether integer keys are ranks.
     pub(crate) fn to_value(&self) -> Value {
         let fields = Value::record([
             ("min", Value::Number(self.min)),
@@ -116,9 +151,29 @@ impl Distribution {
             ("mean", Value::Number(self.mean)),
             ("stdev", Value::Number(self.stdev)),
         ]);
-        let distinct = Value::Number(self.buckets.len() as f64);
-        Value::record([("fields", fields), ("distinct", distinct)])
+        let length = match self.indexing {
+            Indexing::Distinct => self.buckets.len() as f64,
+            Indexing::Samples => self.buckets.last().map_or(0.0, |last| last.up_to as f64),
+        };
+        Value::record([
+            ("fields", fields),
+            ("length", Value::Number(length)),
+            ("ranked", Value::Boolean(self.indexing == Indexing::Samples)),
+        ])
     }
+}
+
+/// Ascending distinct values with their counts, and the running total.
+fn buckets(distinct: impl Iterator<Item = (f64, u64)>) -> Vec<Bucket> {
+    let running = distinct.scan(0_u64, |up_to, (value, count)| {
+        *up_to = up_to.saturating_add(count);
+        Some(Bucket {
+            value,
+            count,
+            up_to: *up_to,
+        })
+    });
+    running.collect()
 }
 
 /// The `summary` table: duration in microseconds, bytes, requests, and wrk's five error counters.

@@ -302,7 +302,9 @@ end
 
 -- What `done` gets.
 
-local function new_statistics(which, fields, distinct)
+-- With a rate, integer keys of `latency` are ranks (wrk2); otherwise they are unknown (wrk).
+local function new_statistics(which, given)
+  local fields, length, ranked = given.fields, given.length, given.ranked
   local object = newproxy(true)
   local meta = getmetatable(object)
   local function percentile(_, p)
@@ -316,10 +318,13 @@ local function new_statistics(which, fields, distinct)
     if key == "percentile" then
       return percentile
     end
+    if ranked and type(key) == "number" then
+      return (native.sample(which, key))
+    end
     return fields[key]
   end
   function meta.__len()
-    return distinct
+    return length
   end
   function meta.__call(_, i)
     local number = tonumber(i)
@@ -420,8 +425,8 @@ function host.done(summary, latency, requests)
   if type(finish) == "function" then
     finish(
       summary,
-      new_statistics("latency", latency.fields, latency.distinct),
-      new_statistics("requests", requests.fields, requests.distinct)
+      new_statistics("latency", latency),
+      new_statistics("requests", requests)
     )
   end
 end

@@ -51,6 +51,7 @@ fn every_function_and_every_example_is_mentioned() {
         "latency:percentile(",
         "#latency",
         "latency(i)",
+        "latency[i]",
     ] {
         assert!(DOCUMENT.contains(name), "{name}");
     }

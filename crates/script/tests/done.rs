@@ -3,8 +3,8 @@
 
 mod rig;
 
-use results::{ErrorKind, Recording};
-use rig::{Rig, run_result};
+use results::{ErrorKind, Histogram, Recording, RunResult};
+use rig::{Rig, rate_result, run_result};
 
 fn recording() -> Recording {
     let mut recording = Recording::new();
@@ -26,14 +26,34 @@ fn recording() -> Recording {
     recording
 }
 
-/// Runs `body` as done.
+/// With a rate: seven answers, and two requests without one.
+fn rate_recording() -> Recording {
+    let mut recording = recording();
+    recording.counters.due = 9;
+    recording.service_time = Histogram::new();
+    for value_us in [100, 100, 200, 300, 300, 300, 400] {
+        recording.response_time.record(value_us * 1000);
+        recording.service_time.record(50_000);
+    }
+    for age_us in [900, 1500] {
+        recording.unanswered.record(age_us * 1000);
+    }
+    recording
+}
+
+/// Runs `body` as done after a closed loop.
 fn done(body: &str, recording: Recording) {
+    done_after(body, &run_result(recording));
+}
+
+/// Runs `body` as done.
+fn done_after(body: &str, result: &RunResult) {
     let rig = Rig::script(&format!(
         "function done(summary, latency, requests)\n{body}\nend"
     ));
     let (mut script, _source) = rig.one();
     assert!(script.has_done());
-    script.done(&run_result(recording)).unwrap();
+    script.done(result).unwrap();
 }
 
 #[test]
@@ -113,6 +133,85 @@ fn requests_are_per_second_and_thread() {
         assert(requests.unknown == nil and latency[1] == nil)
         "#,
         recording(),
+    );
+}
+
+#[test]
+fn with_a_rate_the_length_is_the_number_of_samples_and_a_key_is_a_rank() {
+    done_after(
+        r#"
+        local function near(a, b) return math.abs(a - b) <= b / 1000 end
+        local expected = { 100, 100, 200, 300, 300, 300, 400, 900, 1500 }
+        assert(#latency == 9, #latency)
+        for i = 1, #latency do
+          assert(near(latency[i], expected[i]), i .. ": " .. latency[i])
+          assert(latency[i] == latency:percentile(100 * i / #latency), i)
+        end
+        assert(near(latency[1], latency.min) and latency[9] == latency.max)
+        assert(latency[0] == 100 and latency[-5] == 100 and latency[10] == 1500)
+        assert(latency[1/0] == 1500 and near(latency[3.9], 200))
+        assert(latency.unknown == nil and latency["3"] == nil)
+        "#,
+        &rate_result(rate_recording()),
+    );
+}
+
+#[test]
+fn with_a_rate_distinct_values_can_be_walked_all_the_same() {
+    done_after(
+        r#"
+        local values, total, i = 0, 0, 1
+        while true do
+          local value, count = latency(i)
+          if value == 0 then
+            assert(count == values)
+            break
+          end
+          values, total, i = values + 1, total + count, i + 1
+        end
+        assert(values == 6 and total == #latency, values .. " " .. total)
+        "#,
+        &rate_result(rate_recording()),
+    );
+}
+
+#[test]
+fn with_a_rate_latency_is_the_response_time_with_what_had_no_answer() {
+    done_after(
+        r#"
+        assert(latency.min == 100 and latency.max == 1500)
+        assert(math.abs(latency.mean - 4100 / 9) < 0.001, latency.mean)
+        -- Rates are those of a closed loop: distinct values, no ranks.
+        assert(#requests == 3 and requests[1] == nil and requests(1) == 1000)
+        "#,
+        &rate_result(rate_recording()),
+    );
+}
+
+#[test]
+fn every_rank_of_many_samples_is_the_sample_of_that_rank() {
+    let mut recording = Recording::new();
+    for value_us in 1..=1000 {
+        recording.response_time.record(value_us * 1000);
+    }
+    recording.counters.due = 1000;
+    done_after(
+        r#"
+        assert(#latency == 1000)
+        for i = 1, 1000 do
+          assert(latency[i] >= i and latency[i] <= i * 1.001, i .. ": " .. latency[i])
+          assert(latency[i] == latency:percentile(100 * i / 1000), i)
+        end
+        "#,
+        &rate_result(recording),
+    );
+}
+
+#[test]
+fn an_empty_run_with_a_rate_is_all_zeros() {
+    done_after(
+        "assert(#latency == 0 and latency[1] == 0 and latency[0] == 0 and latency.max == 0)",
+        &rate_result(Recording::new()),
     );
 }
 

@@ -231,6 +231,94 @@ fn csv_output_writes_the_header_once_and_a_line_for_each_run() {
 }
 
 #[test]
+fn json_prints_what_wrk_cmms_script_prints_to_the_blank() {
+    let output = output_of("child_that_prints_cmms_json");
+    let begin = output.find("\nJSON Output\n").unwrap();
+    let end = output[begin..].find("\n}\n").unwrap();
+    // 100, 200, 300 and 400 us: percentiles are 1/1024 above at most, and whole microseconds here.
+    let expected = concat!(
+        "\nJSON Output\n",
+        "-----------\n",
+        "\n",
+        "{\n",
+        "\t\"requests\": 4,\n",
+        "\t\"duration_in_microseconds\": 2000000.00,\n",
+        "\t\"bytes\": 400,\n",
+        "\t\"requests_per_sec\": 2.00,\n",
+        "\t\"bytes_transfer_per_sec\": 200.00,\n",
+        "\t\"latency_distribution\": [\n",
+        "\t\t{\n\t\t\t\"percentile\": 50,\n\t\t\t\"latency_in_microseconds\": 200\n\t\t},\n",
+        "\t\t{\n\t\t\t\"percentile\": 75,\n\t\t\t\"latency_in_microseconds\": 300\n\t\t},\n",
+        "\t\t{\n\t\t\t\"percentile\": 90,\n\t\t\t\"latency_in_microseconds\": 400\n\t\t},\n",
+        "\t\t{\n\t\t\t\"percentile\": 99,\n\t\t\t\"latency_in_microseconds\": 400\n\t\t},\n",
+        "\t\t{\n\t\t\t\"percentile\": 99.999,\n\t\t\t\"latency_in_microseconds\": 400\n\t\t}\n",
+        "\t]\n",
+        "}\n",
+    );
+    assert_eq!(&output[begin..begin + end + 3], expected);
+}
+
+#[test]
+#[ignore = "the child process of json_prints_what_wrk_cmms_script_prints_to_the_blank"]
+fn child_that_prints_cmms_json() {
+    let (mut script, _source) = example("json.lua").one();
+    println!();
+    script.done(&run_result(recording())).unwrap();
+    script::flush_stdout();
+}
+
+#[test]
+fn json_of_a_run_without_length_has_numbers_only() {
+    let output = output_of("child_that_prints_cmms_json_of_nothing");
+    assert!(
+        output.contains("\t\"requests_per_sec\": 0.00,\n"),
+        "{output}"
+    );
+    assert!(
+        !output.contains("nan") && !output.contains("inf"),
+        "{output}"
+    );
+}
+
+#[test]
+#[ignore = "the child process of json_of_a_run_without_length_has_numbers_only"]
+fn child_that_prints_cmms_json_of_nothing() {
+    let (mut script, _source) = example("json.lua").one();
+    println!();
+    let mut result = run_result(Recording::new());
+    result.window.duration_ns = 0;
+    script.done(&result).unwrap();
+    script::flush_stdout();
+}
+
+#[test]
+fn csv_appends_the_line_that_wrk_cmms_script_writes() {
+    let name = file("other.txt", "").with_file_name("result.csv");
+    for _ in 0..2 {
+        let (mut script, _source) = example("csv.lua").args(&[name.to_str().unwrap()]).one();
+        script.done(&run_result(recording())).unwrap();
+    }
+    let text = std::fs::read_to_string(name).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0], lines[1]);
+    let fields: Vec<&str> = lines[0].split(',').collect();
+    assert_eq!(fields.len(), 11);
+    // min, max, mean; the standard deviation of 100, 200, 300, 400 is sqrt(50000 / 3).
+    assert_eq!(
+        fields[..4],
+        ["100.000000", "400.000000", "250.000000", "129.099445"]
+    );
+    for (field, expected) in fields[4..8].iter().zip([200.0, 400.0, 400.0, 400.0]) {
+        let (_, decimals) = field.split_once('.').unwrap();
+        assert_eq!(decimals.len(), 6, "{field}");
+        let value: f64 = field.parse().unwrap();
+        assert!((value / expected - 1.0).abs() < 0.001, "{field}");
+    }
+    assert_eq!(fields[8..], ["2000000", "4", "400"]);
+}
+
+#[test]
 fn multi_host_gives_the_addresses_to_the_threads_in_turn() {
     let mut rig = example("multi-host.lua").threads(5);
     rig.host = "two.test".to_owned();

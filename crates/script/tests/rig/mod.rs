@@ -229,6 +229,17 @@ pub fn run_result(recording: Recording) -> RunResult {
     }
 }
 
+/// The same of a run at 1000 requests per second.
+pub fn rate_result(recording: Recording) -> RunResult {
+    let mut result = run_result(recording);
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec: 1000.0,
+        arrivals: plan::Arrivals::Even,
+        seed: 0,
+    };
+    result
+}
+
 fn plan() -> RunPlan {
     RunPlan {
         target: Target {
