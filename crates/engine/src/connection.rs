@@ -28,6 +28,10 @@ pub(crate) struct Connection<S> {
     pub(crate) send_failed: bool,
     /// The delay before the next request has passed already, on the connection before this one.
     pub(crate) rested: bool,
+    /// With a rate: stands among the worker's free connections.
+    pub(crate) offered: bool,
+    /// With a rate: since when a request could have been sent.
+    pub(crate) free_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,11 +50,14 @@ pub(crate) enum State {
     Done,
 }
 
-/// Requests written together: they share the moment of sending.
-#[derive(Debug, Clone, Copy)]
-struct Flight {
-    sent_ns: u64,
-    requests: u32,
+/// Requests written together: they share the moment of sending, and the one at which they were due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flight {
+    /// In a closed loop the same as `sent_ns`.
+    pub(crate) due_ns: u64,
+    pub(crate) sent_ns: u64,
+    /// Still unanswered.
+    pub(crate) requests: u32,
 }
 
 /// Outstanding requests, oldest first. The first flight stands inline, since mostly there is just one.
@@ -63,14 +70,19 @@ pub(crate) struct Flights {
 
 impl Flights {
     #[inline]
-    pub(crate) fn push(&mut self, sent_ns: u64, requests: u32) {
-        let flight = Flight { sent_ns, requests };
-        self.outstanding += requests;
+    pub(crate) fn push(&mut self, flight: Flight) {
+        self.outstanding += flight.requests;
         if self.front.is_none() {
             self.front = Some(flight);
         } else {
             self.more.push_back(flight);
         }
+    }
+
+    /// Those that wait longest.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<&Flight> {
+        self.front.as_ref()
     }
 
     /// When the oldest outstanding request was sent.
@@ -79,17 +91,17 @@ impl Flights {
         self.front.map(|flight| flight.sent_ns)
     }
 
-    /// The oldest request is answered; when was it sent?
+    /// The oldest request is answered: its flight, with what is left of it.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<u64> {
+    pub(crate) fn pop(&mut self) -> Option<Flight> {
         let flight = self.front.as_mut()?;
-        let sent_ns = flight.sent_ns;
         flight.requests -= 1;
+        let popped = *flight;
         self.outstanding -= 1;
-        if flight.requests == 0 {
+        if popped.requests == 0 {
             self.front = self.more.pop_front();
         }
-        Some(sent_ns)
+        Some(popped)
     }
 
     #[inline]
@@ -97,12 +109,14 @@ impl Flights {
         self.outstanding
     }
 
-    /// Outstanding requests with the moment each was sent.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.front
-            .iter()
-            .chain(&self.more)
-            .map(|flight| (flight.sent_ns, u64::from(flight.requests)))
+    /// How many batches are under way.
+    #[inline]
+    pub(crate) fn batches(&self) -> usize {
+        usize::from(self.front.is_some()) + self.more.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Flight> + '_ {
+        self.front.iter().chain(&self.more)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -128,6 +142,8 @@ impl<S: Session> Connection<S> {
             failures: 0,
             send_failed: false,
             rested: false,
+            offered: false,
+            free_ns: 0,
         }
     }
 
@@ -153,16 +169,22 @@ mod tests {
 
     #[test]
     fn flights_are_answered_in_the_order_they_were_sent() {
+        let flight = |due_ns, sent_ns, requests| Flight {
+            due_ns,
+            sent_ns,
+            requests,
+        };
         let mut flights = Flights::default();
-        flights.push(10, 2);
-        flights.push(20, 1);
-        assert_eq!(flights.outstanding(), 3);
-        assert_eq!(flights.iter().collect::<Vec<_>>(), [(10, 2), (20, 1)]);
-        assert_eq!(flights.pop(), Some(10));
-        assert_eq!(flights.pop(), Some(10));
+        flights.push(flight(5, 10, 2));
+        flights.push(flight(15, 20, 1));
+        assert_eq!((flights.outstanding(), flights.batches()), (3, 2));
+        let waiting: Vec<Flight> = flights.iter().copied().collect();
+        assert_eq!(waiting, [flight(5, 10, 2), flight(15, 20, 1)]);
+        assert_eq!(flights.pop(), Some(flight(5, 10, 1)));
+        assert_eq!(flights.pop(), Some(flight(5, 10, 0)));
         assert_eq!(flights.oldest_sent_ns(), Some(20));
-        assert_eq!(flights.pop(), Some(20));
+        assert_eq!(flights.pop(), Some(flight(15, 20, 0)));
         assert_eq!(flights.pop(), None);
-        assert_eq!(flights.outstanding(), 0);
+        assert_eq!((flights.outstanding(), flights.batches()), (0, 0));
     }
 }

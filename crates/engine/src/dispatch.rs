@@ -4,7 +4,7 @@ use crate::control::{Locker, Schedule, StopFlag};
 use crate::run::Report;
 use crate::source::RequestSource;
 use crate::worker::{Settings, Worker};
-use crate::{EngineError, TlsClient};
+use crate::{EngineError, TlsClient, Watch};
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{EventLoop, LoopOptions};
@@ -79,6 +79,7 @@ pub(crate) struct Task {
     pub(crate) tls: Option<TlsClient>,
     pub(crate) settings: Settings,
     pub(crate) source: Box<dyn RequestSource>,
+    pub(crate) watch: Option<Box<dyn Watch>>,
     pub(crate) locker: Locker,
     pub(crate) stop: StopFlag,
     pub(crate) start: Receiver<Schedule>,
@@ -90,6 +91,7 @@ impl Task {
     pub(crate) fn run(self) {
         let options = LoopOptions {
             sockets: self.settings.connections,
+            spin_ns: self.settings.spin_ns(),
             ..LoopOptions::default()
         };
         match self.backend {
@@ -117,13 +119,14 @@ impl Task {
             index,
             settings,
             source,
+            watch,
             locker,
             stop,
             start,
             reports,
             ..
         } = self;
-        let mut worker = match Worker::<L, S>::new(io, shared, settings, source, locker) {
+        let mut worker = match Worker::<L, S>::new(io, shared, settings, source, watch, locker) {
             Ok(worker) => worker,
             Err(message) => {
                 let _ = reports.send(Report::Broken { index, message });

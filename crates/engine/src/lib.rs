@@ -9,6 +9,7 @@ mod connection;
 mod control;
 mod dispatch;
 mod failure;
+mod pacing;
 mod recorder;
 mod run;
 pub mod source;
@@ -22,7 +23,7 @@ pub use run::{run, run_here};
 pub use worker::{Ended, Settings};
 
 use protocol::tls::{ClientConfig, ServerName};
-use results::{ErrorKind, Recording};
+use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
 use source::RequestSource;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -37,6 +38,15 @@ pub struct Job {
     pub sources: Vec<Box<dyn RequestSource>>,
     /// How the kernel is asked.
     pub backend: Backend,
+    /// One for each worker thread, or none.
+    pub watches: Vec<Box<dyn Watch>>,
+}
+
+/// Tells what a worker's thread has used so far. It is asked in that thread, at the begin of the
+/// window and at its end.
+pub trait Watch: Send {
+    /// `None` when the system does not say.
+    fn usage(&mut self) -> Option<ThreadUsage>;
 }
 
 /// What TLS connections need.
@@ -62,6 +72,9 @@ pub struct Outcome {
     /// What an error of one of the connections said beyond its kind: why a certificate was refused,
     /// for example.
     pub first_trouble: Option<(ErrorKind, String)>,
+    /// What the workers' threads used within the window, by worker; those that could not be asked are
+    /// missing.
+    pub workers: Vec<WorkerUsage>,
     /// Workers that were still inside the script at the end and were left there.
     pub stuck_workers: Vec<u32>,
     /// Worker threads that have reported and are closing their sockets, which takes a while when

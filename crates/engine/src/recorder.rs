@@ -1,17 +1,22 @@
 //! What one worker writes down while it runs: exchanges into a `Recording`, unshared.
 
-use results::{ErrorKind, Histogram, Recording};
+use results::{ErrorKind, Histogram, Intervals, Recording};
 
 /// A worker's recording and the window it is about.
 ///
-/// An exchange belongs to the window in which its request was sent; what was sent during warm-up is
-/// not counted at all, so that every total of the recording speaks of the same requests.
+/// An exchange belongs to the window in which its request was due, which in a closed loop is when it was
+/// sent; what was due during warm-up is not counted at all, so that every total of the recording speaks
+/// of the same requests.
 pub(crate) struct Recorder {
     recording: Recording,
     /// Service times of answers that came in one piece, which most do: the time to the first byte is
     /// the same then, and none passes until the last. One sample instead of three; `finish` puts
     /// them where they belong.
     whole: Histogram,
+    /// What came since the last latency interval was closed; then it moves to the recording.
+    fresh: Fresh,
+    /// Whether requests are due by a schedule, so that there are response times.
+    open: bool,
     /// Begin of the window, CLOCK_MONOTONIC.
     start_ns: u64,
     /// The rate sample that is being gathered (wrk's "Req/Sec").
@@ -19,6 +24,16 @@ pub(crate) struct Recorder {
     sample_answered: u64,
     /// Not yet added to the series.
     interval: Interval,
+}
+
+/// Samples of the latency interval that is being gathered. They are the only place where a sample is
+/// first recorded: one addition per answer gives totals and intervals both.
+#[derive(Default)]
+struct Fresh {
+    whole: Histogram,
+    split: Histogram,
+    response: Histogram,
+    end_ns: u64,
 }
 
 #[derive(Default)]
@@ -31,23 +46,33 @@ struct Interval {
 
 /// A complete answer.
 pub(crate) struct Answer {
+    pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
     pub(crate) first_byte_ns: u64,
     pub(crate) completed_ns: u64,
     pub(crate) status: u16,
     pub(crate) bytes: u64,
+    /// False for those of a batch whose last answer alone is a sample.
+    pub(crate) timed: bool,
 }
 
 /// Length of a rate sample, as in wrk.
 const RATE_SAMPLE_NS: u64 = 100_000_000;
 
 impl Recorder {
-    pub(crate) fn new(start_ns: u64) -> Self {
+    /// `open` when requests are due by a schedule.
+    pub(crate) fn new(start_ns: u64, open: bool) -> Self {
         let recording = Recording::new();
         let interval_ns = recording.series.interval_ms() * 1_000_000;
+        let fresh = Fresh {
+            end_ns: start_ns + Intervals::DEFAULT_INTERVAL_MS * 1_000_000,
+            ..Fresh::default()
+        };
         Self {
             recording,
             whole: Histogram::new(),
+            fresh,
+            open,
             start_ns,
             sample_start_ns: start_ns,
             sample_answered: 0,
@@ -71,28 +96,61 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn answered(&mut self, answer: &Answer) {
-        let Recording {
-            counters,
-            statuses,
-            service_time,
-            phases,
-            ..
-        } = &mut self.recording;
-        counters.answered += 1;
-        statuses.add(answer.status);
+        self.recording.counters.answered += 1;
+        self.recording.statuses.add(answer.status);
+        self.sample_answered += 1;
+        self.interval.answered += 1;
+        self.bytes(answer.bytes);
+        if answer.timed {
+            self.time(answer);
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, answer: &Answer) {
         let service_ns = answer.completed_ns.saturating_sub(answer.sent_ns);
         if answer.first_byte_ns == answer.completed_ns {
-            self.whole.record(service_ns);
+            self.fresh.whole.record(service_ns);
         } else {
-            service_time.record(service_ns);
+            self.fresh.split.record(service_ns);
+            let phases = &mut self.recording.phases;
             let first_byte_ns = answer.first_byte_ns.saturating_sub(answer.sent_ns);
             phases.first_byte.record(first_byte_ns);
             let last_byte_ns = answer.completed_ns.saturating_sub(answer.first_byte_ns);
             phases.last_byte.record(last_byte_ns);
         }
-        self.sample_answered += 1;
-        self.interval.answered += 1;
-        self.bytes(answer.bytes);
+        if self.open {
+            let response_ns = answer.completed_ns.saturating_sub(answer.due_ns);
+            self.fresh.response.record(response_ns);
+        }
+    }
+
+    /// A batch of requests was sent at `sent_ns`; with a schedule it was due at `due_ns`, and a
+    /// connection for it was free at `free_ns`.
+    #[inline]
+    pub(crate) fn lagged(&mut self, requests: u64, due_ns: u64, free_ns: u64, sent_ns: u64) {
+        let lags = &mut self.recording.lags;
+        lags.send.record_n(sent_ns.saturating_sub(due_ns), requests);
+        let own_ns = sent_ns.saturating_sub(due_ns.max(free_ns));
+        lags.own.record_n(own_ns, requests);
+    }
+
+    /// The event loop came back so much later than it was asked to.
+    #[inline]
+    pub(crate) fn woke_late(&mut self, late_ns: u64) {
+        self.recording.lags.wakeup.record(late_ns);
+    }
+
+    /// Bytes lay so long in the kernel before they were read.
+    pub(crate) fn received_after(&mut self, delay_ns: u64) {
+        self.recording.lags.receive.record(delay_ns);
+    }
+
+    /// So many requests were outstanding for so long.
+    #[inline]
+    pub(crate) fn in_flight_for(&mut self, requests: u64, time_ns: u64) {
+        let total = &mut self.recording.counters.in_flight_time_ns;
+        *total = total.saturating_add(requests.saturating_mul(time_ns));
     }
 
     /// Bytes of answers, whole ones and such as were never finished.
@@ -109,8 +167,23 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn timed_out(&mut self, age_ns: u64) {
+    /// A request was given up `age_ns` after it was sent and `age_due_ns` after it was due.
+    pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64) {
         self.recording.timed_out.record(age_ns);
+        self.unanswered(1, age_due_ns);
+    }
+
+    /// The response times of these requests are not known, only that they are longer.
+    fn unanswered(&mut self, requests: u64, age_due_ns: u64) {
+        if self.open {
+            self.recording.unanswered.record_n(age_due_ns, requests);
+        }
+    }
+
+    /// Requests that were due and never sent.
+    pub(crate) fn unsent(&mut self, requests: u64, age_due_ns: u64) {
+        self.recording.counters.unsent += requests;
+        self.unanswered(requests, age_due_ns);
     }
 
     pub(crate) fn connected(&mut self, took_ns: u64) {
@@ -132,11 +205,12 @@ impl Recorder {
         self.recording.counters.reconnects += 1;
     }
 
-    /// Requests still unanswered at the end, the oldest sent at `oldest_sent_ns`.
-    pub(crate) fn in_flight(&mut self, requests: u64, oldest_age_ns: u64) {
+    /// Requests still unanswered at the end, sent and due so long ago.
+    pub(crate) fn in_flight(&mut self, requests: u64, age_ns: u64, age_due_ns: u64) {
         let counters = &mut self.recording.counters;
         counters.in_flight += requests;
-        counters.oldest_in_flight_ns = counters.oldest_in_flight_ns.max(oldest_age_ns);
+        counters.oldest_in_flight_ns = counters.oldest_in_flight_ns.max(age_ns);
+        self.unanswered(requests, age_due_ns);
     }
 
     /// Closes rate samples and intervals that are over. Called every few milliseconds.
@@ -144,6 +218,9 @@ impl Recorder {
     pub(crate) fn tick(&mut self, now_ns: u64) {
         if now_ns >= self.interval.end_ns {
             self.close_interval(now_ns);
+        }
+        if now_ns >= self.fresh.end_ns {
+            self.close_fresh(now_ns);
         }
         if now_ns.saturating_sub(self.sample_start_ns) >= RATE_SAMPLE_NS && self.sample_answered > 0
         {
@@ -154,15 +231,20 @@ impl Recorder {
     /// Ends the recording. A run too short for any rate sample gets the one it began.
     pub(crate) fn finish(mut self, now_ns: u64) -> Recording {
         self.close_interval(now_ns);
+        self.close_fresh(now_ns);
         let none = self.recording.rates.count() == 0;
         if none && self.sample_answered > 0 && now_ns > self.sample_start_ns {
             self.close_rate_sample(now_ns);
         }
         let Recording {
+            counters,
             service_time,
             phases,
             ..
         } = &mut self.recording;
+        if self.open {
+            counters.due = counters.sent + counters.unsent;
+        }
         service_time.merge(&self.whole);
         phases.first_byte.merge(&self.whole);
         phases.last_byte.record_n(0, self.whole.count());
@@ -194,6 +276,39 @@ impl Recorder {
             end_ns,
             ..Interval::default()
         };
+    }
+
+    /// Moves the latency interval that just ended to the recording. It walks over histograms, so it
+    /// happens once a second and not per answer.
+    fn close_fresh(&mut self, now_ns: u64) {
+        let interval_ns = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
+        let at_ns = (self.fresh.end_ns - interval_ns).saturating_sub(self.start_ns);
+        let at_ms = at_ns / 1_000_000;
+        let Self {
+            recording,
+            whole,
+            fresh,
+            ..
+        } = self;
+        let intervals = &mut recording.intervals;
+        if self.open {
+            intervals.add(at_ms, &fresh.response);
+        } else {
+            intervals.add(at_ms, &fresh.whole);
+            intervals.add(at_ms, &fresh.split);
+        }
+        for (total, samples) in [
+            (whole, &mut fresh.whole),
+            (&mut recording.service_time, &mut fresh.split),
+            (&mut recording.response_time, &mut fresh.response),
+        ] {
+            if !samples.is_empty() {
+                total.merge(samples);
+                samples.clear();
+            }
+        }
+        let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
+        fresh.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
     }
 
     fn close_rate_sample(&mut self, now_ns: u64) {

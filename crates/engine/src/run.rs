@@ -70,7 +70,7 @@ pub fn run_here<L: EventLoop, S: Session>(
     source: Box<dyn RequestSource>,
     schedule: Schedule,
 ) -> Result<Ended, String> {
-    let mut worker = Worker::<L, S>::new(io, shared, settings, source, Locker::default())?;
+    let mut worker = Worker::<L, S>::new(io, shared, settings, source, None, Locker::default())?;
     worker
         .run(schedule, &StopFlag::default())
         .ok_or_else(|| "the recording was taken away".to_owned())
@@ -95,6 +95,7 @@ impl Crew {
             lockers: Vec::new(),
         };
         let threads = job.sources.len();
+        let mut watches = job.watches.into_iter();
         for (index, source) in job.sources.into_iter().enumerate() {
             let (start_in, start) = mpsc::channel();
             let locker = Locker::default();
@@ -106,6 +107,7 @@ impl Crew {
                 tls: job.tls.clone(),
                 settings: settings(plan, &job.address, index, threads),
                 source,
+                watch: watches.next(),
                 locker,
                 stop: stop.clone(),
                 start,
@@ -161,6 +163,7 @@ impl Crew {
                     ended_ns = ended_ns.max(ended.ended_ns);
                     outcome.recording.merge(&ended.recording);
                     outcome.first_trouble = outcome.first_trouble.or(ended.first_trouble);
+                    outcome.workers.extend(ended.usage);
                     if let Some(failure) = ended.failure {
                         // One worker's failure ends the run for all.
                         outcome.failures.push(failure);
@@ -197,6 +200,7 @@ impl Crew {
                 break;
             }
         }
+        outcome.workers.sort_by_key(|usage| usage.worker);
         outcome.duration_ns = ended_ns.min(schedule.end_ns) - schedule.measure_ns;
         outcome
     }
@@ -211,7 +215,8 @@ fn take_over(parked: Parked, ended_ns: u64) -> Recording {
     } = parked;
     let outstanding = recorder.outstanding();
     if outstanding > 0 {
-        recorder.in_flight(outstanding, ended_ns.saturating_sub(since_ns));
+        let age_ns = ended_ns.saturating_sub(since_ns);
+        recorder.in_flight(outstanding, age_ns, age_ns);
     }
     recorder.finish(ended_ns)
 }
@@ -238,6 +243,11 @@ fn settings(
         timeout_ns: nanoseconds(plan.timeout),
         requests: plan.stop.requests.map(share),
         seed: index as u64,
+        pacing: plan.pacing.clone(),
+        worker: index as u32,
+        workers: threads as u32,
+        source: plan.load.source,
+        batch_latency: plan.load.batch_latency,
     }
 }
 

@@ -7,16 +7,20 @@ mod answers;
 mod connections;
 mod requests;
 
+use crate::Watch;
 use crate::connection::Connection;
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::failure;
+use crate::pacing::Pacer;
 use crate::recorder::Recorder;
 use crate::source::{RequestSource, SourceError};
 use crate::timers::Timers;
 use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
+use plan::{Pacing, SourceRange};
 use protocol::{Event, RequestKind, Session};
 use requests::fixed_requests;
-use results::{ErrorKind, Recording};
+use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
+use std::collections::VecDeque;
 
 /// What a worker has to do; one share of the plan.
 #[derive(Debug, Clone)]
@@ -37,6 +41,38 @@ pub struct Settings {
     pub requests: Option<u64>,
     /// Seed of the back-off's jitter.
     pub seed: u64,
+    /// When requests are due.
+    pub pacing: Pacing,
+    /// Number of this worker, from 0.
+    pub worker: u32,
+    /// How many workers share the schedule and the source addresses.
+    pub workers: u32,
+    /// Local addresses to connect from.
+    pub source: Option<SourceRange>,
+    /// Of a batch only the last answer is timed.
+    pub batch_latency: bool,
+}
+
+/// Polling this long before each moment hides how long the kernel takes to get a thread running.
+const SPIN_NS: u64 = 50_000;
+/// ... and may use this share of the time between two requests, so that a fast schedule, in which the
+/// thread hardly sleeps anyway, does not cost a whole CPU.
+const SPIN_SHARE: f64 = 0.1;
+
+impl Settings {
+    /// How long to poll before a request is due: nothing in a closed loop.
+    pub(crate) fn spin_ns(&self) -> u64 {
+        let fastest_per_sec = match &self.pacing {
+            Pacing::Closed => return 0,
+            Pacing::Constant { rate_per_sec, .. } => *rate_per_sec,
+            Pacing::Stages { stages, .. } => stages
+                .iter()
+                .map(|stage| stage.from_per_sec.max(stage.to_per_sec))
+                .fold(0.0, f64::max),
+        };
+        let gap_ns = f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE);
+        (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64
+    }
 }
 
 /// How a worker's run ended.
@@ -49,6 +85,8 @@ pub struct Ended {
     pub failure: Option<String>,
     /// What the first error of a session said beyond its kind.
     pub first_trouble: Option<(ErrorKind, String)>,
+    /// What the thread used within the window, where that can be known.
+    pub usage: Option<WorkerUsage>,
 }
 
 /// Why the run of a worker stops before its time.
@@ -97,6 +135,18 @@ pub(crate) struct Worker<L, S: Session> {
     recorder: Option<Box<Recorder>>,
     locker: Locker,
     schedule: Schedule,
+    /// When requests are due; `None` in a closed loop.
+    pacer: Option<Pacer>,
+    /// With a rate: connections that can take a request, the one that has been free longest first.
+    free: VecDeque<u32>,
+    /// Which of the source addresses is next.
+    source_index: u128,
+    /// Tells what this thread has used.
+    watch: Option<Box<dyn Watch>>,
+    /// When the window began for `watch`, and its reading then.
+    watched: Option<(u64, ThreadUsage)>,
+    /// Up to where the integral of requests in flight is known.
+    integrated_ns: u64,
     /// Requests still to be sent within the window.
     budget: u64,
     /// Outstanding requests over all connections.
@@ -111,6 +161,11 @@ pub(crate) struct Worker<L, S: Session> {
     /// Send buffers that came back.
     spare: Vec<Vec<u8>>,
 }
+
+/// Completions taken at a time when requests are due by a schedule: sends wait for the end of a turn.
+const COMPLETIONS_PER_PACED_TURN: usize = 16;
+/// One connection in so many tells how long its bytes lay in the kernel.
+const STAMPED_ONE_IN: u32 = 64;
 
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
@@ -130,6 +185,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         mut shared: S::Shared,
         settings: Settings,
         source: Box<dyn RequestSource>,
+        watch: Option<Box<dyn Watch>>,
         locker: Locker,
     ) -> Result<Self, String> {
         let requests = match source.fixed() {
@@ -155,6 +211,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 measure_ns: 0,
                 end_ns: 0,
             },
+            pacer: None,
+            free: VecDeque::new(),
+            source_index: u128::from(settings.worker),
+            watch,
+            watched: None,
+            integrated_ns: 0,
             budget: settings.requests.unwrap_or(u64::MAX),
             outstanding: 0,
             progress_ns: 0,
@@ -172,20 +234,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// thread has given this worker up and taken its recording.
     pub(crate) fn run(&mut self, schedule: Schedule, stop: &StopFlag) -> Option<Ended> {
         self.schedule = schedule;
-        self.recorder = Some(Box::new(Recorder::new(schedule.measure_ns)));
+        let Settings {
+            pacing,
+            worker,
+            workers,
+            ..
+        } = &self.settings;
+        let (start_ns, measure_ns) = (schedule.start_ns, schedule.measure_ns);
+        self.pacer = Pacer::new(pacing, *worker, *workers, start_ns, measure_ns);
+        self.integrated_ns = measure_ns;
+        let recorder = Recorder::new(measure_ns, self.pacer.is_some());
+        self.recorder = Some(Box::new(recorder));
         let failure = match self.drive(stop) {
             Ok(()) | Err(Stop::Wanted) => None,
             Err(Stop::Failed(message)) => Some(message),
             Err(Stop::GivenUp) => return None,
         };
         let ended_ns = self.io.now_ns().min(schedule.end_ns);
+        self.integrate(ended_ns);
+        let usage = self.usage(ended_ns);
         self.count_in_flight(ended_ns);
+        self.count_unsent(ended_ns);
         let recording = self.recorder.take()?.finish(ended_ns);
         Some(Ended {
             recording,
             ended_ns,
             failure,
             first_trouble: self.first_trouble.take(),
+            usage,
         })
     }
 
@@ -201,29 +277,44 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         for key in 0..self.settings.connections {
             self.open(key, self.schedule.start_ns);
         }
+        let per_turn = if self.pacer.is_some() {
+            COMPLETIONS_PER_PACED_TURN
+        } else {
+            COMPLETIONS_PER_TURN
+        };
+        let mut slept_until_ns = None;
         loop {
             let now_ns = self.io.now_ns();
+            if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns))
+            {
+                self.recorder().woke_late(late_ns);
+            }
             if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
                 return Ok(());
             }
+            self.integrate(now_ns);
             while let Some(key) = self.wakes.take_due(now_ns) {
                 self.on_wake(key, now_ns)?;
             }
             while let Some(key) = self.deadlines.take_due(now_ns) {
                 self.on_deadline(key, now_ns);
             }
+            self.send_due(now_ns)?;
+            if self.watched.is_none() && now_ns >= self.schedule.measure_ns {
+                self.begin_watching(now_ns);
+            }
+            // After what was due has been sent: it may take a tenth of a millisecond.
             self.recorder().tick(now_ns);
-            let timers = [self.wakes.next_ns(), self.deadlines.next_ns()];
-            let until_ns = timers
-                .into_iter()
-                .flatten()
-                .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min);
+            let until_ns = self.next_deadline_ns(now_ns);
             self.wait(until_ns)?;
+            slept_until_ns = Some(until_ns).filter(|_| until_ns >= self.schedule.measure_ns);
             // A turn is bounded: with thousands of connections at once it could outlast the end.
-            for _ in 0..COMPLETIONS_PER_TURN {
+            for _ in 0..per_turn {
                 let Some(completion) = self.io.next() else {
                     break;
                 };
+                // Something happened: it was not the time that ended the wait, or not alone.
+                slept_until_ns = None;
                 // Nothing that was seen after the end is counted.
                 if completion.at_ns >= self.schedule.end_ns {
                     return Ok(());
@@ -233,15 +324,66 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
+    /// When something is to be done even if nothing happens.
+    fn next_deadline_ns(&self, now_ns: u64) -> u64 {
+        let due_ns = self
+            .pacer
+            .as_ref()
+            .filter(|_| !self.free.is_empty() && self.budget > 0)
+            .map(Pacer::next_due_ns);
+        [self.wakes.next_ns(), self.deadlines.next_ns(), due_ns]
+            .into_iter()
+            .flatten()
+            .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min)
+    }
+
     fn wait(&mut self, until_ns: u64) -> Result<(), Stop> {
         self.io
             .wait(Some(until_ns))
             .map_err(|error| Stop::Failed(format!("the event loop failed: {error}")))
     }
 
+    /// Brings the integral of requests in flight up to now.
+    #[inline]
+    fn integrate(&mut self, now_ns: u64) {
+        let time_ns = now_ns.saturating_sub(self.integrated_ns);
+        if time_ns > 0 {
+            self.integrated_ns = now_ns;
+            let outstanding = self.outstanding;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.in_flight_for(outstanding, time_ns);
+            }
+        }
+    }
+
+    fn begin_watching(&mut self, now_ns: u64) {
+        let usage = self.watch.as_mut().and_then(|watch| watch.usage());
+        // Without an answer now there will be none later.
+        self.watched = Some((now_ns, usage.unwrap_or_default()));
+        if usage.is_none() {
+            self.watch = None;
+        }
+    }
+
+    fn usage(&mut self, ended_ns: u64) -> Option<WorkerUsage> {
+        let (begun_ns, before) = self.watched?;
+        let now = self.watch.as_mut()?.usage()?;
+        Some(WorkerUsage {
+            worker: self.settings.worker,
+            elapsed_ns: ended_ns.saturating_sub(begun_ns),
+            usage: now.since(&before),
+        })
+    }
+
     fn is_finished(&self, now_ns: u64) -> bool {
-        let stuck = self.schedule.end_ns == u64::MAX
-            && now_ns.saturating_sub(self.progress_ns) > NO_PROGRESS_NS;
+        // Of a slow schedule it is not asked to hurry: only what is due can be stuck.
+        let since_ns = self
+            .pacer
+            .as_ref()
+            .map_or(0, |pacer| pacer.next_due_ns())
+            .max(self.progress_ns);
+        let stuck =
+            self.schedule.end_ns == u64::MAX && now_ns.saturating_sub(since_ns) > NO_PROGRESS_NS;
         (self.budget == 0 && self.outstanding == 0) || stuck
     }
 
@@ -327,21 +469,41 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } = self;
         let Some(recorder) = recorder else { return };
         for connection in connections {
-            let mut requests = 0;
-            let mut oldest_ns = 0;
-            for (sent_ns, count) in connection.flights.iter() {
-                if recorder.measures(sent_ns) {
-                    requests += count;
-                    oldest_ns = oldest_ns.max(ended_ns.saturating_sub(sent_ns));
+            let mut measured = false;
+            for flight in connection.flights.iter() {
+                if recorder.measures(flight.due_ns) {
+                    measured = true;
+                    recorder.in_flight(
+                        u64::from(flight.requests),
+                        ended_ns.saturating_sub(flight.sent_ns),
+                        ended_ns.saturating_sub(flight.due_ns),
+                    );
                 }
             }
-            if requests > 0 {
-                recorder.in_flight(requests, oldest_ns);
-                let oldest = connection.flights.oldest_sent_ns();
-                if oldest.is_some_and(|sent_ns| recorder.measures(sent_ns)) {
+            if measured {
+                let oldest = connection.flights.oldest();
+                if oldest.is_some_and(|flight| recorder.measures(flight.due_ns)) {
                     recorder.bytes(connection.session.partial_bytes());
                 }
             }
         }
+    }
+
+    /// What the schedule still holds at the end was due and never sent.
+    fn count_unsent(&mut self, ended_ns: u64) {
+        let Self {
+            pacer: Some(pacer),
+            recorder: Some(recorder),
+            budget,
+            ..
+        } = self
+        else {
+            return;
+        };
+        pacer.leave(ended_ns, *budget, |due_ns, requests| {
+            if recorder.measures(due_ns) {
+                recorder.unsent(requests, ended_ns.saturating_sub(due_ns));
+            }
+        });
     }
 }

@@ -15,6 +15,8 @@ mod connections;
 mod errors;
 #[path = "simulated/random.rs"]
 mod random;
+#[path = "simulated/rate.rs"]
+mod rate;
 #[path = "simulated/sources.rs"]
 mod sources;
 #[path = "simulated/times.rs"]

@@ -39,9 +39,9 @@ impl TryFrom<Written> for Intervals {
 
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { interval_ms, rows } = written;
-        let times = interval_ms / Intervals::DEFAULT_INTERVAL_MS;
+        let times = interval_ms / Self::DEFAULT_INTERVAL_MS;
         let is_written = times.is_power_of_two()
-            && interval_ms % Intervals::DEFAULT_INTERVAL_MS == 0
+            && interval_ms % Self::DEFAULT_INTERVAL_MS == 0
             && rows.len() <= INTERVALS_MAX;
         if !is_written {
             return Err(format!(

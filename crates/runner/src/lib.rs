@@ -85,6 +85,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
             tls,
             sources: sources.workers,
             backend: chosen.backend,
+            watches: Vec::new(),
         },
         chosen,
         script: sources.script,
@@ -141,6 +142,7 @@ impl Prepared {
             interrupted,
             failures,
             first_trouble,
+            workers,
             stuck_workers,
             leaving,
         } = outcome;
@@ -159,7 +161,10 @@ impl Prepared {
             },
             plan,
             recording,
-            generator: results::Generator::default(),
+            generator: results::Generator {
+                workers,
+                ..results::Generator::default()
+            },
             warnings: Vec::new(),
         };
         result.warnings = results::warnings(&result);

@@ -9,6 +9,11 @@ use results::ErrorKind;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
+        if let Some(delay_ns) = self.io.receive_delay_ns()
+            && self.recorder().measures(at_ns)
+        {
+            self.recorder().received_after(delay_ns);
+        }
         let connection = &mut self.connections[key as usize];
         let input = self.io.received();
         let received =
@@ -88,7 +93,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         at_ns: u64,
     ) -> Result<(), Stop> {
         let connection = &mut self.connections[key as usize];
-        let Some(sent_ns) = connection.flights.pop() else {
+        let Some(flight) = connection.flights.pop() else {
             return Ok(());
         };
         let first_byte_ns = connection.began_ns.take().unwrap_or(at_ns);
@@ -96,14 +101,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.failures = 0;
         self.outstanding -= 1;
         self.progress_ns = at_ns;
+        let timed = !self.settings.batch_latency || flight.requests == 0;
         let recorder = self.recorder();
-        if recorder.measures(sent_ns) {
+        if recorder.measures(flight.due_ns) {
             recorder.answered(&Answer {
-                sent_ns,
+                due_ns: flight.due_ns,
+                sent_ns: flight.sent_ns,
                 first_byte_ns,
                 completed_ns: at_ns,
                 status: response.status,
                 bytes: response.bytes,
+                timed,
             });
         }
         if let Some(captured) = response.captured {

@@ -1,6 +1,6 @@
 //! A worker's connections: opened, replaced, given up, and what their ends mean.
 
-use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, Stop, Worker};
+use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, STAMPED_ONE_IN, Stop, Worker};
 use crate::connection::{Connection, State};
 use crate::failure;
 use eventloop::{CloseMode, EventLoop};
@@ -15,9 +15,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
-        let token = self
-            .io
-            .connect(key, &self.settings.address, &self.settings.options);
+        let mut options = self.settings.options.clone();
+        options.timestamps = key.is_multiple_of(STAMPED_ONE_IN);
+        if let Some(range) = &self.settings.source {
+            options.source = Some(range.nth(self.source_index));
+            self.source_index += u128::from(self.settings.workers);
+        }
+        let token = self.io.connect(key, &self.settings.address, &options);
         connection.token = Some(token);
         self.deadlines
             .set(key, now_ns.saturating_add(self.settings.timeout_ns));
@@ -59,13 +63,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(token) = connection.token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
-        let oldest_ns = connection.flights.oldest_sent_ns();
+        let oldest_ns = connection.flights.oldest().map(|flight| flight.due_ns);
         let partial = connection.session.partial_bytes();
         self.outstanding -= u64::from(connection.flights.outstanding());
         connection.flights.clear();
         connection.began_ns = None;
         connection.state = State::Waiting;
-        if oldest_ns.is_some_and(|sent_ns| self.recorder().measures(sent_ns)) {
+        if oldest_ns.is_some_and(|due_ns| self.recorder().measures(due_ns)) {
             self.recorder().bytes(partial);
         }
     }
@@ -134,19 +138,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(recorder) = recorder {
             let measured = flights
                 .iter()
-                .filter(|(sent_ns, _)| recorder.measures(*sent_ns))
-                .map(|(_, requests)| requests)
+                .filter(|flight| recorder.measures(flight.due_ns))
+                .map(|flight| u64::from(flight.requests))
                 .sum();
             let alone = flights.outstanding() == 0 && recorder.measures(at_ns);
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
             }
             if kind == ErrorKind::Timeout {
-                for (sent_ns, requests) in flights.iter() {
-                    for _ in 0..requests {
-                        if recorder.measures(sent_ns) {
-                            recorder.timed_out(at_ns.saturating_sub(sent_ns));
-                        }
+                for flight in flights.iter() {
+                    let measured = recorder.measures(flight.due_ns);
+                    for _ in 0..if measured { flight.requests } else { 0 } {
+                        let age_ns = at_ns.saturating_sub(flight.sent_ns);
+                        recorder.timed_out(age_ns, at_ns.saturating_sub(flight.due_ns));
                     }
                 }
             }
@@ -244,7 +248,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         connection.state = State::Open;
-        self.send_requests(key, now_ns)
+        self.go_on(key, now_ns)
     }
 
     pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) {

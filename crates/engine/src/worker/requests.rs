@@ -1,7 +1,7 @@
 //! What goes to the server: when a connection may send, and the bytes.
 
 use super::{Requests, SPARE_BUFFERS, Stop, Worker};
-use crate::connection::State;
+use crate::connection::{Flight, State};
 use eventloop::{EventLoop, Payload, SharedBytes};
 use protocol::Session;
 use protocol::h1::request;
@@ -23,7 +23,65 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Ok(());
             }
         }
-        self.send_requests(key, now_ns)
+        self.go_on(key, now_ns)
+    }
+
+    /// Sends what a connection may carry now; with a rate, offers it to the requests that are due.
+    pub(super) fn go_on(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
+        if self.pacer.is_none() {
+            return self.send_requests(key, now_ns);
+        }
+        if self.has_room(key) {
+            let connection = &mut self.connections[key as usize];
+            if !connection.offered {
+                connection.offered = true;
+                connection.free_ns = now_ns;
+                self.free.push_back(key);
+            }
+        }
+        self.send_due(now_ns)
+    }
+
+    /// Sends what is due by the schedule, as long as there are free connections. What is late is
+    /// sent at once.
+    pub(super) fn send_due(&mut self, now_ns: u64) -> Result<(), Stop> {
+        while let Some(pacer) = &self.pacer {
+            let due_ns = pacer.next_due_ns();
+            if due_ns > now_ns || self.budget == 0 {
+                return Ok(());
+            }
+            let Some(key) = self.free.pop_front() else {
+                return Ok(());
+            };
+            self.connections[key as usize].offered = false;
+            if !self.has_room(key) {
+                continue;
+            }
+            let before = self.connections[key as usize].sent;
+            match &self.requests {
+                Requests::Fixed { .. } => self.send_fixed(key, 1, Some(due_ns), now_ns)?,
+                Requests::Asked => self.send_asked(key, 1, Some(due_ns))?,
+            }
+            let sent = self.connections[key as usize].sent.saturating_sub(before);
+            if let Some(pacer) = &mut self.pacer {
+                pacer.take(u32::try_from(sent).unwrap_or(u32::MAX));
+            }
+            // With pipelining there may be room for more.
+            if self.has_room(key) {
+                self.connections[key as usize].offered = true;
+                self.free.push_back(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a request can be sent on the connection now.
+    fn has_room(&self, key: u32) -> bool {
+        let connection = &self.connections[key as usize];
+        connection.state == State::Open
+            && connection.token.is_some()
+            && connection.flights.batches() < self.settings.pipeline as usize
+            && connection.sent < self.settings.requests_per_connection
     }
 
     /// Fills the connection up to the pipeline's depth.
@@ -49,15 +107,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let room = u64::from(self.settings.pipeline.saturating_sub(under_way));
                 // A batch is sent whole, even if fewer requests are wanted.
                 let batches = room.min(allowed.div_ceil(u64::from(per_batch)));
-                self.send_fixed(key, batches as usize, now_ns)
+                self.send_fixed(key, batches as usize, None, now_ns)
             }
-            Requests::Asked if connection.flights.outstanding() == 0 => self.send_asked(key),
+            Requests::Asked if connection.flights.outstanding() == 0 => {
+                self.send_asked(key, self.settings.pipeline, None)
+            }
             Requests::Asked => Ok(()),
         }
     }
 
+    /// Sends so many of the ready-made batches, due at `due_ns` if there is a schedule. Without one
+    /// `now_ns` is the moment of sending; with one it may be the begin of a turn, and too early.
     #[inline]
-    pub(super) fn send_fixed(&mut self, key: u32, batches: usize, now_ns: u64) -> Result<(), Stop> {
+    pub(super) fn send_fixed(
+        &mut self,
+        key: u32,
+        batches: usize,
+        due_ns: Option<u64>,
+        now_ns: u64,
+    ) -> Result<(), Stop> {
         if batches == 0 {
             return Ok(());
         }
@@ -87,6 +155,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         let range = 0..batches * *batch_bytes;
+        let sent_ns = if due_ns.is_some() {
+            io.now_ns()
+        } else {
+            now_ns
+        };
         let requests = (batches * kinds.len()) as u32;
         if S::TRANSPARENT {
             io.send(
@@ -104,13 +177,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             io.send(token, Payload::Owned(buffer));
         }
-        self.note_sent(key, requests, now_ns);
+        self.note_sent(key, requests, due_ns, sent_ns);
         Ok(())
     }
 
-    pub(super) fn send_asked(&mut self, key: u32) -> Result<(), Stop> {
+    /// Asks the source for so many batches and sends them.
+    pub(super) fn send_asked(
+        &mut self,
+        key: u32,
+        batches: u32,
+        due_ns: Option<u64>,
+    ) -> Result<(), Stop> {
         let mut plain = self.spare.pop().unwrap_or_default();
-        for _ in 0..self.settings.pipeline {
+        for _ in 0..batches {
             self.scripted(|source| source.next(key, &mut plain))?;
         }
         self.kinds.clear();
@@ -141,23 +220,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             self.io.send(token, Payload::Owned(buffer));
         }
-        self.note_sent(key, requests, now_ns);
+        self.note_sent(key, requests, due_ns, now_ns);
         Ok(())
     }
 
     #[inline]
-    pub(super) fn note_sent(&mut self, key: u32, requests: u32, sent_ns: u64) {
+    fn note_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
         let connection = &mut self.connections[key as usize];
-        connection.flights.push(sent_ns, requests);
+        let free_ns = connection.free_ns;
+        connection.flights.push(Flight {
+            due_ns: due_ns.unwrap_or(sent_ns),
+            sent_ns,
+            requests,
+        });
         connection.sent += u64::from(requests);
         self.outstanding += u64::from(requests);
         self.deadlines
             .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
-        if sent_ns >= self.schedule.measure_ns {
+        if due_ns.unwrap_or(sent_ns) >= self.schedule.measure_ns {
             if self.settings.requests.is_some() {
                 self.budget = self.budget.saturating_sub(u64::from(requests));
             }
-            self.recorder().sent(u64::from(requests));
+            let recorder = self.recorder();
+            recorder.sent(u64::from(requests));
+            if let Some(due_ns) = due_ns {
+                recorder.lagged(u64::from(requests), due_ns, free_ns, sent_ns);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use crate::http::{HttpPeer, Reply};
 use crate::rig::{LAST_OK, MS, OK, Rig, Run, S, US};
 use eventloop::sim::{ConnectAnswer, SimOptions};
+use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 
 /// One thing a server may do with a request.
@@ -81,6 +82,8 @@ struct Case {
     latency_us: u64,
     jitter_us: u64,
     clock_cost_ns: u64,
+    /// Requests per second and whether they are random; `None` is a closed loop.
+    rate: Option<(f64, bool)>,
     seed: u64,
 }
 
@@ -93,11 +96,15 @@ prop_compose! {
         (timeout_ms, warmup_ms) in (1..60_u64, prop_oneof![Just(0), 0..200_u64]),
         requests in prop_oneof![Just(None), (1..300_u64).prop_map(Some)],
         (latency_us, jitter_us, clock_cost_ns) in (1..2_000_u64, 0..2_000_u64, 0..200_u64),
+        rate in prop_oneof![
+            Just(None),
+            (1.0..20_000.0_f64, any::<bool>()).prop_map(Some),
+        ],
         seed in any::<u64>(),
     ) -> Case {
         Case {
             acts, refused_every, connections, pipeline, per_connection, timeout_ms, warmup_ms,
-            requests, latency_us, jitter_us, clock_cost_ns, seed,
+            requests, latency_us, jitter_us, clock_cost_ns, rate, seed,
         }
     }
 }
@@ -116,6 +123,17 @@ fn run(case: &Case) -> Run {
         .requests_per_connection(case.per_connection)
         .timeout(case.timeout_ms * MS)
         .warmed_up(case.warmup_ms * MS);
+    if let Some((rate_per_sec, random)) = case.rate {
+        rig.settings.pacing = Pacing::Constant {
+            rate_per_sec,
+            arrivals: if random {
+                Arrivals::Poisson
+            } else {
+                Arrivals::Even
+            },
+            seed: case.seed,
+        };
+    }
     rig.settings.requests = case.requests;
     rig.settings.seed = case.seed;
     rig.sim = SimOptions {

@@ -5,6 +5,7 @@ use engine::source::{Fixed, RequestSource};
 use engine::{Ended, Schedule, Settings, run_here};
 use eventloop::sim::{Entry, Journal, Peer, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
+use plan::{Arrivals, Pacing};
 use protocol::h1::{H1, Limits, Shared};
 use results::{ErrorKind, Recording};
 use std::sync::{Arc, Mutex};
@@ -39,6 +40,11 @@ impl Rig {
                 timeout_ns: 2 * S,
                 requests: None,
                 seed: 1,
+                pacing: Pacing::Closed,
+                worker: 0,
+                workers: 1,
+                source: None,
+                batch_latency: false,
             },
             schedule: Schedule {
                 start_ns: 0,
@@ -66,6 +72,16 @@ impl Rig {
 
     pub(crate) fn timeout(mut self, timeout_ns: u64) -> Self {
         self.settings.timeout_ns = timeout_ns;
+        self
+    }
+
+    /// Requests are due at this rate, in equal distances.
+    pub(crate) fn rate(mut self, rate_per_sec: f64) -> Self {
+        self.settings.pacing = Pacing::Constant {
+            rate_per_sec,
+            arrivals: Arrivals::Even,
+            seed: 0,
+        };
         self
     }
 
@@ -100,6 +116,8 @@ impl Rig {
 
     /// Carries out the run and checks what must hold of every one.
     pub(crate) fn run(self, peer: HttpPeer) -> Run {
+        let open = self.settings.pacing.is_open();
+        let batch_latency = self.settings.batch_latency;
         let peer = Arc::new(Mutex::new(peer));
         let (ended, journal) = self.run_with(Arc::clone(&peer));
         let served = peer
@@ -113,6 +131,8 @@ impl Rig {
             failure: ended.failure,
             served,
             journal,
+            open,
+            batch_latency,
         };
         run.check_books();
         run
@@ -136,6 +156,8 @@ pub(crate) struct Run {
     /// The server's truth about each request.
     pub(crate) served: Vec<Served>,
     journal: Journal,
+    open: bool,
+    batch_latency: bool,
 }
 
 impl Run {
@@ -181,13 +203,18 @@ impl Run {
             timed_out,
             phases,
             series,
+            response_time,
+            unanswered,
+            intervals,
+            lags,
             ..
         } = &self.recording;
         let found = counters.answered + errors.exchanges() + counters.in_flight;
         assert_eq!(counters.sent, found, "{counters:?} {errors:?}");
-        assert_eq!(service_time.count(), counters.answered);
-        assert_eq!(phases.first_byte.count(), counters.answered);
-        assert_eq!(phases.last_byte.count(), counters.answered);
+        let timed = service_time.count();
+        assert!(timed == counters.answered || self.batch_latency && timed < counters.answered);
+        assert_eq!(phases.first_byte.count(), timed);
+        assert_eq!(phases.last_byte.count(), timed);
         assert_eq!(phases.connect.count(), counters.connections_opened);
         assert_eq!(statuses.total(), counters.answered);
         let parts_ns = phases.first_byte.sum_ns() + phases.last_byte.sum_ns();
@@ -197,5 +224,20 @@ impl Run {
         assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
         let in_rows: u64 = series.rows().iter().map(|row| row.answered).sum();
         assert_eq!(in_rows, counters.answered, "the series adds up");
+        let samples = intervals.rows().iter().flat_map(|row| &row.samples);
+        let in_intervals: u64 = samples.map(|(_, count)| count).sum();
+        assert_eq!(in_intervals, timed, "the intervals add up");
+        if self.open {
+            assert_eq!(counters.due, counters.sent + counters.unsent);
+            assert_eq!(response_time.count(), timed);
+            let without = given_up + counters.in_flight + counters.unsent;
+            assert_eq!(unanswered.count(), without);
+            assert_eq!(lags.send.count(), counters.sent);
+            assert_eq!(lags.own.count(), counters.sent);
+            assert!(response_time.sum_ns() >= service_time.sum_ns());
+        } else {
+            assert_eq!((counters.due, counters.unsent), (0, 0));
+            assert!(response_time.is_empty() && unanswered.is_empty() && lags.send.is_empty());
+        }
     }
 }

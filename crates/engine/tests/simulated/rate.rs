@@ -1,0 +1,433 @@
+//! Requests that are due by a schedule: they go out on time whatever the server does, and what had to
+//! wait is measured from the moment it was due.
+
+use crate::http::{HttpPeer, Reply};
+use crate::rig::{GET, LAST_OK, MS, OK, Rig, S, US};
+use engine::source::{Batch, Captured, RequestSource, SourceError};
+use eventloop::Address;
+use eventloop::sim::ConnectAnswer;
+use plan::{Arrivals, Pacing, SourceRange, Stage};
+use results::ErrorKind;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn prompt() -> HttpPeer {
+    HttpPeer::new(|_| Reply::after(0, OK))
+}
+
+/// A server that lets everything that arrives within the stall wait for its end.
+fn stalling(from_ns: u64, until_ns: u64, service_ns: u64) -> HttpPeer {
+    HttpPeer::new(move |request| {
+        let waits_ns = if (from_ns..until_ns).contains(&request.arrived_ns) {
+            until_ns - request.arrived_ns
+        } else {
+            0
+        };
+        Reply::after(waits_ns + service_ns, OK)
+    })
+}
+
+#[test]
+fn requests_arrive_in_equal_distances_from_the_first_moment() {
+    let run = Rig::new().connections(10).rate(1000.0).run(prompt());
+    let arrived: Vec<u64> = run.served.iter().map(|served| served.arrived_ns).collect();
+    let expected: Vec<u64> = (0..1000).map(|number| number * MS).collect();
+    assert_eq!(arrived, expected);
+    assert_eq!(run.recording.response_time.max_ns(), Some(0));
+    let counters = run.recording.counters;
+    assert_eq!((counters.due, counters.unsent), (1000, 0));
+    assert_eq!(run.recording.lags.send.max_ns(), Some(0));
+}
+
+#[test]
+fn all_connections_take_their_turn() {
+    let run = Rig::new().connections(8).rate(800.0).run(prompt());
+    let mut turns = [0; 8];
+    for served in &run.served {
+        turns[served.connection as usize] += 1;
+    }
+    assert_eq!(turns, [100; 8]);
+}
+
+#[test]
+fn each_worker_has_its_share_of_one_schedule() {
+    let mut rig = Rig::new().connections(3).rate(1000.0);
+    (rig.settings.worker, rig.settings.workers) = (2, 4);
+    let run = rig.run(prompt());
+    let arrived: Vec<u64> = run.served.iter().map(|served| served.arrived_ns).collect();
+    let expected: Vec<u64> = (0..250).map(|number| (2 + 4 * number) * MS).collect();
+    assert_eq!(arrived, expected);
+}
+
+#[test]
+fn response_time_counts_from_due_and_service_time_from_sending() {
+    // 30 ms of service at 100 requests a second on one connection: each request finds two more
+    // before it, and the queue grows by 20 ms with each.
+    let peer = HttpPeer::new(|_| Reply::after(30 * MS, OK));
+    let run = Rig::new().rate(100.0).lasting(90 * MS).run(peer);
+    // Due at 0, 10, 20 ... 80 ms; sent at 0, 30, 60 ms; answered at 30 and 60 ms.
+    assert_eq!(run.service_ns(), (Some(30 * MS), Some(30 * MS)));
+    let response = &run.recording.response_time;
+    assert_eq!(response.count(), 2);
+    assert_eq!(response.min_ns(), Some(30 * MS));
+    assert_eq!(response.max_ns(), Some(50 * MS));
+    let counters = run.recording.counters;
+    assert_eq!((counters.due, counters.sent, counters.unsent), (9, 3, 6));
+    // The third, due at 20 ms and sent at 60, and the six due at 30 to 80 ms.
+    let unanswered = &run.recording.unanswered;
+    assert_eq!(unanswered.max_ns(), Some(70 * MS));
+    assert_eq!(unanswered.min_ns(), Some(10 * MS));
+    assert_eq!(
+        unanswered.sum_ns(),
+        u128::from(MS * (70 + 60 + 50 + 40 + 30 + 20 + 10))
+    );
+    assert_eq!(run.recording.latency().count(), 9);
+    // Lateness is the server's: a connection was never free in time.
+    assert_eq!(run.recording.lags.send.max_ns(), Some(40 * MS));
+    assert_eq!(run.recording.lags.own.max_ns(), Some(0));
+}
+
+#[test]
+fn a_stall_delays_every_request_that_was_due_in_it() {
+    let run = Rig::new()
+        .connections(2)
+        .rate(100.0)
+        .lasting(10 * S)
+        .timeout(5 * S)
+        .run(stalling(2 * S, 4 * S, 10 * US));
+    let response = run.recording.latency();
+    assert_eq!(response.count(), 1000);
+    // 200 of 1000 waited, from 0 to 2 s: p90 is 1 s, p95 is 1.5 s, p99 is 1.9 s.
+    for (percent, expected_ms) in [(50.0, 0), (90.0, 1000), (95.0, 1500), (99.0, 1900)] {
+        let seen_ms = response.value_at_percentile(percent) / MS;
+        assert!(
+            seen_ms.abs_diff(expected_ms) <= 12,
+            "p{percent}: {seen_ms} ms, expected {expected_ms} ms"
+        );
+    }
+    // Two connections saw the stall; the rest was sent late and answered at once.
+    let service = &run.recording.service_time;
+    assert!(service.value_at_percentile(99.0) < 11 * US);
+}
+
+#[test]
+fn what_is_late_is_sent_at_once_and_the_schedule_is_caught_up() {
+    let run = Rig::new()
+        .connections(1)
+        .rate(1000.0)
+        .lasting(4 * S)
+        .run(stalling(S, 2 * S, 100 * US));
+    // 1000 requests became due in the stall, and 111 more while they were served at 10 a ms.
+    let late = run
+        .served
+        .iter()
+        .filter(|served| served.arrived_ns >= 2 * S && served.arrived_ns < 2 * S + 112 * MS);
+    assert!((1100..=1120).contains(&late.count()));
+    assert_eq!(run.answered() + run.recording.counters.in_flight, 4000);
+    assert_eq!(run.recording.counters.unsent, 0);
+}
+
+#[test]
+fn a_due_request_takes_any_free_connection() {
+    // The first request of the first connection is never answered.
+    let peer = HttpPeer::new(|request| match request.number {
+        0 => Reply::silence(),
+        _ => Reply::after(MS, OK),
+    });
+    let run = Rig::new()
+        .connections(3)
+        .rate(100.0)
+        .timeout(10 * S)
+        .run(peer);
+    assert_eq!(run.answered(), 99);
+    assert_eq!(run.recording.response_time.max_ns(), Some(MS));
+    assert_eq!(run.recording.unanswered.max_ns(), Some(S));
+    assert_eq!(run.recording.latency().max_ns(), Some(S));
+}
+
+#[test]
+fn a_request_given_up_enters_at_its_age_since_it_was_due() {
+    let peer = HttpPeer::new(|request| match request.number {
+        0 => Reply::silence(),
+        _ => Reply::after(0, OK),
+    });
+    // The only connection hangs for 300 ms; the requests due meanwhile go out after that.
+    let run = Rig::new().rate(10.0).timeout(300 * MS).run(peer);
+    assert_eq!(run.errors(ErrorKind::Timeout), (1, 1));
+    assert_eq!(run.recording.unanswered.max_ns(), Some(300 * MS));
+    let response = &run.recording.response_time;
+    assert_eq!((response.count(), response.max_ns()), (9, Some(200 * MS)));
+}
+
+#[test]
+fn the_warm_up_keeps_what_was_due_in_it_even_if_sent_in_the_window() {
+    // Stalled from the middle of the warm-up into the window.
+    let run = Rig::new()
+        .warmed_up(S)
+        .rate(100.0)
+        .run(stalling(500 * MS, 1500 * MS, 0));
+    // The 50 requests due in the second half of the warm-up are not counted, though they were
+    // sent and answered in the window.
+    let counters = run.recording.counters;
+    assert_eq!(
+        (counters.due, counters.sent, run.answered()),
+        (100, 100, 100)
+    );
+    assert_eq!(run.recording.response_time.max_ns(), Some(500 * MS));
+}
+
+#[test]
+fn a_number_of_requests_ends_a_paced_run() {
+    let run = Rig::new()
+        .connections(4)
+        .rate(10.0)
+        .requests(25)
+        .run(HttpPeer::new(|_| Reply::after(5 * MS, OK)));
+    assert_eq!((run.sent(), run.answered()), (25, 25));
+    assert_eq!(run.ended_ns, 2405 * MS);
+    assert_eq!(
+        (run.recording.counters.due, run.recording.counters.unsent),
+        (25, 0)
+    );
+}
+
+#[test]
+fn a_slow_schedule_is_not_taken_for_a_stuck_run() {
+    // One request in 50 seconds; a run without time limit gives up after 30 s without an answer.
+    let run = Rig::new().rate(0.02).requests(3).run(prompt());
+    assert_eq!(run.answered(), 3);
+    assert_eq!(run.ended_ns, 100 * S);
+}
+
+#[test]
+fn a_server_that_is_away_for_a_while_leaves_a_gap_in_the_response_times() {
+    let away = S..2 * S;
+    let down = away.clone();
+    let peer = HttpPeer::new(move |request| {
+        if down.contains(&request.arrived_ns) {
+            Reply::after(0, Vec::new()).then_reset(0)
+        } else {
+            Reply::after(MS, OK)
+        }
+    })
+    .admitting(move |_, now_ns| {
+        if away.contains(&now_ns) {
+            ConnectAnswer::Fail {
+                after_ns: 0,
+                errno: libc::ECONNREFUSED,
+            }
+        } else {
+            ConnectAnswer::Accept { after_ns: 0 }
+        }
+    });
+    let run = Rig::new()
+        .connections(4)
+        .rate(100.0)
+        .lasting(5 * S)
+        .run(peer);
+    // Each connection fails once with the request it carried, and comes back by itself.
+    let (refused, lost) = run.errors(ErrorKind::Refused);
+    assert!(refused > 4 && refused < 100, "with back-off: {refused}");
+    assert_eq!(lost, 0);
+    let lost = run.recording.errors.exchanges();
+    assert_eq!(lost, 4);
+    assert_eq!(run.recording.counters.due, 500);
+    assert_eq!(
+        run.answered() + lost + run.recording.counters.in_flight,
+        500
+    );
+    // Those due just after the fall waited for about the whole second, and the back-off.
+    let longest_ms = run.recording.response_time.max_ns().unwrap_or(0) / MS;
+    assert!((940..2000).contains(&longest_ms), "{longest_ms}");
+}
+
+#[test]
+fn pipelining_lets_a_connection_carry_several_due_requests() {
+    let peer = || HttpPeer::new(|_| Reply::after(40 * MS, OK));
+    let narrow = Rig::new().rate(100.0).run(peer());
+    let wide = Rig::new().rate(100.0).pipeline(4).run(peer());
+    assert_eq!(wide.recording.response_time.max_ns(), Some(40 * MS));
+    assert!(narrow.recording.response_time.max_ns() > Some(400 * MS));
+}
+
+#[test]
+fn connections_that_are_used_up_or_closed_are_replaced_and_the_schedule_is_kept() {
+    for peer in [
+        prompt(),
+        HttpPeer::new(|_| Reply::after(0, LAST_OK).then_finish(0)),
+    ] {
+        let run = Rig::new()
+            .connections(2)
+            .requests_per_connection(3)
+            .rate(100.0)
+            .run(peer);
+        assert_eq!(run.answered(), 100);
+        assert!(run.recording.counters.connections_opened >= 33);
+        run.assert_only_errors(&[]);
+    }
+}
+
+#[test]
+fn idle_connections_that_the_server_closes_come_back_without_an_error() {
+    let peer = prompt().closing_idle_after(30 * MS);
+    let run = Rig::new().connections(2).rate(10.0).run(peer);
+    assert_eq!(run.answered(), 10);
+    assert!(run.recording.counters.reconnects > 0);
+    run.assert_only_errors(&[]);
+}
+
+#[test]
+fn the_rate_follows_its_stages() {
+    let stage = |from_per_sec, to_per_sec, seconds| Stage {
+        from_per_sec,
+        to_per_sec,
+        duration: Duration::from_secs(seconds),
+    };
+    let mut rig = Rig::new().connections(10).lasting(6 * S);
+    rig.settings.pacing = Pacing::Stages {
+        stages: vec![
+            stage(100.0, 100.0, 1),
+            stage(100.0, 500.0, 4),
+            stage(500.0, 500.0, 1),
+        ],
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let run = rig.run(prompt());
+    let in_second = |second: u64| {
+        let of = |served: &&crate::http::Served| served.arrived_ns / S == second;
+        run.served.iter().filter(of).count()
+    };
+    let counts: Vec<usize> = (0..6).map(in_second).collect();
+    assert_eq!(counts, [100, 150, 250, 350, 450, 500]);
+}
+
+/// Three requests in one write, as scripts make them.
+struct Triple;
+
+impl RequestSource for Triple {
+    fn fixed(&self) -> Option<Batch> {
+        None
+    }
+    fn next(&mut self, _: u32, output: &mut Batch) -> Result<(), SourceError> {
+        output.extend_from_slice(&GET.repeat(3));
+        Ok(())
+    }
+    fn wants_delay(&self) -> bool {
+        false
+    }
+    fn delay_ns(&mut self) -> Result<u64, SourceError> {
+        Ok(0)
+    }
+    fn wants_responses(&self) -> bool {
+        false
+    }
+    fn response(&mut self, _: &Captured) -> Result<(), SourceError> {
+        Ok(())
+    }
+    fn take_address(&mut self) -> Option<Address> {
+        None
+    }
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_scripts_batch_takes_as_many_turns_of_the_schedule_as_it_has_requests() {
+    let peer = HttpPeer::new(|_| Reply::after(2 * MS, OK));
+    let run = Rig::new()
+        .connections(2)
+        .rate(300.0)
+        .source(Triple)
+        .run(peer);
+    assert_eq!(run.sent(), 300);
+    let moments: Vec<u64> = run.served.iter().map(|served| served.arrived_ns).collect();
+    assert_eq!(moments[..4], [0, 0, 0, 10 * MS]);
+    assert_eq!(run.recording.lags.send.count(), 300);
+}
+
+#[test]
+fn with_batch_latency_only_the_last_answer_of_a_batch_is_a_sample() {
+    // The three answers of a batch come 1, 2 and 3 ms after it.
+    let peer = || HttpPeer::new(|request| Reply::after(MS * (1 + request.number % 3), OK));
+    let mut rig = Rig::new().rate(300.0).source(Triple);
+    rig.settings.batch_latency = true;
+    let run = rig.run(peer());
+    assert_eq!(
+        (run.answered(), run.recording.service_time.count()),
+        (300, 100)
+    );
+    assert_eq!(run.recording.response_time.min_ns(), Some(3 * MS));
+    let each = Rig::new().rate(300.0).source(Triple).run(peer());
+    assert_eq!(each.recording.response_time.count(), 300);
+    assert_eq!(each.recording.response_time.min_ns(), Some(MS));
+}
+
+#[test]
+fn poisson_arrivals_are_sent_when_they_are_due() {
+    let mut rig = Rig::new().connections(50).lasting(10 * S);
+    rig.settings.pacing = Pacing::Constant {
+        rate_per_sec: 1000.0,
+        arrivals: Arrivals::Poisson,
+        seed: 3,
+    };
+    let run = rig.run(prompt());
+    assert_eq!(run.recording.lags.send.max_ns(), Some(0));
+    // The standard deviation of the count is sqrt(10000) = 100.
+    assert!(run.answered().abs_diff(10_000) < 400, "{}", run.answered());
+}
+
+#[test]
+fn more_than_the_server_can_do_leaves_the_rest_unsent_and_aged() {
+    let peer = HttpPeer::new(|_| Reply::after(10 * MS, OK));
+    let run = Rig::new().connections(2).rate(1e6).run(peer);
+    let counters = run.recording.counters;
+    assert_eq!(counters.due, 1_000_000);
+    assert_eq!((counters.sent, counters.unsent), (200, 999_800));
+    // Nearly all were due and unsent: their ages are spread evenly over the second.
+    let median_ms = run.recording.latency().value_at_percentile(50.0) / MS;
+    assert!((495..=505).contains(&median_ms), "{median_ms}");
+}
+
+#[test]
+fn source_addresses_go_round_and_workers_share_them() {
+    let range = SourceRange::parse("127.0.0.4/30").expect("valid");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let peer = SourcesSeen(Arc::clone(&seen));
+    let mut rig = Rig::new().connections(4);
+    rig.settings.source = Some(range);
+    (rig.settings.worker, rig.settings.workers) = (1, 2);
+    rig.run_with(peer);
+    // Of .5 .6 .7 the second of two workers takes every other one, round and round.
+    let last: Vec<u8> = seen.lock().expect("no panic under the lock").clone();
+    assert_eq!(last[..4], [6, 5, 7, 6]);
+}
+
+struct SourcesSeen(Arc<Mutex<Vec<u8>>>);
+
+impl eventloop::sim::Peer for SourcesSeen {
+    fn on_connect(&mut self, attempt: &eventloop::sim::Attempt<'_>, _: u64) -> ConnectAnswer {
+        if let Some(std::net::IpAddr::V4(source)) = attempt.options.source {
+            let mut seen = self.0.lock().expect("no panic under the lock");
+            seen.push(source.octets()[3]);
+        }
+        ConnectAnswer::Accept { after_ns: 0 }
+    }
+    fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, _: &mut eventloop::sim::Actions) {}
+}
+
+#[test]
+fn requests_in_flight_are_integrated_over_the_window() {
+    // 3 of 4 ms are spent in flight on each of 5 connections: 1 ms of each cycle is the delay.
+    let peer = HttpPeer::new(|_| Reply::after(3 * MS, OK));
+    let run = Rig::new().connections(5).rate(1000.0).run(peer);
+    let integral_ns = run.recording.counters.in_flight_time_ns;
+    let summed_ns = run.recording.service_time.sum_ns();
+    let difference = (integral_ns as f64 / summed_ns as f64 - 1.0).abs();
+    assert!(difference < 0.01, "{integral_ns} {summed_ns}");
+    let closed = Rig::new()
+        .connections(5)
+        .run(HttpPeer::new(|_| Reply::after(3 * MS, OK)));
+    assert_eq!(closed.recording.counters.in_flight_time_ns, 5 * S);
+}
