@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS, RequestSpec, RunPlan, Stop, Target, TlsSpec,
+    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_THREADS,
+    MIN_RATE_PER_SEC, Pacing, RequestSpec, RunPlan, Stage, Stop, Target, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -42,6 +43,15 @@ impl RunPlan {
     pub fn check(&self) -> Result<(), PlanError> {
         check_target(&self.target)?;
         check_load(&self.load)?;
+        if let Some(source) = self
+            .load
+            .source
+            .filter(|_| self.target.unix_socket.is_some())
+        {
+            let problem = "a Unix socket is connected to without an address";
+            return Err(PlanError::new("bind-ip", source, problem));
+        }
+        check_pacing(&self.pacing)?;
         check_stop(&self.stop)?;
         if self.timeout.is_zero() {
             return Err(PlanError::new("timeout", "0", "must be longer than 0"));
@@ -132,6 +142,45 @@ fn check_load(load: &Load) -> Result<(), PlanError> {
     Ok(())
 }
 
+fn check_pacing(pacing: &Pacing) -> Result<(), PlanError> {
+    match pacing {
+        Pacing::Closed => Ok(()),
+        Pacing::Constant { rate_per_sec, .. } => {
+            if (MIN_RATE_PER_SEC..=MAX_RATE_PER_SEC).contains(rate_per_sec) {
+                return Ok(());
+            }
+            let problem = format!("must be from {MIN_RATE_PER_SEC} to {MAX_RATE_PER_SEC}");
+            Err(PlanError::new("rate", rate_per_sec, problem))
+        }
+        Pacing::Stages { stages, .. } => check_stages(stages),
+    }
+}
+
+fn check_stages(stages: &[Stage]) -> Result<(), PlanError> {
+    let number = stages.len();
+    if !(1..=MAX_STAGES).contains(&number) {
+        let problem = format!("must be from 1 to {MAX_STAGES} stages");
+        return Err(PlanError::new("stages", number, problem));
+    }
+    for stage in stages {
+        let rates = [stage.from_per_sec, stage.to_per_sec];
+        let bad = rates
+            .into_iter()
+            .find(|rate| *rate != 0.0 && !(MIN_RATE_PER_SEC..=MAX_RATE_PER_SEC).contains(rate));
+        if let Some(rate) = bad {
+            let problem = format!("must be 0 or from {MIN_RATE_PER_SEC} to {MAX_RATE_PER_SEC}");
+            return Err(PlanError::new("stages", rate, problem));
+        }
+        if stage.duration.is_zero() {
+            return Err(PlanError::new("stages", "0s", "must be longer than 0"));
+        }
+    }
+    if stages.iter().all(Stage::is_pause) {
+        return Err(PlanError::new("stages", 0, "no request would ever be due"));
+    }
+    Ok(())
+}
+
 fn check_stop(stop: &Stop) -> Result<(), PlanError> {
     if stop.duration.is_some_and(|duration| duration.is_zero()) {
         return Err(PlanError::new("duration", "0", "must be longer than 0"));
@@ -194,7 +243,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{BackendChoice, Body, Pacing};
+    use crate::{Arrivals, BackendChoice, Body, SourceRange};
 
     fn plan() -> RunPlan {
         RunPlan {
@@ -210,6 +259,28 @@ mod tests {
             request: RequestSpec::default(),
             tls: TlsSpec::default(),
             backend: BackendChoice::Auto,
+        }
+    }
+
+    fn constant(rate_per_sec: f64) -> Pacing {
+        Pacing::Constant {
+            rate_per_sec,
+            arrivals: Arrivals::Poisson,
+            seed: u64::MAX,
+        }
+    }
+
+    /// Stages of a second each.
+    fn stages(rates: &[(f64, f64)]) -> Pacing {
+        let stage = |&(from_per_sec, to_per_sec): &(f64, f64)| Stage {
+            from_per_sec,
+            to_per_sec,
+            duration: Duration::from_secs(1),
+        };
+        Pacing::Stages {
+            stages: rates.iter().map(stage).collect(),
+            arrivals: Arrivals::Even,
+            seed: 0,
         }
     }
 
@@ -240,6 +311,11 @@ mod tests {
         accepted(|plan| (plan.tls.cert, plan.tls.key) = (Some("c".into()), Some("k".into())));
         accepted(|plan| plan.target.unix_socket = Some("x".repeat(107).into()));
         accepted(|plan| (plan.load.pipeline, plan.load.requests_per_connection) = (8, Some(8)));
+        accepted(|plan| plan.load.source = Some(SourceRange::parse("127.0.0.4/30").unwrap()));
+        accepted(|plan| plan.load.batch_latency = true);
+        accepted(|plan| plan.pacing = constant(MIN_RATE_PER_SEC));
+        accepted(|plan| plan.pacing = constant(MAX_RATE_PER_SEC));
+        accepted(|plan| plan.pacing = stages(&[(0.0, 5.0), (5.0, 5.0), (0.0, 0.0)]));
     }
 
     #[test]
@@ -282,6 +358,64 @@ mod tests {
             (
                 refused(|plan| plan.load.requests_per_connection = Some(0)),
                 "requests-per-connection 0: must be at least 1",
+            ),
+            (
+                refused(|plan| {
+                    plan.target.unix_socket = Some("/run/s".into());
+                    plan.load.source = Some(SourceRange::parse("10.0.0.9/24").unwrap());
+                }),
+                "bind-ip 10.0.0.0/24: a Unix socket",
+            ),
+            (
+                refused(|plan| plan.pacing = constant(0.0)),
+                "rate 0: must be from 0.00000001 to 1000000000",
+            ),
+            (
+                refused(|plan| plan.pacing = constant(-1.0)),
+                "rate -1: must be from",
+            ),
+            (
+                refused(|plan| plan.pacing = constant(f64::NAN)),
+                "rate NaN: must be from",
+            ),
+            (
+                refused(|plan| plan.pacing = constant(1e9 + 1.0)),
+                "rate 1000000001: must be from",
+            ),
+            (
+                refused(|plan| plan.pacing = stages(&[])),
+                "stages 0: must be from 1 to 1000 stages",
+            ),
+            (
+                refused(|plan| plan.pacing = stages(&[(1.0, 1.0); 1001])),
+                "stages 1001: must be from 1 to 1000 stages",
+            ),
+            (
+                refused(|plan| plan.pacing = stages(&[(1.0, f64::INFINITY)])),
+                "stages inf: must be 0 or from",
+            ),
+            (
+                refused(|plan| plan.pacing = stages(&[(1.0, 1.0), (-1.0, 1.0)])),
+                "stages -1: must be 0 or from",
+            ),
+            (
+                refused(|plan| plan.pacing = stages(&[(0.0, 0.0)])),
+                "stages 0: no request would ever be due",
+            ),
+            (
+                refused(|plan| {
+                    let stage = Stage {
+                        from_per_sec: 1.0,
+                        to_per_sec: 1.0,
+                        duration: Duration::ZERO,
+                    };
+                    plan.pacing = Pacing::Stages {
+                        stages: vec![stage],
+                        arrivals: Arrivals::Even,
+                        seed: 0,
+                    };
+                }),
+                "stages 0s: must be longer than 0",
             ),
             (
                 refused(|plan| plan.stop.duration = Some(Duration::ZERO)),
@@ -377,6 +511,36 @@ mod tests {
         assert_eq!(saved["backend"], "auto");
         assert_eq!(saved["target"]["scheme"], "https");
         assert_eq!(saved["request"]["body"]["text"], "{\"a\":1}");
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_saved_rate_source_and_schedule_come_back_equal() {
+        let mut plan = plan();
+        plan.load.source = Some(SourceRange::parse("fd00::7/64").unwrap());
+        plan.load.batch_latency = true;
+        plan.pacing = constant(0.1);
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["load"]["source"], "fd00::/64");
+        assert_eq!(saved["pacing"]["kind"], "constant");
+        assert_eq!(saved["pacing"]["rate_per_sec"], 0.1);
+        assert_eq!(saved["pacing"]["arrivals"], "poisson");
+        assert_eq!(saved["pacing"]["seed"], u64::MAX);
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+
+        plan.pacing = stages(&[(0.0, 1e9), (1.0 / 3.0, 2.0)]);
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["pacing"]["kind"], "stages");
+        assert_eq!(saved["pacing"]["stages"][0]["duration_ns"], 1_000_000_000);
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_plan_saved_before_there_were_rates_is_read() {
+        let plan = plan();
+        let mut saved = serde_json::to_value(&plan).unwrap();
+        let load = saved["load"].as_object_mut().unwrap();
+        assert!(load.remove("source").is_some() && load.remove("batch_latency").is_some());
         assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
     }
 

@@ -23,11 +23,14 @@ impl SourceRange {
 
     /// How many addresses there are to bind to: all of a network but its own address (the broadcast
     /// address is used, as in wrk-cmm). Networks of one and two addresses (RFC 3021, RFC 6164) have
-    /// no address of their own. Saturates for `::/0`.
+    /// no address of their own.
     #[must_use]
     pub fn len(&self) -> u128 {
-        let all = 1_u128.checked_shl(self.host_bits()).unwrap_or(u128::MAX);
-        if self.host_bits() > 1 { all - 1 } else { all }
+        match self.host_bits() {
+            bits @ (0 | 1) => 1 << bits,
+            // 2^bits - 1, which also fits for `::/0`.
+            bits => u128::MAX >> (u128::BITS - bits),
+        }
     }
 
     /// Never: there is always one address. Here because `len` is.
@@ -63,7 +66,7 @@ impl SourceRange {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| {
-            format!("could not parse range: {text} (expected an address like 10.0.0.7 or a network like 10.0.0.0/24)")
+            format!("could not parse range: {} (expected an address like 10.0.0.7 or a network like 10.0.0.0/24)", text.escape_debug())
         })?;
         let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
         let prefix_len = match prefix {
@@ -73,7 +76,10 @@ impl SourceRange {
                 .ok()
                 .filter(|len| digits.bytes().all(|byte| byte.is_ascii_digit()) && *len <= bits)
                 .ok_or_else(|| {
-                    format!("invalid mask in range: {text} (expected 0 to {bits} after the /)")
+                    format!(
+                        "invalid mask in range: {} (expected 0 to {bits} after the /)",
+                        text.escape_debug()
+                    )
                 })?,
         };
         let first = match address {
@@ -111,5 +117,169 @@ impl TryFrom<String> for SourceRange {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn range(text: &str) -> SourceRange {
+        SourceRange::parse(text).expect(text)
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn networks_skip_their_own_address_and_use_the_broadcast_address() {
+        for (text, count, first, last) in [
+            ("10.1.2.3", 1, "10.1.2.3", "10.1.2.3"),
+            ("10.1.2.3/32", 1, "10.1.2.3", "10.1.2.3"),
+            ("10.1.2.3/31", 2, "10.1.2.2", "10.1.2.3"),
+            ("127.0.0.4/30", 3, "127.0.0.5", "127.0.0.7"),
+            ("127.0.0.254/24", 255, "127.0.0.1", "127.0.0.255"),
+            (
+                "10.255.0.0/9",
+                (1 << 23) - 1,
+                "10.128.0.1",
+                "10.255.255.255",
+            ),
+            ("1.2.3.4/0", (1 << 32) - 1, "0.0.0.1", "255.255.255.255"),
+            ("fd00::7", 1, "fd00::7", "fd00::7"),
+            ("fd00::7/127", 2, "fd00::6", "fd00::7"),
+            ("fd00::7/126", 3, "fd00::5", "fd00::7"),
+            (
+                "fd00::7/64",
+                (1 << 64) - 1,
+                "fd00::1",
+                "fd00::ffff:ffff:ffff:ffff",
+            ),
+            (
+                "::/0",
+                u128::MAX,
+                "::1",
+                "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            ),
+        ] {
+            let range = range(text);
+            assert_eq!(range.len(), count, "{text}");
+            assert!(!range.is_empty());
+            assert_eq!(range.first_host(), address(first), "{text}");
+            assert_eq!(range.nth(0), address(first), "{text}");
+            assert_eq!(range.nth(count - 1), address(last), "{text}");
+            // Round and round.
+            assert_eq!(range.nth(u128::MAX), range.nth(u128::MAX % count), "{text}");
+            if count < u128::MAX {
+                assert_eq!(range.nth(count), address(first), "{text}");
+            }
+        }
+    }
+
+    /// What [`SourceRange`] says of a prefix must follow from plain arithmetic on the address.
+    fn follows_from_arithmetic(
+        bits: u32,
+        base: u128,
+        prefix_len: u32,
+        to_text: fn(u128) -> String,
+    ) {
+        let text = format!("{}/{prefix_len}", to_text(base));
+        let range = range(&text);
+        let host_bits = bits - prefix_len;
+        let mask = if host_bits == 128 {
+            u128::MAX
+        } else {
+            (1 << host_bits) - 1
+        };
+        let network = base & !mask;
+        let first = if host_bits > 1 { network + 1 } else { network };
+        let last = network | mask;
+        assert_eq!(range.nth(0), address(&to_text(first)), "{text}");
+        assert_eq!(range.nth(last - first), address(&to_text(last)), "{text}");
+        assert_eq!(range.len() - 1, last - first, "{text}");
+        assert_eq!(
+            range.nth(u128::MAX),
+            address(&to_text(
+                first + u128::MAX % (last - first).saturating_add(1)
+            )),
+            "{text}"
+        );
+        assert_eq!(SourceRange::parse(&range.to_string()), Ok(range), "{text}");
+    }
+
+    #[test]
+    fn every_prefix_length_of_both_families_is_right() {
+        for prefix_len in 0..=32 {
+            follows_from_arithmetic(32, 0xc0a8_5ad3, prefix_len, |bits| {
+                Ipv4Addr::from_bits(bits as u32).to_string()
+            });
+        }
+        for prefix_len in 0..=128 {
+            let base = 0x2001_0db8_dead_beef_0123_4567_89ab_cdef;
+            follows_from_arithmetic(128, base, prefix_len, |bits| {
+                Ipv6Addr::from_bits(bits).to_string()
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused_in_the_words_of_wrk_cmm() {
+        for (text, said) in [
+            ("abc", "could not parse range: abc (expected an address"),
+            ("", "could not parse range: "),
+            ("300.1.1.1", "could not parse range: 300.1.1.1"),
+            ("10.0.0", "could not parse range: 10.0.0"),
+            ("10.0.0.01", "could not parse range: 10.0.0.01"),
+            ("10.0.0.1 ", "could not parse range: 10.0.0.1 "),
+            ("a\nb", "could not parse range: a\\nb"),
+            ("[::1]", "could not parse range: [::1]"),
+            ("fe80::1%lo", "could not parse range: fe80::1%lo"),
+            ("/8", "could not parse range: /8"),
+            ("host/8", "could not parse range: host/8"),
+            (
+                "10.0.0.1/33",
+                "invalid mask in range: 10.0.0.1/33 (expected 0 to 32",
+            ),
+            ("10.0.0.1/", "invalid mask in range: 10.0.0.1/"),
+            ("10.0.0.1/-1", "invalid mask in range: 10.0.0.1/-1"),
+            ("10.0.0.1/+8", "invalid mask in range: 10.0.0.1/+8"),
+            ("10.0.0.1/8/8", "invalid mask in range: 10.0.0.1/8/8"),
+            ("10.0.0.1/255.0.0.0", "invalid mask in range"),
+            ("10.0.0.1/99999999999", "invalid mask in range"),
+            (
+                "::1/129",
+                "invalid mask in range: ::1/129 (expected 0 to 128",
+            ),
+        ] {
+            let message = SourceRange::parse(text).expect_err(text);
+            assert!(message.starts_with(said), "{text:?} gives {message}");
+            assert_eq!(
+                SourceRange::try_from(text.to_owned()),
+                Err(message),
+                "{text:?} in a saved plan"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,40}", near in "[0-9a-f.:/%-]{0,40}") {
+            for text in [&text, &near] {
+                if let Ok(range) = SourceRange::parse(text) {
+                    prop_assert_eq!(SourceRange::parse(&range.to_string()), Ok(range));
+                }
+            }
+        }
+
+        #[test]
+        fn every_address_of_a_network_is_within_it(bits in any::<u32>(), prefix_len in 0_u32..=32, index in any::<u128>()) {
+            let range = range(&format!("{}/{prefix_len}", Ipv4Addr::from_bits(bits)));
+            let IpAddr::V4(picked) = range.nth(index) else { panic!("another family") };
+            let mask = u32::MAX.checked_shl(32 - prefix_len).unwrap_or(0);
+            prop_assert_eq!(picked.to_bits() & mask, bits & mask);
+        }
     }
 }
