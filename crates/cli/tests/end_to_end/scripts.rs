@@ -163,6 +163,37 @@ fn the_examples_that_print_say_what_the_document_says() {
 }
 
 #[test]
+fn the_examples_in_wrk_cmms_formats_report_the_run_that_was() {
+    let site = site();
+    let run = load(&site)
+        .requests(50)
+        .with(&["-s", &example("json.lua")])
+        .run();
+    let begin = run.stdout.find("\n{\n").unwrap();
+    let printed: Value = serde_json::from_str(&run.stdout[begin..]).unwrap();
+    assert_eq!(printed["requests"], 50);
+    assert_eq!(printed["bytes"], run.document["counters"]["bytes"]);
+    let duration_us = printed["duration_in_microseconds"].as_f64().unwrap();
+    let per_sec = printed["requests_per_sec"].as_f64().unwrap();
+    assert!(
+        (per_sec - 50.0 / duration_us * 1e6).abs() < 0.01,
+        "{printed}"
+    );
+    let percentiles = printed["latency_distribution"].as_array().unwrap();
+    assert_eq!(percentiles.len(), 5);
+    assert_eq!(percentiles[4]["percentile"], 99.999);
+
+    let csv = site.folder.file("result.csv");
+    let run = load(&site).requests(50).with(&["-s", &example("csv.lua")]);
+    let run = run.script_arguments(&[&csv]).run().expect_answers(50);
+    let text = std::fs::read_to_string(csv).unwrap();
+    let fields: Vec<&str> = text.trim_end().split(',').collect();
+    assert_eq!((fields.len(), fields[9]), (11, "50"), "{text}");
+    let bytes = run.document["counters"]["bytes"].to_string();
+    assert_eq!(fields[10], bytes);
+}
+
+#[test]
 fn the_example_for_several_hosts_gives_each_thread_an_address() {
     let site = site();
     let run = load(&site)
