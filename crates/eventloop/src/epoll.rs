@@ -5,6 +5,7 @@
 //! when the caller asks for the next completion, into one buffer that serves all sockets.
 #![allow(unsafe_code, reason = "epoll has no safe form in std")]
 
+use crate::aim::Aim;
 use crate::socket::{self, KernelAddress};
 use crate::{
     Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
@@ -31,7 +32,7 @@ pub struct Epoll {
     buffer: Box<[u8]>,
     received: usize,
     has_pwait2: bool,
-    spin_ns: u64,
+    aim: Aim,
 }
 
 struct Socket {
@@ -91,7 +92,7 @@ impl Epoll {
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
             received: 0,
             has_pwait2: true,
-            spin_ns: options.spin_ns,
+            aim: Aim::new(options.spin_ns),
         })
     }
 
@@ -233,11 +234,13 @@ impl Epoll {
     }
 
     fn poll(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        // From there to the deadline every round asks without blocking.
+        let sleep_until_ns = until_ns.map(|until| self.aim.sleep_until_ns(until));
+        let mut first = true;
         loop {
-            let timeout_ns = match until_ns {
+            let timeout_ns = match sleep_until_ns {
                 _ if !self.ready.is_empty() || !self.work.is_empty() => Some(0),
-                // The last part is polled: until the deadline every round asks without blocking.
-                Some(until) => Some(until.saturating_sub(monotonic_ns() + self.spin_ns)),
+                Some(until) => Some(until.saturating_sub(monotonic_ns())),
                 None => None,
             };
             let count = match self.epoll_wait(timeout_ns) {
@@ -249,10 +252,24 @@ impl Epoll {
                 let event = self.events[i];
                 self.take_event(unpack(event.u64), event.events);
             }
-            let expired = until_ns.is_some_and(|until| monotonic_ns() >= until);
-            if expired || !self.ready.is_empty() || !self.work.is_empty() {
+            let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
+                if !self.ready.is_empty() || !self.work.is_empty() {
+                    return Ok(());
+                }
+                continue;
+            };
+            let now_ns = monotonic_ns();
+            let slept = timeout_ns != Some(0);
+            if slept && count == 0 && now_ns >= sleep_until {
+                self.aim.note(sleep_until, now_ns);
+            }
+            if now_ns >= until || !self.ready.is_empty() || !self.work.is_empty() {
                 return Ok(());
             }
+            if first && !slept {
+                self.aim.note_no_sleep();
+            }
+            first = false;
         }
     }
 

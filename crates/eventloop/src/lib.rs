@@ -17,6 +17,7 @@
 //! - Timers stay above the seam: the caller passes its next deadline to `wait`.
 
 mod address;
+mod aim;
 mod clock;
 pub mod epoll;
 mod limits;

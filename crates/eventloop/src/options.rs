@@ -8,9 +8,9 @@ pub struct LoopOptions {
     /// Bytes of one receive buffer: the most one [`Outcome::Received`](crate::Outcome::Received)
     /// can hold.
     pub receive_buffer_bytes: usize,
-    /// How long before its deadline [`EventLoop::wait`](crate::EventLoop::wait) stops sleeping and
-    /// polls, in nanoseconds, so that it comes back on time and not when the kernel has got the
-    /// thread running again. Costs up to so much CPU time per wait; 0 sleeps to the end.
+    /// The longest that [`EventLoop::wait`](crate::EventLoop::wait) polls before its deadline instead
+    /// of sleeping, in nanoseconds. Within it, sleep ends as much earlier as the kernel usually
+    /// wakes the thread too late, so that most waits end on time. 0 sleeps to the end.
     pub spin_ns: u64,
 }
 

@@ -17,6 +17,7 @@
     reason = "submission entries point to memory that must outlive them"
 )]
 
+use crate::aim::Aim;
 use crate::limits::open_file_limit;
 use crate::region::Region;
 use crate::socket::{self, KernelAddress};
@@ -61,7 +62,7 @@ pub struct Uring {
     lent: Option<(u16, usize)>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
-    spin_ns: u64,
+    aim: Aim,
 }
 
 struct Socket {
@@ -167,7 +168,7 @@ impl Uring {
             in_flight: 0,
             lent: None,
             taken_ns: 0,
-            spin_ns: options.spin_ns,
+            aim: Aim::new(options.spin_ns),
         })
     }
 
@@ -466,7 +467,8 @@ impl Uring {
         }
     }
 
-    fn enter(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+    /// Submits and waits. Says whether it could sleep.
+    fn enter(&mut self, until_ns: Option<u64>) -> io::Result<bool> {
         let busy = !self.ready.is_empty() || !self.backlog.is_empty();
         self.begin_submission();
         let timeout_ns = match until_ns {
@@ -487,10 +489,12 @@ impl Uring {
             }
         };
         match entered {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(timeout_ns != Some(0)),
             Err(error) => match error.raw_os_error() {
                 // ETIME: the deadline. EBUSY, EAGAIN: completions must be taken first.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
+                    Ok(timeout_ns != Some(0))
+                }
                 _ => Err(error),
             },
         }
@@ -889,28 +893,35 @@ impl EventLoop for Uring {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.end_loan();
-        // Until here it sleeps, from here it polls.
-        let sleep_until_ns = until_ns.map(|until| until.saturating_sub(self.spin_ns));
+        let sleep_until_ns = until_ns.map(|until| self.aim.sleep_until_ns(until));
+        let mut first = true;
         loop {
             self.rearm_starved();
             self.flush_held()?;
-            self.enter(sleep_until_ns)?;
+            let slept = self.enter(sleep_until_ns)?;
             self.taken_ns = monotonic_ns();
             let something = !self.ready.is_empty()
                 || !self.backlog.is_empty()
                 || !self.ring.completion().is_empty();
-            let Some(until) = until_ns else {
-                if something {
-                    return Ok(());
-                }
-                continue;
-            };
-            if something || self.taken_ns >= until {
+            if something {
                 return Ok(());
             }
-            if self.spin_ns > 0 && self.taken_ns + self.spin_ns >= until {
+            let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
+                continue;
+            };
+            if slept && self.taken_ns >= sleep_until {
+                self.aim.note(sleep_until, self.taken_ns);
+            }
+            if self.taken_ns >= until {
+                return Ok(());
+            }
+            if self.taken_ns >= sleep_until {
+                if first && !slept {
+                    self.aim.note_no_sleep();
+                }
                 self.spin(until);
             }
+            first = false;
         }
     }
 
