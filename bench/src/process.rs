@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +49,8 @@ pub(crate) struct Ended {
 pub(crate) struct Process {
     child: Child,
     name: String,
+    /// What is printed after an announcement.
+    rest: Option<JoinHandle<String>>,
 }
 
 impl Process {
@@ -81,11 +83,12 @@ impl Process {
         Ok(Self {
             child,
             name: program.display().to_string(),
+            rest: None,
         })
     }
 
-    /// The first line of standard output that `pick` takes; what comes later is thrown away, so that
-    /// the child never blocks on it.
+    /// The first line of standard output that `pick` takes; what comes later is the output of
+    /// [`Self::watch`].
     ///
     /// # Errors
     /// When the child closes its output before.
@@ -99,8 +102,9 @@ impl Process {
         let mut line = String::new();
         while reader.read_line(&mut line)? > 0 {
             if let Some(found) = pick(&line) {
-                let mut rest = reader.into_inner().into_inner();
-                thread::spawn(move || std::io::copy(&mut rest, &mut std::io::sink()));
+                let buffered = reader.buffer().to_vec();
+                let rest = Cursor::new(buffered).chain(reader.into_inner().into_inner());
+                self.rest = Some(collect(rest));
                 return Ok(found);
             }
             line.clear();
@@ -129,6 +133,19 @@ impl Process {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Asks the child to end (SIGTERM).
+    ///
+    /// # Errors
+    /// When no shell can be started to do it.
+    pub(crate) fn terminate(&self) -> anyhow::Result<()> {
+        let script = format!("kill -TERM {}", self.child.id());
+        let status = Command::new("/bin/sh").args(["-c", &script]).status()?;
+        if !status.success() {
+            bail!("cannot end {}", self.name);
+        }
+        Ok(())
+    }
+
     /// Watches the child to its end.
     ///
     /// # Errors
@@ -138,7 +155,8 @@ impl Process {
         limit: Duration,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Ended> {
-        let stdout = self.child.stdout.take().map(collect);
+        let stdout = self.rest.take();
+        let stdout = stdout.or_else(|| self.child.stdout.take().map(collect));
         let stderr = self.child.stderr.take().map(collect);
         let mut peak_rss_kb = 0;
         let mut polls_left = limit.as_millis() / POLL.as_millis();
@@ -265,6 +283,18 @@ mod tests {
         let port = process.announced(|line| line.trim().strip_prefix("port ")?.parse::<u16>().ok());
         assert_eq!(port.unwrap(), 42);
         assert!(process.is_running());
+    }
+
+    #[test]
+    fn what_is_printed_behind_the_announcement_is_kept_until_the_end() {
+        let script = "trap 'echo bye; exit 0' TERM; echo port 42; echo more; while :; do :; done";
+        let mut process = shell(script);
+        let pick = |line: &str| line.starts_with("port").then_some(());
+        process.announced(pick).unwrap();
+        process.terminate().unwrap();
+        let ended = process.watch(limit(), &AtomicBool::new(false)).unwrap();
+        assert!(ended.status.success());
+        assert_eq!(ended.stdout, "more\nbye\n");
     }
 
     #[test]

@@ -121,7 +121,7 @@ fn start_origin(
 }
 
 /// The port in a line that names a loopback address.
-fn announced_port(line: &str) -> Option<u16> {
+pub(crate) fn announced_port(line: &str) -> Option<u16> {
     let (_, rest) = line.split_once("127.0.0.1:")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|port| *port != 0)

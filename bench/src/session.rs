@@ -1,7 +1,6 @@
 //! One session of measuring: programs, places, and the interleaved runs of each row.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,18 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::figures::{ClientResult, RowResult, Sample};
 use crate::machine::Machine;
 use crate::options::{Options, ServerKind};
+use crate::place::{self, Places};
 use crate::process::{Ended, Placement, Process};
-use crate::procfs::{self, MachineTime};
 use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
 use crate::tool::{Client, Programs, WRK_LABEL};
+use crate::usage::Usage;
 
 /// How much longer than its duration a run may take: scripts, connecting, the report.
 const GRACE: Duration = Duration::from_secs(30);
@@ -51,26 +50,17 @@ impl Session {
     /// # Errors
     /// When wrkbench is not there, or a core is not.
     pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-        }
-        let wrkbench = wrkbench_path(options)?;
+        let interrupted = place::interruption()?;
+        let wrkbench = place::wrkbench_path(options.wrkbench.as_deref())?;
         let machine = Machine::look(&wrkbench, &options.wrk);
         let wrk = machine.wrk.is_some().then(|| options.wrk.clone());
         if wrk.is_none() {
             progress(&format!("no {}: rows have no ratio", options.wrk.display()));
         }
-        let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-        let file_limit = procfs::parse_hard_file_limit(&limits);
-        let enough_cores = machine.cores > 1;
-        if !enough_cores {
+        let places = Places::choose(machine.cores, options.server_core, options.client_core);
+        if !places.are_apart {
             progress("only one core: server and client share it, so the rates mean little");
         }
-        let place = |core| Placement {
-            core: enough_cores.then_some(core),
-            file_limit,
-        };
         let scratch = Scratch::create()?;
         for script in Script::ALL {
             scratch.write(script.file_name(), script.text())?;
@@ -82,8 +72,8 @@ impl Session {
             server_kind: options.server,
             duration_s: options.duration,
             repeats: options.repeats,
-            server_place: place(options.server_core),
-            client_place: place(options.client_core),
+            server_place: places.server,
+            client_place: places.client,
             interrupted,
         })
     }
@@ -132,9 +122,9 @@ impl Session {
                     "{}: {}, {repetition}/{}",
                     row.name, client.label, self.repeats
                 ));
-                let before = Usage::now(&server)?;
+                let before = Usage::now(server.cpu_us()?)?;
                 let ended = run(client, self.duration_s)?;
-                let others_share = Usage::now(&server)?.others_share(before, ended.cpu_us);
+                let others_share = Usage::now(server.cpu_us()?)?.others_share(before, ended.cpu_us);
                 let sample = sample_of(&ended, others_share)
                     .with_context(|| format!("{} in row {}", client.label, row.name))?;
                 samples.entry(&client.label).or_default().push(sample);
@@ -226,35 +216,6 @@ impl Session {
     }
 }
 
-/// CPU time of machine and server at one moment.
-#[derive(Debug, Clone, Copy)]
-struct Usage {
-    machine: MachineTime,
-    server_us: u64,
-}
-
-impl Usage {
-    fn now(server: &Server) -> anyhow::Result<Self> {
-        let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        Ok(Self {
-            // Without these numbers nothing is said about others.
-            machine: procfs::parse_machine_time(&text).unwrap_or_default(),
-            server_us: server.cpu_us()?,
-        })
-    }
-
-    /// Share of the machine since `before` that neither the server nor the client took, 0..=1.
-    fn others_share(self, before: Self, client_us: u64) -> f64 {
-        let busy_us = self.machine.busy_us.saturating_sub(before.machine.busy_us);
-        let total_us = self
-            .machine
-            .total_us
-            .saturating_sub(before.machine.total_us);
-        let ours_us = client_us + self.server_us.saturating_sub(before.server_us);
-        busy_us.saturating_sub(ours_us) as f64 / total_us.max(1) as f64
-    }
-}
-
 /// Reads totals off the report and sets CPU time against them.
 fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
     let totals = report_text::parse(&ended.stdout)?;
@@ -267,47 +228,8 @@ fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
     })
 }
 
-/// The binary that was asked for, or the one that cargo put beside this one.
-fn wrkbench_path(options: &Options) -> anyhow::Result<PathBuf> {
-    let path = match &options.wrkbench {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?.with_file_name("wrkbench"),
-    };
-    if !path.is_file() {
-        bail!(
-            "{} is not there; build it with `make build`, or give --wrkbench",
-            path.display()
-        );
-    }
-    Ok(path)
-}
-
 /// Says on standard error what goes on.
 fn progress(message: &str) {
     // A closed standard error must not end a measurement.
     let _ = writeln!(io::stderr(), "bench: {message}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usage(busy_us: u64, total_us: u64, server_us: u64) -> Usage {
-        let machine = MachineTime { busy_us, total_us };
-        Usage { machine, server_us }
-    }
-
-    #[test]
-    fn what_client_and_server_used_is_not_counted_as_others() {
-        let before = usage(1_000, 10_000, 500);
-        let after = usage(4_000, 20_000, 1_500);
-        assert_eq!(after.others_share(before, 2_000), 0.0);
-        assert_eq!(after.others_share(before, 1_000), 0.1);
-        assert_eq!(after.others_share(before, 9_000), 0.0);
-    }
-
-    #[test]
-    fn a_machine_that_tells_nothing_has_no_others() {
-        assert_eq!(usage(0, 0, 9).others_share(usage(0, 0, 4), 5), 0.0);
-    }
 }
