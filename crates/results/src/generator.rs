@@ -2,29 +2,31 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a thread has used, as the kernel counts it (`/proc/thread-self/schedstat`,
-/// Documentation/scheduler/sched-stats.rst).
+/// What a thread has used, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
+/// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadUsage {
     /// Time on a CPU, nanoseconds.
     pub cpu_ns: u64,
-    /// Time ready to run and waiting for a CPU, nanoseconds.
-    pub run_queue_wait_ns: u64,
-    /// Times it was put on a CPU.
-    pub timeslices: u64,
+    /// Time ready to run and waiting for a CPU, nanoseconds; `None` where the kernel does not count it.
+    pub run_queue_wait_ns: Option<u64>,
+    /// Times it was put on a CPU; `None` where the kernel does not count it.
+    pub timeslices: Option<u64>,
 }
 
 impl ThreadUsage {
     /// What was used since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        let difference = |now: Option<u64>, earlier: Option<u64>| {
+            now.zip(earlier)
+                .map(|(now, earlier)| now.saturating_sub(earlier))
+        };
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
-            run_queue_wait_ns: self
-                .run_queue_wait_ns
-                .saturating_sub(earlier.run_queue_wait_ns),
-            timeslices: self.timeslices.saturating_sub(earlier.timeslices),
+            run_queue_wait_ns: difference(self.run_queue_wait_ns, earlier.run_queue_wait_ns),
+            timeslices: difference(self.timeslices, earlier.timeslices),
         }
     }
 }

@@ -1,0 +1,55 @@
+//! Clocks and the length of a tick, from libc.
+#![allow(unsafe_code, reason = "libc's calls; each block says why it is sound")]
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
+/// CPU time of the calling thread, nanoseconds. Exact up to now, while `/proc` is brought up to date
+/// only at ticks and switches.
+pub(crate) fn thread_cpu_ns() -> Option<u64> {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CLOCK_MONOTONIC, nanoseconds.
+pub(crate) fn monotonic_ns() -> Option<u64> {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Length of the unit in which `/proc/stat` counts (USER_HZ, proc(5)), nanoseconds.
+pub(crate) fn tick_ns() -> Option<u64> {
+    // SAFETY: sysconf takes a number and returns one; it touches no memory of ours.
+    let per_sec = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    NS_PER_SECOND.checked_div(u64::try_from(per_sec).ok()?)
+}
+
+fn read(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a timespec that lives until the call has returned.
+    let outcome = unsafe { libc::clock_gettime(clock, &mut time) };
+    if outcome != 0 {
+        return None;
+    }
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let nanoseconds = u64::try_from(time.tv_nsec).ok()?;
+    seconds.checked_mul(NS_PER_SECOND)?.checked_add(nanoseconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clocks_of_this_system_can_be_read_and_do_not_go_back() {
+        for clock in [thread_cpu_ns, monotonic_ns] {
+            let first = clock().expect("Linux has this clock");
+            assert!(clock().expect("Linux has this clock") >= first);
+        }
+    }
+
+    #[test]
+    fn a_tick_is_the_hundredth_of_a_second_that_every_linux_shows() {
+        assert_eq!(tick_ns(), Some(10_000_000));
+    }
+}

@@ -1,0 +1,52 @@
+//! `/proc/<pid>/schedstat` (Documentation/scheduler/sched-stats.rst in the kernel's sources).
+
+/// What a task has waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Ready to run and waiting for a CPU, nanoseconds.
+    pub(crate) run_queue_wait_ns: u64,
+    /// Times it was put on a CPU.
+    pub(crate) timeslices: u64,
+}
+
+/// `None` also for the three zeros of a kernel that keeps no such statistics: who reads has been on a
+/// CPU at least once.
+pub(crate) fn parse(text: &str) -> Option<Waits> {
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    let _cpu_ns: u64 = numbers.next()?.ok()?;
+    let run_queue_wait_ns = numbers.next()?.ok()?;
+    let timeslices = numbers.next()?.ok()?;
+    (timeslices > 0).then_some(Waits {
+        run_queue_wait_ns,
+        timeslices,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_number_is_the_wait_and_the_third_counts_time_slices() {
+        let waits = Waits {
+            run_queue_wait_ns: 2_236_443,
+            timeslices: 2,
+        };
+        assert_eq!(parse("147381 2236443 2\n"), Some(waits));
+    }
+
+    #[test]
+    fn what_is_no_statistic_is_unknown() {
+        for text in [
+            "",
+            "0 0 0\n",
+            "1 2",
+            "1 2 x",
+            "-1 2 3",
+            "1 99999999999999999999 3",
+            "\0",
+        ] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What one thread has used.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use results::ThreadUsage;
+
+use crate::clock;
+use crate::procfs::schedstat;
+
+/// Reads what the thread that asks has used so far. A meter belongs to one thread: the first to ask.
+#[derive(Debug, Default)]
+pub struct ThreadMeter {
+    schedstat: Schedstat,
+}
+
+/// Kept open, since opening costs several times as much as reading.
+#[derive(Debug, Default)]
+enum Schedstat {
+    #[default]
+    NotOpened,
+    Missing,
+    Open(File),
+}
+
+/// Three numbers of at most 20 digits.
+const SCHEDSTAT_BYTES_MAX: usize = 80;
+
+impl ThreadMeter {
+    /// A meter that is not yet any thread's.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What this thread has used since it began; `None` if the system does not say.
+    pub fn usage(&mut self) -> Option<ThreadUsage> {
+        let cpu_ns = clock::thread_cpu_ns()?;
+        let waits = self.waits();
+        Some(ThreadUsage {
+            cpu_ns,
+            run_queue_wait_ns: waits.map(|waits| waits.run_queue_wait_ns),
+            timeslices: waits.map(|waits| waits.timeslices),
+        })
+    }
+
+    fn waits(&mut self) -> Option<schedstat::Waits> {
+        if matches!(self.schedstat, Schedstat::NotOpened) {
+            // The link leads to the thread that opens it, and the open file stays with that one.
+            self.schedstat = match File::open("/proc/thread-self/schedstat") {
+                Ok(file) => Schedstat::Open(file),
+                Err(_) => Schedstat::Missing,
+            };
+        }
+        let Schedstat::Open(file) = &self.schedstat else {
+            return None;
+        };
+        let mut bytes = [0; SCHEDSTAT_BYTES_MAX];
+        let length = file.read_at(&mut bytes, 0).ok()?;
+        schedstat::parse(str::from_utf8(bytes.get(..length)?).ok()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Works until the thread has used so much CPU time.
+    fn use_cpu(until_ns: u64) {
+        let mut number = 1_u64;
+        while clock::thread_cpu_ns().unwrap() < until_ns {
+            for _ in 0..1000 {
+                number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005));
+            }
+        }
+    }
+
+    #[test]
+    fn work_is_seen_as_cpu_time_of_the_thread_that_does_it() {
+        let mut meter = ThreadMeter::new();
+        let before = meter.usage().unwrap();
+        use_cpu(before.cpu_ns + 2_000_000);
+        let used = meter.usage().unwrap().since(&before);
+        assert!(used.cpu_ns >= 2_000_000, "{used:?}");
+    }
+
+    #[test]
+    fn the_work_of_another_thread_is_not_counted() {
+        let mut meter = ThreadMeter::new();
+        let before = meter.usage().unwrap();
+        let other = std::thread::spawn(|| use_cpu(50_000_000));
+        other.join().unwrap();
+        let used = meter.usage().unwrap().since(&before);
+        assert!(used.cpu_ns < 50_000_000, "{used:?}");
+    }
+
+    #[test]
+    fn waits_never_fall_and_are_read_from_the_same_open_file() {
+        let mut meter = ThreadMeter::new();
+        let before = meter.usage().unwrap();
+        if before.timeslices.is_none() {
+            // A kernel without scheduler statistics: then the waits stay unknown.
+            assert_eq!(before.run_queue_wait_ns, None);
+            return;
+        }
+        assert!(matches!(meter.schedstat, Schedstat::Open(_)));
+        let after = meter.usage().unwrap();
+        assert!(after.timeslices >= before.timeslices);
+        assert!(after.run_queue_wait_ns >= before.run_queue_wait_ns);
+    }
+
+    #[test]
+    fn without_the_file_the_cpu_time_is_known_all_the_same() {
+        let mut meter = ThreadMeter {
+            schedstat: Schedstat::Missing,
+        };
+        let usage = meter.usage().unwrap();
+        assert!(usage.cpu_ns > 0);
+        assert_eq!((usage.run_queue_wait_ns, usage.timeslices), (None, None));
+    }
+}
