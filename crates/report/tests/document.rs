@@ -3,11 +3,16 @@
 mod fixture;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jsonschema::Validator;
-use plan::{Body, Load, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{
+    Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target, TlsSpec,
+};
 use report::{Format, TextOptions, render};
-use results::{ErrorKind, Recording, RunResult, Warning};
+use results::{
+    ErrorKind, Generator, MachineUsage, Recording, RunResult, ThreadUsage, Warning, WorkerUsage,
+};
 use serde_json::Value;
 
 const SCHEMA: &str = include_str!("../../../docs/result.schema.json");
@@ -79,7 +84,17 @@ fn full_plan() -> RunPlan {
         },
         load: Load {
             requests_per_connection: Some(100),
+            source: SourceRange::parse("127.0.0.0/29").ok(),
             ..fixture::plan().load
+        },
+        pacing: Pacing::Stages {
+            stages: vec![Stage {
+                from_per_sec: 0.5,
+                to_per_sec: 200.0,
+                duration: Duration::from_secs(3),
+            }],
+            arrivals: Arrivals::Poisson,
+            seed: 7,
         },
         stop: Stop {
             duration: None,
@@ -102,6 +117,30 @@ fn full_plan() -> RunPlan {
     }
 }
 
+/// With something in every field that may be absent.
+fn full_generator() -> Generator {
+    Generator {
+        workers: vec![WorkerUsage {
+            worker: 0,
+            elapsed_ns: 3_020_000_000,
+            usage: ThreadUsage {
+                cpu_ns: 1_000_000_000,
+                run_queue_wait_ns: Some(1_000_000),
+                timeslices: Some(40_000),
+            },
+        }],
+        machine: Some(MachineUsage {
+            elapsed_ns: 3_020_000_000,
+            cpus: 2,
+            busy_ns: 2_000_000_000,
+            steal_ns: 10_000_000,
+            throttled_periods: Some(1),
+            throttled_ns: Some(1_000_000),
+            cpu_pressure_ns: Some(1_000_000),
+        }),
+    }
+}
+
 /// Every field, every kind of error and every warning at once.
 fn crowded() -> RunResult {
     let mut recording = fixture::failing_recording();
@@ -109,8 +148,21 @@ fn crowded() -> RunResult {
         recording.errors.add(kind, 0);
     }
     recording.phases.tls.record(1_000_000);
+    recording.counters.due = recording.counters.sent;
+    for lag in [
+        &mut recording.lags.send,
+        &mut recording.lags.own,
+        &mut recording.lags.wakeup,
+        &mut recording.lags.receive,
+        &mut recording.response_time,
+        &mut recording.unanswered,
+    ] {
+        lag.record(5_000);
+    }
+    recording.intervals.add(0, &recording.response_time);
     let mut result = fixture::result(recording);
     result.plan = full_plan();
+    result.generator = full_generator();
     result.warnings = all_warnings();
     result
 }
@@ -121,6 +173,7 @@ fn documents() -> Vec<Value> {
         fixture::result(fixture::failing_recording()),
         fixture::result(fixture::answered(&[1, 0, u64::MAX], 503, u64::MAX / 4)),
         fixture::result(Recording::new()),
+        fixture::stalled_result(),
         crowded(),
     ]
     .iter()
@@ -306,6 +359,7 @@ fn numbers_carry_their_unit_in_their_name() {
         "connections",
         "pipeline",
         "requests_per_connection",
+        "seed",
         "requests",
         "cores",
         "sent",
@@ -315,6 +369,12 @@ fn numbers_carry_their_unit_in_their_name() {
         "reconnects",
         "tls_full",
         "tls_resumed",
+        "due",
+        "unsent",
+        "mean_in_flight",
+        "timeslices",
+        "cpus",
+        "throttled_periods",
         "count",
         "events",
         "exchanges",
@@ -369,6 +429,7 @@ fn the_fixtures_do_not_contradict_themselves() {
         Ok(())
     );
     assert_eq!(results::check(&fixture::result(Recording::new())), Ok(()));
+    assert_eq!(results::check(&fixture::stalled_result()), Ok(()));
     assert_eq!(
         results::check(&fixture::result(fixture::failing_recording())),
         Ok(())

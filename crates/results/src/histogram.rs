@@ -195,11 +195,27 @@ impl Histogram {
     /// above 100 as 100.
     #[must_use]
     pub fn value_at_percentile(&self, percent: f64) -> u64 {
-        if percent >= 100.0 {
-            return self.max_ns().unwrap_or(0);
+        self.values_at_percentiles(&[percent])[0]
+    }
+
+    /// [`Self::value_at_percentile`] of several, in their order, with one walk over the buckets.
+    #[must_use]
+    pub fn values_at_percentiles(&self, percents: &[f64]) -> Vec<u64> {
+        let mut cumulative = Vec::new();
+        let mut total = 0_u64;
+        for (value_ns, count) in self.distinct() {
+            total = total.saturating_add(count);
+            cumulative.push((value_ns, total));
         }
-        let rank = summary::rank(percent, self.count());
-        summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
+        let value_at = |&percent: &f64| {
+            if percent >= 100.0 {
+                return self.max_ns().unwrap_or(0);
+            }
+            let rank = summary::rank(percent, self.count());
+            let index = cumulative.partition_point(|&(_, up_to)| up_to < rank);
+            cumulative.get(index).map_or(0, |&(value_ns, _)| value_ns)
+        };
+        percents.iter().map(value_at).collect()
     }
 
     /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds. These

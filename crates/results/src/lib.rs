@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod achieved;
 mod counters;
 mod environment;
 mod errors;
@@ -22,6 +23,7 @@ mod series;
 mod summary;
 mod warnings;
 
+pub use achieved::AchievedRate;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
@@ -34,5 +36,7 @@ pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
 pub use series::{Row, Series};
-pub use summary::{Distribution, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary};
+pub use summary::{
+    Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary,
+};
 pub use warnings::{Warning, warnings};

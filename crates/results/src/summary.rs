@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::warnings::SAMPLES_ABOVE_MIN;
-use crate::{Histogram, Legacy, Phases, Rates, Recording, RunResult};
+use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, RunResult};
 
 /// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
 /// decode histograms; it is not read back.
@@ -16,10 +16,19 @@ pub struct Summary {
     pub requests_per_sec: f64,
     /// Bytes of responses per second of the window.
     pub bytes_per_sec: f64,
-    /// Service times and ages of timed-out requests: [`Recording::latency`].
+    /// With a rate: asked for and made.
+    pub achieved_rate: Option<AchievedRate>,
+    /// Requests in flight on average, counted over time; `None` for a window without length.
+    pub mean_in_flight: Option<f64>,
+    /// The headline: [`Recording::latency`]. With a rate, times from the moment that a request was
+    /// due, otherwise from its sending.
     pub latency: Distribution,
+    /// Times from the sending: [`Recording::uncorrected`]. Without a rate the same as `latency`.
+    pub service_time: Distribution,
     /// The parts of a request's way.
     pub phases: PhaseSummaries,
+    /// How late the generator itself was.
+    pub lags: LagSummaries,
     /// Requests per second of each worker, per interval.
     pub rates: RateSummary,
     /// wrk's four counters.
@@ -40,6 +49,20 @@ pub struct PhaseSummaries {
     pub first_byte: Distribution,
     /// [`Phases::last_byte`].
     pub last_byte: Distribution,
+}
+
+/// The lags, each as a distribution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LagSummaries {
+    /// [`Lags::send`].
+    pub send: Distribution,
+    /// [`Lags::own`].
+    pub own: Distribution,
+    /// [`Lags::wakeup`].
+    pub wakeup: Distribution,
+    /// [`Lags::receive`].
+    pub receive: Distribution,
 }
 
 /// A [`Histogram`] in figures. Without samples all that would be a value is `None`.
@@ -109,10 +132,10 @@ pub struct SocketErrors {
 
 impl Summary {
     /// The percentiles that every summary has.
-    pub const PERCENTILES: [f64; 8] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0];
+    pub const PERCENTILES: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 
-    /// Computes the summary, with more percentiles (0..=100) of latency and phases than the
-    /// standard ones if wanted; those out of range are left out.
+    /// Computes the summary, with more percentiles (0..=100) of each distribution than the standard
+    /// ones if wanted; those out of range are left out.
     #[must_use]
     pub fn of(result: &RunResult, more_percentiles: &[f64]) -> Self {
         let Recording {
@@ -120,8 +143,11 @@ impl Summary {
             errors,
             phases,
             rates,
+            lags,
+            counters,
             ..
         } = &result.recording;
+        let duration_ns = result.window.duration_ns;
         let percents = merged_percents(more_percentiles);
         let Phases {
             connect,
@@ -129,16 +155,32 @@ impl Summary {
             first_byte,
             last_byte,
         } = phases;
+        let Lags {
+            send,
+            own,
+            wakeup,
+            receive,
+        } = lags;
         let distribution = |histogram: &Histogram| Distribution::of(histogram, &percents);
         Self {
             requests_per_sec: result.requests_per_sec(),
             bytes_per_sec: result.bytes_per_sec(),
+            achieved_rate: AchievedRate::of(result),
+            mean_in_flight: (duration_ns > 0)
+                .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
             latency: distribution(&result.recording.latency()),
+            service_time: distribution(&result.recording.uncorrected()),
             phases: PhaseSummaries {
                 connect: distribution(connect),
                 tls: distribution(tls),
                 first_byte: distribution(first_byte),
                 last_byte: distribution(last_byte),
+            },
+            lags: LagSummaries {
+                send: distribution(send),
+                own: distribution(own),
+                wakeup: distribution(wakeup),
+                receive: distribution(receive),
             },
             rates: RateSummary::of(rates),
             socket_errors: SocketErrors {
@@ -155,9 +197,10 @@ impl Summary {
 impl Distribution {
     fn of(histogram: &Histogram, percents: &[f64]) -> Self {
         let some = !histogram.is_empty();
-        let percentile = |&percent: &f64| Percentile {
+        let values_ns = histogram.values_at_percentiles(percents);
+        let percentile = |(&percent, value_ns): (&f64, u64)| Percentile {
             percent,
-            value_ns: histogram.value_at_percentile(percent),
+            value_ns,
             enough_samples: enough_samples(percent, histogram.count()),
         };
         Self {
@@ -167,7 +210,12 @@ impl Distribution {
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
             within_stdev_percent: histogram.within_stdev_percent(),
-            percentiles: percents.iter().filter(|_| some).map(percentile).collect(),
+            percentiles: percents
+                .iter()
+                .zip(values_ns)
+                .filter(|_| some)
+                .map(percentile)
+                .collect(),
         }
     }
 }

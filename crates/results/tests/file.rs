@@ -53,7 +53,9 @@ fn the_summary_holds_the_asked_percentiles_beside_the_usual_ones() {
         .collect();
     assert_eq!(
         percents,
-        [50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0]
+        [
+            50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 99.999, 100.0
+        ]
     );
     assert_eq!(document["summary"]["latency"]["max_ns"], 2_000_000_000_u64);
     assert_eq!(document["summary"]["latency"]["count"], 2001);
@@ -69,7 +71,10 @@ fn percentiles_say_whether_the_samples_suffice() {
         .iter()
         .map(|row| row["enough_samples"].as_bool().unwrap())
         .collect();
-    assert_eq!(enough, [true, true, true, true, true, false, false, true]);
+    assert_eq!(
+        enough,
+        [true, true, true, true, true, false, false, false, true]
+    );
 }
 
 #[test]
