@@ -23,11 +23,13 @@ pub(crate) struct RowResult {
     pub(crate) title: String,
     /// The server that was loaded.
     pub(crate) server: String,
+    /// The client that the others are compared with.
+    pub(crate) baseline: &'static str,
     /// What is to be reached.
     pub(crate) figure: Figure,
     /// What a reader must know, for instance the cipher.
     pub(crate) notes: Vec<String>,
-    /// wrk first, if it is there.
+    /// The baseline first, if it is there.
     pub(crate) clients: Vec<ClientResult>,
 }
 
@@ -40,8 +42,8 @@ pub(crate) struct ClientResult {
     pub(crate) samples: Vec<Sample>,
     /// Median over the samples.
     pub(crate) median: Option<Medians>,
-    /// Median over the repetitions of the ratio to wrk's run of the same repetition.
-    pub(crate) ratio_to_wrk: Option<Medians>,
+    /// Median over the repetitions of the ratio to the baseline's run of the same repetition.
+    pub(crate) ratio_to_baseline: Option<Medians>,
 }
 
 /// One run.
@@ -71,10 +73,10 @@ pub(crate) struct Medians {
 }
 
 impl ClientResult {
-    /// Reduces samples; `baseline` are wrk's, of the same repetitions in the same order.
+    /// Reduces samples; `baseline` are those of wrk or wrk2, of the same repetitions in the same order.
     pub(crate) fn new(label: String, samples: Vec<Sample>, baseline: Option<&[Sample]>) -> Self {
         let median = Medians::of(&samples, |sample, measure| Some(measure(sample)));
-        let ratio_to_wrk = baseline.and_then(|baseline| {
+        let ratio_to_baseline = baseline.and_then(|baseline| {
             let pairs: Vec<_> = samples.iter().zip(baseline).collect();
             Medians::of(&pairs, |(ours, theirs), measure| {
                 Some(measure(ours) / measure(theirs)).filter(|ratio| ratio.is_finite())
@@ -84,13 +86,13 @@ impl ClientResult {
             label,
             samples,
             median,
-            ratio_to_wrk,
+            ratio_to_baseline,
         }
     }
 
     /// Whether the figure is met; `None` when there was no wrk to compare with.
     pub(crate) fn meets(&self, figure: Figure) -> Option<bool> {
-        let ratio = self.ratio_to_wrk?;
+        let ratio = self.ratio_to_baseline?;
         Some(match figure {
             Figure::CpuPerRequest(at_most) => ratio.cpu_us_per_request <= at_most,
             Figure::ResidentMemory(at_most) => ratio.peak_rss_kb <= at_most,
@@ -175,7 +177,7 @@ mod tests {
             sample(4.0, 2.0, 5.0),
         ];
         let result = ClientResult::new("ours".into(), ours, Some(&theirs));
-        let ratio = result.ratio_to_wrk.unwrap();
+        let ratio = result.ratio_to_baseline.unwrap();
         assert_eq!(
             ratio,
             Medians {
@@ -193,7 +195,7 @@ mod tests {
     fn without_wrk_there_is_no_ratio_and_no_verdict() {
         let result = ClientResult::new("ours".into(), vec![sample(1.0, 1.0, 1.0)], None);
         assert_eq!(result.median.unwrap().requests_per_sec, 1.0);
-        assert_eq!(result.ratio_to_wrk, None);
+        assert_eq!(result.ratio_to_baseline, None);
         assert_eq!(result.meets(Figure::CpuPerRequest(1.0)), None);
     }
 
@@ -201,6 +203,6 @@ mod tests {
     fn a_baseline_of_zero_gives_no_ratio() {
         let theirs = [sample(1.0, 0.0, 1.0)];
         let result = ClientResult::new("ours".into(), vec![sample(1.0, 1.0, 1.0)], Some(&theirs));
-        assert_eq!(result.ratio_to_wrk, None);
+        assert_eq!(result.ratio_to_baseline, None);
     }
 }

@@ -23,11 +23,13 @@ pub(crate) struct Machine {
     pub(crate) wrkbench: String,
     /// First line of `wrk -v`; absent when there is no wrk.
     pub(crate) wrk: Option<String>,
+    /// First line of `wrk2 -v`; absent when there is no wrk2.
+    pub(crate) wrk2: Option<String>,
 }
 
 impl Machine {
     /// Asks `/proc` and the programs.
-    pub(crate) fn look(wrkbench: &Path, wrk: &Path) -> Self {
+    pub(crate) fn look(wrkbench: &Path, wrk: &Path, wrk2: &Path) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
             date: jiff::Timestamp::now()
@@ -39,6 +41,7 @@ impl Machine {
             congestion_control: sysctl("net/ipv4/tcp_congestion_control"),
             wrkbench: version(wrkbench, "--version").unwrap_or_else(|| "wrkbench ?".to_owned()),
             wrk: version(wrk, "-v"),
+            wrk2: version(wrk2, "-v"),
         }
     }
 }

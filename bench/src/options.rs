@@ -37,6 +37,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH", default_value = "wrk")]
     pub(crate) wrk: PathBuf,
 
+    /// The wrk2 to compare with at a constant rate; such rows have no ratio when it is absent.
+    #[arg(long, value_name = "PATH", default_value = "wrk2")]
+    pub(crate) wrk2: PathBuf,
+
     /// Core of the server.
     #[arg(long, default_value_t = 0)]
     pub(crate) server_core: u32,

@@ -20,6 +20,11 @@ pub(crate) struct Row {
     pub(crate) script: Option<Script>,
     /// How many requests go out in one write, by `--pipeline`; wrk takes the script instead.
     pub(crate) pipeline: Option<u32>,
+    /// Requests per second that are asked for; the row is then compared with wrk2, which has rates, and
+    /// not with wrk.
+    pub(crate) rate: Option<u32>,
+    /// Seconds that a run of this row needs at least.
+    pub(crate) duration_min_s: u32,
     /// What is to be reached.
     pub(crate) figure: Figure,
 }
@@ -76,7 +81,7 @@ impl Script {
     }
 }
 
-/// A ratio to wrk that is not to be exceeded.
+/// A ratio to the baseline (wrk, or wrk2 in a row with a rate) that is not to be exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "of", content = "at_most", rename_all = "snake_case")]
 pub(crate) enum Figure {
@@ -87,7 +92,7 @@ pub(crate) enum Figure {
 }
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 8] = [
+pub(crate) const ROWS: [Row; 9] = [
     Row {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
@@ -96,6 +101,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: None,
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.65),
     },
     Row {
@@ -106,6 +113,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: None,
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.65),
     },
     Row {
@@ -116,6 +125,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: Some(Script::Pipeline),
         pipeline: Some(16),
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.50),
     },
     Row {
@@ -126,6 +137,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: None,
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.60),
     },
     Row {
@@ -136,6 +149,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: Some(Script::Request),
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.80),
     },
     Row {
@@ -146,6 +161,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: Some(Script::Response),
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.80),
     },
     Row {
@@ -156,6 +173,8 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: true,
         script: None,
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::CpuPerRequest(0.85),
     },
     Row {
@@ -166,7 +185,22 @@ pub(crate) const ROWS: [Row; 8] = [
         tls: false,
         script: None,
         pipeline: None,
+        rate: None,
+        duration_min_s: 1,
         figure: Figure::ResidentMemory(1.0 / 3.0),
+    },
+    Row {
+        name: "rate",
+        title: "constant rate, 20,000/s over 1,000 connections",
+        connections: 1_000,
+        answer: Answer::Small,
+        tls: false,
+        script: None,
+        pipeline: None,
+        rate: Some(20_000),
+        // wrk2 starts its connections 5 ms apart, so it needs 5 s to reach the rate at all.
+        duration_min_s: 15,
+        figure: Figure::CpuPerRequest(0.40),
     },
 ];
 

@@ -18,11 +18,14 @@ use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
-use crate::tool::{Client, Programs, WRK_LABEL};
+use crate::tool::{Client, Programs};
 use crate::usage::Usage;
 
 /// How much longer than its duration a run may take: scripts, connecting, the report.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How often a client is looked at: its peak memory is known as of the last look before its end.
+const POLL: Duration = Duration::from_millis(20);
 
 /// File descriptors that a client needs besides its connections.
 const SPARE_FILES: u64 = 100;
@@ -52,7 +55,8 @@ impl Session {
     pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
         let interrupted = place::interruption()?;
         let wrkbench = place::wrkbench_path(options.wrkbench.as_deref())?;
-        let machine = Machine::look(&wrkbench, &options.wrk);
+        let machine = Machine::look(&wrkbench, &options.wrk, &options.wrk2);
+        let wrk2 = machine.wrk2.is_some().then(|| options.wrk2.clone());
         let wrk = machine.wrk.is_some().then(|| options.wrk.clone());
         if wrk.is_none() {
             progress(&format!("no {}: rows have no ratio", options.wrk.display()));
@@ -67,7 +71,11 @@ impl Session {
         }
         Ok(Self {
             machine,
-            programs: Programs { wrk, wrkbench },
+            programs: Programs {
+                wrk,
+                wrk2,
+                wrkbench,
+            },
             scratch,
             server_kind: options.server,
             duration_s: options.duration,
@@ -103,6 +111,10 @@ impl Session {
             self.server_place,
         )?;
         let clients = Client::all(row, &self.programs);
+        let duration_s = self.duration_s.max(row.duration_min_s);
+        if duration_s > self.duration_s {
+            notes.push(format!("runs of {duration_s} s"));
+        }
         if row.tls {
             notes.push(self.cipher_note(&server, &clients)?);
         }
@@ -123,14 +135,14 @@ impl Session {
                     row.name, client.label, self.repeats
                 ));
                 let before = Usage::now(server.cpu_us()?)?;
-                let ended = run(client, self.duration_s)?;
+                let ended = run(client, duration_s)?;
                 let others_share = Usage::now(server.cpu_us()?)?.others_share(before, ended.cpu_us);
                 let sample = sample_of(&ended, others_share)
                     .with_context(|| format!("{} in row {}", client.label, row.name))?;
                 samples.entry(&client.label).or_default().push(sample);
             }
         }
-        let baseline = samples.get(WRK_LABEL).cloned();
+        let baseline = samples.get(Client::baseline(row)).cloned();
         let results = clients
             .iter()
             .filter_map(|client| Some((client.label.clone(), samples.remove(&*client.label)?)))
@@ -140,6 +152,7 @@ impl Session {
             name: row.name,
             title: row.title.to_owned(),
             server: server.name().to_owned(),
+            baseline: Client::baseline(row),
             figure: row.figure,
             notes,
             clients: results,
@@ -202,7 +215,7 @@ impl Session {
     fn run(&self, client: &Client, arguments: &[String], duration_s: u32) -> anyhow::Result<Ended> {
         let process = Process::start(&client.program, arguments, self.client_place)?;
         let limit = Duration::from_secs(duration_s.into()) + GRACE;
-        let ended = process.watch(limit, &self.interrupted)?;
+        let ended = process.watch(limit, POLL, &self.interrupted)?;
         if !ended.status.success() {
             bail!(
                 "{} {} failed ({}): {}",

@@ -28,9 +28,13 @@ pub(crate) fn write_heading(
     writeln!(out, "congestion control: {}", machine.congestion_control)?;
     writeln!(
         out,
-        "{}; {}",
+        "{}; {}; {}",
         machine.wrkbench,
-        machine.wrk.as_deref().unwrap_or("no wrk")
+        machine.wrk.as_deref().unwrap_or("no wrk"),
+        machine
+            .wrk2
+            .as_deref()
+            .map_or_else(|| "no wrk2".to_owned(), |line| format!("wrk2: {line}"))
     )?;
     writeln!(
         out,
@@ -40,7 +44,7 @@ pub(crate) fn write_heading(
     )?;
     writeln!(
         out,
-        "ratios: median of the ratio to wrk's run of the same repetition"
+        "ratios: median of the ratio to wrk's (with a rate, wrk2's) run of the same repetition"
     )
 }
 
@@ -67,18 +71,18 @@ pub(crate) fn write_row(out: &mut dyn Write, row: &RowResult) -> io::Result<()> 
         "client", "req/s", "us CPU", "RSS MB", "x req/s", "x CPU", "x RSS", "asked"
     )?;
     for client in &row.clients {
-        write_client(out, client, row.figure)?;
+        write_client(out, client, row)?;
     }
     out.flush()
 }
 
-fn write_client(out: &mut dyn Write, client: &ClientResult, figure: Figure) -> io::Result<()> {
-    let is_baseline = client.label == crate::tool::WRK_LABEL;
-    let asked = match figure {
+fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> io::Result<()> {
+    let is_baseline = client.label == row.baseline;
+    let asked = match row.figure {
         Figure::CpuPerRequest(at_most) => format!("CPU <= {at_most:.2}"),
         Figure::ResidentMemory(at_most) => format!("RSS <= {at_most:.2}"),
     };
-    let met = match client.meets(figure) {
+    let met = match client.meets(row.figure) {
         Some(true) => "yes",
         Some(false) => "NO",
         None => "-",
@@ -95,9 +99,9 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, figure: Figure) -> i
         number(client.median, |m| m.requests_per_sec, 0),
         number(client.median, |m| m.cpu_us_per_request, 2),
         number(client.median, |m| m.peak_rss_kb / 1024.0, 1),
-        number(client.ratio_to_wrk, |m| m.requests_per_sec, 2),
-        number(client.ratio_to_wrk, |m| m.cpu_us_per_request, 2),
-        number(client.ratio_to_wrk, |m| m.peak_rss_kb, 2),
+        number(client.ratio_to_baseline, |m| m.requests_per_sec, 2),
+        number(client.ratio_to_baseline, |m| m.cpu_us_per_request, 2),
+        number(client.ratio_to_baseline, |m| m.peak_rss_kb, 2),
         asked,
         met
     )?;
@@ -147,6 +151,7 @@ mod tests {
             name: "keepalive",
             title: "a row".into(),
             server: "a server".into(),
+            baseline: crate::tool::WRK_LABEL,
             figure,
             notes: vec!["a note".into()],
             clients: vec![theirs, ours],

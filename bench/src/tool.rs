@@ -7,11 +7,16 @@ use crate::rows::Row;
 /// How wrk is called in tables and results.
 pub(crate) const WRK_LABEL: &str = "wrk";
 
+/// How wrk2 is called there.
+pub(crate) const WRK2_LABEL: &str = "wrk2";
+
 /// Sources of the clients.
 #[derive(Debug)]
 pub(crate) struct Programs {
     /// wrk, if it is there.
     pub(crate) wrk: Option<PathBuf>,
+    /// wrk2, if it is there.
+    pub(crate) wrk2: Option<PathBuf>,
     /// wrkbench.
     pub(crate) wrkbench: PathBuf,
 }
@@ -30,16 +35,34 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The clients of a row: wrk first, then ours on each backend; where pipelining is an option of
+    /// The one that the others of a row are compared with.
+    pub(crate) fn baseline(row: &Row) -> &'static str {
+        if row.rate.is_some() {
+            WRK2_LABEL
+        } else {
+            WRK_LABEL
+        }
+    }
+
+    /// The clients of a row: the baseline first, then ours on each backend; where pipelining is an option of
     /// ours, the row's script is run as well.
     pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
-        let mut clients: Vec<Self> = programs
-            .wrk
+        let rate: Vec<String> = row
+            .rate
+            .map(|rate| format!("-R{rate}"))
+            .into_iter()
+            .collect();
+        let baseline = if row.rate.is_some() {
+            &programs.wrk2
+        } else {
+            &programs.wrk
+        };
+        let mut clients: Vec<Self> = baseline
             .iter()
             .map(|program| Self {
-                label: WRK_LABEL.to_owned(),
+                label: Self::baseline(row).to_owned(),
                 program: program.clone(),
-                options: Vec::new(),
+                options: rate.clone(),
                 scripted: true,
             })
             .collect();
@@ -59,7 +82,7 @@ impl Client {
                 clients.push(ours(format!("wrkbench {io}"), &option, false));
                 clients.push(ours(format!("wrkbench {io}, script"), &[], true));
             } else {
-                clients.push(ours(format!("wrkbench {io}"), &[], true));
+                clients.push(ours(format!("wrkbench {io}"), &rate, true));
             }
         }
         clients
@@ -94,6 +117,7 @@ mod tests {
     fn programs(wrk: bool) -> Programs {
         Programs {
             wrk: wrk.then(|| "wrk".into()),
+            wrk2: wrk.then(|| "wrk2".into()),
             wrkbench: "wrkbench".into(),
         }
     }
@@ -110,6 +134,24 @@ mod tests {
             .collect();
         assert_eq!(labels, ["wrk", "wrkbench uring", "wrkbench epoll"]);
         assert_eq!(Client::all(row("keepalive"), &programs(false)).len(), 2);
+    }
+
+    #[test]
+    fn a_row_with_a_rate_has_wrk2_and_tells_all_clients_the_rate() {
+        let clients = Client::all(row("rate"), &programs(true));
+        let lines: Vec<_> = clients
+            .iter()
+            .map(|client| client.arguments(1000, 15, None, "http://h/").join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "-R20000 -t1 -c1000 -d15s http://h/",
+                "--io uring -R20000 -t1 -c1000 -d15s http://h/",
+                "--io epoll -R20000 -t1 -c1000 -d15s http://h/",
+            ]
+        );
+        assert_eq!(clients[0].label, Client::baseline(row("rate")));
     }
 
     #[test]
