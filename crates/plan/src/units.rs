@@ -119,6 +119,18 @@ pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
         .map_err(|_| refuse(TOO_LARGE))
 }
 
+/// Reads a number of percent without the sign: `99.9`; `None` for what is none, or above 100.
+#[must_use]
+pub fn parse_percent(text: &str) -> Option<f64> {
+    // `f64`'s own parser also knows words (inf, nan) and exponents, which nobody means here.
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.parse()
+        .ok()
+        .filter(|percent| plain && *percent <= 100.0)
+}
+
 const TOO_LARGE: &str = "is too large";
 
 /// What can be wrong with a number.
@@ -541,6 +553,26 @@ mod tests {
         ] {
             let message = parse_size(text).expect_err(text).to_string();
             assert!(message.contains(said), "{text:?} gives {message}");
+        }
+    }
+
+    #[test]
+    fn a_percent_is_digits_with_a_point() {
+        for (text, expected) in [
+            ("0", Some(0.0)),
+            ("99.9", Some(99.9)),
+            ("100", Some(100.0)),
+            (".5", Some(0.5)),
+            ("100.1", None),
+            ("-1", None),
+            ("+1", None),
+            ("1e1", None),
+            ("nan", None),
+            ("1%", None),
+            ("", None),
+            (".", None),
+        ] {
+            assert_eq!(parse_percent(text), expected, "{text:?}");
         }
     }
 

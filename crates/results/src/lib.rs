@@ -8,6 +8,7 @@
 
 mod achieved;
 mod counters;
+mod criteria;
 mod environment;
 mod errors;
 pub mod file;
@@ -25,6 +26,7 @@ mod warnings;
 
 pub use achieved::AchievedRate;
 pub use counters::{Counters, Statuses};
+pub use criteria::{Criterion, CriterionError, Judgement};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
 pub use generator::{Generator, MachineUsage, ThreadUsage, WorkerUsage};

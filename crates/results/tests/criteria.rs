@@ -1,0 +1,320 @@
+//! Conditions under which a run counts as failed: what is understood, and what a run says to it.
+
+mod fixture;
+
+use std::time::Duration;
+
+use plan::{Arrivals, Pacing};
+use proptest::prelude::*;
+use results::{Criterion, ErrorKind, Judgement, Recording, RunResult};
+
+/// 2,000 answers of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
+fn answered() -> RunResult {
+    let mut recording = Recording::new();
+    for number in 0..2000_u64 {
+        recording.service_time.record((number + 1) * 1_000_000);
+        recording
+            .statuses
+            .add(if number % 50 == 0 { 404 } else { 200 });
+    }
+    recording.counters.sent = 2000;
+    recording.counters.answered = 2000;
+    let mut result = fixture::result(recording);
+    result.window.duration_ns = 4_000_000_000;
+    result
+}
+
+/// The same with a rate of 500/s: of 2,010 requests due 5 were never sent, 2 failed, 3 were in flight.
+fn paced() -> RunResult {
+    let mut result = answered();
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec: 500.0,
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let recording = &mut result.recording;
+    recording.counters.sent = 2005;
+    recording.counters.due = 2010;
+    recording.counters.unsent = 5;
+    recording.counters.in_flight = 3;
+    recording.errors.add(ErrorKind::Reset, 2);
+    recording.response_time = recording.service_time.clone();
+    recording.unanswered.record_n(9_000_000_000, 8);
+    result
+}
+
+fn one(text: &str) -> Criterion {
+    let mut criteria = Criterion::parse_list(text).expect(text);
+    assert_eq!(criteria.len(), 1, "{text}");
+    criteria.remove(0)
+}
+
+fn failure(text: &str, result: &RunResult) -> Option<String> {
+    one(text).failure(result)
+}
+
+#[test]
+fn conditions_that_do_not_hold_pass() {
+    let (closed, open) = (answered(), paced());
+    for text in [
+        "p50>1.1s",
+        "p99 > 1990ms",
+        "p0>2ms",
+        "p100>2s",
+        "max>2s",
+        "max<2s",
+        "min<1ms",
+        "min>=1001us",
+        "mean>1001ms",
+        "stdev>600ms",
+        "errors>0",
+        "errors>0%",
+        "errors>=0.001%",
+        "status>40",
+        "status>2%",
+        "status==41",
+        "unanswered>0",
+        "rps<500",
+        "rps>0.5k",
+        "requests<2000",
+        "requests==1999",
+        "requests<=1.9k",
+    ] {
+        assert_eq!(one(text).judge(&closed), Judgement::Passed, "{text}");
+    }
+    for text in ["rate<99%", "rate>=99.9%", "unanswered>10", "max<9s"] {
+        assert_eq!(one(text).judge(&open), Judgement::Passed, "{text}");
+    }
+}
+
+#[test]
+fn a_condition_that_holds_is_told_with_value_and_limit_in_one_line() {
+    let (closed, open) = (answered(), paced());
+    for (text, said) in [
+        ("max>1s", "max is 2s, limit max>1s"),
+        ("max >= 2s", "max is 2s, limit max>=2s"),
+        ("max<=2s", "max is 2s, limit max<=2s"),
+        ("max==2s", "max is 2s, limit max==2s"),
+        ("p100<3s", "p100 is 2s, limit p100<3s"),
+        ("min<2ms", "min is 1ms, limit min<2ms"),
+        ("mean>1000ms", "mean is 1.0005s, limit mean>1000ms"),
+        ("status>39", "status is 40, limit status>39"),
+        (
+            "status>1.9%",
+            "status is 2.000% (40 of 2000), limit status>1.9%",
+        ),
+        ("rps<9k", "rps is 500.00, limit rps<9k"),
+        ("requests==2000", "requests is 2000, limit requests==2000"),
+    ] {
+        assert_eq!(failure(text, &closed).as_deref(), Some(said), "{text}");
+    }
+    for (text, said) in [
+        (
+            "errors>0.05%",
+            "errors is 0.100% (2 of 2005), limit errors>0.05%",
+        ),
+        ("errors>1", "errors is 2, limit errors>1"),
+        ("unanswered>9", "unanswered is 10, limit unanswered>9"),
+        (
+            "unanswered>0.4%",
+            "unanswered is 0.498% (10 of 2010), limit unanswered>0.4%",
+        ),
+        (
+            "rate<99.9%",
+            "rate is 99.502% (2000 of 2010), limit rate<99.9%",
+        ),
+        ("max>8s", "max is 9s, limit max>8s"),
+    ] {
+        assert_eq!(failure(text, &open).as_deref(), Some(said), "{text}");
+    }
+    let p99 = failure("p99>50ms", &closed).expect("it holds");
+    assert!(
+        p99.starts_with("p99 is 1.98") && p99.ends_with("s, limit p99>50ms"),
+        "{p99}"
+    );
+}
+
+#[test]
+fn failed_requests_are_errors_whatever_their_kind_and_those_in_flight_are_not() {
+    let result = fixture::result(fixture::recording(2000));
+    assert_eq!(
+        failure("errors>=2", &result).as_deref(),
+        Some("errors is 2, limit errors>=2")
+    );
+    assert_eq!(
+        failure("unanswered>=3", &result).as_deref(),
+        Some("unanswered is 3, limit unanswered>=3")
+    );
+}
+
+#[test]
+fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
+    let mut result = answered();
+    let errors = &mut result.recording.errors;
+    for _ in 0..498 {
+        errors.add(ErrorKind::Refused, 0);
+    }
+    errors.add(ErrorKind::ConnectTimeout, 0);
+    errors.add(ErrorKind::TlsAlert, 0);
+    assert_eq!(
+        failure("errors>1%", &result).as_deref(),
+        Some("errors is 20.000% (500 of 2500), limit errors>1%")
+    );
+    // An alert on a connection with requests is an error of these requests.
+    result.recording.errors = results::Errors::default();
+    result.recording.errors.add(ErrorKind::TlsAlert, 2);
+    assert_eq!(
+        failure("errors>1", &result).as_deref(),
+        Some("errors is 2, limit errors>1")
+    );
+}
+
+#[test]
+fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
+    let empty = fixture::result(Recording::new());
+    for (text, result, said) in [
+        (
+            "p99.9>1h",
+            &answered(),
+            "p99.9 is not known: 2000 samples are too few for it, limit p99.9>1h",
+        ),
+        (
+            "p50>1h",
+            &empty,
+            "p50 is not known: no request was answered, limit p50>1h",
+        ),
+        (
+            "max>1h",
+            &empty,
+            "max is not known: no request was answered, limit max>1h",
+        ),
+        (
+            "stdev>1h",
+            &empty,
+            "stdev is not known: no request was answered, limit stdev>1h",
+        ),
+        (
+            "errors>1%",
+            &empty,
+            "errors is not known: nothing was sent, limit errors>1%",
+        ),
+        (
+            "status>1%",
+            &empty,
+            "status is not known: nothing was answered, limit status>1%",
+        ),
+        (
+            "rate<99%",
+            &answered(),
+            "rate is not known: the run had no rate (-R, --stages), limit rate<99%",
+        ),
+    ] {
+        assert_eq!(failure(text, result).as_deref(), Some(said), "{text}");
+    }
+    let mut unsent = paced();
+    unsent.recording.counters = results::Counters::default();
+    assert_eq!(
+        failure("rate<99%", &unsent).as_deref(),
+        Some("rate is not known: nothing was due, limit rate<99%")
+    );
+}
+
+#[test]
+fn only_the_rate_needs_one() {
+    assert!(one("rate<99%").needs_a_rate());
+    assert!(!one("rps<99").needs_a_rate());
+}
+
+#[test]
+fn several_conditions_stand_beside_each_other() {
+    let texts = |text: &str| {
+        let criteria = Criterion::parse_list(text).expect(text);
+        criteria.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expected = ["p99>50ms", "errors>0.1%", "rps<9000"];
+    assert_eq!(texts("p99>50ms,errors>0.1%,rps<9000"), expected);
+    assert_eq!(texts("p99>50ms errors>0.1% rps<9000"), expected);
+    assert_eq!(texts(" p99 > 50ms  errors> 0.1% , rps <9000, "), expected);
+}
+
+#[test]
+fn what_is_no_condition_is_refused_with_what_was_expected() {
+    for (text, said) in [
+        ("", "there is no condition (expected like p99>50ms)"),
+        (" , ", "there is no condition"),
+        (
+            "p99",
+            "\"p99\" has no comparison (expected >, >=, <, <= or ==, like p99>50ms)",
+        ),
+        ("p99=50ms", "\"p99=50ms\" has no comparison"),
+        ("p99!50ms", "\"p99!50ms\" has no comparison"),
+        ("p99>50ms x", "\"x\" has no comparison"),
+        (
+            "latency>50ms",
+            "\"latency\" is not a metric (expected p50, p99.9, max,",
+        ),
+        ("p99>>50ms", "p99: \">50ms\" is not a time"),
+        (">50ms", "\"\" is not a metric"),
+        ("p>50ms", "\"p\" is not a metric"),
+        ("p101>50ms", "\"p101\" is not a metric"),
+        ("pnan>50ms", "\"pnan\" is not a metric"),
+        ("p1e1>50ms", "\"p1e1\" is not a metric"),
+        ("p-1>50ms", "\"p-1\" is not a metric"),
+        ("errors p99>50ms", "\"errors p99\" is not a metric"),
+        (
+            "p99>50",
+            "p99: \"50\" is not a time with its unit (expected like 50ms, 800us, 1.5s)",
+        ),
+        ("p99>", "p99: \"\" is not a time"),
+        ("p99>1%", "p99: \"1%\" is not a time"),
+        ("max>5x", "max: \"5x\" is not a time"),
+        ("max>-5ms", "max: \"-5ms\" is negative"),
+        ("errors>x", "errors: \"x\" is not a number"),
+        (
+            "errors>101%",
+            "errors: \"101%\" is not a share (expected from 0% to 100%)",
+        ),
+        ("errors>-1%", "errors: \"-1%\" is not a share"),
+        ("errors>%", "errors: \"%\" is not a share"),
+        ("errors>1.5", "errors: \"1.5\" is not a whole number"),
+        ("rate<99", "rate: \"99\" is not a share (expected like 99%)"),
+        ("rps<9x", "rps: \"9x\" is not a rate"),
+        ("requests<1%", "requests: \"1%\" is not a number"),
+    ] {
+        let message = Criterion::parse_list(text).expect_err(text).to_string();
+        assert!(message.starts_with(said), "{text:?} gives {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_is_judged_by_what_there_is() {
+    let mut result = answered();
+    result.window.interrupted = true;
+    result.plan.stop.duration = Some(Duration::from_secs(60));
+    assert_eq!(one("p99>2s").judge(&result), Judgement::Passed);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic_and_what_is_read_is_read_again(
+        text in "\\PC{0,40}",
+        near in "(p[0-9.]{0,4}|max|errors|rate|rps|[a-z]{0,3}) ?[<>=]{0,3} ?[0-9.]{0,5}(ms|us|s|%|k)?[, ]?(p99>1s)?",
+    ) {
+        let (closed, open) = (answered(), paced());
+        for text in [&text, &near] {
+            match Criterion::parse_list(text) {
+                Ok(criteria) => for criterion in criteria {
+                    let again = Criterion::parse_list(&criterion.to_string());
+                    prop_assert_eq!(again, Ok(vec![criterion.clone()]));
+                    for result in [&closed, &open] {
+                        let line = criterion.failure(result);
+                        prop_assert_eq!(line.is_none(), criterion.judge(result) == Judgement::Passed);
+                        prop_assert!(line.is_none_or(|line| line.lines().count() == 1));
+                    }
+                },
+                Err(error) => prop_assert_eq!(error.to_string().lines().count(), 1),
+            }
+        }
+    }
+}
