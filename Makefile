@@ -19,7 +19,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages bench fuzz check install uninstall clean help
+.PHONY: build demo test test-packages faults bench fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -33,6 +33,10 @@ test: test-packages ## run every test; the end-to-end tests a second time on epo
 
 test-packages: ## install the Debian packages that the tests need; does nothing when they are there
 	sh scripts/install-test-packages.sh
+
+faults: test-packages ## try everything that can go wrong on each backend, print the tables; WRKBENCH_FAULTS=F9,F12 picks rows
+	$(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 
 bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench

@@ -1,0 +1,454 @@
+//! A server that misbehaves byte for byte as it is told, and counts what it did.
+//!
+//! Unlike the built-in server it knows nothing of HTTP but where a request ends, so that it can say
+//! anything, and it knows exactly how many requests it has treated badly.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use origin::{Identity, TlsSettings};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use socket2::SockRef;
+
+/// The answer to a request that is treated well.
+pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright";
+
+/// A right answer whose body goes on to the close.
+pub(crate) const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nto the end";
+
+/// One thing that the server does.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Sends each byte by itself, under TLS in a record of its own.
+    EachByte(Vec<u8>),
+    /// Sends these bytes in two pieces; where they are cut goes from request to request.
+    CutAnywhere(Vec<u8>),
+    /// Sends each byte by itself, with so many milliseconds between them.
+    Drip(Vec<u8>, u64),
+    /// Sends these bytes over and over, until the client has enough.
+    Endless(Vec<u8>),
+    /// Sends these bytes below TLS.
+    Raw(Vec<u8>),
+    /// Does nothing for so many milliseconds.
+    Pause(u64),
+    /// Reads the first bytes of whatever comes.
+    ReadSome,
+    /// Changes the keys of TLS 1.3 so many times.
+    ChangeKeys(u32),
+    /// Says nothing more, and reads on until the client closes.
+    Hang,
+    /// Neither says nor reads anything more until the client closes.
+    Freeze,
+    /// Ends the sending direction, and serves on.
+    HalfClose,
+    /// Ends the connection in order, under TLS with the closing alert.
+    Fin,
+    /// Ends the connection in order, under TLS without the closing alert.
+    BareFin,
+    /// RST.
+    Reset,
+}
+
+/// `Step::Send`, from anything with bytes.
+pub(crate) fn send(bytes: impl AsRef<[u8]>) -> Step {
+    Step::Send(bytes.as_ref().to_vec())
+}
+
+/// When the server does what it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// Instead of answering.
+    Asked,
+    /// When a connection is made, and below TLS.
+    Connected,
+}
+
+/// How the server's bytes travel.
+#[derive(Debug, Clone)]
+pub(crate) enum Layer {
+    Plain,
+    Tls(Arc<ServerConfig>),
+    /// TLS whose records, those of the handshake included, come byte for byte.
+    SlicedTls(Arc<ServerConfig>),
+}
+
+impl Layer {
+    pub(crate) fn is_tls(&self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+}
+
+/// The certificate of all servers here.
+pub(crate) static IDENTITY: LazyLock<Identity> =
+    LazyLock::new(|| Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap());
+
+/// Both versions of TLS, no client certificate.
+pub(crate) fn usual_tls() -> Layer {
+    Layer::Tls(TlsSettings::new(IDENTITY.clone()).config().unwrap())
+}
+
+/// What a server does, and to whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Conduct {
+    pub(crate) when: When,
+    pub(crate) steps: Vec<Step>,
+    /// Of so many requests (or connections) one is treated so; 1: each.
+    pub(crate) every: u64,
+    pub(crate) layer: Layer,
+    /// Nagle's algorithm stays on.
+    pub(crate) is_slow_start: bool,
+}
+
+/// What a server has seen and done.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    connections: AtomicU64,
+    requests: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl Tally {
+    /// Requests read to their end.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// Requests, or connections, that were treated as told.
+    pub(crate) fn wrong(&self) -> u64 {
+        self.wrong.load(Ordering::SeqCst)
+    }
+}
+
+/// A server with a thread for each connection. Its threads end when the client does.
+pub(crate) struct Adversary {
+    address: SocketAddr,
+    scheme: &'static str,
+    tally: Arc<Tally>,
+    is_over: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Adversary {
+    pub(crate) fn start(conduct: Conduct) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let scheme = if conduct.layer.is_tls() {
+            "https"
+        } else {
+            "http"
+        };
+        let (tally, is_over) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
+        let (counts, over) = (Arc::clone(&tally), Arc::clone(&is_over));
+        let conduct = Arc::new(conduct);
+        let accepting = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let (conduct, counts) = (Arc::clone(&conduct), Arc::clone(&counts));
+                // An error is the client's end of the connection.
+                std::thread::spawn(move || drop(serve(stream, &conduct, &counts)));
+            }
+        });
+        Self {
+            address,
+            scheme,
+            tally,
+            is_over,
+            accepting: Some(accepting),
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}://{}/", self.scheme, self.address)
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+impl Drop for Adversary {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+    }
+}
+
+/// A socket that can send byte for byte.
+struct Wire {
+    stream: TcpStream,
+    is_sliced: bool,
+}
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = if self.is_sliced { 1 } else { bytes.len() };
+        self.stream.write(&bytes[..end.min(bytes.len())])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+enum Link {
+    Plain(Wire),
+    Tls(Box<StreamOwned<ServerConnection, Wire>>),
+}
+
+impl Link {
+    fn stream(&self) -> &TcpStream {
+        match self {
+            Self::Plain(wire) => &wire.stream,
+            Self::Tls(tls) => &tls.sock.stream,
+        }
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(wire) => wire.read(buffer),
+            Self::Tls(tls) => tls.read(buffer),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(wire) => wire.write_all(bytes),
+            Self::Tls(tls) => {
+                tls.write_all(bytes)?;
+                tls.flush()
+            }
+        }
+    }
+}
+
+fn serve(stream: TcpStream, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
+    stream.set_nodelay(!conduct.is_slow_start)?;
+    let number = tally.connections.fetch_add(1, Ordering::SeqCst);
+    let mut plain = Link::Plain(Wire {
+        stream,
+        is_sliced: false,
+    });
+    if conduct.when == When::Connected && is_chosen(number, conduct.every) {
+        tally.wrong.fetch_add(1, Ordering::SeqCst);
+        return perform(&conduct.steps, number, &mut plain).map(drop);
+    }
+    let Link::Plain(wire) = plain else {
+        return Ok(());
+    };
+    let mut link = match &conduct.layer {
+        Layer::Plain => Link::Plain(wire),
+        Layer::Tls(config) => tls(wire, config, false)?,
+        Layer::SlicedTls(config) => tls(wire, config, true)?,
+    };
+    let served = answer(&mut link, conduct, tally);
+    if served.is_err()
+        && let Link::Tls(tls) = &mut link
+    {
+        // What the TLS library has to say of it must arrive.
+        while tls.conn.wants_write() {
+            tls.conn.write_tls(&mut tls.sock)?;
+        }
+        bare_fin(&link)?;
+    }
+    served
+}
+
+/// Answers the requests of a connection.
+fn answer(link: &mut Link, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
+    let mut input = Vec::new();
+    while let Some(head) = read_head(link, &mut input)? {
+        let number = tally.requests.fetch_add(1, Ordering::SeqCst);
+        let is_wrong = conduct.when == When::Asked && is_chosen(number, conduct.every);
+        if !is_wrong || head.is_body_awaited {
+            skip(link, &mut input, head.body_bytes)?;
+        }
+        if !is_wrong {
+            let body_bytes = if head.is_head { b"right".len() } else { 0 };
+            link.send(&RIGHT[..RIGHT.len() - body_bytes])?;
+            continue;
+        }
+        let number = tally.wrong.fetch_add(1, Ordering::SeqCst);
+        if perform(&conduct.steps, number, link)? == Flow::Over {
+            return Ok(());
+        }
+        if !head.is_body_awaited {
+            skip(link, &mut input, head.body_bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first is spared, so that there is a connection that has served before.
+fn is_chosen(number: u64, every: u64) -> bool {
+    number % every == every - 1
+}
+
+fn tls(wire: Wire, config: &Arc<ServerConfig>, is_sliced: bool) -> io::Result<Link> {
+    let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+    let wire = Wire { is_sliced, ..wire };
+    Ok(Link::Tls(Box::new(StreamOwned::new(session, wire))))
+}
+
+/// What a request's head says.
+struct Head {
+    /// HEAD: the answer has no body.
+    is_head: bool,
+    body_bytes: usize,
+    /// The body is taken before anything is done: it is small, and its sender does not ask first.
+    is_body_awaited: bool,
+}
+
+/// Takes the head of a request from the input, reading more as needed; `None` at the end of the
+/// connection.
+fn read_head(link: &mut Link, input: &mut Vec<u8>) -> io::Result<Option<Head>> {
+    /// Longer bodies are not waited for.
+    const AWAITED_MAX: usize = 1_000_000;
+    loop {
+        if let Some(at) = input.windows(4).position(|four| four == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&input[..at + 2]).to_ascii_lowercase();
+            input.drain(..at + 4);
+            let body_bytes = text
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .map_or(0, |value| value.trim().parse().unwrap());
+            let is_asked = text.contains("\r\nexpect: ");
+            return Ok(Some(Head {
+                is_head: text.starts_with("head "),
+                body_bytes,
+                is_body_awaited: body_bytes <= AWAITED_MAX && !is_asked,
+            }));
+        }
+        if !read_more(link, input)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Takes so many bytes of a request's body from the input.
+fn skip(link: &mut Link, input: &mut Vec<u8>, mut bytes: usize) -> io::Result<()> {
+    loop {
+        let here = bytes.min(input.len());
+        input.drain(..here);
+        bytes -= here;
+        if bytes == 0 || !read_more(link, input)? {
+            return Ok(());
+        }
+    }
+}
+
+fn read_more(link: &mut Link, input: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buffer = [0; 16 * 1024];
+    let count = link.read(&mut buffer)?;
+    input.extend_from_slice(&buffer[..count]);
+    Ok(count > 0)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Goes,
+    Over,
+}
+
+/// Does the steps, for the `number`-th time.
+fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
+    for step in steps {
+        match step {
+            Step::Send(bytes) => link.send(bytes)?,
+            Step::EachByte(bytes) => {
+                for byte in bytes {
+                    link.send(&[*byte])?;
+                }
+            }
+            Step::CutAnywhere(bytes) => {
+                let cut = usize::try_from(number).unwrap_or_default() % bytes.len();
+                link.send(&bytes[..cut])?;
+                // So that both are read apart, mostly.
+                pause(1);
+                link.send(&bytes[cut..])?;
+            }
+            Step::Drip(bytes, pause_ms) => {
+                for byte in bytes {
+                    link.send(&[*byte])?;
+                    pause(*pause_ms);
+                }
+            }
+            Step::Endless(bytes) => loop {
+                link.send(bytes)?;
+            },
+            Step::Raw(bytes) => link.stream().write_all(bytes)?,
+            Step::Pause(pause_ms) => pause(*pause_ms),
+            Step::ReadSome => drop(link.read(&mut [0; 16 * 1024])?),
+            Step::ChangeKeys(times) => {
+                let Link::Tls(tls) = link else { continue };
+                for _ in 0..*times {
+                    tls.conn.refresh_traffic_keys().map_err(io::Error::other)?;
+                    tls.flush()?;
+                }
+            }
+            Step::Hang => return drain(link).map(|()| Flow::Over),
+            Step::Freeze => return freeze(link).map(|()| Flow::Over),
+            Step::HalfClose => link.stream().shutdown(Shutdown::Write)?,
+            Step::Fin => {
+                if let Link::Tls(tls) = link {
+                    tls.conn.send_close_notify();
+                    tls.flush()?;
+                }
+                return bare_fin(link).map(|()| Flow::Over);
+            }
+            Step::BareFin => return bare_fin(link).map(|()| Flow::Over),
+            Step::Reset => {
+                SockRef::from(link.stream()).set_linger(Some(Duration::ZERO))?;
+                return Ok(Flow::Over);
+            }
+        }
+    }
+    Ok(Flow::Goes)
+}
+
+/// Part of what the server is told to do; nobody waits for something by it.
+fn pause(pause_ms: u64) {
+    std::thread::sleep(Duration::from_millis(pause_ms));
+}
+
+/// What is closed with bytes unread is reset (RFC 2525 section 2.17), so they are read first.
+fn bare_fin(link: &Link) -> io::Result<()> {
+    link.stream().shutdown(Shutdown::Write)?;
+    drain(link)
+}
+
+fn drain(link: &Link) -> io::Result<()> {
+    io::copy(&mut link.stream(), &mut io::sink()).map(drop)
+}
+
+/// Waits for the end of the connection without reading, so that the client cannot send more than the
+/// socket takes. A reset is told at once; an end in order is looked for.
+fn freeze(link: &Link) -> io::Result<()> {
+    const PAUSE_MS: u64 = 20;
+    // A client that is gone leaves a connection that nobody reads; it is left alone for a minute.
+    for _ in 0..60_000 / PAUSE_MS {
+        if link.stream().take_error()?.is_some() {
+            return Ok(());
+        }
+        pause(PAUSE_MS);
+    }
+    Ok(())
+}

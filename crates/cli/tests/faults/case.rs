@@ -1,0 +1,412 @@
+//! A fault of the server as a row: what it sends, what that is, and how both are held against each
+//! other.
+//!
+//! Each case is tried twice: with a server that treats everybody so, and with one that treats every
+//! third so. The first shows what the fault is counted as, and that a run without an answer says so;
+//! the second that it is counted once, and that the connection recovers: every request that the
+//! server did not treat badly is answered.
+
+use std::time::Duration;
+
+use results::ErrorKind;
+
+use crate::adversary::{Adversary, Conduct, Layer, Step, Tally, When, usual_tls};
+use crate::client::{self, Finished};
+use crate::harness::{Folder, one_line};
+use crate::row::{Pace, Row, Seen};
+
+/// Requests of a run in which all are treated badly, and of one in which every third is.
+const REQUESTS: u64 = 6;
+const REQUESTS_MIXED: u64 = 24;
+const ONE_OF: u64 = 3;
+
+/// The patience of runs in which nothing is expected to take its time: the machine may be busy.
+const PATIENCE_MS: u64 = 30_000;
+/// The patience where its end is what is looked at.
+pub(crate) const SHORT_PATIENCE_MS: u64 = 60;
+/// The duration of a run that sends nothing.
+const DURATION_MS: u64 = 200;
+
+/// What a fault is to the program.
+#[derive(Debug, Clone)]
+enum Is {
+    /// Each request so treated ends in one of these kinds, once.
+    Failure(Vec<ErrorKind>),
+    /// No connection is made on which a request could be sent: one of these kinds, over and over.
+    NoConnection(Vec<ErrorKind>),
+    /// Nothing wrong: the request is answered, with this status.
+    Answer(u16),
+    /// The request is answered; what follows is an event of one of these kinds, which may cost the
+    /// request that is on its way then.
+    AnswerThen(Vec<ErrorKind>),
+}
+
+/// A fault, before it is a row.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    id: &'static str,
+    what: &'static str,
+    when: When,
+    steps: Vec<Step>,
+    options: Vec<String>,
+    is: Is,
+    layers: Vec<Layer>,
+    patience_ms: u64,
+    pace: Pace,
+    is_slow_start: bool,
+    requests: u64,
+}
+
+/// What the server does instead of answering. Without more words it is no failure.
+pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Case {
+    Case {
+        id,
+        what,
+        when: When::Asked,
+        steps: steps.to_vec(),
+        options: Vec::new(),
+        is: Is::Answer(200),
+        layers: vec![Layer::Plain],
+        patience_ms: PATIENCE_MS,
+        pace: Pace::Quick,
+        is_slow_start: false,
+        requests: REQUESTS,
+    }
+}
+
+/// What the server does to a new connection, below TLS.
+pub(crate) fn connected(id: &'static str, what: &'static str, steps: &[Step]) -> Case {
+    Case {
+        when: When::Connected,
+        ..asked(id, what, steps)
+    }
+}
+
+impl Case {
+    pub(crate) fn fails(self, kind: ErrorKind) -> Self {
+        self.fails_as(&[kind])
+    }
+
+    /// One of these, since it depends on what the kernel tells first.
+    pub(crate) fn fails_as(self, kinds: &[ErrorKind]) -> Self {
+        let runs_out =
+            kinds.contains(&ErrorKind::Timeout) || kinds.contains(&ErrorKind::ConnectTimeout);
+        Self {
+            is: Is::Failure(kinds.to_vec()),
+            patience_ms: if runs_out {
+                SHORT_PATIENCE_MS
+            } else {
+                self.patience_ms
+            },
+            ..self
+        }
+    }
+
+    /// Nobody can send a request.
+    pub(crate) fn never_stands(self, kinds: &[ErrorKind]) -> Self {
+        Self {
+            is: Is::NoConnection(kinds.to_vec()),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_status(self, status: u16) -> Self {
+        Self {
+            is: Is::Answer(status),
+            ..self
+        }
+    }
+
+    pub(crate) fn then(self, kinds: &[ErrorKind]) -> Self {
+        Self {
+            is: Is::AnswerThen(kinds.to_vec()),
+            ..self
+        }
+    }
+
+    /// Options of the program; `BODY:N` stands for the path of a file of so many bytes, `PEM:TEXT` for
+    /// that of a file with this text.
+    pub(crate) fn with(self, options: &[&str]) -> Self {
+        let options = options.iter().map(|&word| word.to_owned()).collect();
+        Self { options, ..self }
+    }
+
+    /// So many requests to a server that treats everybody so.
+    pub(crate) fn requests(self, requests: u64) -> Self {
+        Self { requests, ..self }
+    }
+
+    pub(crate) fn patience_ms(self, patience_ms: u64) -> Self {
+        Self {
+            patience_ms,
+            ..self
+        }
+    }
+
+    /// Also inside TLS, where it is the same.
+    pub(crate) fn and_in_tls(self) -> Self {
+        self.over(&[Layer::Plain, usual_tls()])
+    }
+
+    pub(crate) fn over(self, layers: &[Layer]) -> Self {
+        Self {
+            layers: layers.to_vec(),
+            ..self
+        }
+    }
+
+    /// Nagle's algorithm at the server stays on.
+    pub(crate) fn with_nagle(self) -> Self {
+        Self {
+            is_slow_start: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn slow(self) -> Self {
+        Self {
+            pace: Pace::Slow,
+            ..self
+        }
+    }
+
+    /// A row for each layer.
+    pub(crate) fn rows(self) -> Vec<Row> {
+        let layers = self.layers.clone();
+        let rows = layers.into_iter().map(|layer| {
+            let what = match layer {
+                Layer::Plain => self.what.to_owned(),
+                Layer::Tls(_) => format!("{}, https", self.what),
+                Layer::SlicedTls(_) => format!("{}, https byte for byte", self.what),
+            };
+            let case = self.clone();
+            let row = Row::new(self.id, what, self.expected(), move || case.check(&layer));
+            match self.pace {
+                Pace::Quick => row,
+                Pace::Slow => row.slow(),
+            }
+        });
+        rows.collect()
+    }
+
+    fn expected(&self) -> String {
+        let names = |kinds: &[ErrorKind]| {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            names.join(" or ")
+        };
+        match &self.is {
+            Is::Failure(kinds) | Is::NoConnection(kinds) => names(kinds),
+            Is::Answer(status) => format!("an answer, {status}"),
+            Is::AnswerThen(kinds) => format!("an answer, then {}", names(kinds)),
+        }
+    }
+
+    fn check(&self, layer: &Layer) -> Seen {
+        let all = self.try_against(layer, 1);
+        if matches!(self.is, Is::NoConnection(_)) {
+            return Seen::Held(all);
+        }
+        let some = self.try_against(layer, ONE_OF);
+        Seen::Held(format!("{all}; of some: {some}"))
+    }
+
+    /// One run against a server that treats one of `every` so.
+    fn try_against(&self, layer: &Layer, every: u64) -> String {
+        let server = Adversary::start(Conduct {
+            when: self.when,
+            steps: self.steps.clone(),
+            every,
+            layer: layer.clone(),
+            is_slow_start: self.is_slow_start,
+        });
+        let is_without_session = self.when == When::Connected && layer.is_tls() && every == 1;
+        let has_no_session = is_without_session || matches!(self.is, Is::NoConnection(_));
+        let mut arguments = vec!["-t1".to_owned(), "-c2".to_owned()];
+        arguments.push(format!("-T{}ms", self.patience_ms));
+        arguments.push(match (has_no_session, every) {
+            (true, _) => format!("-d{DURATION_MS}ms"),
+            (false, 1) => format!("-n{}", self.requests),
+            (false, _) => format!("-n{REQUESTS_MIXED}"),
+        });
+        if self.when == When::Connected && every > 1 {
+            arguments.push("--no-keepalive".to_owned());
+        }
+        let folder = Folder::new();
+        arguments.extend(self.options.iter().map(|word| filled(word, &folder)));
+        let requests = if every == 1 {
+            self.requests
+        } else {
+            REQUESTS_MIXED
+        };
+        let allowed = Duration::from_millis(DURATION_MS + self.longest_ms(requests));
+        let run = client::run(&arguments, &server.url(), allowed);
+        if is_without_session {
+            assert_eq!((run.sent(), run.failed()), (0, 0), "{}", run.story());
+        }
+        match (&self.is, has_no_session) {
+            (Is::Failure(kinds), true) | (Is::NoConnection(kinds), _) => {
+                no_connection_stood(&run, kinds)
+            }
+            (Is::Failure(kinds), false) if every == 1 => each_failed(&run, kinds, requests),
+            (Is::Failure(kinds), false) => some_failed(&run, kinds, self.when, server.tally()),
+            (Is::Answer(status), _) => answered(&run, *status, requests, server.tally()),
+            (Is::AnswerThen(kinds), _) => answered_then(&run, kinds, requests, server.tally()),
+        }
+        run.errors()
+    }
+
+    /// How long a run may rightly take at the utmost, one connection after the other.
+    fn longest_ms(&self, requests: u64) -> u64 {
+        let runs_out = self.patience_ms < PATIENCE_MS;
+        let waits = if runs_out { self.patience_ms } else { 0 };
+        let paused: u64 = self
+            .steps
+            .iter()
+            .map(|step| match step {
+                Step::Pause(pause_ms) => *pause_ms,
+                Step::Drip(bytes, pause_ms) => bytes.len() as u64 * pause_ms,
+                _ => 0,
+            })
+            .sum();
+        requests * (waits + paused)
+    }
+}
+
+fn assert_kinds(run: &Finished, kinds: &[ErrorKind], or_stale: bool) {
+    let found = run.kinds();
+    assert!(!found.is_empty(), "no error\n{}", run.story());
+    let is_known =
+        |kind: &ErrorKind| kinds.contains(kind) || (or_stale && *kind == ErrorKind::Stale);
+    assert!(
+        found.iter().all(is_known),
+        "{}\n{}",
+        run.errors(),
+        run.story()
+    );
+}
+
+/// Nothing was answered: one line says so, with the commonest kind, and the exit code is 1.
+fn assert_said(run: &Finished, kinds: &[ErrorKind]) {
+    assert_eq!(run.output.code, Some(1), "exit code\n{}", run.story());
+    let line = one_line(&run.output.stderr);
+    let is_said = kinds.iter().any(|kind| {
+        let begin = format!("wrkbench: no request succeeded: {}", kind.describe());
+        line.starts_with(&begin)
+    });
+    assert!(is_said, "{line}");
+}
+
+/// With TLS 1.3 the server may refuse a connection after the client has begun to use it (RFC 8446
+/// section 4.4.2.4), so that requests may have been sent.
+fn no_connection_stood(run: &Finished, kinds: &[ErrorKind]) {
+    assert_kinds(run, kinds, false);
+    assert_eq!(run.answered(), 0, "{}", run.story());
+    assert_said(run, kinds);
+}
+
+fn each_failed(run: &Finished, kinds: &[ErrorKind], requests: u64) {
+    assert_kinds(run, kinds, false);
+    let counts = (run.sent(), run.answered(), run.failed(), run.events());
+    let expected = (requests, 0, requests, requests);
+    assert_eq!(
+        counts,
+        expected,
+        "sent, answered, failed, events\n{}",
+        run.story()
+    );
+    assert_said(run, kinds);
+}
+
+fn some_failed(run: &Finished, kinds: &[ErrorKind], when: When, server: &Tally) {
+    // Without a byte of an answer it may look like the end of an idle connection.
+    let is_silent = kinds
+        .iter()
+        .any(|kind| matches!(kind, ErrorKind::Reset | ErrorKind::ClosedEarly));
+    assert_kinds(run, kinds, is_silent);
+    assert_eq!(run.output.code, Some(0), "exit code\n{}", run.story());
+    let counts = (run.sent(), run.answered() + run.failed());
+    assert_eq!(counts, (REQUESTS_MIXED, REQUESTS_MIXED), "{}", run.story());
+    if when == When::Asked {
+        assert_eq!(
+            run.failed(),
+            run.events(),
+            "failed, events\n{}",
+            run.story()
+        );
+        // On a busy machine patience may also end with a server that would have answered.
+        let runs_out = kinds.contains(&ErrorKind::Timeout);
+        let (failed, wrong) = (run.failed(), server.wrong());
+        assert!(
+            failed == wrong || (runs_out && failed > wrong),
+            "{wrong}\n{}",
+            run.story()
+        );
+        assert_eq!(server.requests(), REQUESTS_MIXED, "{}", run.story());
+    }
+    assert!(
+        run.answered() > 0,
+        "no connection recovered\n{}",
+        run.story()
+    );
+}
+
+fn answered(run: &Finished, status: u16, requests: u64, server: &Tally) {
+    assert_eq!(run.output.code, Some(0), "exit code\n{}", run.story());
+    assert_eq!(run.kinds(), [], "{}\n{}", run.errors(), run.story());
+    assert_eq!(
+        (run.sent(), run.answered()),
+        (requests, requests),
+        "{}",
+        run.story()
+    );
+    assert_eq!(server.requests(), requests, "the server's\n{}", run.story());
+    let so = run.result.recording.statuses.count(status);
+    // Those that are treated well get 200.
+    let expected = if status == 200 {
+        requests
+    } else {
+        server.wrong()
+    };
+    assert_eq!(so, expected, "answers with {status}\n{}", run.story());
+}
+
+fn answered_then(run: &Finished, kinds: &[ErrorKind], requests: u64, server: &Tally) {
+    assert_eq!(run.output.code, Some(0), "exit code\n{}", run.story());
+    assert_eq!(run.answered() + run.failed(), requests, "{}", run.story());
+    let is_known = |kind: &ErrorKind| kinds.contains(kind);
+    assert!(
+        run.kinds().iter().all(is_known),
+        "{}\n{}",
+        run.errors(),
+        run.story()
+    );
+    // Each such answer costs at most the request that follows it on its connection.
+    assert!(run.answered() >= requests / 2, "{}", run.story());
+    assert!(run.events() <= server.wrong(), "{}", run.story());
+    // What comes in the same piece as the answer is always seen.
+    if kinds == [ErrorKind::Unsolicited] {
+        let counts = (run.failed(), run.events());
+        assert_eq!(
+            counts,
+            (0, server.wrong()),
+            "failed, events\n{}",
+            run.story()
+        );
+    }
+}
+
+/// A word of the options with the file that it stands for.
+fn filled(word: &str, folder: &Folder) -> String {
+    match word.split_once(':') {
+        Some(("BODY", bytes)) => folder.file_with("body", vec![b'x'; bytes.parse().unwrap()]),
+        Some(("PEM", text)) => {
+            let name = if text.contains("PRIVATE KEY") {
+                "key.pem"
+            } else {
+                "certificate.pem"
+            };
+            folder.file_with(name, text)
+        }
+        _ => word.to_owned(),
+    }
+}

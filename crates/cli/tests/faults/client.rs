@@ -1,0 +1,156 @@
+//! A run of the program that is watched: its memory, its time, its output.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use results::{ErrorKind, RunResult};
+
+use crate::harness::{Folder, Output, Process, io_arguments, program};
+use crate::judge;
+use crate::row::{GRACE, TIME_IS_JUDGED};
+
+/// The most memory that any of these runs may have resident at a time.
+const RESIDENT_MAX_KB: u64 = 200_000;
+
+/// A finished run with its document.
+pub(crate) struct Finished {
+    pub(crate) output: Output,
+    pub(crate) result: RunResult,
+}
+
+/// Runs `wrkbench` with these arguments and a document. What must hold of every run is judged:
+/// the document, the report, memory, time, and what stands on stderr.
+pub(crate) fn run(arguments: &[String], url: &str, allowed: Duration) -> Finished {
+    run_in(program(&[]), arguments, url, allowed)
+}
+
+/// The same, with a command that ends in the program.
+pub(crate) fn run_in(
+    mut command: Command,
+    arguments: &[String],
+    url: &str,
+    allowed: Duration,
+) -> Finished {
+    let folder = Folder::new();
+    let json = folder.file("r.json");
+    command
+        .args(io_arguments())
+        .args(["--json", &json])
+        .args(arguments)
+        .arg(url);
+    let output = watched(command, allowed);
+    let document = fs::read(&json).unwrap_or_else(|why| panic!("no document: {why}\n{output:?}"));
+    let result = judge::document(&document);
+    judge::report(&result, &output.stdout);
+    Finished { output, result }
+}
+
+/// Runs a command to its end, and judges memory, time and stderr.
+pub(crate) fn watched(command: Command, allowed: Duration) -> Output {
+    let begin = Instant::now();
+    let process = Process::start(command);
+    let memory = Memory::watch(process.id());
+    let output = process.finish();
+    let took = begin.elapsed();
+    if let Some(peak_kb) = memory.peak_kb() {
+        assert!(
+            peak_kb < RESIDENT_MAX_KB,
+            "{peak_kb} kB resident; {output:?}"
+        );
+    }
+    if TIME_IS_JUDGED.load(Ordering::SeqCst) {
+        let limit = allowed + GRACE;
+        assert!(
+            took <= limit,
+            "it took {took:?}, more than {limit:?}\n{output:?}"
+        );
+    }
+    for line in output.stderr.lines() {
+        assert!(line.starts_with("wrkbench: "), "{line:?} in {output:?}");
+    }
+    output
+}
+
+/// Looks at a process's memory while it lives.
+struct Memory(JoinHandle<Option<u64>>);
+
+impl Memory {
+    fn watch(id: u32) -> Self {
+        const PAUSE: Duration = Duration::from_millis(5);
+        Self(std::thread::spawn(move || {
+            let mut peak_kb = None;
+            // VmHWM is the peak so far; it is gone when the process is (proc(5)).
+            while let Some(kb) = resident_peak_kb(id) {
+                peak_kb = peak_kb.max(Some(kb));
+                std::thread::park_timeout(PAUSE);
+            }
+            peak_kb
+        }))
+    }
+
+    /// `None`: it ended before it was looked at.
+    fn peak_kb(self) -> Option<u64> {
+        self.0.join().unwrap()
+    }
+}
+
+fn resident_peak_kb(id: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+impl Finished {
+    pub(crate) fn answered(&self) -> u64 {
+        self.result.recording.counters.answered
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.result.recording.counters.sent
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.result.recording.errors.events()
+    }
+
+    /// Requests that ended in errors.
+    pub(crate) fn failed(&self) -> u64 {
+        self.result.recording.errors.exchanges()
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<ErrorKind> {
+        let errors = &self.result.recording.errors;
+        errors.iter().map(|(kind, _)| kind).collect()
+    }
+
+    /// `6 x reset`, for the table.
+    pub(crate) fn errors(&self) -> String {
+        let errors = &self.result.recording.errors;
+        let words: Vec<String> = errors
+            .iter()
+            .map(|(kind, count)| format!("{} x {kind}", count.events))
+            .collect();
+        if words.is_empty() {
+            "no error".to_owned()
+        } else {
+            words.join(", ")
+        }
+    }
+
+    /// What happened, for a row that is wrong.
+    pub(crate) fn story(&self) -> String {
+        let recording = &self.result.recording;
+        format!(
+            "exit code {:?}\n{}{}{:?}\n{:?}\n{:?}",
+            self.output.code,
+            self.output.stdout,
+            self.output.stderr,
+            recording.counters,
+            recording.statuses,
+            recording.errors
+        )
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong, one row after the other, and what the program makes of it.
+//!
+//! A row says what happens, and what is expected: which kind of error it is counted as, that it is
+//! counted once, that the connection recovers, that the run ends in time with the right exit code
+//! and one clear line where it fails, that memory stays bounded, and that the document is sound.
+//! The quick rows run with all tests; `make faults` runs all of them and prints the table.
+//!
+//! | module | rows |
+//! |---|---|
+//! | `tcp` | F5 to F16: connections and bytes |
+//! | `http` | F23 to F45: answers |
+//! | `tls` | F46 to F55 |
+//! | `row` | what a row is, and the table |
+//! | `case` | a fault of the server as a row |
+//! | `adversary` | the server that misbehaves |
+//! | `client` | a run that is watched |
+//! | `harness`, `judge` | shared with the tests from end to end |
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a failing step fails the test"
+)]
+
+mod adversary;
+mod case;
+mod client;
+#[path = "../end_to_end/harness.rs"]
+#[allow(dead_code, reason = "the tests from end to end use the rest")]
+mod harness;
+mod http;
+#[path = "../end_to_end/judge.rs"]
+mod judge;
+mod row;
+mod tcp;
+mod tls;
+
+use std::sync::atomic::Ordering;
+
+use row::{Row, TIME_IS_JUDGED};
+
+fn rows() -> Vec<Row> {
+    [tcp::rows(), http::rows(), tls::rows()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+#[test]
+fn what_happens_to_connections_is_counted_once_as_what_it_is() {
+    row::quick_ones_hold(&tcp::rows());
+}
+
+#[test]
+fn what_is_wrong_with_an_answer_is_counted_once_as_what_it_is() {
+    row::quick_ones_hold(&http::rows());
+}
+
+#[test]
+fn what_is_wrong_with_tls_is_counted_once_as_what_it_is() {
+    row::quick_ones_hold(&tls::rows());
+}
+
+/// `make faults`. `WRKBENCH_FAULTS` names the rows to try, such as `F9,F12`.
+#[test]
+#[ignore = "takes minutes; `make faults` runs it and prints the table"]
+fn the_whole_table_holds() {
+    TIME_IS_JUDGED.store(true, Ordering::SeqCst);
+    let wanted = std::env::var("WRKBENCH_FAULTS").unwrap_or_default();
+    let rows = rows();
+    let is_wanted = |row: &&Row| wanted.is_empty() || wanted.split(',').any(|id| id == row.id);
+    let rows: Vec<&Row> = rows.iter().filter(is_wanted).collect();
+    let tried = row::try_all(&rows);
+    println!("{}", row::table(&tried));
+    let failures = row::failures(&tried);
+    assert!(
+        failures.is_empty(),
+        "{} of {} rows are wrong\n\n{}",
+        failures.len(),
+        tried.len(),
+        failures.join("\n")
+    );
+}

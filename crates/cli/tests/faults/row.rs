@@ -1,0 +1,181 @@
+//! A row of the table: a fault, what is expected of the program, and what was seen.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Rows at a time. They mostly wait for deadlines.
+const ROWS_AT_A_TIME: usize = 4;
+
+/// How long a program may take beyond what it was asked for.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+
+/// Whether [`GRACE`] is judged. Only where the machine has nothing else to do: among other tests the
+/// time that a process gets is nobody's fault.
+pub(crate) static TIME_IS_JUDGED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a row runs with all tests, or with `make faults` only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Takes well below a second.
+    Quick,
+    /// Takes longer, or needs the machine in some way.
+    Slow,
+}
+
+/// What came of a row. What contradicts the expectation is a panic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// As expected; what it was in a few words.
+    Held(String),
+    /// Not tried, and why.
+    Skipped(String),
+}
+
+type Check = Box<dyn Fn() -> Seen + Send + Sync>;
+
+/// A row of the table.
+pub(crate) struct Row {
+    /// Number of the fault, `F23`.
+    pub(crate) id: &'static str,
+    /// What goes wrong.
+    pub(crate) what: String,
+    /// What the program makes of it.
+    pub(crate) expected: String,
+    pub(crate) pace: Pace,
+    check: Check,
+}
+
+impl Row {
+    pub(crate) fn new(
+        id: &'static str,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        check: impl Fn() -> Seen + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            id,
+            what: what.into(),
+            expected: expected.into(),
+            pace: Pace::Quick,
+            check: Box::new(check),
+        }
+    }
+
+    pub(crate) fn slow(self) -> Self {
+        Self {
+            pace: Pace::Slow,
+            ..self
+        }
+    }
+}
+
+/// A row that was tried.
+pub(crate) struct Tried<'r> {
+    pub(crate) row: &'r Row,
+    /// `Err`: the contradiction.
+    pub(crate) outcome: Result<Seen, String>,
+    pub(crate) took: Duration,
+}
+
+/// Tries the rows, some at a time; the outcomes are in the rows' order.
+pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
+    let next = AtomicUsize::new(0);
+    let tried = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..ROWS_AT_A_TIME {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let begin = Instant::now();
+                    let outcome = catch_unwind(AssertUnwindSafe(|| (row.check)()));
+                    let outcome = outcome.map_err(|panic| text_of(panic.as_ref()));
+                    tried.lock().unwrap().push(Tried {
+                        row,
+                        outcome,
+                        took: begin.elapsed(),
+                    });
+                }
+            });
+        }
+    });
+    let mut tried = tried.into_inner().unwrap();
+    tried.sort_by_key(|one| rows.iter().position(|row| std::ptr::eq(*row, one.row)));
+    tried
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(text), _) => text.clone(),
+        (None, Some(text)) => (*text).to_owned(),
+        (None, None) => "a panic without a text".to_owned(),
+    }
+}
+
+/// Tries the quick ones among these rows; all must hold.
+pub(crate) fn quick_ones_hold(rows: &[Row]) {
+    let quick: Vec<&Row> = rows.iter().filter(|row| row.pace == Pace::Quick).collect();
+    assert!(!quick.is_empty());
+    let tried = try_all(&quick);
+    let failed: Vec<String> = tried.iter().filter_map(failure).collect();
+    assert!(failed.is_empty(), "\n{}", failed.join("\n"));
+}
+
+fn failure(tried: &Tried<'_>) -> Option<String> {
+    let text = tried.outcome.as_ref().err()?;
+    let Row {
+        id, what, expected, ..
+    } = tried.row;
+    Some(format!("{id} {what}: expected {expected}\n{text}\n"))
+}
+
+/// The table as it is printed.
+pub(crate) fn table(tried: &[Tried<'_>]) -> String {
+    let cells: Vec<[String; 5]> =
+        std::iter::once(["id", "what", "expected", "seen", "verdict"].map(str::to_owned))
+            .chain(tried.iter().map(|one| {
+                let (seen, verdict) = match &one.outcome {
+                    Ok(Seen::Held(seen)) => (seen.clone(), "ok".to_owned()),
+                    Ok(Seen::Skipped(reason)) => (reason.clone(), "skipped".to_owned()),
+                    Err(text) => (first_line(text), "WRONG".to_owned()),
+                };
+                let verdict = format!("{verdict} ({:.1} s)", one.took.as_secs_f64());
+                let Row {
+                    id, what, expected, ..
+                } = one.row;
+                [
+                    (*id).to_owned(),
+                    what.clone(),
+                    expected.clone(),
+                    seen,
+                    verdict,
+                ]
+            }))
+            .collect();
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        let lengths = cells.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for row in &cells {
+        for (cell, width) in row.iter().zip(widths) {
+            text.push_str(&format!("{cell:width$}  "));
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
+}
+
+fn first_line(text: &str) -> String {
+    text.lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The failures in full, for below the table.
+pub(crate) fn failures(tried: &[Tried<'_>]) -> Vec<String> {
+    tried.iter().filter_map(failure).collect()
+}

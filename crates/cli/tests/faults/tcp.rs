@@ -1,0 +1,260 @@
+//! F5 to F16: what a server does to connections and their bytes.
+
+use results::ErrorKind::{
+    BrokenPipe, ClosedEarly, ConnectReset, ConnectTimeout, NotTls, Reset, Stale, Timeout,
+    TlsClosed, Truncated,
+};
+
+use crate::adversary::{Layer, RIGHT, Step, UNTIL_CLOSE, send, usual_tls};
+use crate::case::{asked, connected};
+use crate::row::Row;
+
+/// A head that promises ten bytes, and five of them.
+const HALF: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.";
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
+const CHUNKED: &[u8] =
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nright\r\n0\r\nX-Trailer: 1\r\n\r\n";
+const ANNOUNCED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nright";
+
+/// A request with so long a body that the kernel does not take it without the server's reading.
+const POST: [&str; 4] = ["-X", "POST", "--body-file", "BODY:16000000"];
+/// Longer than the server takes to read what it does read of it.
+const PATIENCE_MS: u64 = 1000;
+
+pub(crate) fn rows() -> Vec<Row> {
+    [connecting(), ends(), pieces(), requests_unread()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn connecting() -> Vec<Row> {
+    let tls = [usual_tls()];
+    let plain = [Layer::Plain];
+    [
+        connected("F5", "accept, then RST", &[Step::Reset])
+            .over(&plain)
+            .fails_as(&[Reset, ConnectReset, BrokenPipe]),
+        connected("F5", "accept, then RST", &[Step::Reset])
+            .over(&tls)
+            .fails_as(&[TlsClosed, ConnectReset]),
+        connected(
+            "F5",
+            "RST at the first bytes",
+            &[Step::ReadSome, Step::Reset],
+        )
+        .fails(Reset),
+        connected(
+            "F5",
+            "RST within the handshake",
+            &[Step::ReadSome, Step::Reset],
+        )
+        .over(&tls)
+        .fails_as(&[TlsClosed, ConnectReset]),
+        connected("F6", "accept, then FIN", &[Step::Fin])
+            .over(&plain)
+            .fails_as(&[ClosedEarly, BrokenPipe, Reset]),
+        connected("F6", "accept, then FIN", &[Step::Fin])
+            .over(&tls)
+            .fails(TlsClosed),
+        connected("F15", "accept, then silence", &[Step::Hang])
+            .over(&plain)
+            .fails(Timeout),
+        connected("F15", "accept, then silence", &[Step::Hang])
+            .over(&tls)
+            .fails(ConnectTimeout),
+        connected("F15", "accept, and nothing is read", &[Step::Freeze])
+            .over(&plain)
+            .fails(Timeout),
+        connected(
+            "F46",
+            "plain HTTP on a port for TLS",
+            &[Step::ReadSome, send(RIGHT), Step::Fin],
+        )
+        .over(&tls)
+        .fails(NotTls),
+    ]
+    .into_iter()
+    .flat_map(crate::case::Case::rows)
+    .collect()
+}
+
+fn ends() -> Vec<Row> {
+    // An end that comes with an answer is stale to the request that is on its way by then.
+    let lost = [Stale, ClosedEarly, Reset, BrokenPipe];
+    [
+        asked("F7", "FIN after an answer, unannounced", &[send(RIGHT), Step::Fin])
+            .and_in_tls()
+            .then(&lost),
+        asked("F8", "half close after an answer", &[send(RIGHT), Step::HalfClose])
+            .and_in_tls()
+            .then(&lost),
+        asked("F9", "RST instead of an answer", &[Step::Reset]).and_in_tls().fails(Reset),
+        asked("F9", "RST after the head", &[send(HEAD), Step::Pause(10), Step::Reset])
+            .and_in_tls()
+            .fails(Reset),
+        asked("F9", "RST within the body", &[send(HALF), Step::Pause(10), Step::Reset])
+            .and_in_tls()
+            .fails(Reset),
+        asked("F9", "RST right after the last byte", &[send(RIGHT), Step::Pause(10), Step::Reset])
+            .and_in_tls()
+            .then(&lost),
+        asked("F9", "RST behind an announced close", &[send(ANNOUNCED), Step::Pause(10), Step::Reset])
+            .and_in_tls(),
+        asked("F9", "FIN instead of an answer", &[Step::Fin]).and_in_tls().fails(ClosedEarly),
+        asked("F9", "FIN within the head", &[send(b"HTTP/1.1 200 OK\r\nContent-Le"), Step::Fin])
+            .and_in_tls()
+            .fails(Truncated),
+        asked("F9", "FIN before the empty line", &[send(b"HTTP/1.1 200 OK\r\n"), Step::Fin])
+            .fails(Truncated),
+        asked("F9", "FIN within the body", &[send(HALF), Step::Fin]).and_in_tls().fails(Truncated),
+        asked("F16", "an announced close", &[send(ANNOUNCED), Step::Fin]).and_in_tls(),
+        asked(
+            "F16",
+            "Keep-Alive: timeout=1, max=1, and an unannounced end",
+            &[
+                send(b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1\r\nContent-Length: 2\r\n\r\nok"),
+                Step::Fin,
+            ],
+        )
+        .then(&lost),
+        asked("F50", "the end of an open body without closing alert", &[send(UNTIL_CLOSE), Step::BareFin])
+            .over(&[usual_tls()]),
+        asked("F50", "the end within a body without closing alert", &[send(HALF), Step::BareFin])
+            .over(&[usual_tls()])
+            .fails(Truncated),
+        asked("F50", "an announced end without closing alert", &[send(ANNOUNCED), Step::BareFin])
+            .over(&[usual_tls()]),
+    ]
+    .into_iter()
+    .flat_map(crate::case::Case::rows)
+    .collect()
+}
+
+fn pieces() -> Vec<Row> {
+    let sliced = [Layer::Plain, usual_tls()];
+    [
+        asked(
+            "F12",
+            "every byte by itself",
+            &[Step::EachByte(RIGHT.to_vec())],
+        )
+        .over(&sliced),
+        asked(
+            "F12",
+            "every byte by itself, chunked",
+            &[Step::EachByte(CHUNKED.to_vec())],
+        )
+        .over(&sliced),
+        asked(
+            "F12",
+            "an answer cut at every place",
+            &[Step::CutAnywhere(RIGHT.to_vec())],
+        )
+        .over(&sliced)
+        .requests(RIGHT.len() as u64),
+        asked(
+            "F12",
+            "a chunked answer cut at every place",
+            &[Step::CutAnywhere(CHUNKED.to_vec())],
+        )
+        .requests(CHUNKED.len() as u64),
+        asked(
+            "F13",
+            "head and body apart, with Nagle's algorithm",
+            &[send(HEAD), send(b"01234"), send(b"56789")],
+        )
+        .with_nagle(),
+        asked(
+            "F14",
+            "a slow drip that ends in time",
+            &[Step::Drip(RIGHT.to_vec(), 1)],
+        )
+        .and_in_tls(),
+        asked(
+            "F14",
+            "a head that drips too slowly",
+            &[Step::Drip(RIGHT.to_vec(), 10)],
+        )
+        .and_in_tls()
+        .fails(Timeout),
+        asked(
+            "F14",
+            "a body that drips too slowly",
+            &[send(HEAD), Step::Drip(b"0123456789".to_vec(), 20)],
+        )
+        .fails(Timeout),
+        asked("F15", "silence instead of an answer", &[Step::Hang])
+            .and_in_tls()
+            .fails(Timeout),
+        asked(
+            "F15",
+            "silence within the head",
+            &[send(b"HTTP/1.1 2"), Step::Hang],
+        )
+        .fails(Timeout),
+        asked("F15", "silence after the head", &[send(HEAD), Step::Hang])
+            .and_in_tls()
+            .fails(Timeout),
+        asked("F15", "silence within the body", &[send(HALF), Step::Hang])
+            .and_in_tls()
+            .fails(Timeout),
+        asked(
+            "F15",
+            "silence within an open body",
+            &[send(UNTIL_CLOSE), Step::Hang],
+        )
+        .fails(Timeout),
+    ]
+    .into_iter()
+    .flat_map(crate::case::Case::rows)
+    .collect()
+}
+
+fn requests_unread() -> Vec<Row> {
+    [
+        asked("F10", "a large request that is never read", &[Step::Freeze])
+            .with(&POST)
+            .fails(Timeout)
+            .patience_ms(PATIENCE_MS)
+            .slow(),
+        asked(
+            "F10",
+            "a large request that is read late",
+            &[Step::Pause(100), send(ANNOUNCED), Step::Fin],
+        )
+        .with(&POST),
+        asked(
+            "F11",
+            "413 before the body was read, then FIN",
+            &[
+                send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+                Step::Fin,
+            ],
+        )
+        .with(&POST)
+        .is_status(413),
+        asked(
+            "F11",
+            "413 before the body was read, then RST",
+            &[
+                send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+                Step::Pause(20),
+                Step::Reset,
+            ],
+        )
+        .with(&POST)
+        .is_status(413),
+        asked(
+            "F11",
+            "RST within the request's body",
+            &[Step::Pause(20), Step::Reset],
+        )
+        .with(&POST)
+        // The kernel tells the reset to one of sending and receiving, and the other sees an end.
+        .fails_as(&[Reset, BrokenPipe, ClosedEarly]),
+    ]
+    .into_iter()
+    .flat_map(crate::case::Case::rows)
+    .collect()
+}
