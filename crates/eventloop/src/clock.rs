@@ -1,4 +1,4 @@
-//! The clock of the seam.
+//! The clock of the seam, and its distance from the wall clock.
 #![allow(
     unsafe_code,
     reason = "clock_gettime has no safe form that gives a plain number"
@@ -7,12 +7,46 @@
 /// Nanoseconds of CLOCK_MONOTONIC: never stepped, the same for all threads and processes.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
+    read_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Readings of the two clocks that took longer are not used.
+pub(crate) const OFFSET_ERROR_NS_MAX: u64 = 10_000;
+
+/// A reading this short is not improved by another.
+const OFFSET_ERROR_NS_GOOD: u64 = 500;
+
+/// An interruption between the readings is followed by another try.
+const OFFSET_TRIES: usize = 3;
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, which changes only when somebody sets the clock. `None`
+/// when the thread was interrupted each time it tried to read both.
+pub(crate) fn realtime_offset_ns() -> Option<i64> {
+    let mut best: Option<(u64, i64)> = None;
+    for _ in 0..OFFSET_TRIES {
+        let before_ns = monotonic_ns();
+        let realtime_ns = read_ns(libc::CLOCK_REALTIME);
+        let error_ns = monotonic_ns() - before_ns;
+        let middle_ns = before_ns + error_ns / 2;
+        let offset_ns = realtime_ns.wrapping_sub(middle_ns).cast_signed();
+        if best.is_none_or(|(least_ns, _)| error_ns < least_ns) {
+            best = Some((error_ns, offset_ns));
+        }
+        if error_ns <= OFFSET_ERROR_NS_GOOD {
+            break;
+        }
+    }
+    best.filter(|(error_ns, _)| *error_ns <= OFFSET_ERROR_NS_MAX)
+        .map(|(_, offset_ns)| offset_ns)
+}
+
+fn read_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec that lives through the call; CLOCK_MONOTONIC always exists
-    // on Linux, so the call cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    // SAFETY: `time` is a valid timespec that lives through the call; both clocks used here always
+    // exist on Linux, so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

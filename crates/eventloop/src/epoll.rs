@@ -7,6 +7,7 @@
 
 use crate::aim::Aim;
 use crate::socket::{self, KernelAddress};
+use crate::stamps::{CONTROL_BYTES, Stamps};
 use crate::{
     Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
     SharedBytes, SocketOptions, Token, monotonic_ns,
@@ -31,6 +32,11 @@ pub struct Epoll {
     stalled_listeners: Vec<Token>,
     buffer: Box<[u8]>,
     received: usize,
+    /// Of the bytes received last.
+    receive_delay_ns: Option<u64>,
+    /// There once a socket has wanted stamps.
+    stamps: Option<Stamps>,
+    control: [u8; CONTROL_BYTES],
     has_pwait2: bool,
     aim: Aim,
 }
@@ -44,6 +50,7 @@ struct Socket {
     queue: VecDeque<Payload>,
     sent: usize,
     shutdown_after_queue: bool,
+    stamped: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +98,9 @@ impl Epoll {
             stalled_listeners: Vec::new(),
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
             received: 0,
+            receive_delay_ns: None,
+            stamps: None,
+            control: [0; CONTROL_BYTES],
             has_pwait2: true,
             aim: Aim::new(options.spin_ns),
         })
@@ -106,6 +116,7 @@ impl Epoll {
                 queue: VecDeque::new(),
                 sent: 0,
                 shutdown_after_queue: false,
+                stamped: false,
             });
             self.sockets.len() as u32 - 1
         });
@@ -146,13 +157,13 @@ impl Epoll {
         token: Token,
         address: &Address,
         options: &SocketOptions,
-    ) -> Result<OwnedFd, i32> {
+    ) -> Result<(OwnedFd, bool), i32> {
         let kernel_address = KernelAddress::new(address)?;
-        let fd = socket::open(address, options)?;
+        let (fd, stamped) = socket::open(address, options)?;
         // Connecting first: a socket that is registered before has an edge for "not connected yet".
         socket::connect(fd.as_raw_fd(), &kernel_address)?;
         self.register(fd.as_raw_fd(), token)?;
-        Ok(fd)
+        Ok((fd, stamped))
     }
 
     fn live(&mut self, token: Token) -> Option<&mut Socket> {
@@ -169,6 +180,7 @@ impl Epoll {
         socket.queue.clear();
         socket.sent = 0;
         socket.shutdown_after_queue = false;
+        socket.stamped = false;
         self.free.push(token.index);
         for listener in std::mem::take(&mut self.stalled_listeners) {
             self.work.push_back(Work {
@@ -400,7 +412,11 @@ impl Epoll {
         }
         let key = socket.key;
         let fd = socket.fd.as_ref()?.as_raw_fd();
-        let outcome = match socket::receive(fd, &mut self.buffer) {
+        let (received, control_bytes) = match socket.stamped {
+            false => (socket::receive(fd, &mut self.buffer), 0),
+            true => socket::receive_with_control(fd, &mut self.buffer, &mut self.control),
+        };
+        let outcome = match received {
             Ok(0) => {
                 socket.state = State::ReceivedAll;
                 Outcome::EndOfStream
@@ -423,10 +439,15 @@ impl Epoll {
                 Outcome::ReceiveFailed(error)
             }
         };
+        let at_ns = monotonic_ns();
+        self.receive_delay_ns = self
+            .stamps
+            .as_mut()
+            .and_then(|stamps| stamps.delay_ns(&self.control[..control_bytes], at_ns));
         Some(Completion {
             key,
             token: work.token,
-            at_ns: monotonic_ns(),
+            at_ns,
             outcome,
         })
     }
@@ -445,7 +466,14 @@ impl EventLoop for Epoll {
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
         let token = self.insert(key, None, State::Connecting);
         match self.start_connect(token, address, options) {
-            Ok(fd) => self.sockets[token.index as usize].fd = Some(fd),
+            Ok((fd, stamped)) => {
+                let socket = &mut self.sockets[token.index as usize];
+                socket.stamped = stamped;
+                socket.fd = Some(fd);
+                if stamped {
+                    self.stamps.get_or_insert_with(Stamps::start);
+                }
+            }
             Err(error) => {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.generation = socket.generation.wrapping_add(1);
@@ -526,7 +554,7 @@ impl EventLoop for Epoll {
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
-        None
+        self.receive_delay_ns.filter(|_| self.received > 0)
     }
 }
 

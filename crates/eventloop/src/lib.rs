@@ -25,6 +25,7 @@ mod options;
 mod region;
 pub mod sim;
 mod socket;
+mod stamps;
 pub mod uring;
 
 pub use address::{Address, SocketOptions};

@@ -56,6 +56,9 @@ pub struct SimOptions {
     pub sockets_max: u32,
     /// How long a close takes until [`Outcome::Closed`].
     pub close_ns: u64,
+    /// How long received bytes seem to have been with the kernel when the loop learns of them, beyond
+    /// the time in which the caller kept the loop from looking: see [`EventLoop::receive_delay_ns`].
+    pub receive_delay_ns: u64,
 }
 
 impl Default for SimOptions {
@@ -72,6 +75,7 @@ impl Default for SimOptions {
             random_cuts: false,
             sockets_max: u32::MAX,
             close_ns: 0,
+            receive_delay_ns: 0,
         }
     }
 }
@@ -156,6 +160,7 @@ pub struct Sim<P> {
     planned: u64,
     ready: VecDeque<Ready>,
     lent: Vec<u8>,
+    lent_delay_ns: Option<u64>,
     /// The clock after the last wait, and how many waits have ended there.
     last_wait_ns: u64,
     waits_at_this_time: u32,
@@ -173,6 +178,7 @@ struct Slot {
 struct Ready {
     completion: Completion,
     bytes: Vec<u8>,
+    delay_ns: Option<u64>,
 }
 
 /// What the clock brings, for one connection.
@@ -222,6 +228,7 @@ impl<P: Peer> Sim<P> {
             planned: 0,
             ready: VecDeque::new(),
             lent: Vec::new(),
+            lent_delay_ns: None,
             last_wait_ns: 0,
             waits_at_this_time: 0,
         }
@@ -292,7 +299,11 @@ impl<P: Peer> Sim<P> {
             at_ns,
             outcome,
         };
-        self.ready.push_back(Ready { completion, bytes });
+        self.ready.push_back(Ready {
+            completion,
+            bytes,
+            delay_ns: None,
+        });
     }
 
     /// Works off everything that is due at the clock's time.
@@ -386,7 +397,7 @@ impl<P: Peer> Sim<P> {
                 self.complete(connection, Outcome::ConnectFailed(errno), Vec::new());
                 self.free.push(self.links[connection as usize].token.index);
             }
-            Arrival::Bytes(bytes) => self.on_client_bytes(connection, &bytes),
+            Arrival::Bytes(bytes) => self.on_client_bytes(connection, &bytes, at_ns),
             Arrival::Fin => {
                 if self.link(connection).receives() {
                     self.link(connection).receive_ended = true;
@@ -397,10 +408,13 @@ impl<P: Peer> Sim<P> {
         }
     }
 
-    fn on_client_bytes(&mut self, connection: u32, bytes: &[u8]) {
+    fn on_client_bytes(&mut self, connection: u32, bytes: &[u8], at_ns: u64) {
         if !self.link(connection).receives() {
             return;
         }
+        let since_ns = self.clock_ns.get().saturating_sub(at_ns);
+        let delay_ns = since_ns.saturating_add(self.options.receive_delay_ns);
+        let delay_ns = self.link(connection).stamped.then_some(delay_ns);
         let mut rest = bytes;
         while !rest.is_empty() {
             let longest = rest.len().min(self.options.segment_bytes);
@@ -410,6 +424,9 @@ impl<P: Peer> Sim<P> {
             };
             let (piece, tail) = rest.split_at(length);
             self.complete(connection, Outcome::Received(length), piece.to_vec());
+            if let Some(ready) = self.ready.back_mut() {
+                ready.delay_ns = delay_ns;
+            }
             rest = tail;
         }
     }
@@ -639,6 +656,11 @@ impl<P: Peer> Sim<P> {
         Ok(event_comes)
     }
 
+    fn end_loan(&mut self) {
+        self.lent.clear();
+        self.lent_delay_ns = None;
+    }
+
     fn note_standstill(&mut self) -> io::Result<()> {
         self.waits_at_this_time += 1;
         if self.waits_at_this_time > WAITS_AT_ONE_TIME_MAX {
@@ -672,7 +694,7 @@ impl<P: Peer> EventLoop for Sim<P> {
         let full = self.open_sockets() >= self.options.sockets_max as usize;
         let connection = self.links.len() as u32;
         let token = self.new_token(connection);
-        self.links.push(Link::new(key, token));
+        self.links.push(Link::new(key, token, options.timestamps));
         if full {
             // The attempt never leaves the machine.
             let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
@@ -733,7 +755,7 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        self.lent.clear();
+        self.end_loan();
         if self.events.len() > EVENTS_PENDING_MAX {
             return Err(stuck(format!(
                 "{} events are on their way at {} ns; look for a peer that answers more than it is \
@@ -759,9 +781,10 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        self.lent.clear();
+        self.end_loan();
         let ready = self.ready.pop_front()?;
         self.lent = ready.bytes;
+        self.lent_delay_ns = ready.delay_ns;
         Some(ready.completion)
     }
 
@@ -770,7 +793,7 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
-        None
+        self.lent_delay_ns
     }
 }
 

@@ -98,8 +98,8 @@ pub(crate) fn errno() -> i32 {
 }
 
 /// A non-blocking, close-on-exec stream socket for `address`, with its options set and bound to the
-/// wished source address.
-pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<OwnedFd, i32> {
+/// wished source address; and whether the kernel will stamp what it receives.
+pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedFd, bool), i32> {
     let family = match address {
         Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
         Address::Tcp(SocketAddr::V6(_)) => libc::AF_INET6,
@@ -113,13 +113,15 @@ pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<OwnedFd
     }
     // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    if family != libc::AF_UNIX {
-        set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
-        if let Some(source) = options.source {
-            bind(fd, source)?;
-        }
+    if family == libc::AF_UNIX {
+        return Ok((socket, false));
     }
-    Ok(socket)
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    if let Some(source) = options.source {
+        bind(fd, source)?;
+    }
+    let stamped = options.timestamps && stamp_receives(fd);
+    Ok((socket, stamped))
 }
 
 fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
@@ -185,6 +187,63 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
     } else {
         Ok(got as usize)
     }
+}
+
+/// Reads what is there, as [`receive`] does, and the control data that comes with it; the second number is
+/// the length of that.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the length of control data has 32 bits with musl"
+)]
+pub(crate) fn receive_with_control(
+    fd: RawFd,
+    buffer: &mut [u8],
+    control: &mut [u8],
+) -> (Result<usize, i32>, usize) {
+    let mut part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let mut message = control_message(control.len());
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: the message points to a live part and a live control buffer with their lengths, both
+    // writable; nobody wants an address.
+    let got = unsafe { libc::recvmsg(fd, &raw mut message, 0) };
+    if got < 0 {
+        (Err(errno()), 0)
+    } else {
+        (Ok(got as usize), message.msg_controllen as usize)
+    }
+}
+
+/// A message header that asks for so much control data, and points nowhere.
+pub(crate) fn control_message(control_bytes: usize) -> libc::msghdr {
+    // SAFETY: msghdr is plain data for which all zeros is a valid value: null pointers, no lengths.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_controllen = control_bytes as _;
+    message
+}
+
+/// Has the kernel stamp what this socket receives, in software, and hand the stamps out (socket(7),
+/// SO_TIMESTAMPING). False when it does not.
+fn stamp_receives(fd: RawFd) -> bool {
+    let what = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+    let what = what as libc::c_int;
+    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, what).is_ok()
+}
+
+/// A socket that only keeps the kernel stamping.
+pub(crate) fn stamping_on() -> Option<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    stamp_receives(fd).then_some(socket)
 }
 
 /// Sends as much as the kernel takes.

@@ -2,6 +2,8 @@
 //!
 //! - Receiving: one multishot receive for each socket, into buffers that the kernel picks from a
 //!   registered ring (Linux 6.0). A buffer goes back as soon as the caller asks for the next completion.
+//! - A socket with stamps receives messages instead, also multishot, into buffers of their own: the
+//!   kernel puts the control data before the bytes.
 //! - Sending shared bytes is *quiet*: the kernel reports only failures, so a request costs one
 //!   submission entry and no completion. `MSG_DONTWAIT` makes a full socket such a failure; what is
 //!   left is then sent by a *reported* send, which waits for room. Owned buffers are always reported.
@@ -21,6 +23,7 @@ use crate::aim::Aim;
 use crate::limits::open_file_limit;
 use crate::region::Region;
 use crate::socket::{self, KernelAddress};
+use crate::stamps::{CONTROL_BYTES, Stamps};
 use crate::{
     Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
     SharedBytes, SocketOptions, Token, monotonic_ns,
@@ -37,6 +40,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 pub struct Uring {
     ring: IoUring,
     buffers: Buffers,
+    receive_buffer_bytes: usize,
+    /// There once a socket has wanted stamps.
+    stamping: Option<Stamping>,
     sockets: Vec<Socket>,
     free: Vec<u32>,
     /// Size of the registered file table; socket indexes stay below it.
@@ -58,11 +64,28 @@ pub struct Uring {
     crowded_batch: u32,
     /// Operations the kernel still has to report, over all sockets.
     in_flight: u64,
-    /// The buffer lent to the caller, and how much of it is filled.
-    lent: Option<(u16, usize)>,
+    /// What is lent to the caller.
+    lent: Option<Loan>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
     aim: Aim,
+}
+
+/// A filled buffer in the hands of the caller.
+struct Loan {
+    op: Op,
+    buffer: u16,
+    len: usize,
+    delay_ns: Option<u64>,
+}
+
+/// Receiving with stamps: the kernel puts a head before the bytes, so that the buffers are longer, and
+/// their own.
+struct Stamping {
+    buffers: Buffers,
+    /// Says how long the control data may be; the kernel reads it when a receive is submitted.
+    message: Box<libc::msghdr>,
+    stamps: Stamps,
 }
 
 struct Socket {
@@ -85,6 +108,8 @@ struct Socket {
     /// The submission in which the receive was last started.
     arm_batch: u32,
     held: bool,
+    /// How it receives: with or without stamps.
+    receive_op: Op,
     shutdown_after_queue: bool,
     /// The listening descriptor; listeners are not in the file table.
     listener: Option<OwnedFd>,
@@ -117,11 +142,20 @@ enum Op {
     Cancel,
     Close,
     Accept,
+    ReceiveStamped,
 }
 
 /// Generations are compared in the 24 bits that fit into the user data.
 const GENERATION_MASK: u32 = 0x00ff_ffff;
 const BUFFER_GROUP: u16 = 0;
+const STAMPED_BUFFER_GROUP: u16 = 1;
+/// Few sockets receive with stamps.
+const STAMPED_BUFFERS: u16 = 32;
+/// What stands before the bytes of a multishot receive of a message: `struct io_uring_recvmsg_out`
+/// (io_uring_prep_recvmsg_multishot(3)) - four numbers of 32 bits, which are the lengths of name,
+/// control data and payload, and flags -, no name, and the control data at their full length.
+const MESSAGE_HEAD_BYTES: usize = 16;
+const STAMPED_HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + CONTROL_BYTES;
 /// Entries that can be queued before the kernel must be called.
 const SUBMISSION_ENTRIES: u32 = 1024;
 /// Places in the file table, however few sockets are expected.
@@ -147,13 +181,20 @@ impl Uring {
         ring.submitter()
             .register_files_sparse(table_size)
             .map_err(|error| explain(error, "registering the file table"))?;
-        let buffers = Buffers::register(&ring, options)
+        // One wait brings a few dozen receives on recent kernels, which limit the work done at a time,
+        // and their buffers are given back before the next. Running dry, as may happen on older
+        // ones, costs a new receive, not data.
+        let count = options.sockets.next_power_of_two().clamp(64, 256) as u16;
+        let bytes = options.receive_buffer_bytes;
+        let buffers = Buffers::register(&ring, BUFFER_GROUP, count, 0, bytes)
             .map_err(|error| explain(error, "registering receive buffers (needs Linux 5.19)"))?;
         socket::sharpen_timers();
         let capacity = options.sockets as usize;
         Ok(Self {
             ring,
             buffers,
+            receive_buffer_bytes: bytes,
+            stamping: None,
             sockets: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             table_size,
@@ -302,8 +343,16 @@ impl Uring {
     }
 
     fn arm_receive(&mut self, token: Token) {
-        let entry = opcode::RecvMulti::new(Fixed(token.index), BUFFER_GROUP).build();
-        self.push_counted(token, Op::Receive, entry);
+        let fd = Fixed(token.index);
+        let op = self.sockets[token.index as usize].receive_op;
+        let entry = match (op, &self.stamping) {
+            (Op::ReceiveStamped, Some(stamping)) => {
+                let message = &raw const *stamping.message;
+                opcode::RecvMsgMulti::new(fd, message, STAMPED_BUFFER_GROUP).build()
+            }
+            _ => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
+        };
+        self.push_counted(token, op, entry);
         // Afterwards, since a full queue makes `push` submit.
         self.sockets[token.index as usize].arm_batch = self.batch;
     }
@@ -462,9 +511,36 @@ impl Uring {
 
     /// Gives the lent buffer back to the kernel.
     fn end_loan(&mut self) {
-        if let Some((buffer, _)) = self.lent.take() {
-            self.buffers.give_back(buffer);
+        if let Some(loan) = self.lent.take() {
+            self.give_back(loan.op, loan.buffer);
         }
+    }
+
+    /// Gives a buffer back that the kernel took for this kind of receive.
+    fn give_back(&mut self, op: Op, buffer: u16) {
+        match (op, &mut self.stamping) {
+            (Op::ReceiveStamped, Some(stamping)) => stamping.buffers.give_back(buffer),
+            _ => self.buffers.give_back(buffer),
+        }
+    }
+
+    /// Makes what receiving with stamps needs. A kernel that has nothing left for it stamps nothing.
+    fn start_stamping(&mut self) -> Option<&Stamping> {
+        if self.stamping.is_none() {
+            let buffers = Buffers::register(
+                &self.ring,
+                STAMPED_BUFFER_GROUP,
+                STAMPED_BUFFERS,
+                STAMPED_HEAD_BYTES,
+                self.receive_buffer_bytes,
+            );
+            self.stamping = Some(Stamping {
+                buffers: buffers.ok()?,
+                message: Box::new(socket::control_message(CONTROL_BYTES)),
+                stamps: Stamps::start(),
+            });
+        }
+        self.stamping.as_ref()
     }
 
     /// Submits and waits. Says whether it could sleep.
@@ -533,8 +609,8 @@ impl Uring {
         if op == Op::Cancel || op == Op::SetOption {
             return None;
         }
-        if op == Op::Receive {
-            return self.on_receive(token, entry);
+        if matches!(op, Op::Receive | Op::ReceiveStamped) {
+            return self.on_receive(op, token, entry);
         }
         let more = cqueue::more(entry.flags());
         let socket = &mut self.sockets[token.index as usize];
@@ -551,7 +627,7 @@ impl Uring {
         self.finish(token.index, outcome)
     }
 
-    fn on_receive(&mut self, token: Token, entry: &cqueue::Entry) -> Option<Completion> {
+    fn on_receive(&mut self, op: Op, token: Token, entry: &cqueue::Entry) -> Option<Completion> {
         let index = token.index as usize;
         let result = entry.result();
         let buffer = cqueue::buffer_select(entry.flags());
@@ -563,7 +639,7 @@ impl Uring {
         }
         if socket.state != State::Open {
             if let Some(buffer) = buffer {
-                self.buffers.give_back(buffer);
+                self.give_back(op, buffer);
             }
             return self.finish(token.index, None);
         }
@@ -573,20 +649,30 @@ impl Uring {
         };
         let key = socket.key;
         self.settle_quiet(token.index);
-        let outcome = match result {
-            1.. => {
+        // The head of a message comes at the end of the stream, too, with nothing behind it.
+        let head_bytes = match op {
+            Op::ReceiveStamped if result > 0 => STAMPED_HEAD_BYTES as i32,
+            _ => 0,
+        };
+        let outcome = match result - head_bytes {
+            len @ 1.. => {
                 let buffer = buffer?;
-                self.lent = Some((buffer, result as usize));
+                self.lent = Some(Loan {
+                    op,
+                    buffer,
+                    len: len as usize,
+                    delay_ns: self.delay_ns(op, buffer),
+                });
                 if !more {
                     self.starved.push(full);
                 }
-                Outcome::Received(result as usize)
+                Outcome::Received(len as usize)
             }
-            _ => {
+            nothing => {
                 if let Some(buffer) = buffer {
-                    self.buffers.give_back(buffer);
+                    self.give_back(op, buffer);
                 }
-                match -result {
+                match -nothing {
                     0 => Outcome::EndOfStream,
                     libc::ENOBUFS => {
                         self.starved.push(full);
@@ -602,6 +688,16 @@ impl Uring {
             at_ns: self.taken_ns,
             outcome,
         })
+    }
+
+    /// How old the stamp in the head of a message is.
+    fn delay_ns(&mut self, op: Op, buffer: u16) -> Option<u64> {
+        let stamping = self.stamping.as_mut()?;
+        if op != Op::ReceiveStamped {
+            return None;
+        }
+        let control = control_data(stamping.buffers.head(buffer));
+        stamping.stamps.delay_ns(control, self.taken_ns)
     }
 
     fn on_connect(&mut self, index: u32, result: i32) -> Option<Outcome> {
@@ -716,7 +812,7 @@ impl Uring {
         let first = match socket.state {
             State::Listening => Op::Accept,
             _ if socket.address.is_some() => Op::Connect,
-            _ => Op::Receive,
+            _ => socket.receive_op,
         };
         for op in [Some(first), sending.then_some(Op::Send)]
             .into_iter()
@@ -794,6 +890,7 @@ impl Socket {
             quiet: (SharedBytes(0), 0, 0),
             arm_batch: 0,
             held: false,
+            receive_op: Op::Receive,
             shutdown_after_queue: false,
             listener: None,
         }
@@ -811,8 +908,10 @@ impl EventLoop for Uring {
     }
 
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
-        let opened = KernelAddress::new(address)
-            .and_then(|kernel_address| Ok((kernel_address, socket::open(address, options)?)));
+        let opened = KernelAddress::new(address).and_then(|kernel_address| {
+            let (fd, stamped) = socket::open(address, options)?;
+            Ok((kernel_address, fd, stamped))
+        });
         let failed = |this: &mut Self, error| {
             // A token of its own all the same: the failure is a completion like any other.
             let index = match this.insert(key, State::Connecting, None) {
@@ -827,7 +926,7 @@ impl EventLoop for Uring {
             this.push_ready(key, token, Outcome::ConnectFailed(error));
             token
         };
-        let (kernel_address, fd) = match opened {
+        let (kernel_address, fd, stamped) = match opened {
             Ok(opened) => opened,
             Err(error) => return failed(self, error),
         };
@@ -838,7 +937,12 @@ impl EventLoop for Uring {
         let address = Box::new(kernel_address);
         let entry =
             opcode::Connect::new(Fixed(token.index), address.as_ptr(), address.len()).build();
-        self.sockets[token.index as usize].address = Some(address);
+        let stamped = stamped && self.start_stamping().is_some();
+        let socket = &mut self.sockets[token.index as usize];
+        socket.address = Some(address);
+        if stamped {
+            socket.receive_op = Op::ReceiveStamped;
+        }
         self.push_counted(token, Op::Connect, entry);
         token
     }
@@ -955,14 +1059,17 @@ impl EventLoop for Uring {
     }
 
     fn received(&self) -> &[u8] {
-        match self.lent {
-            Some((buffer, len)) => self.buffers.bytes(buffer, len),
-            None => &[],
+        match (&self.lent, &self.stamping) {
+            (Some(loan), Some(stamping)) if loan.op == Op::ReceiveStamped => {
+                stamping.buffers.bytes(loan.buffer, loan.len)
+            }
+            (Some(loan), _) => self.buffers.bytes(loan.buffer, loan.len),
+            (None, _) => &[],
         }
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
-        None
+        self.lent.as_ref()?.delay_ns
     }
 }
 
@@ -1006,6 +1113,10 @@ impl Drop for Uring {
         if self.in_flight > 0 {
             // Never seen; leaking is the safe way out.
             self.buffers.leak();
+            if let Some(mut stamping) = self.stamping.take() {
+                stamping.buffers.leak();
+                std::mem::forget(stamping.message);
+            }
             std::mem::forget(std::mem::take(&mut self.sockets));
             std::mem::forget(std::mem::take(&mut self.shared));
         }
@@ -1017,6 +1128,9 @@ impl Drop for Uring {
 struct Buffers {
     entries: Option<Region>,
     memory: Option<Region>,
+    /// What the kernel puts before the bytes.
+    head_bytes: usize,
+    /// With the head.
     buffer_bytes: usize,
     /// From the start of one buffer to the next.
     stride: usize,
@@ -1025,12 +1139,15 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn register(ring: &IoUring, options: &LoopOptions) -> io::Result<Self> {
-        // One wait brings a few dozen receives on recent kernels, which limit the work done at a time,
-        // and their buffers are given back before the next. Running dry, as may happen on older
-        // ones, costs a new receive, not data.
-        let count = options.sockets.next_power_of_two().clamp(64, 256) as u16;
-        let buffer_bytes = options.receive_buffer_bytes;
+    /// `count` is a power of two.
+    fn register(
+        ring: &IoUring,
+        group: u16,
+        count: u16,
+        head_bytes: usize,
+        receive_buffer_bytes: usize,
+    ) -> io::Result<Self> {
+        let buffer_bytes = head_bytes + receive_buffer_bytes;
         let entries = Region::new(usize::from(count) * size_of::<BufRingEntry>())?;
         let stride = buffer_bytes + STAGGER_BYTES;
         let memory = Region::new(usize::from(count) * stride)?;
@@ -1039,11 +1156,12 @@ impl Buffers {
         unsafe {
             let address = entries.start() as u64;
             ring.submitter()
-                .register_buf_ring_with_flags(address, count, BUFFER_GROUP, 0)?;
+                .register_buf_ring_with_flags(address, count, group, 0)?;
         }
         let mut this = Self {
             entries: Some(entries),
             memory: Some(memory),
+            head_bytes,
             buffer_bytes,
             stride,
             mask: count - 1,
@@ -1075,18 +1193,38 @@ impl Buffers {
         }
     }
 
+    /// What the kernel has put before the bytes.
+    fn head(&self, buffer: u16) -> &[u8] {
+        self.part(buffer, 0, self.head_bytes)
+    }
+
     fn bytes(&self, buffer: u16, len: usize) -> &[u8] {
+        self.part(buffer, self.head_bytes, len)
+    }
+
+    fn part(&self, buffer: u16, start: usize, len: usize) -> &[u8] {
         let Some(memory) = &self.memory else {
             return &[];
         };
         // SAFETY: the kernel has filled this buffer and does not write to it until it is given back,
         // which ends the loan that this slice is part of.
-        unsafe { memory.slice(usize::from(buffer) * self.stride, len) }
+        unsafe { memory.slice(usize::from(buffer) * self.stride + start, len) }
     }
 
     fn leak(&mut self) {
         std::mem::forget((self.entries.take(), self.memory.take()));
     }
+}
+
+/// The control data in the head of a message, as long as the kernel says it is.
+fn control_data(head: &[u8]) -> &[u8] {
+    const LENGTH_AT: usize = size_of::<u32>();
+    let length = head
+        .get(LENGTH_AT..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
+    let room = head.get(MESSAGE_HEAD_BYTES..).unwrap_or_default();
+    &room[..length.min(room.len())]
 }
 
 fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
@@ -1165,7 +1303,7 @@ fn token_of(user_data: u64) -> Token {
 }
 
 fn op_of(user_data: u64) -> Option<Op> {
-    const OPS: [Op; 9] = [
+    const OPS: [Op; 10] = [
         Op::Connect,
         Op::Receive,
         Op::Send,
@@ -1175,6 +1313,7 @@ fn op_of(user_data: u64) -> Option<Op> {
         Op::Cancel,
         Op::Close,
         Op::Accept,
+        Op::ReceiveStamped,
     ];
     let number = (user_data >> 56) as usize;
     OPS.get(number.wrapping_sub(1)).copied()

@@ -24,6 +24,8 @@ macro_rules! on_every_backend {
     ($($promise:ident,)*) => {
         mod on_epoll { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnEpoll>(); })* }
         mod on_uring { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnUring>(); })* }
+        mod on_precise_epoll { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
+        mod on_precise_uring { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
         mod on_simulator { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnSimulator>(); })* }
     };
 }
@@ -32,6 +34,8 @@ macro_rules! on_every_kernel_backend {
     ($($promise:ident,)*) => {
         mod on_epoll_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnEpoll>(); })* }
         mod on_uring_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnUring>(); })* }
+        mod on_precise_epoll_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
+        mod on_precise_uring_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
     };
 }
 
@@ -59,6 +63,7 @@ on_every_backend![
     a_deadline_passes_when_nothing_happens,
     a_deadline_in_the_past_returns_at_once,
     received_bytes_stay_until_the_next_completion_is_asked_for,
+    stamps_come_for_a_socket_that_wants_them_and_for_no_other,
     parts_of_shared_bytes_are_sent_as_asked,
     empty_payloads_are_harmless,
     a_thousand_sockets_work_at_once,
@@ -79,6 +84,9 @@ on_every_kernel_backend![
     the_source_address_is_used,
     a_source_address_of_another_machine_fails,
     a_wait_after_a_close_lasts_until_its_deadline,
+    a_unix_socket_gives_no_stamps_and_no_error,
+    a_stamp_says_when_the_kernel_got_the_bytes,
+    stamps_go_on_from_connection_to_connection,
     a_listener_takes_many_connections,
     an_accepted_connection_that_has_gone_is_reported,
     two_listeners_keep_their_keys_apart,

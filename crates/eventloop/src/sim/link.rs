@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 pub(super) struct Link {
     pub(super) key: u32,
     pub(super) token: Token,
+    /// Its received bytes have stamps.
+    pub(super) stamped: bool,
     pub(super) client: Client,
     pub(super) far_end: FarEnd,
     /// The far end's FIN has been shown to the client.
@@ -58,10 +60,11 @@ pub(super) struct Pending {
 }
 
 impl Link {
-    pub(super) const fn new(key: u32, token: Token) -> Self {
+    pub(super) const fn new(key: u32, token: Token, stamped: bool) -> Self {
         Self {
             key,
             token,
+            stamped,
             client: Client::Connecting,
             far_end: FarEnd::Opening,
             receive_ended: false,

@@ -66,6 +66,37 @@ fn an_exchange_takes_exactly_the_latency_and_the_delay() {
 }
 
 #[test]
+fn a_stamp_is_as_old_as_the_caller_was_busy_and_as_the_test_says() {
+    let options = SimOptions {
+        latency_ns: 3 * MS,
+        receive_delay_ns: 500,
+        ..SimOptions::default()
+    };
+    let mut sim = Sim::new(options.clone(), Scripted::answering(0, "yes"));
+    let stamped = SocketOptions {
+        timestamps: true,
+        ..SocketOptions::default()
+    };
+    let token = sim.connect(1, &address(), &stamped);
+    let plain = connect(&mut sim, 2);
+    run_until(&mut sim, 10 * MS);
+    sim.send(token, Payload::Owned(QUESTION.to_vec()));
+    sim.send(plain, Payload::Owned(QUESTION.to_vec()));
+    // The answers come at 16 ms, while the caller does something else until 20 ms.
+    sim.clock_ns.set(20 * MS);
+    assert_eq!(sim.receive_delay_ns(), None);
+    sim.wait(Some(30 * MS)).unwrap();
+    let mut delays_ns = Vec::new();
+    while let Some(completion) = sim.next() {
+        if matches!(completion.outcome, Outcome::Received(_)) {
+            delays_ns.push((completion.key, sim.receive_delay_ns()));
+        }
+    }
+    assert_eq!(delays_ns, [(1, Some(4 * MS + 500)), (2, None)]);
+    assert_eq!(sim.receive_delay_ns(), None);
+}
+
+#[test]
 fn a_deadline_is_met_to_the_nanosecond_and_one_in_the_past_at_once() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     sim.wait(Some(5 * MS)).unwrap();

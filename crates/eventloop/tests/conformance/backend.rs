@@ -6,6 +6,7 @@ use eventloop::epoll::Epoll;
 use eventloop::sim::{Sim, SimOptions};
 use eventloop::uring::Uring;
 use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, TcpListener};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -25,6 +26,9 @@ pub(crate) trait Backend {
 pub(crate) trait Kernel {
     type Loop: Acceptor;
 
+    /// Whether its clients want stamps on every socket.
+    const TIMESTAMPS: bool = false;
+
     /// A loop, or `None` as in [`Backend`].
     fn open(options: &LoopOptions) -> Option<Self::Loop>;
 }
@@ -32,6 +36,22 @@ pub(crate) trait Kernel {
 pub(crate) struct OnEpoll;
 pub(crate) struct OnUring;
 pub(crate) struct OnSimulator;
+
+/// The same backend with what a rate needs: it polls before deadlines, and its sockets are stamped.
+pub(crate) struct Precise<K>(PhantomData<K>);
+
+impl<K: Kernel> Kernel for Precise<K> {
+    type Loop = K::Loop;
+
+    const TIMESTAMPS: bool = true;
+
+    fn open(options: &LoopOptions) -> Option<K::Loop> {
+        K::open(&LoopOptions {
+            spin_ns: 100_000,
+            ..options.clone()
+        })
+    }
+}
 
 impl Kernel for OnEpoll {
     type Loop = Epoll;
@@ -60,7 +80,7 @@ impl<K: Kernel> Backend for K {
     fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<K::Loop>, FarEnd)> {
         let io = K::open(options)?;
         let far_end = FarEnd::tcp("127.0.0.1:0", scripts).expect("loopback works");
-        Some((Client::new(io), far_end))
+        Some((Client::new(io, K::TIMESTAMPS), far_end))
     }
 
     fn start_deserted() -> Option<(Client<K::Loop>, Address)> {
@@ -71,7 +91,7 @@ impl<K: Kernel> Backend for K {
         let host = [127, 99, 0, HOSTS.fetch_add(1, Ordering::Relaxed)];
         let listener = TcpListener::bind((Ipv4Addr::from(host), 0)).expect("loopback works");
         let address = Address::Tcp(listener.local_addr().expect("it is bound"));
-        Some((Client::new(io), address))
+        Some((Client::new(io, K::TIMESTAMPS), address))
     }
 }
 
@@ -88,9 +108,10 @@ impl Backend for OnSimulator {
             random_cuts: true,
             uplink_bytes_per_s: NonZeroU64::new(1_000_000_000),
             close_ns: 100_000,
+            receive_delay_ns: 10_000,
             ..SimOptions::default()
         };
-        Some((Client::new(Sim::new(options, peer)), far_end))
+        Some((Client::new(Sim::new(options, peer), false), far_end))
     }
 
     fn start_deserted() -> Option<(Client<Self::Loop>, Address)> {

@@ -11,6 +11,10 @@ pub(crate) const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long the client waits before it looks at the far end's reports again.
 const STEP_NS: u64 = 10_000_000;
 
+/// How wrong a stamp may be on the monotonic clock: the wall clock that it was made with is read beside
+/// it.
+pub(crate) const STAMP_ERROR_NS: u64 = 20_000;
+
 /// A loop, and what has become of each of its sockets.
 pub(crate) struct Client<L> {
     /// The loop under test.
@@ -18,6 +22,8 @@ pub(crate) struct Client<L> {
     sockets: HashMap<Token, Socket>,
     accepted: Vec<Token>,
     started_ns: u64,
+    /// Of sockets for which a case does not ask for others.
+    options: SocketOptions,
 }
 
 /// What the client has seen of one socket.
@@ -34,6 +40,10 @@ pub(crate) struct Socket {
     pub(crate) sent: Vec<Vec<u8>>,
     pub(crate) send_failed: Option<i32>,
     pub(crate) closed: bool,
+    /// When each stamped receive is said to have come to the kernel, and when the loop learned of it.
+    pub(crate) stamps: Vec<(u64, u64)>,
+    started_ns: u64,
+    timestamps: bool,
     closing: bool,
 }
 
@@ -45,18 +55,24 @@ impl Socket {
 }
 
 impl<L: EventLoop> Client<L> {
-    pub(crate) fn new(io: L) -> Self {
+    pub(crate) fn new(io: L, timestamps: bool) -> Self {
         let started_ns = io.now_ns();
+        let options = SocketOptions {
+            timestamps,
+            ..SocketOptions::default()
+        };
         Self {
             io,
             sockets: HashMap::new(),
             accepted: Vec::new(),
             started_ns,
+            options,
         }
     }
 
     pub(crate) fn connect(&mut self, key: u32, address: &Address) -> Token {
-        self.connect_with(key, address, &SocketOptions::default())
+        let options = self.options.clone();
+        self.connect_with(key, address, &options)
     }
 
     pub(crate) fn connect_with(
@@ -65,9 +81,12 @@ impl<L: EventLoop> Client<L> {
         address: &Address,
         options: &SocketOptions,
     ) -> Token {
+        let started_ns = self.io.now_ns();
         let token = self.io.connect(key, address, options);
         let socket = Socket {
             key,
+            started_ns,
+            timestamps: options.timestamps,
             ..Socket::default()
         };
         let before = self.sockets.insert(token, socket);
@@ -77,7 +96,17 @@ impl<L: EventLoop> Client<L> {
 
     /// Connects and waits until the connection stands.
     pub(crate) fn connected(&mut self, key: u32, address: &Address) -> Token {
-        let token = self.connect(key, address);
+        let options = self.options.clone();
+        self.connected_with(key, address, &options)
+    }
+
+    pub(crate) fn connected_with(
+        &mut self,
+        key: u32,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Token {
+        let token = self.connect_with(key, address, options);
         self.until("the connection stands", |client| {
             assert_eq!(client.socket(token).connect_failed, None);
             client.socket(token).connected
@@ -177,8 +206,13 @@ impl<L: EventLoop> Client<L> {
             return;
         }
         let bytes = self.io.received();
+        let delay_ns = self.io.receive_delay_ns();
         let socket = self.sockets.get_mut(&token).expect("a known token");
         assert_eq!(key, socket.key, "the key is the caller's");
+        if let Some(delay_ns) = delay_ns {
+            assert!(matches!(outcome, Outcome::Received(_)), "{outcome:?}");
+            socket.take_stamp(delay_ns, at_ns);
+        }
         socket.take(token, outcome, bytes);
     }
 }
@@ -228,6 +262,17 @@ impl Socket {
             }
             Outcome::Accepted => unreachable!("taken by the client"),
         }
+    }
+
+    fn take_stamp(&mut self, delay_ns: u64, at_ns: u64) {
+        assert!(self.timestamps, "nobody wanted stamps");
+        let stamp_ns = at_ns.checked_sub(delay_ns).expect("within this uptime");
+        assert!(
+            stamp_ns + STAMP_ERROR_NS >= self.started_ns,
+            "received at {stamp_ns}, and not connected before {}",
+            self.started_ns
+        );
+        self.stamps.push((stamp_ns, at_ns));
     }
 
     /// The state without the bytes, for messages.

@@ -1,7 +1,7 @@
 //! What only backends on a real kernel can promise: Unix sockets, IPv6, local addresses, listening.
 
 use crate::backend::Kernel;
-use crate::client::Client;
+use crate::client::{Client, STAMP_ERROR_NS};
 use crate::far_end::{Directory, End, FarEnd, Step};
 use crate::promises::{assert_same, pattern};
 use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, SocketOptions};
@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 fn open<K: Kernel>() -> Option<Client<K::Loop>> {
-    K::open(&LoopOptions::default()).map(Client::new)
+    K::open(&LoopOptions::default()).map(|io| Client::new(io, K::TIMESTAMPS))
 }
 
 /// Connects, and expects to fail with this `errno`.
@@ -123,13 +123,9 @@ pub(crate) fn the_source_address_is_used<K: Kernel>() {
     let source = Ipv4Addr::new(127, 0, 0, 77);
     let options = SocketOptions {
         source: Some(source.into()),
-        ..SocketOptions::default()
+        timestamps: K::TIMESTAMPS,
     };
-    let token = client.connect_with(1, &address, &options);
-    client.until("the connection stands", |client| {
-        assert_eq!(client.socket(token).connect_failed, None);
-        client.socket(token).connected
-    });
+    let token = client.connected_with(1, &address, &options);
     let (_, from) = listener.accept().expect("a connection");
     assert_eq!(from.ip(), source);
     client.closed(token, CloseMode::Abort);
@@ -143,7 +139,7 @@ pub(crate) fn a_source_address_of_another_machine_fails<K: Kernel>() {
     // TEST-NET-1 (RFC 5737) belongs to nobody.
     let options = SocketOptions {
         source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
-        ..SocketOptions::default()
+        timestamps: K::TIMESTAMPS,
     };
     let token = client.connect_with(1, &address, &options);
     client.until("the failure", |client| {
@@ -168,6 +164,78 @@ pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
         assert!(client.io.next().is_none(), "nothing has happened");
         assert!(!early, "back before the deadline with nothing to take");
     }
+}
+
+const STAMPED: SocketOptions = SocketOptions {
+    source: None,
+    timestamps: true,
+};
+
+pub(crate) fn a_unix_socket_gives_no_stamps_and_no_error<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let script = vec![Step::Write(pattern(10_000)), Step::ReadToEnd];
+    let far_end = FarEnd::unix(vec![script]).expect("a unix listener");
+    let token = client.connected_with(1, &far_end.address, &STAMPED);
+    client.until("the bytes", |client| client.received(token).len() == 10_000);
+    assert_same(client.received(token), &pattern(10_000));
+    assert!(client.socket(token).stamps.is_empty());
+    client.closed(token, CloseMode::Graceful);
+}
+
+/// How long the kernel has the bytes before the loop is asked for them.
+const KEPT_NS: u64 = 3_000_000;
+
+pub(crate) fn a_stamp_says_when_the_kernel_got_the_bytes<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
+    let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+    let token = client.connected_with(1, &address, &STAMPED);
+    let (mut far, _) = listener.accept().expect("a connection");
+    let give_up_ns = client.io.now_ns() + crate::client::PATIENCE_NS;
+    // The first packets after the kernel was asked for stamps may have none.
+    while client.socket(token).stamps.is_empty() {
+        let before_ns = client.io.now_ns();
+        assert!(before_ns < give_up_ns, "no stamp ever came");
+        far.write_all(b"now").expect("there is room");
+        let after_ns = client.io.now_ns();
+        while client.io.now_ns() < after_ns + KEPT_NS {
+            std::hint::spin_loop();
+        }
+        let length = client.received(token).len() + 3;
+        client.until("the bytes", |client| client.received(token).len() == length);
+        for (stamp_ns, at_ns) in &client.socket(token).stamps {
+            let written_ns = before_ns - STAMP_ERROR_NS..=after_ns + STAMP_ERROR_NS;
+            assert!(written_ns.contains(stamp_ns), "{stamp_ns}: {written_ns:?}");
+            assert!(
+                *at_ns >= after_ns + KEPT_NS,
+                "learned of before it was asked"
+            );
+        }
+    }
+    client.closed(token, CloseMode::Abort);
+}
+
+pub(crate) fn stamps_go_on_from_connection_to_connection<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let scripts = vec![vec![Step::Write(b"hello".to_vec()), Step::ReadToEnd]; 200];
+    let far_end = FarEnd::tcp("127.0.0.1:0", scripts).expect("a listener");
+    let mut stamped = 0;
+    for _ in 0..200 {
+        let token = client.connected_with(1, &far_end.address, &STAMPED);
+        client.until("the bytes", |client| client.received(token).len() == 5);
+        stamped += client.socket(token).stamps.len();
+        client.closed(token, CloseMode::Graceful);
+    }
+    assert!(
+        stamped > 100,
+        "only {stamped} of 200 connections had stamps"
+    );
 }
 
 /// Connects from `count` threads, sends a number of 4 bytes on each, and wants it back reversed.

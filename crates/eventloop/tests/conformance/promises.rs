@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::client::{Client, PATIENCE_NS, Socket};
 use crate::far_end::{End, FarEnd, Report, Script, Step};
-use eventloop::{Address, CloseMode, EventLoop, LoopOptions, Outcome, Token};
+use eventloop::{Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions, Token};
 
 /// What a kernel never buffers for one socket in full.
 const MIB_16: usize = 16 * 1024 * 1024;
@@ -526,6 +526,7 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
             assert!(matches!(completion.outcome, Outcome::Received(_)));
             got.extend_from_slice(client.io.received());
             let lent = client.io.received().to_vec();
+            let delay_ns = client.io.receive_delay_ns();
             // None of these ends the loan.
             client.send_owned(first, *b"thank you");
             let second = client.connect(2, &far_end.address);
@@ -534,14 +535,50 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
             client.io.close(second, CloseMode::Abort);
             client.io.close(first, CloseMode::Graceful);
             assert_eq!(client.io.received(), lent, "not even closing its socket");
+            assert_eq!(client.io.receive_delay_ns(), delay_ns);
             assert!(b"keep me".starts_with(&lent));
             break;
         }
         assert!(client.io.received().is_empty(), "nothing is lent");
+        assert_eq!(client.io.receive_delay_ns(), None);
         client.io.wait(Some(give_up_ns)).expect("the loop works");
         assert!(client.io.received().is_empty(), "nothing is lent");
     }
     assert!(!got.is_empty());
+}
+
+pub(crate) fn stamps_come_for_a_socket_that_wants_them_and_for_no_other<B: Backend>() {
+    const ROUNDS: usize = 5_000;
+    let rounds = vec![exchange()[..2].to_vec(); ROUNDS].concat();
+    let Some((mut client, far_end)) = start::<B>(vec![rounds.clone(), rounds]) else {
+        return;
+    };
+    let [stamped, plain] = [true, false].map(|timestamps| {
+        let options = SocketOptions {
+            timestamps,
+            ..SocketOptions::default()
+        };
+        client.connected_with(1, &far_end.address, &options)
+    });
+    // The first packets after the kernel was asked for stamps may have none.
+    for round in 1..=ROUNDS {
+        for token in [stamped, plain] {
+            client.send_owned(token, *b"ping");
+            client.until("the answer", |client| {
+                client.received(token).len() == 4 * round
+            });
+        }
+        if client.socket(stamped).stamps.len() > 10 {
+            break;
+        }
+        let in_a_while_ns = client.io.now_ns() + 1_000_000;
+        client.turn(in_a_while_ns);
+    }
+    assert!(client.socket(stamped).stamps.len() > 10, "no stamps");
+    assert!(client.socket(plain).stamps.is_empty());
+    for token in [stamped, plain] {
+        client.closed(token, CloseMode::Abort);
+    }
 }
 
 pub(crate) fn parts_of_shared_bytes_are_sent_as_asked<B: Backend>() {
