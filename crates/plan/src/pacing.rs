@@ -80,4 +80,15 @@ impl Pacing {
     pub fn is_open(&self) -> bool {
         !matches!(self, Self::Closed)
     }
+
+    /// The seed, if the arrivals are random.
+    #[must_use]
+    pub fn random_seed(&self) -> Option<u64> {
+        match self {
+            Self::Constant { arrivals, seed, .. } | Self::Stages { arrivals, seed, .. } => {
+                (*arrivals == Arrivals::Poisson).then_some(*seed)
+            }
+            Self::Closed => None,
+        }
+    }
 }

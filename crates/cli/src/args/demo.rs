@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use plan::units::parse_time;
 use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use report::TextOptions;
 
-use super::Refusal;
-use super::run::{Io, JsonTarget, ReportWish, RunRequest};
+use super::{Io, JsonTarget, Refusal, ReportWish, RunRequest};
 
 /// Serve, load and report on loopback
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -52,12 +52,16 @@ impl DemoArgs {
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
         let report = ReportWish {
-            latency: true,
+            text: TextOptions {
+                latency: true,
+                ..TextOptions::default()
+            },
             json: Some(JsonTarget::File(self.output)),
             ..ReportWish::default()
         };
         Ok(RunRequest {
             plan,
+            draws_seed: false,
             report,
             version: false,
         })

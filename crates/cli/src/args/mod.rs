@@ -2,8 +2,11 @@
 //!
 //! One clap declaration ([`WholeLine`]) gives the parser, the help, the completions and the man page.
 
+mod conditions;
 mod demo;
+mod rate;
 mod refusal;
+mod report;
 mod run;
 mod serve;
 mod usage;
@@ -16,7 +19,8 @@ use clap_complete::Shell;
 
 pub(crate) use demo::DemoArgs;
 pub(crate) use refusal::Refusal;
-pub(crate) use run::{Io, JsonTarget, ReportWish, RunArgs, RunRequest};
+pub(crate) use report::{JsonTarget, ReportWish, Style};
+pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 
 /// What the command line asks for.
@@ -39,12 +43,14 @@ pub(crate) enum Request {
         /// wrk exits with 1 even when its help was asked for.
         exit_code: u8,
     },
-    /// No URL: usage on stdout, a line on stderr, exit code 1.
-    NoUrl {
+    /// Something is missing: usage on stdout, a line on stderr, exit code 1.
+    Incomplete {
         /// The text, with its final line feed.
         usage: String,
         /// The version line was asked for and comes first.
         version: bool,
+        /// The line that says what.
+        missing: &'static str,
     },
 }
 
@@ -55,15 +61,22 @@ pub(crate) enum Dialect {
     Native,
     /// Through a link named `wrk`: always `run`.
     Wrk,
+    /// Through a link named `wrk2`: always `run`, with a rate.
+    Wrk2,
+    /// Through a link named `wrk-cmm`: always `run`.
+    Cmm,
 }
 
 impl Dialect {
+    const ALL: [Self; 4] = [Self::Native, Self::Wrk, Self::Wrk2, Self::Cmm];
+
     /// Reads it off `argv[0]`.
     pub(crate) fn of(argv0: Option<&OsStr>) -> Self {
-        match argv0.map(Path::new).and_then(Path::file_name) {
-            Some(name) if name == "wrk" => Self::Wrk,
-            _ => Self::Native,
-        }
+        let name = argv0.map(Path::new).and_then(Path::file_name);
+        Self::ALL
+            .into_iter()
+            .find(|dialect| name.is_some_and(|name| name == dialect.program()))
+            .unwrap_or(Self::Native)
     }
 
     /// The name that messages begin with.
@@ -71,19 +84,42 @@ impl Dialect {
         match self {
             Self::Native => "wrkbench",
             Self::Wrk => "wrk",
+            Self::Wrk2 => "wrk2",
+            Self::Cmm => "wrk-cmm",
+        }
+    }
+
+    /// Whose text a link asks for.
+    fn style(self) -> Option<Style> {
+        match self {
+            Self::Native => None,
+            Self::Wrk => Some(Style::Wrk),
+            Self::Wrk2 => Some(Style::Wrk2),
+            Self::Cmm => Some(Style::Cmm),
         }
     }
 }
 
-/// HTTP load generator: the drop-in for wrk
+/// Below the options, in the help and in the manual page.
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+  0    the run finished, also if requests failed, or after Ctrl-C
+  1    wrong arguments, a target or script that does not work, nothing answered
+  2    a condition of --fail-if holds, or cannot be judged
+  5    with --strict: the generator was the limit (goes before 2)
+  130  Ctrl-C twice
+  143  SIGTERM; the report is made all the same";
+
+/// HTTP load generator: the drop-in for wrk, wrk2 and wrk-cmm
 ///
-/// Loads a server over HTTP, with as many requests as its connections can carry, and reports what
-/// came back. Without a command the arguments are those of `run`.
+/// Loads a server over HTTP, at a rate or with as many requests as its connections can carry, and
+/// reports what came back. Without a command the arguments are those of `run`.
 #[derive(Debug, Parser)]
 #[command(
     name = "wrkbench",
     version,
     disable_version_flag = true,
+    after_help = EXIT_CODES,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -132,6 +168,7 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 
 /// Reads the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native && begins_with_a_word(&arguments) {
         parse_word(arguments)
     } else {
@@ -184,7 +221,7 @@ fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refu
         },
         Err(error) if is_help(&error) => {
             // wrk's own help ends with 1, and a script may look at it.
-            let exit_code = u8::from(dialect == Dialect::Wrk);
+            let exit_code = u8::from(dialect != Dialect::Native);
             Ok(Request::Help {
                 text: usage_of(dialect),
                 exit_code,
@@ -210,20 +247,27 @@ fn match_arguments(
 
 fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
     let version = run.version;
-    match run.into_request()? {
-        Some(request) => Ok(Request::Run(Box::new(request))),
-        None => Ok(Request::NoUrl {
-            usage: usage_of(dialect),
-            version,
-        }),
-    }
+    let missing = match run.into_request(dialect)? {
+        None => "no URL (expected like http://host:port/path)",
+        Some(request) if dialect == Dialect::Wrk2 && !request.plan.pacing.is_open() => {
+            "Throughput MUST be specified with the --rate or -R option"
+        }
+        Some(request) => return Ok(Request::Run(Box::new(request))),
+    };
+    Ok(Request::Incomplete {
+        usage: usage_of(dialect),
+        version,
+        missing,
+    })
 }
 
-/// What is printed for `--help` and when the URL is missing.
+/// What is printed for `--help`, and when something is missing.
 fn usage_of(dialect: Dialect) -> String {
     match dialect {
         Dialect::Native => declaration().render_help().to_string(),
-        Dialect::Wrk => usage::in_wrk_layout(&RunArgs::command()),
+        Dialect::Wrk => usage::of_wrk(&RunArgs::command()),
+        Dialect::Wrk2 => usage::of_wrk2(&RunArgs::command()),
+        Dialect::Cmm => usage::of_cmm(&RunArgs::command()),
     }
 }
 

@@ -76,12 +76,17 @@ fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
         .map(|long| format!("--{long}"))
         .collect();
     let suggested = text(error, ContextKind::SuggestedArg);
+    // clap also suggests aliases, some of which are single letters.
+    let known = declaration
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .any(|long| suggested.strip_prefix("--") == Some(long));
     if meant.len() > 1 {
         format!("ambiguous (expected one of {})", meant.join(", "))
-    } else if suggested.is_empty() {
+    } else if !known {
         "unknown option (--help lists all)".to_owned()
     } else {
-        format!("unknown option (did you mean {}?)", first_word(&suggested))
+        format!("unknown option (did you mean {suggested}?)")
     }
 }
 

@@ -6,17 +6,20 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    BackendChoice, Body, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec, parse_header,
+    BackendChoice, Body, Load, RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec,
+    parse_header,
 };
 
-use super::Refusal;
+use super::rate::RateArgs;
+use super::report::{ReportArgs, Traits};
+use super::{Dialect, Refusal, ReportWish};
 
 /// wrk's default, which `-n` takes away.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Load one target (this is also what happens without a command)
 #[derive(Debug, Clone, Parser)]
-#[command(name = "wrkbench", disable_version_flag = true)]
+#[command(name = "wrkbench", disable_version_flag = true, after_help = super::EXIT_CODES)]
 pub(crate) struct RunArgs {
     // First, so that no group's heading is over them in the help.
     /// Where the requests go: http://host[:port][/path] or https://
@@ -27,6 +30,8 @@ pub(crate) struct RunArgs {
     script_arguments: Vec<String>,
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    rate: RateArgs,
     #[command(flatten)]
     request: RequestArgs,
     #[command(flatten)]
@@ -46,8 +51,10 @@ struct LoadArgs {
     #[arg(short, long, alias = "c", value_name = "N", default_value = "10",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
-    /// How long to measure [default: 10s; with -n until the last request]
-    #[arg(short, long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
+    /// How long to measure [default: 10s; with --stages all of them; with -n until the last request]
+    // `--d` is this option in wrk, and would be ambiguous here.
+    #[arg(short, long, alias = "d", value_name = "T", value_parser = parse_time,
+          allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Worker threads
     #[arg(short, long, value_name = "N", default_value = "2",
@@ -71,13 +78,28 @@ struct LoadArgs {
     #[arg(long, value_name = "T", default_value = "0", value_parser = parse_time,
           allow_hyphen_values = true)]
     warmup: Duration,
+    /// The same as --warmup: wrk-cmm's option
+    #[arg(short = 'D', long, value_name = "T", value_parser = parse_time,
+          conflicts_with = "warmup", allow_hyphen_values = true)]
+    delay_stats: Option<Duration>,
+    /// Of answers to requests that were sent together, measure only the last
+    // `--b` is this option in wrk2, and would be ambiguous here.
+    #[arg(short = 'B', long = "batch_latency", aliases = ["batch-latency", "b"])]
+    batch_latency: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Request")]
 struct RequestArgs {
     /// Lua script with wrk's interface
-    #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
+    // `--s` is this option in wrk, and would be ambiguous here.
+    #[arg(
+        short,
+        long,
+        alias = "s",
+        value_name = "FILE",
+        allow_hyphen_values = true
+    )]
     script: Option<PathBuf>,
     /// Header as "Name: value"; may be given several times
     #[arg(short = 'H', long, value_name = "HEADER", value_parser = parse_header,
@@ -112,6 +134,10 @@ struct ConnectionArgs {
     #[arg(short = 'T', long, value_name = "T", default_value = "2s", value_parser = parse_time,
           allow_hyphen_values = true)]
     timeout: Duration,
+    /// Connect from this address, or from all of a network in turn, like 10.0.0.0/24
+    #[arg(short = 'b', long, value_name = "ADDRESS", value_parser = SourceRange::parse,
+          allow_hyphen_values = true)]
+    bind_ip: Option<SourceRange>,
     /// Connect to this socket; the URL then gives only the Host header and the path
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     unix_socket: Option<PathBuf>,
@@ -130,26 +156,6 @@ struct ConnectionArgs {
     /// Private key of our certificate, a PEM file
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     key: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Report")]
-struct ReportArgs {
-    /// Print how the latency is distributed
-    #[arg(short = 'L', long)]
-    latency: bool,
-    /// Print these percentiles, like 50,90,99.9 (with --latency implied)
-    #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
-    percentiles: Option<Percentiles>,
-    /// Correct the latencies as wrk does, by its expected interval
-    #[arg(long)]
-    wrk_correction: bool,
-    /// Write the whole result as JSON; - is stdout, then nothing else is written there
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
-    json: Option<PathBuf>,
-    /// No notes and warnings on stderr
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// [`BackendChoice`] with names for the command line.
@@ -175,57 +181,38 @@ impl From<Io> for BackendChoice {
 pub(crate) struct RunRequest {
     /// Checked: [`RunPlan::check`] has accepted it.
     pub(crate) plan: RunPlan,
+    /// The arrivals of the plan are random, and nobody has said with which seed.
+    pub(crate) draws_seed: bool,
     /// What is printed and saved.
     pub(crate) report: ReportWish,
     /// Print the version line first, and the backend with its reason.
     pub(crate) version: bool,
 }
 
-/// What is printed and saved of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ReportWish {
-    /// The latency block.
-    pub(crate) latency: bool,
-    /// Percentiles of the latency block instead of the usual ones: ascending, in 0..=100.
-    pub(crate) percentiles: Option<Vec<f64>>,
-    /// wrk's correction of the latencies.
-    pub(crate) wrk_correction: bool,
-    /// Where the document goes.
-    pub(crate) json: Option<JsonTarget>,
-    /// Neither notes nor warnings.
-    pub(crate) quiet: bool,
-}
-
-/// Where the JSON document goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JsonTarget {
-    /// Standard output, which then carries nothing else of ours.
-    Stdout,
-    /// A file, replaced as a whole.
-    File(PathBuf),
-}
-
 impl RunArgs {
     /// The run that the arguments describe; `None` when there is no URL.
-    pub(crate) fn into_request(self) -> Result<Option<RunRequest>, Refusal> {
+    pub(crate) fn into_request(self, dialect: Dialect) -> Result<Option<RunRequest>, Refusal> {
         let Some(mut target) = self.url else {
             return Ok(None);
         };
         let connection = self.connection;
         target.unix_socket = connection.unix_socket;
-        let duration = match self.load.requests {
-            None => Some(self.load.duration.unwrap_or(DEFAULT_DURATION)),
-            Some(_) => self.load.duration,
+        let by_default = match (self.rate.stages_duration(), self.load.requests) {
+            (Some(stages), _) => Some(stages),
+            (None, Some(_)) => None,
+            (None, None) => Some(DEFAULT_DURATION),
         };
+        let has_options_of_cmm = self.load.delay_stats.is_some() || connection.bind_ip.is_some();
+        let (pacing, draws_seed) = self.rate.into_pacing()?;
         let plan = RunPlan {
             target,
             stop: Stop {
-                duration,
+                duration: self.load.duration.or(by_default),
                 requests: self.load.requests,
             },
-            warmup: self.load.warmup,
-            load: self.load.into_load(),
-            pacing: Pacing::Closed,
+            warmup: self.load.delay_stats.unwrap_or(self.load.warmup),
+            load: self.load.into_load(connection.bind_ip),
+            pacing,
             timeout: connection.timeout,
             request: self.request.into_spec(self.script_arguments),
             tls: TlsSpec {
@@ -238,25 +225,29 @@ impl RunArgs {
             backend: connection.io.into(),
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
-        let report = self.report.into_wish();
+        let traits = Traits {
+            is_open: plan.pacing.is_open(),
+            has_options_of_cmm,
+        };
         Ok(Some(RunRequest {
+            report: self.report.into_wish(dialect, traits)?,
             plan,
-            report,
+            draws_seed,
             version: self.version,
         }))
     }
 }
 
 impl LoadArgs {
-    fn into_load(self) -> Load {
+    fn into_load(self, source: Option<SourceRange>) -> Load {
         Load {
             threads: self.threads,
             connections: self.connections,
             pipeline: self.pipeline,
             keepalive: !self.no_keepalive,
             requests_per_connection: self.requests_per_connection,
-            source: None,
-            batch_latency: false,
+            source,
+            batch_latency: self.batch_latency,
         }
     }
 }
@@ -272,54 +263,4 @@ impl RequestArgs {
             script_args,
         }
     }
-}
-
-impl ReportArgs {
-    fn into_wish(self) -> ReportWish {
-        ReportWish {
-            latency: self.latency || self.percentiles.is_some(),
-            percentiles: self.percentiles.map(|list| list.0),
-            wrk_correction: self.wrk_correction,
-            json: self.json.map(|path| {
-                if path.as_os_str() == "-" {
-                    JsonTarget::Stdout
-                } else {
-                    JsonTarget::File(path)
-                }
-            }),
-            quiet: self.quiet,
-        }
-    }
-}
-
-/// Ascending, each in 0..=100, none twice.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Percentiles(Vec<f64>);
-
-/// More would not fit a screen, and each is a walk over the histogram.
-const MAX_PERCENTILES: usize = 100;
-
-fn parse_percentiles(text: &str) -> Result<Percentiles, String> {
-    let mut list = Vec::new();
-    for part in text.split(',') {
-        let part = part.trim();
-        let number = part.strip_suffix('%').unwrap_or(part);
-        // `f64`'s parser also knows words (inf, nan) and exponents, which nobody means here.
-        let plain = number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let value = number
-            .parse::<f64>()
-            .ok()
-            .filter(|value| plain && *value <= 100.0);
-        list.push(value.ok_or_else(|| {
-            format!("{part:?} is not a percentile (expected numbers up to 100, like 50,90,99.9)")
-        })?);
-    }
-    if list.len() > MAX_PERCENTILES {
-        return Err(format!("more than {MAX_PERCENTILES} percentiles"));
-    }
-    list.sort_by(f64::total_cmp);
-    list.dedup();
-    Ok(Percentiles(list))
 }

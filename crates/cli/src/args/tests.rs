@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plan::{BackendChoice, Body, Scheme};
+use plan::{Arrivals, BackendChoice, Body, Pacing, Scheme, SourceRange, Stage};
 
 use super::*;
 
 const URL: &str = "http://h:1/p";
 
-/// The arguments of a command line, split at blanks; `_` stands for a blank within one.
+/// The arguments of a command line, split at blanks; `~` stands for a blank within one.
 fn split(line: &str) -> Vec<OsString> {
     line.split_whitespace()
-        .map(|word| word.replace('_', " ").into())
+        .map(|word| word.replace('~', " ").into())
         .collect()
 }
 
@@ -51,8 +51,21 @@ fn changed(line: &str, change: impl FnOnce(&mut RunRequest)) {
         "{line:?} after the URL"
     );
     match parsed_as(Dialect::Wrk, &format!("{line} {URL}")) {
-        Ok(Request::Run(request)) => assert_eq!(*request, expected, "{line:?} as wrk"),
+        Ok(Request::Run(request)) => {
+            if !line.contains("--style") {
+                expected.report.style = Style::Wrk;
+            }
+            assert_eq!(*request, expected, "{line:?} as wrk");
+        }
         other => panic!("{line:?} as wrk is no run: {other:?}"),
+    }
+}
+
+fn constant(rate_per_sec: f64) -> Pacing {
+    Pacing::Constant {
+        rate_per_sec,
+        arrivals: Arrivals::Even,
+        seed: 0,
     }
 }
 
@@ -60,6 +73,7 @@ fn changed(line: &str, change: impl FnOnce(&mut RunRequest)) {
 fn a_url_alone_has_the_defaults_of_wrk() {
     let RunRequest {
         plan,
+        draws_seed,
         report,
         version,
     } = run(URL);
@@ -78,7 +92,9 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.tls, plan::TlsSpec::default());
     assert_eq!(plan.backend, BackendChoice::Auto);
     assert_eq!(report, ReportWish::default());
-    assert!(!version);
+    assert_eq!(plan.pacing, Pacing::Closed);
+    assert_eq!(report.style, Style::Wrk);
+    assert!(!version && !draws_seed);
 }
 
 #[test]
@@ -89,7 +105,7 @@ fn each_option_of_wrk_sets_its_part_of_the_plan() {
         "-c 100",
         "--connections=100",
         "--connections 100",
-        "-c_100",
+        "-c~100",
         "-c 0.1k",
     ] {
         changed(line, |run| run.plan.load.connections = 100);
@@ -103,13 +119,13 @@ fn each_option_of_wrk_sets_its_part_of_the_plan() {
     for line in ["-sa.lua", "-s a.lua", "--script=a.lua", "-s b.lua -s a.lua"] {
         changed(line, |run| run.plan.request.script = Some("a.lua".into()));
     }
-    for line in ["-HX:_y", "-H X:_y", "--header=X:_y", "-H X:y"] {
+    for line in ["-HX:~y", "-H X:~y", "--header=X:~y", "-H X:y"] {
         changed(line, |run| {
             run.plan.request.headers = vec![("X".into(), "y".into())]
         });
     }
     for line in ["-L", "--latency", "--latency --latency"] {
-        changed(line, |run| run.report.latency = true);
+        changed(line, |run| run.report.text.latency = true);
     }
     for line in ["-T30s", "-T 30", "--timeout 30s", "--timeout=0.5m"] {
         changed(line, |run| run.plan.timeout = seconds(30));
@@ -168,10 +184,12 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
         run.plan.tls.cert = Some("c.pem".into());
         run.plan.tls.key = Some("k.pem".into());
     });
-    changed("--wrk-correction", |run| run.report.wrk_correction = true);
+    changed("--wrk-correction", |run| {
+        run.report.text.wrk_correction = true
+    });
     changed("--percentiles 99.9,50,90%,50", |run| {
-        run.report.latency = true;
-        run.report.percentiles = Some(vec![50.0, 90.0, 99.9]);
+        run.report.text.latency = true;
+        run.report.text.percentiles = Some(vec![50.0, 90.0, 99.9]);
     });
     changed("--json out.json", |run| {
         run.report.json = Some(JsonTarget::File(PathBuf::from("out.json")));
@@ -180,6 +198,175 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
     for line in ["-q", "--quiet"] {
         changed(line, |run| run.report.quiet = true);
     }
+    changed("--hgrm out.hgrm --hlog out.hlog", |run| {
+        run.report.hgrm = Some("out.hgrm".into());
+        run.report.hlog = Some("out.hlog".into());
+    });
+    changed("--strict", |run| run.report.strict = true);
+    for (name, style) in [
+        ("wrk", Style::Wrk),
+        ("wrk2", Style::Wrk2),
+        ("cmm", Style::Cmm),
+    ] {
+        changed(&format!("--style {name}"), |run| run.report.style = style);
+    }
+}
+
+#[test]
+fn each_option_of_wrk2_sets_its_part_of_the_plan() {
+    for line in [
+        "-R1000",
+        "-R 1k",
+        "--rate=1000",
+        "--rate 1k",
+        "-R60k/m",
+        "-R5 -R1k",
+    ] {
+        changed(line, |run| {
+            run.plan.pacing = constant(1000.0);
+            run.report.style = Style::Wrk2;
+        });
+    }
+    for line in ["-U", "--u_latency", "--u-latency", "-UL"] {
+        changed(line, |run| {
+            run.report.text.uncorrected = true;
+            run.report.text.latency = true;
+        });
+    }
+    for line in ["-B", "--batch_latency", "--batch-latency"] {
+        changed(line, |run| run.plan.load.batch_latency = true);
+    }
+}
+
+#[test]
+fn each_option_of_wrk_cmm_sets_its_part_of_the_plan() {
+    for line in [
+        "-b127.0.0.4/30",
+        "-b 127.0.0.4/30",
+        "--bind-ip=127.0.0.7/30",
+    ] {
+        changed(line, |run| {
+            run.plan.load.source = Some(SourceRange::parse("127.0.0.4/30").unwrap());
+            run.report.style = Style::Cmm;
+        });
+    }
+    for line in ["-D4", "-D 4s", "--delay-stats=4000ms"] {
+        changed(line, |run| {
+            run.plan.warmup = Duration::from_secs(4);
+            run.report.style = Style::Cmm;
+        });
+    }
+    changed("--breakout", |run| {
+        run.report.text.breakout = true;
+        run.report.style = Style::Cmm;
+    });
+}
+
+#[test]
+fn stages_are_a_rate_and_set_the_duration_unless_it_is_given() {
+    let stage = |from_per_sec, to_per_sec, seconds| Stage {
+        from_per_sec,
+        to_per_sec,
+        duration: Duration::from_secs(seconds),
+    };
+    let pacing = Pacing::Stages {
+        stages: vec![stage(1000.0, 1000.0, 30), stage(0.0, 5000.0, 60)],
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let expect = |run: &mut RunRequest, seconds| {
+        run.plan.pacing = pacing.clone();
+        run.plan.stop.duration = Some(Duration::from_secs(seconds));
+        run.report.style = Style::Wrk2;
+    };
+    changed("--stages 1k:30s,0-5k:1m", |run| expect(run, 90));
+    changed("--stages 1k:30s,0-5k:1m -d5", |run| expect(run, 5));
+    changed("--stages 1k:30s,0-5k:1m -n7", |run| {
+        expect(run, 90);
+        run.plan.stop.requests = Some(7);
+    });
+}
+
+#[test]
+fn random_arrivals_have_the_given_seed_or_one_is_drawn() {
+    let poisson = |seed| Pacing::Constant {
+        rate_per_sec: 10.0,
+        arrivals: Arrivals::Poisson,
+        seed,
+    };
+    changed("-R10 --arrivals poisson --seed 7", |run| {
+        run.plan.pacing = poisson(7);
+        run.report.style = Style::Wrk2;
+    });
+    changed("-R10 --arrivals=poisson", |run| {
+        run.plan.pacing = poisson(0);
+        run.draws_seed = true;
+        run.report.style = Style::Wrk2;
+    });
+    for line in [
+        "-R10 --arrivals even",
+        "-R10 --arrivals poisson --arrivals even",
+    ] {
+        changed(line, |run| {
+            run.plan.pacing = constant(10.0);
+            run.report.style = Style::Wrk2;
+        });
+    }
+}
+
+#[test]
+fn the_style_follows_from_the_options_the_link_and_the_wish_in_this_order() {
+    let style = |dialect, line: &str| match parsed_as(dialect, &format!("{line} {URL}")) {
+        Ok(Request::Run(request)) => request.report.style,
+        other => panic!("{line:?} is no run: {other:?}"),
+    };
+    for (line, by_options) in [
+        ("-L", Style::Wrk),
+        ("-U", Style::Wrk),
+        ("--warmup 1s", Style::Wrk),
+        ("-R10", Style::Wrk2),
+        ("--stages 1:1s", Style::Wrk2),
+        ("-b 127.0.0.1", Style::Cmm),
+        ("-D0", Style::Cmm),
+        ("--breakout", Style::Cmm),
+        ("--breakout -R10", Style::Wrk2),
+        ("-R10 --style cmm", Style::Cmm),
+        ("--breakout --style wrk", Style::Wrk),
+    ] {
+        assert_eq!(style(Dialect::Native, line), by_options, "{line:?}");
+    }
+    for line in ["-R10", "-R10 --breakout -D1 -b ::1"] {
+        assert_eq!(style(Dialect::Wrk, line), Style::Wrk, "{line:?}");
+        assert_eq!(style(Dialect::Wrk2, line), Style::Wrk2, "{line:?}");
+        assert_eq!(style(Dialect::Cmm, line), Style::Cmm, "{line:?}");
+    }
+    assert_eq!(style(Dialect::Wrk2, "-R1 --style wrk"), Style::Wrk);
+}
+
+#[test]
+fn conditions_are_read_one_by_one_and_in_lists() {
+    let conditions = |line: &str| {
+        let request = run(line);
+        assert_eq!(request.plan.target.url, URL, "{line:?}");
+        let texts = request.report.fail_if.iter().map(ToString::to_string);
+        texts.collect::<Vec<_>>().join(" ")
+    };
+    let expected = "p99>50ms errors>0.1% rps<9000";
+    for line in [
+        "--fail-if p99>50ms --fail-if errors>0.1% --fail-if rps<9000 U",
+        "--fail-if p99>50ms errors>0.1% rps<9000 U",
+        "U --fail-if p99>50ms errors>0.1% rps<9000",
+        "--fail-if=p99>50ms,errors>0.1% rps<9000 U",
+        "--fail-if p99>50ms~errors~>~0.1%,rps<9000 U",
+        "--fail p99>50ms errors>0.1% -c12 --f rps<9000 U",
+        "run --fail-if p99>50ms errors>0.1% rps<9000 U",
+    ] {
+        assert_eq!(conditions(&line.replace('U', URL)), expected, "{line:?}");
+    }
+    assert_eq!(
+        conditions(&format!("-R9 --fail-if rate<99% {URL}")),
+        "rate<99%"
+    );
 }
 
 #[test]
@@ -187,23 +374,46 @@ fn options_are_read_as_getopt_reads_them() {
     changed("--conn=5", |run| run.plan.load.connections = 5);
     changed("--c=5", |run| run.plan.load.connections = 5);
     changed("--lat --thr 3 --ti 1m", |run| {
-        run.report.latency = true;
+        run.report.text.latency = true;
         run.plan.load.threads = 3;
         run.plan.timeout = Duration::from_secs(60);
     });
     changed("--v", |run| run.version = true);
     changed("-vLt4", |run| {
         run.version = true;
-        run.report.latency = true;
+        run.report.text.latency = true;
         run.plan.load.threads = 4;
     });
     changed("-t12 -c400 -t13 -c500", |run| {
         run.plan.load.threads = 13;
         run.plan.load.connections = 500;
     });
-    changed("-H A:_1 -H B:_2 -H A:_3", |run| {
+    changed("-H A:~1 -H B:~2 -H A:~3", |run| {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         run.plan.request.headers = vec![pair("A", "1"), pair("B", "2"), pair("A", "3")];
+    });
+}
+
+#[test]
+fn what_was_an_unambiguous_beginning_in_one_of_the_three_tools_still_is() {
+    changed("--c 11 --d 5s --s a.lua --l", |run| {
+        run.plan.load.connections = 11;
+        run.plan.stop.duration = Some(Duration::from_secs(5));
+        run.plan.request.script = Some("a.lua".into());
+        run.report.text.latency = true;
+    });
+    changed("--r 5 --b --u", |run| {
+        run.plan.pacing = constant(5.0);
+        run.plan.load.batch_latency = true;
+        run.report.text.latency = true;
+        run.report.text.uncorrected = true;
+        run.report.style = Style::Wrk2;
+    });
+    changed("--bi 127.0.0.1 --br --de 1", |run| {
+        run.plan.load.source = Some(SourceRange::parse("127.0.0.1").unwrap());
+        run.report.text.breakout = true;
+        run.plan.warmup = Duration::from_secs(1);
+        run.report.style = Style::Cmm;
     });
 }
 
@@ -218,7 +428,7 @@ fn what_follows_the_url_goes_to_the_script() {
         arguments("http://h/ serve http://i/"),
         ["serve", "http://i/"]
     );
-    assert!(!run("http://h/ -- --latency").report.latency);
+    assert!(!run("http://h/ -- --latency").report.text.latency);
     assert_eq!(run("http://h/ a -c7 -- -c8").plan.load.connections, 7);
 }
 
@@ -231,11 +441,16 @@ fn the_command_run_takes_the_same_options() {
 }
 
 #[test]
-fn a_link_named_wrk_is_always_run() {
-    assert_eq!(
-        Dialect::of(Some(OsStr::new("/usr/local/bin/wrk"))),
-        Dialect::Wrk
-    );
+fn a_link_named_as_one_of_the_tools_is_always_run() {
+    for (argv0, dialect) in [
+        ("/usr/local/bin/wrk", Dialect::Wrk),
+        ("wrk2", Dialect::Wrk2),
+        ("./wrk-cmm", Dialect::Cmm),
+        ("wrk3", Dialect::Native),
+        ("wrk-cm", Dialect::Native),
+    ] {
+        assert_eq!(Dialect::of(Some(OsStr::new(argv0))), dialect, "{argv0}");
+    }
     assert_eq!(Dialect::of(Some(OsStr::new("wrk"))), Dialect::Wrk);
     assert_eq!(Dialect::of(Some(OsStr::new("wrkbench"))), Dialect::Native);
     assert_eq!(
@@ -244,13 +459,17 @@ fn a_link_named_wrk_is_always_run() {
     );
     assert_eq!(Dialect::of(None), Dialect::Native);
     for word in ["serve", "demo", "help", "run"] {
-        let Err(Refusal(message)) = parsed_as(Dialect::Wrk, word) else {
-            panic!("{word} is a command of wrk");
-        };
-        assert_eq!(
-            message,
-            format!("invalid URL: \"{word}\" has no scheme (expected like http://host:port/path)")
-        );
+        for dialect in [Dialect::Wrk, Dialect::Wrk2, Dialect::Cmm] {
+            let Err(Refusal(message)) = parsed_as(dialect, word) else {
+                panic!("{word} is a command of {dialect:?}");
+            };
+            assert_eq!(
+                message,
+                format!(
+                    "invalid URL: \"{word}\" has no scheme (expected like http://host:port/path)"
+                )
+            );
+        }
     }
 }
 
@@ -365,6 +584,77 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--t: ambiguous (expected one of --threads, --timeout)",
         ),
         (
+            "-R 0 U",
+            "--rate: \"0\" is zero (expected like 1000, 1.5k, 600/m)",
+        ),
+        (
+            "-R -5 U",
+            "--rate: \"-5\" is negative (expected like 1000, 1.5k, 600/m)",
+        ),
+        (
+            "-R 2g U",
+            "--rate: \"2g\" is more than a request in each nanosecond",
+        ),
+        (
+            "-R 5 --stages 1:1s U",
+            "--rate: cannot be used together with --stages",
+        ),
+        (
+            "--stages 1k U",
+            "--stages: \"1k\" is not a stage (expected like 1k:30s,5k:1m or 0-5k:1m)",
+        ),
+        (
+            "--stages 0:1s U",
+            "--stages: \"0:1s\" has no rate above zero",
+        ),
+        (
+            "--arrivals poisson U",
+            "--arrivals: needs a rate (-R or --stages)",
+        ),
+        ("--seed 5 U", "--seed: needs a rate (-R or --stages)"),
+        ("-R5 --seed -1 U", "--seed: \"-1\" is negative"),
+        (
+            "-R5 --arrivals normal U",
+            "--arrivals: \"normal\" is not known (expected one of even, poisson)",
+        ),
+        (
+            "-D 1 --warmup 1 U",
+            "--delay-stats: cannot be used together with --warmup",
+        ),
+        ("-D x U", "--delay-stats: \"x\" is not a time"),
+        (
+            "--style nice U",
+            "--style: \"nice\" is not known (expected one of wrk, wrk2, cmm)",
+        ),
+        (
+            "-b abc U",
+            "--bind-ip: could not parse range: abc (expected an address like 10.0.0.7 or a network like 10.0.0.0/24)",
+        ),
+        (
+            "-b 10.0.0.1/33 U",
+            "--bind-ip: invalid mask in range: 10.0.0.1/33 (expected 0 to 32 after the /)",
+        ),
+        ("-b ::1 --unix-socket s U", "--bind-ip ::1: a Unix socket"),
+        ("--fail-if U", "--fail-if: "),
+        (
+            "--fail-if p99>50 U",
+            "--fail-if: p99: \"50\" is not a time with its unit",
+        ),
+        (
+            "--fail-if p99>50ms speed<3 U",
+            "--fail-if: \"speed\" is not a metric",
+        ),
+        (
+            "--fail-if rate<99% U",
+            "--fail-if rate<99%: needs a rate (-R or --stages)",
+        ),
+        (
+            "--hgrm - U",
+            "--hgrm \"-\": only --json can go to stdout (expected a file)",
+        ),
+        ("--json a --hlog a U", "--hlog \"a\": is the file of --json"),
+        ("--hgrm a --hlog a U", "--hlog \"a\": is the file of --hgrm"),
+        (
             "sweeep",
             "invalid URL: \"sweeep\" has no scheme (expected like http://host:port/path)",
         ),
@@ -443,18 +733,50 @@ fn an_argument_that_is_not_utf8_is_refused_unless_it_is_a_path() {
 #[test]
 fn without_a_url_the_usage_is_shown_and_the_version_before_it() {
     for (line, expected) in [("", false), ("-t2", false), ("run", false), ("-v", true)] {
-        for dialect in [Dialect::Native, Dialect::Wrk] {
-            if (line, dialect) == ("run", Dialect::Wrk) {
+        for dialect in Dialect::ALL {
+            if line == "run" && dialect != Dialect::Native {
                 continue;
             }
             match parsed_as(dialect, line) {
-                Ok(Request::NoUrl { usage, version }) => {
+                Ok(Request::Incomplete {
+                    usage,
+                    version,
+                    missing,
+                }) => {
                     assert!(usage.contains("--connections"), "{usage}");
                     assert_eq!(version, expected);
+                    assert!(missing.starts_with("no URL"), "{missing}");
                 }
                 other => panic!("{line:?} gives {other:?}"),
             }
         }
+    }
+}
+
+#[test]
+fn called_as_wrk2_a_rate_is_needed() {
+    for (line, missing) in [
+        (
+            URL,
+            "Throughput MUST be specified with the --rate or -R option",
+        ),
+        ("-t3", "no URL"),
+    ] {
+        match parsed_as(Dialect::Wrk2, line) {
+            Ok(Request::Incomplete { missing: said, .. }) => {
+                assert!(said.starts_with(missing), "{said}");
+            }
+            other => panic!("{line:?} gives {other:?}"),
+        }
+    }
+    // In the order of wrk2: what is wrong elsewhere is said first.
+    assert!(parsed_as(Dialect::Wrk2, &format!("-c1 {URL}")).is_err());
+    for line in ["-R5", "--stages 5:1s"] {
+        let request = parsed_as(Dialect::Wrk2, &format!("{line} {URL}"));
+        assert!(
+            matches!(request, Ok(Request::Run(_))),
+            "{line:?} gives {request:?}"
+        );
     }
 }
 
@@ -477,12 +799,14 @@ fn help_ends_with_0_and_called_as_wrk_with_1() {
             other => panic!("{line:?} gives {other:?}"),
         }
     }
-    for line in ["-h", "--help"] {
-        match parsed_as(Dialect::Wrk, line) {
-            Ok(Request::Help { text, exit_code: 1 }) => {
-                assert!(text.starts_with("Usage: wrk <options> <url>  "), "{text}");
+    for dialect in [Dialect::Wrk, Dialect::Wrk2, Dialect::Cmm] {
+        for line in ["-h", "--help"] {
+            match parsed_as(dialect, line) {
+                Ok(Request::Help { text, exit_code: 1 }) => {
+                    assert!(text.starts_with("Usage: wrk <options> <url>  "), "{text}");
+                }
+                other => panic!("{line:?} gives {other:?}"),
             }
-            other => panic!("{line:?} gives {other:?}"),
         }
     }
     match parsed_as(Dialect::Native, "serve --help") {
@@ -497,16 +821,29 @@ fn help_ends_with_0_and_called_as_wrk_with_1() {
 }
 
 #[test]
-fn the_usage_of_wrk_has_every_option_in_lines_of_one_width() {
-    let usage = usage_of(Dialect::Wrk);
-    let widths: Vec<usize> = usage.lines().map(|line| line.chars().count()).collect();
-    assert!(widths.iter().all(|width| *width == widths[0]), "{usage}");
-    assert!(usage.contains("\n    -c, --connections "), "{usage}");
-    for long in long_options() {
+fn the_usage_of_each_tool_has_its_own_lines_and_below_them_every_other_option() {
+    for (dialect, lines) in [(Dialect::Wrk, 14), (Dialect::Wrk2, 22), (Dialect::Cmm, 18)] {
+        let usage = usage_of(dialect);
+        let own: Vec<&str> = usage.lines().take(lines).collect();
         assert!(
-            usage.contains(&format!("--{long} ")),
-            "{long} is missing in\n{usage}"
+            own[lines - 1].starts_with("  Time arguments may"),
+            "{usage}"
         );
+        let wide = |line: &&&str| line.len() != 54;
+        // Of wrk2 one line is longer, of all the last one is shorter.
+        let odd = if dialect == Dialect::Wrk2 { 2 } else { 1 };
+        assert_eq!(own.iter().filter(wide).count(), odd, "{usage}");
+
+        let rest: Vec<&str> = usage.lines().skip(lines).collect();
+        assert!(
+            rest.iter().all(|line| line.len() == rest[0].len()),
+            "{usage}"
+        );
+        for long in long_options() {
+            let name = format!("--{long} ");
+            let has = |line: &&str| line.get(8..).is_some_and(|from| from.starts_with(&name));
+            assert_eq!(usage.lines().filter(has).count(), 1, "{long} in\n{usage}");
+        }
     }
 }
 
@@ -522,9 +859,10 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "body body-file cacert cert connections duration header io json key latency \
-        method no-keepalive percentiles pipeline quiet requests requests-per-connection script \
-        threads timeout unix-socket verify version warmup wrk-correction";
+    let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
+        delay-stats duration fail-if header hgrm hlog io json key latency method no-keepalive \
+        percentiles pipeline quiet rate requests requests-per-connection script seed stages strict \
+        style threads timeout u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 
@@ -543,6 +881,8 @@ fn any_argument() -> impl proptest::strategy::Strategy<Value = String> {
         "--[a-z-]{0,12}=?[0-9a-z]{0,3}",
         "[0-9.]{1,30}[a-zA-Z]{0,2}",
         "\\PC{0,12}",
+        "(p99|errors|rate|x)[<>=]{1,2}[0-9]{0,3}(ms|%|k)?",
+        "[0-9]{1,3}(k|/m)?(-[0-9]{1,3}k?)?:[0-9]{1,2}s?,?",
         proptest::sample::select(long_options()).prop_map(|long| format!("--{long}")),
         Just("serve".to_owned()),
         Just("--".to_owned()),
@@ -553,9 +893,8 @@ proptest::proptest! {
     #[test]
     fn any_command_line_is_a_request_or_refused_in_one_line(
         arguments in proptest::collection::vec(any_argument(), 0..8),
-        as_wrk in proptest::bool::ANY,
+        dialect in proptest::sample::select(Dialect::ALL.to_vec()),
     ) {
-        let dialect = if as_wrk { Dialect::Wrk } else { Dialect::Native };
         match parse(dialect, arguments.into_iter().map(OsString::from).collect()) {
             Ok(Request::Run(request)) => proptest::prop_assert_eq!(request.plan.check(), Ok(())),
             Ok(_) => (),

@@ -1,10 +1,90 @@
-//! Usage in the layout of wrk, for those who called us by that name.
+//! Usage in the layout of wrk, wrk2 and wrk-cmm, for those who called us by one of these names.
 
-/// Two columns, every line padded to the same width, from the same declaration as everything else.
-pub(super) fn in_wrk_layout(command: &clap::Command) -> String {
+/// What each tool prints, blanks at the ends of lines included.
+const WRK: &str = "\
+Usage: wrk <options> <url>                            
+  Options:                                            
+    -c, --connections <N>  Connections to keep open   
+    -d, --duration    <T>  Duration of test           
+    -t, --threads     <N>  Number of threads to use   
+                                                      
+    -s, --script      <S>  Load Lua script file       
+    -H, --header      <H>  Add header to request      
+        --latency          Print latency statistics   
+        --timeout     <T>  Socket/request timeout     
+    -v, --version          Print version details      
+                                                      
+  Numeric arguments may include a SI unit (1k, 1M, 1G)
+  Time arguments may include a time unit (2s, 2m, 2h)
+";
+
+const WRK2: &str = "\
+Usage: wrk <options> <url>                            
+  Options:                                            
+    -c, --connections <N>  Connections to keep open   
+    -d, --duration    <T>  Duration of test           
+    -t, --threads     <N>  Number of threads to use   
+                                                      
+    -s, --script      <S>  Load Lua script file       
+    -H, --header      <H>  Add header to request      
+    -L  --latency          Print latency statistics   
+    -U  --u_latency        Print uncorrected latency statistics
+        --timeout     <T>  Socket/request timeout     
+    -B, --batch_latency    Measure latency of whole   
+                           batches of pipelined ops   
+                           (as opposed to each op)    
+    -v, --version          Print version details      
+    -R, --rate        <T>  work rate (throughput)     
+                           in requests/sec (total)    
+                           [Required Parameter]       
+                                                      
+                                                      
+  Numeric arguments may include a SI unit (1k, 1M, 1G)
+  Time arguments may include a time unit (2s, 2m, 2h)
+";
+
+const CMM: &str = "\
+Usage: wrk <options> <url>                            
+  Options:                                            
+    -c, --connections <N>  Connections to keep open   
+    -d, --duration    <T>  Duration of test           
+    -t, --threads     <N>  Number of threads to use   
+                                                      
+    -b, --bind-ip     <S>  Source IP (or CIDR mask)   
+                                                      
+    -s, --script      <S>  Load Lua script file       
+    -H, --header      <H>  Add header to request      
+        --latency          Print latency statistics   
+    -D  --delay-stats <T>  Stats collection delay     
+        --breakout         Print breakout statistics  
+        --timeout     <T>  Socket/request timeout     
+    -v, --version          Print version details      
+                                                      
+  Numeric arguments may include a SI unit (1k, 1M, 1G)
+  Time arguments may include a time unit (2s, 2m, 2h)
+";
+
+pub(super) fn of_wrk(command: &clap::Command) -> String {
+    with_the_rest(WRK, command)
+}
+
+pub(super) fn of_wrk2(command: &clap::Command) -> String {
+    with_the_rest(WRK2, command)
+}
+
+pub(super) fn of_cmm(command: &clap::Command) -> String {
+    with_the_rest(CMM, command)
+}
+
+/// The tool's own text to the blank, and below it what the tool does not have, in two columns, every
+/// line padded to the same width, from the same declaration as everything else.
+fn with_the_rest(text: &str, command: &clap::Command) -> String {
     let options: Vec<&clap::Arg> = command
         .get_arguments()
-        .filter(|arg| arg.get_long().is_some() && !arg.is_hide_set())
+        .filter(|arg| {
+            arg.get_long()
+                .is_some_and(|long| !text.contains(&format!("--{long} ")))
+        })
         .collect();
     let name_width = widest(
         options
@@ -13,16 +93,8 @@ pub(super) fn in_wrk_layout(command: &clap::Command) -> String {
             .map(str::len),
     ) + 2;
     let value_width = widest(options.iter().map(|arg| value_name(arg).len()));
-    let mut lines = vec![
-        "Usage: wrk <options> <url>".to_owned(),
-        "  Options:".to_owned(),
-    ];
-    let mut heading = None;
+    let mut lines = vec![String::new(), "  Further options:".to_owned()];
     for arg in options {
-        if heading.is_some_and(|last| last != arg.get_help_heading()) {
-            lines.push(String::new());
-        }
-        heading = Some(arg.get_help_heading());
         let short = arg
             .get_short()
             .map_or_else(|| "   ".to_owned(), |short| format!("-{short},"));
@@ -33,14 +105,9 @@ pub(super) fn in_wrk_layout(command: &clap::Command) -> String {
             "    {short} {long:name_width$} {value:value_width$}  {help}"
         ));
     }
-    lines.push(String::new());
-    lines
-        .push("  Counts may have a unit (10k, 1.5M), times too (500ms, 30s, 2m, 1h30m)".to_owned());
     let width = widest(lines.iter().map(|line| line.chars().count()));
-    lines
-        .iter()
-        .map(|line| format!("{line:width$}\n"))
-        .collect()
+    let rest = lines.iter().map(|line| format!("{line:width$}\n"));
+    std::iter::once(text.to_owned()).chain(rest).collect()
 }
 
 /// `<N>`, or nothing for an option that takes no value.

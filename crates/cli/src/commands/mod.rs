@@ -29,13 +29,14 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
             print(text.as_bytes())?;
             Ok(ExitCode::from(exit_code))
         }
-        Request::NoUrl { usage, version } => {
+        Request::Incomplete {
+            usage,
+            version,
+            missing,
+        } => {
             let version = if version { run::VERSION_LINE } else { "" };
             print(format!("{version}{usage}").as_bytes())?;
-            tell(
-                dialect.program(),
-                "no URL (expected like http://host:port/path)",
-            );
+            tell(dialect.program(), missing);
             Ok(ExitCode::FAILURE)
         }
     }

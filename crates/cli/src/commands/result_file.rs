@@ -1,4 +1,4 @@
-//! Writes the result document so that a reader finds the old one or the new one, never half of one.
+//! Writes a file of results so that a reader finds the old one or the new one, never half of one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Refuses a destination that cannot work, before a run is spent on it.
+/// Refuses a destination that cannot work, before a run is spent on it. `option` is named in the error.
 ///
 /// # Errors
 /// When the path is a folder, or lies in none.
-pub(super) fn check_destination(path: &Path) -> anyhow::Result<()> {
+pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
-        bail!("--json {path:?}: is a directory (expected a file)");
+        bail!("{option} {path:?}: is a directory (expected a file)");
     }
     let folder = folder_of(path);
     if !folder.is_dir() {
-        bail!("--json {path:?}: there is no directory {folder:?} (create it first)");
+        bail!("{option} {path:?}: there is no directory {folder:?} (create it first)");
     }
     Ok(())
 }
@@ -29,6 +29,7 @@ pub(super) fn check_destination(path: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// When the file cannot be written; the old one is then untouched.
 pub(super) fn write(
+    option: &str,
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
@@ -39,7 +40,7 @@ pub(super) fn write(
             .and_then(|file| replace(&file, Some(metadata.permissions()), content)),
         Err(_) => replace(path, None, content),
     };
-    outcome.with_context(|| format!("--json {path:?}: cannot write the result"))
+    outcome.with_context(|| format!("{option} {path:?}: cannot write the result"))
 }
 
 fn write_directly(
@@ -142,7 +143,7 @@ mod tests {
     fn a_new_file_is_written_and_nothing_else_is_left() {
         let folder = Folder::new("new");
         let path = folder.0.join("r.json");
-        write(&path, text("one")).unwrap();
+        write("--json", &path, text("one")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(folder.names(), ["r.json"]);
     }
@@ -151,8 +152,8 @@ mod tests {
     fn a_failing_writer_leaves_the_old_file_and_no_temporary_one() {
         let folder = Folder::new("failing");
         let path = folder.0.join("r.json");
-        write(&path, text("old")).unwrap();
-        let error = write(&path, |output| {
+        write("--json", &path, text("old")).unwrap();
+        let error = write("--json", &path, |output| {
             output.write_all(b"half")?;
             Err(io::Error::other("the disk is full"))
         })
@@ -170,10 +171,10 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let folder = Folder::new("link");
         let (file, link) = (folder.0.join("file.json"), folder.0.join("link.json"));
-        write(&file, text("old")).unwrap();
+        write("--json", &file, text("old")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("file.json", &link).unwrap();
-        write(&link, text("new")).unwrap();
+        write("--json", &link, text("new")).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn a_device_is_written_to_and_not_replaced() {
         use std::os::unix::fs::FileTypeExt;
-        write(Path::new("/dev/null"), text("gone")).unwrap();
+        write("--json", Path::new("/dev/null"), text("gone")).unwrap();
         assert!(
             fs::metadata("/dev/null")
                 .unwrap()
@@ -202,10 +203,13 @@ mod tests {
             (folder.0.clone(), "is a directory"),
             (folder.0.join("missing/r.json"), "there is no directory"),
         ] {
-            let message = check_destination(&path).unwrap_err().to_string();
-            assert!(message.contains(said), "{message}");
+            let message = check_destination("--hlog", &path).unwrap_err().to_string();
+            assert!(
+                message.starts_with("--hlog ") && message.contains(said),
+                "{message}"
+            );
         }
-        check_destination(&folder.0.join("r.json")).unwrap();
-        check_destination(Path::new("r.json")).unwrap();
+        check_destination("--hlog", &folder.0.join("r.json")).unwrap();
+        check_destination("--hlog", Path::new("r.json")).unwrap();
     }
 }

@@ -1,10 +1,12 @@
 //! One run: prepare, banner, load, report, save.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use report::{Format, TextOptions};
+use plan::Pacing;
+use report::Format;
 use results::RunResult;
 use runner::{Finished, Invocation, Prepared};
 
@@ -21,6 +23,12 @@ pub(super) const VERSION_LINE: &str = concat!(
     "\n"
 );
 
+/// The run is no success: see [`Finished::failure`].
+const EXIT_FAILURE: u8 = 1;
+
+/// A condition of `--fail-if` holds, or cannot be judged.
+const EXIT_CRITERIA: u8 = 2;
+
 /// Runs the plan and shows what came of it.
 ///
 /// # Errors
@@ -28,12 +36,16 @@ pub(super) const VERSION_LINE: &str = concat!(
 /// shown and saved has been by then.
 pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
     let RunRequest {
-        plan,
+        mut plan,
+        draws_seed,
         report: wish,
         version,
     } = request;
-    if let Some(JsonTarget::File(path)) = &wish.json {
-        result_file::check_destination(path)?;
+    for (option, _, path) in wish.files() {
+        result_file::check_destination(option, path)?;
+    }
+    if draws_seed {
+        draw_seed(&mut plan.pacing);
     }
     if version {
         show_version(&wish)?;
@@ -59,7 +71,15 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let delivered = deliver(&mut finished, &wish, &mut output);
     let code = tell_after(&mut finished, &wish, program);
     delivered?;
-    Ok(interrupts.exit_code().map_or(code, ExitCode::from))
+    Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
+}
+
+/// Fills in a seed that nobody could have guessed, and that is short enough to be typed.
+fn draw_seed(pacing: &mut Pacing) {
+    if let Pacing::Constant { seed, .. } | Pacing::Stages { seed, .. } = pacing {
+        // Keys of the hasher come from the system's random numbers.
+        *seed = RandomState::new().build_hasher().finish() >> 32;
+    }
 }
 
 /// What only the entry of the program knows about the run.
@@ -83,41 +103,34 @@ fn deliver(
 ) -> anyhow::Result<()> {
     let shown = show(&finished.result, wish, output);
     finished.settle();
-    let saved = match &wish.json {
-        Some(JsonTarget::File(path)) => {
-            result_file::write(path, |output| save(&finished.result, wish, output))
-        }
-        _ => Ok(()),
-    };
+    let saved = save_files(&finished.result, wish);
     let done = finished.done();
     saved?;
     done?;
     shown.context("cannot write the report")
 }
 
+/// Every file that was wished for, also when one of them cannot be written; the first error.
+fn save_files(result: &RunResult, wish: &ReportWish) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
+    for (option, format, path) in wish.files() {
+        let written = result_file::write(option, path, |output| {
+            report::render(result, format, &wish.text, output)
+        });
+        outcome = outcome.and(written);
+    }
+    outcome
+}
+
 /// The report, or the document if that is what goes to stdout.
 fn show(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Result<()> {
     let mut output = io::BufWriter::new(output);
-    if wish.json == Some(JsonTarget::Stdout) {
-        save(result, wish, &mut output)?;
-    } else {
-        let options = TextOptions {
-            latency: wish.latency,
-            percentiles: wish.percentiles.clone(),
-            wrk_correction: wish.wrk_correction,
-            ..TextOptions::default()
-        };
-        report::render(result, Format::Wrk, &options, &mut output)?;
-    }
+    let format = match wish.json {
+        Some(JsonTarget::Stdout) => Format::Json,
+        _ => wish.style.into(),
+    };
+    report::render(result, format, &wish.text, &mut output)?;
     output.flush()
-}
-
-fn save(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Result<()> {
-    results::file::save(
-        result,
-        wish.percentiles.as_deref().unwrap_or_default(),
-        output,
-    )
 }
 
 fn show_version(wish: &ReportWish) -> io::Result<()> {
@@ -134,30 +147,46 @@ fn tell_before(prepared: &Prepared, wish: &ReportWish, version: bool, program: &
         let (backend, reason) = (prepared.backend(), prepared.backend_reason());
         tell(program, format_args!("backend {backend}: {reason}"));
     }
-    if !wish.quiet {
-        for note in prepared.notes() {
-            tell(program, format_args!("note: {note}"));
-        }
+    if wish.quiet {
+        return;
+    }
+    for note in prepared.notes() {
+        tell(program, format_args!("note: {note}"));
+    }
+    if let Some(seed) = prepared.plan().pacing.random_seed() {
+        let note = format_args!("note: random arrivals: --seed {seed} repeats them");
+        tell(program, note);
     }
 }
 
-/// Errors and doubts, or the failure that makes them needless; and the exit code.
-fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> ExitCode {
+/// Errors and doubts, or the failure that makes them needless; then the judgement that was asked for,
+/// which is the exit code.
+fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
     let notes = finished.take_notes();
     if let Some(failure) = finished.failure() {
         tell(program, failure);
-        return ExitCode::FAILURE;
+        return EXIT_FAILURE;
     }
+    let result = &finished.result;
     if !wish.quiet {
-        for note in report::text::error_notes(&finished.result)
-            .iter()
-            .chain(&notes)
-        {
+        for note in report::text::error_notes(result).iter().chain(&notes) {
             tell(program, format_args!("note: {note}"));
         }
-        for warning in &finished.result.warnings {
+        for warning in &result.warnings {
             tell(program, format_args!("warning: {warning}"));
         }
     }
-    ExitCode::SUCCESS
+    let failures: Vec<String> = wish
+        .fail_if
+        .iter()
+        .filter_map(|criterion| criterion.failure(result))
+        .collect();
+    for failure in &failures {
+        tell(program, format_args!("failed: {failure}"));
+    }
+    if failures.is_empty() {
+        0
+    } else {
+        EXIT_CRITERIA
+    }
 }

@@ -1,0 +1,88 @@
+//! Several conditions after one `--fail-if`, as in `--fail-if 'p99>50ms' 'errors>0.1%' URL`.
+//!
+//! An option of clap's takes either one value or all that follow, the URL included. So each further
+//! condition is given the option again before the arguments are read.
+
+use std::ffi::OsString;
+
+const OPTION: &str = "--fail-if";
+
+/// Puts the option before every condition that directly follows another one. What stands after `--`
+/// belongs to the script.
+pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut spread = Vec::with_capacity(arguments.len());
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            spread.push(argument);
+            spread.extend(arguments);
+            break;
+        }
+        let text = argument.to_string_lossy().into_owned();
+        let (name, value) = match text.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (text.as_str(), false),
+        };
+        spread.push(argument);
+        if !is_the_option(name) {
+            continue;
+        }
+        if !value {
+            spread.extend(arguments.next());
+        }
+        while let Some(condition) = arguments.next_if(|next| is_a_condition(next)) {
+            spread.push(OPTION.into());
+            spread.push(condition);
+        }
+    }
+    spread
+}
+
+/// By its name or an unambiguous beginning of it.
+fn is_the_option(name: &str) -> bool {
+    name.len() > "--".len() && OPTION.starts_with(name)
+}
+
+/// A comparison, right or wrong: if it is wrong the message is about it, not about a URL.
+fn is_a_condition(argument: &OsString) -> bool {
+    let text = argument.to_string_lossy();
+    !text.starts_with('-') && !text.contains("://") && text.contains(['<', '>', '='])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(line: &str) -> String {
+        let arguments = line.split(' ').map(OsString::from).collect();
+        let spread = each_with_its_option(arguments);
+        spread.join(" ".as_ref()).into_string().expect("text")
+    }
+
+    #[test]
+    fn every_further_condition_gets_the_option() {
+        for (line, expected) in [
+            (
+                "--fail-if p99>1s max>2s http://h/?a=b&c>d",
+                "--fail-if p99>1s --fail-if max>2s http://h/?a=b&c>d",
+            ),
+            (
+                "--fail=p99>1s max>2s errors>1 -c5 rps<3",
+                "--fail=p99>1s --fail-if max>2s --fail-if errors>1 -c5 rps<3",
+            ),
+            ("--f p99>1s bad>>x U", "--f p99>1s --fail-if bad>>x U"),
+            ("--fail-if p99>1s --fail-if", "--fail-if p99>1s --fail-if"),
+            (
+                "U a>b -- --fail-if p99>1s max>2s",
+                "U a>b -- --fail-if p99>1s max>2s",
+            ),
+            (
+                "-H a=b --faint p99>1s max>2s",
+                "-H a=b --faint p99>1s max>2s",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(spread(line), expected, "{line:?}");
+        }
+    }
+}
