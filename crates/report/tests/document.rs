@@ -138,6 +138,7 @@ fn full_generator() -> Generator {
             throttled_ns: Some(1_000_000),
             cpu_pressure_ns: Some(1_000_000),
         }),
+        ..Generator::default()
     }
 }
 

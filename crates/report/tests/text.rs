@@ -57,6 +57,13 @@ fn socket_errors_are_one_line_and_timed_out_requests_are_in_the_latency() {
 }
 
 #[test]
+fn with_a_rate_latency_counts_from_the_moment_that_a_request_was_due() {
+    let text = shown(&fixture::stalled_result(), &with_latency());
+    assert!(text.contains("    Latency   166.67ms  289.19ms   1.00s    81.95%\n"));
+    assert!(text.contains("\n     90%  700.45ms\n"), "{text}");
+}
+
+#[test]
 fn answers_above_399_are_counted_on_a_line_of_their_own() {
     let result = fixture::result(fixture::answered(&[200_000; 5000], 404, 300));
     check(

@@ -33,12 +33,8 @@ impl Percentiles {
 
     fn shown(&self, percent: f64) -> String {
         let exact = percent.to_string();
-        let fixed = format!("{percent:.*}", self.decimals);
-        if exact.len() > fixed.len() {
-            exact
-        } else {
-            fixed
-        }
+        let decimals = exact.split_once('.').map_or(0, |(_, digits)| digits.len());
+        format!("{percent:.*}", decimals.max(self.decimals))
     }
 }
 
