@@ -4,19 +4,15 @@
 //! |---|---|
 //! | `options` | every option of a run once, with its effect at the server or in the result |
 //! | `answers` | answers that are right and odd: nothing of them is an error |
-//! | `faults` | each misbehaviour of the server, and the kind of error it is counted as |
-//! | `tls` | https: versions, resumption, verification, client certificates, faults |
-//! | `timeouts` | servers that hang, ports that do not answer |
-//! | `outage` | a server that goes away and comes back |
-//! | `signals` | Ctrl-C at every stage, a reader that leaves |
+//! | `tls` | https: versions, resumption, certificates |
+//! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
-//! | `surroundings` | targets, files and limits that are not as they should be |
 //! | `crowd` | ten thousand connections on one worker |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
 //!
-//! What one run of the program shows without the server's truth is in `run.rs`.
+//! What can go wrong is in `faults/`. What one run of the program shows without the server's truth is in `run.rs`.
 //!
 //! Runs use the backend that the environment variable `WRKBENCH_TEST_IO` names, else the program's
 //! own choice. Nothing here asserts speed; a program that hangs is ended and fails its test.
@@ -32,24 +28,16 @@ mod answers;
 mod commands;
 #[path = "end_to_end/crowd.rs"]
 mod crowd;
-#[path = "end_to_end/faults.rs"]
-mod faults;
 #[path = "end_to_end/harness.rs"]
 mod harness;
 #[path = "end_to_end/judge.rs"]
 mod judge;
 #[path = "end_to_end/options.rs"]
 mod options;
-#[path = "end_to_end/outage.rs"]
-mod outage;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
-#[path = "end_to_end/signals.rs"]
-mod signals;
-#[path = "end_to_end/surroundings.rs"]
-mod surroundings;
 #[path = "end_to_end/timeouts.rs"]
 mod timeouts;
 #[path = "end_to_end/tls.rs"]

@@ -15,13 +15,6 @@ use results::{ErrorKind, RunResult};
 
 use crate::judge::{self, Claims};
 
-/// What makes the server close without announcement behind an answer.
-pub(crate) const ENDS_BEHIND_AN_ANSWER: [&str; 3] = [
-    "/?fault=reset-after-answer",
-    "/?fault=half-close",
-    "/?close=silent",
-];
-
 /// So long a program may say nothing, and an awaited event may not happen. Far above what anything
 /// here takes, since the machine may be busy.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,9 +7,13 @@
 //!
 //! | module | rows |
 //! |---|---|
+//! | `places` | F1, F2, F18, F20, F21, F74: targets, files, limits |
+//! | `outage` | F4: a server that goes away |
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: answers |
 //! | `tls` | F46 to F55 |
+//! | `signals` | F72 |
+//! | `scripts` | F75 |
 //! | `row` | what a row is, and the table |
 //! | `case` | a fault of the server as a row |
 //! | `adversary` | the server that misbehaves |
@@ -30,7 +34,11 @@ mod harness;
 mod http;
 #[path = "../end_to_end/judge.rs"]
 mod judge;
+mod outage;
+mod places;
 mod row;
+mod scripts;
+mod signals;
 mod tcp;
 mod tls;
 
@@ -39,10 +47,18 @@ use std::sync::atomic::Ordering;
 use row::{Row, TIME_IS_JUDGED};
 
 fn rows() -> Vec<Row> {
-    [tcp::rows(), http::rows(), tls::rows()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        places::rows(),
+        outage::rows(),
+        tcp::rows(),
+        http::rows(),
+        tls::rows(),
+        signals::rows(),
+        scripts::rows(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 #[test]
@@ -58,6 +74,22 @@ fn what_is_wrong_with_an_answer_is_counted_once_as_what_it_is() {
 #[test]
 fn what_is_wrong_with_tls_is_counted_once_as_what_it_is() {
     row::quick_ones_hold(&tls::rows());
+}
+
+#[test]
+fn places_and_servers_that_are_not_there_are_said_or_counted() {
+    row::quick_ones_hold(&places::rows());
+    row::quick_ones_hold(&outage::rows());
+}
+
+#[test]
+fn signals_end_a_run_at_every_stage_as_they_should() {
+    row::quick_ones_hold(&signals::rows());
+}
+
+#[test]
+fn scripts_that_fail_or_hang_cost_no_result() {
+    row::quick_ones_hold(&scripts::rows());
 }
 
 /// `make faults`. `WRKBENCH_FAULTS` names the rows to try, such as `F9,F12`.

@@ -1,9 +1,51 @@
-//! Ctrl-C at every stage, a reader that leaves.
+//! F72: signals at every stage, a reader that leaves.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::harness::{Load, Run, eventually, io_arguments, load, program, site};
+use crate::row::Row;
+
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        Row::told(
+            "F72",
+            "Ctrl-C during the load, whatever it is",
+            "the report of what was, exit 0",
+            ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was,
+        ),
+        Row::told(
+            "F72",
+            "Ctrl-C before the first answer",
+            "the report, exit 0; requests in flight are counted",
+            ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server,
+        ),
+        Row::told(
+            "F72",
+            "Ctrl-C during the warm-up",
+            "an empty window, exit 0",
+            ctrl_c_during_the_warm_up_gives_an_empty_window,
+        ),
+        Row::told(
+            "F72",
+            "Ctrl-C in setup() or init() of a script",
+            "the signal ends the program",
+            ctrl_c_before_the_banner_simply_ends_the_program,
+        ),
+        Row::told(
+            "F72",
+            "Ctrl-C during an endless loop in a script",
+            "the report, exit 0",
+            ctrl_c_ends_an_endless_loop_in_a_script,
+        ),
+        Row::told(
+            "F72",
+            "the reader of stdout leaves during the load",
+            "exit 141, nothing on stderr, the document is there",
+            a_reader_that_leaves_after_the_banner_costs_the_report_and_not_the_document,
+        ),
+    ]
+}
 
 /// Starts the load, waits until the server has so many requests, and sends Ctrl-C.
 fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -> Run<'a> {
@@ -16,7 +58,6 @@ fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -
     run
 }
 
-#[test]
 fn ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was() {
     for (target, more) in [
         ("/", &["-d1h"][..]),
@@ -32,7 +73,6 @@ fn ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was() {
     }
 }
 
-#[test]
 fn ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server() {
     let site = site();
     let run = load(&site).at("/?fault=hang").with(&["-d1h", "-T1h"]);
@@ -42,7 +82,6 @@ fn ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server() {
     assert_eq!(run.result.recording.counters.in_flight, 4);
 }
 
-#[test]
 fn ctrl_c_during_the_warm_up_gives_an_empty_window() {
     let site = site();
     let run = load(&site).with(&["-d1h", "--warmup", "1h"]);
@@ -57,7 +96,6 @@ fn ctrl_c_during_the_warm_up_gives_an_empty_window() {
     );
 }
 
-#[test]
 fn ctrl_c_before_the_banner_simply_ends_the_program() {
     for phase in ["setup", "init"] {
         let site = site();
@@ -81,7 +119,6 @@ fn ctrl_c_before_the_banner_simply_ends_the_program() {
     }
 }
 
-#[test]
 fn ctrl_c_ends_an_endless_loop_in_a_script() {
     for function in [
         "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
@@ -98,7 +135,6 @@ fn ctrl_c_ends_an_endless_loop_in_a_script() {
     }
 }
 
-#[test]
 fn a_reader_that_leaves_after_the_banner_costs_the_report_and_not_the_document() {
     let site = site();
     let json = site.folder.file("r.json");
