@@ -1,9 +1,9 @@
 //! Names to addresses, and which of them answers.
 
-use plan::Target;
+use plan::{Load, RunPlan, SourceRange, Target};
 use script::{Address, Network};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,13 +14,16 @@ pub(crate) struct SystemNetwork {
     unix_socket: Option<PathBuf>,
     /// The longest time for one connection attempt.
     timeout: Duration,
+    /// Where connections come from: only addresses of the same family can be reached from there.
+    source: Option<SourceRange>,
 }
 
 impl SystemNetwork {
-    pub(crate) fn new(target: &Target, timeout: Duration) -> Self {
+    pub(crate) fn new(plan: &RunPlan) -> Self {
         Self {
-            unix_socket: target.unix_socket.clone(),
-            timeout,
+            unix_socket: plan.target.unix_socket.clone(),
+            timeout: plan.timeout,
+            source: plan.load.source,
         }
     }
 
@@ -75,9 +78,22 @@ impl Network for SystemNetwork {
             .map_err(|error| plain(&error))?;
         let mut unique: Vec<SocketAddr> = Vec::new();
         for address in addresses {
-            if !unique.contains(&address) {
+            let reachable = self
+                .source
+                .is_none_or(|source| source.first_host().is_ipv4() == address.is_ipv4());
+            if reachable && !unique.contains(&address) {
                 unique.push(address);
             }
+        }
+        if let (true, Some(source)) = (unique.is_empty(), self.source) {
+            let family = if source.first_host().is_ipv4() {
+                "IPv4"
+            } else {
+                "IPv6"
+            };
+            return Err(format!(
+                "no {family} address (connections from {source} need one)"
+            ));
         }
         Ok(unique.into_iter().map(Address::Tcp).collect())
     }
@@ -85,6 +101,33 @@ impl Network for SystemNetwork {
     fn connect(&self, address: &Address) -> bool {
         self.try_connect(address).is_ok()
     }
+}
+
+/// Of a large network only so many addresses are tried before the run.
+const SOURCES_TRIED: u32 = 1024;
+
+/// Tries the source addresses that the first connections will have.
+///
+/// # Errors
+/// When one of them is not an address of this machine.
+pub(crate) fn check_source(load: &Load) -> Result<(), String> {
+    let Some(source) = load.source else {
+        return Ok(());
+    };
+    let first = u128::from(load.connections.min(SOURCES_TRIED)).min(source.len());
+    (0..first)
+        .map(|index| source.nth(index))
+        .try_for_each(try_bind)
+}
+
+/// Binding a datagram socket asks the same question as binding a connection's, and uses up nothing.
+fn try_bind(address: IpAddr) -> Result<(), String> {
+    UdpSocket::bind((address, 0)).map(drop).map_err(|error| {
+        let reason = plain(&error);
+        format!(
+            "--bind-ip: unable to bind to {address} {reason} (it must be an address of this machine)"
+        )
+    })
 }
 
 /// A port by number, or by a name from the services database. http and https are known without one,
@@ -132,6 +175,53 @@ mod tests {
         assert_eq!(port_in(file, "proxy"), Some(8080));
         assert_eq!(port_in(file, "domain"), None);
         assert_eq!(port_in(file, "nothing"), None);
+    }
+
+    fn from(source: &str, connections: u32) -> Result<(), String> {
+        check_source(&Load {
+            connections,
+            source: Some(SourceRange::parse(source).unwrap()),
+            ..Load::default()
+        })
+    }
+
+    #[test]
+    fn source_addresses_must_be_those_of_this_machine() {
+        assert_eq!(check_source(&Load::default()), Ok(()));
+        assert_eq!(from("127.0.0.4/30", 100), Ok(()));
+        assert_eq!(from("127.0.0.0/8", u32::MAX), Ok(()));
+        // 203.0.113.0/24 is for documentation (RFC 5737).
+        assert_eq!(
+            from("203.0.113.7", 1).unwrap_err(),
+            "--bind-ip: unable to bind to 203.0.113.7 Cannot assign requested address (it must be an address of this machine)"
+        );
+        assert!(from("203.0.113.0/24", 1).is_err());
+        // Only as many as there are connections: ::1 is ours, ::2 is not.
+        assert_eq!(from("::1/126", 1), Ok(()));
+        assert!(
+            from("::1/126", 2)
+                .unwrap_err()
+                .contains("unable to bind to ::2 ")
+        );
+    }
+
+    #[test]
+    fn names_give_addresses_that_the_source_can_reach() {
+        let network = |source: &str| SystemNetwork {
+            unix_socket: None,
+            timeout: Duration::from_secs(1),
+            source: Some(SourceRange::parse(source).unwrap()),
+        };
+        let v4 = network("127.0.0.4").lookup("127.0.0.1", "80").unwrap();
+        assert_eq!(v4, [Address::Tcp("127.0.0.1:80".parse().unwrap())]);
+        assert_eq!(
+            network("::1").lookup("127.0.0.1", "80").unwrap_err(),
+            "no IPv6 address (connections from ::1 need one)"
+        );
+        assert_eq!(
+            network("127.0.0.4/30").lookup("::1", "80").unwrap_err(),
+            "no IPv4 address (connections from 127.0.0.4/30 need one)"
+        );
     }
 
     #[test]

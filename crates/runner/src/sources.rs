@@ -1,7 +1,7 @@
 //! What will be sent: a fixed request from the plan, or a script.
 
 use crate::RunnerError;
-use crate::resolve::SystemNetwork;
+use crate::resolve::{SystemNetwork, check_source};
 use engine::source::{Fixed, RequestSource};
 use plan::{Body, RunPlan};
 use protocol::h1::encode::{Request, encode};
@@ -18,7 +18,8 @@ pub(crate) struct Sources {
 
 /// Resolves the target and makes the sources; a script's `setup` and `init` run here.
 pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
-    let network = SystemNetwork::new(&plan.target, plan.timeout);
+    check_source(&plan.load).map_err(RunnerError::Target)?;
+    let network = SystemNetwork::new(plan);
     let request = RequestParts::of(plan)?;
     match plan.request.script.as_deref() {
         None => {
