@@ -309,12 +309,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.wait(until_ns)?;
             slept_until_ns = Some(until_ns).filter(|_| until_ns >= self.schedule.measure_ns);
             // A turn is bounded: with thousands of connections at once it could outlast the end.
-            for _ in 0..per_turn {
+            for taken in 0..per_turn {
                 let Some(completion) = self.io.next() else {
                     break;
                 };
-                // Something happened: it was not the time that ended the wait, or not alone.
-                slept_until_ns = None;
+                if taken == 0 {
+                    // Something happened: it was not the time that ended the wait, or not alone. As
+                    // many as before it were in flight all the while.
+                    slept_until_ns = None;
+                    self.integrate(completion.at_ns);
+                }
                 // Nothing that was seen after the end is counted.
                 if completion.at_ns >= self.schedule.end_ns {
                     return Ok(());
