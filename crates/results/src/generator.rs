@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Verdict;
+
 /// What a thread has used, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
 /// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,4 +74,7 @@ pub struct Generator {
     pub workers: Vec<WorkerUsage>,
     /// The machine, where it could be asked.
     pub machine: Option<MachineUsage>,
+    /// Whether the generator was the limit; see [`crate::verdict()`].
+    #[serde(default)]
+    pub verdict: Verdict,
 }

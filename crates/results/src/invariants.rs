@@ -1,6 +1,6 @@
 //! What must hold of every result, whatever happened in the run: tests call it on each one.
 
-use crate::{Distribution, ErrorKind, RunResult, Summary};
+use crate::{Distribution, ErrorKind, Histogram, Recording, RunResult, Summary};
 
 /// Checks that a result does not contradict itself: every request sent is accounted for once,
 /// samples and counts agree, percentiles do not fall, no figure is infinite or no number.
@@ -10,7 +10,9 @@ use crate::{Distribution, ErrorKind, RunResult, Summary};
 pub fn check(result: &RunResult) -> Result<(), String> {
     check_requests(result)?;
     check_samples(result)?;
+    check_schedule(result)?;
     check_series(result)?;
+    check_intervals(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }
 
@@ -44,8 +46,16 @@ fn check_requests(result: &RunResult) -> Result<(), String> {
 fn check_samples(result: &RunResult) -> Result<(), String> {
     let recording = &result.recording;
     let answered = u128::from(recording.counters.answered);
-    let samples = u128::from(recording.service_time.count());
-    equal("service_time samples", samples, "answered", answered)?;
+    let timed = u128::from(recording.service_time.count());
+    if result.plan.load.batch_latency {
+        if timed > answered {
+            return Err(format!(
+                "service_time has {timed} samples, answered is {answered}"
+            ));
+        }
+    } else {
+        equal("service_time samples", timed, "answered", answered)?;
+    }
     let samples = u128::from(recording.timed_out.count());
     let given_up = u128::from(recording.errors.count(ErrorKind::Timeout).exchanges);
     equal(
@@ -58,14 +68,79 @@ fn check_samples(result: &RunResult) -> Result<(), String> {
         ("first_byte", &recording.phases.first_byte),
         ("last_byte", &recording.phases.last_byte),
     ] {
-        if u128::from(phase.count()) > answered {
+        if u128::from(phase.count()) > timed {
             return Err(format!(
-                "{name} has {} samples, answered is {answered}",
+                "{name} has {} samples, service_time has {timed}",
                 phase.count()
             ));
         }
     }
     Ok(())
+}
+
+/// What only a schedule gives: due and unsent requests, response times, how late requests were sent.
+fn check_schedule(result: &RunResult) -> Result<(), String> {
+    let Recording {
+        counters,
+        errors,
+        service_time,
+        response_time,
+        unanswered,
+        lags,
+        ..
+    } = &result.recording;
+    let [due, sent, unsent, in_flight] = [
+        counters.due,
+        counters.sent,
+        counters.unsent,
+        counters.in_flight,
+    ]
+    .map(u128::from);
+    let samples = |histogram: &Histogram| u128::from(histogram.count());
+    if !result.plan.pacing.is_open() {
+        for (name, count) in [
+            ("due", due),
+            ("unsent", unsent),
+            ("response_time samples", samples(response_time)),
+            ("unanswered samples", samples(unanswered)),
+            ("lags.send samples", samples(&lags.send)),
+            ("lags.own samples", samples(&lags.own)),
+        ] {
+            equal(name, count, "what a closed loop has of it", 0)?;
+        }
+        return Ok(());
+    }
+    equal("due", due, "sent + unsent", sent + unsent)?;
+    equal(
+        "response_time samples",
+        samples(response_time),
+        "service_time samples",
+        samples(service_time),
+    )?;
+    let timed_out = u128::from(errors.count(ErrorKind::Timeout).exchanges);
+    equal(
+        "unanswered samples",
+        samples(unanswered),
+        "timed out + in flight + unsent",
+        timed_out + in_flight + unsent,
+    )?;
+    equal("lags.send samples", samples(&lags.send), "sent", sent)?;
+    equal("lags.own samples", samples(&lags.own), "sent", sent)
+}
+
+fn check_intervals(result: &RunResult) -> Result<(), String> {
+    let rows = result.recording.intervals.rows();
+    let in_rows = rows
+        .iter()
+        .flat_map(|row| &row.samples)
+        .map(|(_, count)| u128::from(*count))
+        .sum();
+    equal(
+        "service_time samples",
+        u128::from(result.recording.service_time.count()),
+        "samples in the intervals",
+        in_rows,
+    )
 }
 
 fn check_series(result: &RunResult) -> Result<(), String> {
@@ -76,9 +151,14 @@ fn check_series(result: &RunResult) -> Result<(), String> {
 }
 
 fn check_summary(summary: &Summary) -> Result<(), String> {
-    let phases = &summary.phases;
+    let (phases, lags) = (&summary.phases, &summary.lags);
     for (name, distribution) in [
         ("latency", &summary.latency),
+        ("service_time", &summary.service_time),
+        ("lags.send", &lags.send),
+        ("lags.own", &lags.own),
+        ("lags.wakeup", &lags.wakeup),
+        ("lags.receive", &lags.receive),
         ("connect", &phases.connect),
         ("tls", &phases.tls),
         ("first_byte", &phases.first_byte),

@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod achieved;
+mod consistency;
 mod counters;
 mod criteria;
 mod environment;
 mod errors;
+mod evidence;
 pub mod file;
 mod generator;
 mod histogram;
@@ -20,15 +22,19 @@ mod lags;
 mod rates;
 mod recording;
 mod run_result;
+mod sample_guard;
 mod series;
 mod summary;
+mod verdict;
 mod warnings;
+mod written;
 
 pub use achieved::AchievedRate;
 pub use counters::{Counters, Statuses};
 pub use criteria::{Criterion, CriterionError, Judgement};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
+pub use evidence::{Delay, Evidence};
 pub use generator::{Generator, MachineUsage, ThreadUsage, WorkerUsage};
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
@@ -37,8 +43,10 @@ pub use lags::Lags;
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
+pub use sample_guard::ThinPercentiles;
 pub use series::{Row, Series};
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary,
 };
+pub use verdict::{Verdict, verdict};
 pub use warnings::{Warning, warnings};

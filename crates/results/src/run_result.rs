@@ -53,7 +53,7 @@ pub struct RunResult {
     #[serde(default)]
     pub generator: Generator,
     /// Doubts about the numbers; see [`crate::warnings`].
-    #[serde(with = "crate::warnings::written")]
+    #[serde(with = "crate::written")]
     pub warnings: Vec<Warning>,
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ErrorKind, RunResult};
+use crate::verdict::{is_short, tail, verdict};
+use crate::{Counters, Delay, ErrorKind, Recording, RunResult};
 
 /// A percentile is believed when at least this many samples lie above it.
 pub(crate) const SAMPLES_ABOVE_MIN: f64 = 10.0;
@@ -22,6 +23,15 @@ const LONG_WAIT_FACTOR: u64 = 2;
 /// Below a tenth of a second nothing is said about requests in flight: in a fast run with few
 /// samples the slowest one is no measure.
 const LONG_WAIT_NS: u64 = 100_000_000;
+
+/// Requests in flight that are this multiple of their average at the end have grown in number.
+const GROWN_FACTOR: f64 = 1.5;
+
+/// Fewer than this share of what was due is nothing to speak of.
+const GROWN_SHARE: f64 = 0.01;
+
+/// So many standard deviations are not chance, whatever the distribution.
+pub(crate) const SIGMAS: f64 = 6.0;
 
 /// A doubt, with the numbers it rests on. [`fmt::Display`] gives one line for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,6 +104,49 @@ pub enum Warning {
         /// The slowest finished request, milliseconds.
         slowest_ms: u64,
     },
+    /// With a rate: requests were due and no connection was free for them for so long that the window
+    /// ended.
+    RateNotReached {
+        /// Requests due in the window.
+        due: u64,
+        /// Those that were sent.
+        sent: u64,
+    },
+    /// With a rate: requests were sent late as they had to wait for a free connection.
+    WaitedForConnection {
+        /// A percentile of the time that requests waited, 0..=100.
+        percent: u32,
+        /// Its value, milliseconds.
+        waited_ms: u64,
+    },
+    /// With a rate: requests in flight became more and more, so no figure is that of a steady state.
+    RateNotSustained {
+        /// Requests due in the window.
+        due: u64,
+        /// Those that were answered.
+        answered: u64,
+        /// Those that were in flight at the end.
+        in_flight: u64,
+    },
+    /// With a rate: the schedule gave another number of requests than was asked for.
+    InconsistentSchedule {
+        /// Requests due in the window.
+        due: u64,
+        /// What the plan asks for.
+        expected: u64,
+    },
+    /// Little's law does not hold: the number of requests in flight, counted over time, is not what the
+    /// samples of latency add up to, or not what connections that always wait for an answer give.
+    InconsistentConcurrency {
+        /// Counted over time, request-nanoseconds.
+        in_flight_time_ns: u64,
+        /// What it should at least be, request-nanoseconds.
+        least_ns: u64,
+        /// What it should at most be, request-nanoseconds.
+        most_ns: u64,
+        /// Length of the window, nanoseconds.
+        duration_ns: u64,
+    },
     /// A worker's script did not return before the end of the run, so its numbers may be missing.
     ScriptStuck {
         /// Number of the worker, from 0.
@@ -157,6 +210,42 @@ impl fmt::Display for Warning {
                 f,
                 "{requests} requests were in flight at the end, the oldest for {oldest_ms} ms, and the slowest finished one took {slowest_ms} ms: latency does not show this wait; run longer"
             ),
+            Self::RateNotReached { due, sent } => write!(
+                f,
+                "only {sent} of {due} requests that were due were sent, as no connection was free: the server was slower than the rate, or use more connections (-c)"
+            ),
+            Self::WaitedForConnection { percent, waited_ms } => write!(
+                f,
+                "requests waited for a free connection, {} % of them for {waited_ms} ms or more: the server was slower than the rate, or use more connections (-c)",
+                100_u32.saturating_sub(*percent)
+            ),
+            Self::RateNotSustained {
+                due,
+                answered,
+                in_flight,
+            } => write!(
+                f,
+                "{answered} of {due} requests that were due were answered and {in_flight} were in flight at the end, more than ever before: the server was slower than the rate"
+            ),
+            Self::InconsistentSchedule { due, expected } => write!(
+                f,
+                "{due} requests were due where the rate asks for {expected}: this is a defect of the program, please report it"
+            ),
+            Self::InconsistentConcurrency {
+                in_flight_time_ns,
+                least_ns,
+                most_ns,
+                duration_ns,
+            } => {
+                let mean = |time_ns: &u64| *time_ns as f64 / (*duration_ns).max(1) as f64;
+                write!(
+                    f,
+                    "{:.3} requests were in flight on average where {:.3} to {:.3} are expected (Little's law): this is a defect of the program, please report it",
+                    mean(in_flight_time_ns),
+                    mean(least_ns),
+                    mean(most_ns)
+                )
+            }
             Self::ScriptStuck { worker } => write!(
                 f,
                 "the script of thread {worker} did not return before the end of the run: its requests may be missing"
@@ -173,6 +262,8 @@ pub fn warnings(result: &RunResult) -> Vec<Warning> {
         about_answers(result),
         about_connections(result),
         about_waiting(result),
+        about_rate(result),
+        crate::consistency::doubts(result),
     ]
     .concat()
 }
@@ -267,37 +358,63 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
     found
 }
 
-fn whole_ms(ns: u64) -> u64 {
-    ns / 1_000_000
+/// What the server, or too few connections, did to the schedule. When the generator was the limit the
+/// verdict says so, and the server is not to blame.
+fn about_rate(result: &RunResult) -> Vec<Warning> {
+    if !result.plan.pacing.is_open() || verdict(result).is_generator_limited() {
+        return Vec::new();
+    }
+    let counters = &result.recording.counters;
+    let Counters {
+        due,
+        sent,
+        answered,
+        in_flight,
+        ..
+    } = *counters;
+    let mut found = Vec::new();
+    if is_short(result) {
+        found.push(Warning::RateNotReached { due, sent });
+    } else if let Some(waited) = waited_for_connection(&result.recording) {
+        found.push(Warning::WaitedForConnection {
+            percent: waited.percent,
+            waited_ms: whole_ms(waited.delay_ns),
+        });
+    }
+    if found.is_empty() && grew(in_flight, counters.in_flight_time_ns, result) {
+        found.push(Warning::RateNotSustained {
+            due,
+            answered,
+            in_flight,
+        });
+    }
+    found
 }
 
-/// Warnings as they are saved: with their text, so that a reader need not know the kinds.
-pub(crate) mod written {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+/// A wait that matters beside the time that a request takes, and that was not mostly the generator's.
+fn waited_for_connection(recording: &Recording) -> Option<Delay> {
+    let waited = tail(&recording.lags.send, &recording.uncorrected())?;
+    let own_ns = recording
+        .lags
+        .own
+        .value_at_percentile(f64::from(waited.percent));
+    (own_ns <= waited.delay_ns / 2).then_some(waited)
+}
 
-    use super::Warning;
-
-    #[derive(Serialize)]
-    struct WithText<'a> {
-        #[serde(flatten)]
-        warning: &'a Warning,
-        text: String,
+/// Whether more requests are in flight at the end than on average, beyond chance. If their number
+/// grows steadily it is twice the average at the end; if it is steady it scatters as a Poisson number.
+fn grew(in_flight: u64, in_flight_time_ns: u64, result: &RunResult) -> bool {
+    let duration_ns = result.window.duration_ns;
+    if duration_ns == 0 || result.window.interrupted {
+        return false;
     }
+    let mean = in_flight_time_ns as f64 / duration_ns as f64;
+    let in_flight = in_flight as f64;
+    in_flight > mean * GROWN_FACTOR
+        && in_flight > mean + SIGMAS * mean.sqrt() + SAMPLES_ABOVE_MIN
+        && in_flight > result.recording.counters.due as f64 * GROWN_SHARE
+}
 
-    pub(crate) fn serialize<S: Serializer>(
-        warnings: &[Warning],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(warnings.iter().map(|warning| WithText {
-            warning,
-            text: warning.to_string(),
-        }))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Warning>, D::Error> {
-        // The text follows from the kind and the numbers: what is read is not kept.
-        Vec::deserialize(deserializer)
-    }
+fn whole_ms(ns: u64) -> u64 {
+    ns / 1_000_000
 }

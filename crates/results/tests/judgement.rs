@@ -2,6 +2,7 @@
 
 mod fixture;
 
+use plan::{Arrivals, Pacing};
 use results::{ErrorKind, RunResult, Warning, check, warnings};
 
 /// A sound result of 2,000 answers, changed by `change`.
@@ -24,7 +25,7 @@ fn sound_results_have_no_contradiction() {
 #[test]
 fn each_contradiction_is_named() {
     type Change = fn(&mut RunResult);
-    let cases: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 17] = [
         (|r| r.recording.counters.sent += 1, "sent is 2004"),
         (|r| r.recording.counters.in_flight = 0, "sent is 2003"),
         (
@@ -48,6 +49,32 @@ fn each_contradiction_is_named() {
             "first_byte has 2001",
         ),
         (
+            |r| {
+                r.plan.load.batch_latency = true;
+                r.recording.service_time.record(5);
+            },
+            "service_time has 2001 samples, answered is 2000",
+        ),
+        (
+            |r| r.recording.intervals = results::Intervals::default(),
+            "samples in the intervals is 0",
+        ),
+        (|r| r.recording.counters.due = 1, "due is 1"),
+        (|r| r.recording.counters.unsent = 1, "unsent is 1"),
+        (
+            |r| r.recording.response_time.record(5),
+            "response_time samples is 1",
+        ),
+        (
+            |r| r.recording.unanswered.record(5),
+            "unanswered samples is 1",
+        ),
+        (
+            |r| r.recording.lags.send.record(5),
+            "lags.send samples is 1",
+        ),
+        (|r| r.recording.lags.own.record(5), "lags.own samples is 1"),
+        (
             |r| r.recording.series.add(1, 1, 0, 0),
             "answered in the series is 2001",
         ),
@@ -62,6 +89,236 @@ fn each_contradiction_is_named() {
     for (change, said) in cases {
         let message = check(&changed(change)).unwrap_err();
         assert!(message.contains(said), "{said}: {message}");
+    }
+}
+
+/// The same at a rate, with ten requests that were due and never sent.
+fn at_a_rate() -> RunResult {
+    changed(|r| {
+        r.plan.pacing = Pacing::Constant {
+            rate_per_sec: 2013.0 / 3.01,
+            arrivals: Arrivals::Even,
+            seed: 1,
+        };
+        let recording = &mut r.recording;
+        recording.counters.due = 2013;
+        recording.counters.unsent = 10;
+        recording.response_time = recording.service_time.clone();
+        recording.unanswered.record_n(2_000_000_000, 12);
+        recording.lags.send.record_n(5_000, 2003);
+        recording.lags.own.record_n(5_000, 2003);
+    })
+}
+
+#[test]
+fn each_contradiction_of_a_schedule_is_named() {
+    assert_eq!(check(&at_a_rate()), Ok(()));
+    type Change = fn(&mut RunResult);
+    let cases: [(Change, &str); 5] = [
+        (
+            |r| r.recording.counters.due -= 1,
+            "due is 2012, but sent + unsent is 2013",
+        ),
+        (
+            |r| r.recording.response_time.record(5),
+            "response_time samples is 2001, but service_time samples is 2000",
+        ),
+        (
+            |r| r.recording.unanswered.record(5),
+            "unanswered samples is 13, but timed out + in flight + unsent is 12",
+        ),
+        (
+            |r| r.recording.lags.send.record(5),
+            "lags.send samples is 2004, but sent is 2003",
+        ),
+        (
+            |r| r.recording.lags.own.record(5),
+            "lags.own samples is 2004, but sent is 2003",
+        ),
+    ];
+    for (change, said) in cases {
+        let mut result = at_a_rate();
+        change(&mut result);
+        assert_eq!(check(&result), Err(said.to_owned()));
+    }
+}
+
+#[test]
+fn batches_that_are_timed_as_one_have_fewer_samples_than_answers() {
+    let result = changed(|r| {
+        r.plan.load.batch_latency = true;
+        r.recording.counters.answered += 5;
+        r.recording.counters.sent += 5;
+        (0..5).for_each(|_| r.recording.statuses.add(200));
+        r.recording.series.add(1, 5, 0, 0);
+    });
+    assert_eq!(check(&result), Ok(()));
+}
+
+/// Ten seconds of four connections that always wait for an answer, but for the 1 ms that each took to
+/// connect; answers take 20 ms.
+fn always_busy() -> RunResult {
+    let mut result = changed(|_| ());
+    let recording = &mut result.recording;
+    *recording = results::Recording::new();
+    recording.service_time.record_n(20_000_000, 1996);
+    recording.phases.connect.record_n(1_000_000, 4);
+    recording.counters.answered = 1996;
+    recording.counters.sent = 2000;
+    recording.counters.in_flight = 4;
+    recording.counters.oldest_in_flight_ns = 19_000_000;
+    recording.counters.connections_opened = 4;
+    recording.counters.in_flight_time_ns = 4 * 9_999_000_000;
+    result.window.duration_ns = 10_000_000_000;
+    result
+}
+
+fn is_inconsistent(result: &RunResult) -> bool {
+    warnings(result)
+        .iter()
+        .any(|warning| matches!(warning, Warning::InconsistentConcurrency { .. }))
+}
+
+#[test]
+fn littles_law_is_held_against_every_run() {
+    type Change = fn(&mut RunResult);
+    let cases: [(&str, bool, Change); 12] = [
+        ("nothing wrong", false, |_| ()),
+        ("samples lost", true, |r| {
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1900);
+        }),
+        ("samples doubled", true, |r| {
+            r.recording.service_time.record_n(20_000_000, 1996);
+        }),
+        ("a connection that did nothing", true, |r| {
+            r.recording.counters.in_flight_time_ns = 3 * 9_999_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1497);
+        }),
+        ("the same, but it had been lost", false, |r| {
+            r.recording.counters.in_flight_time_ns = 3 * 9_999_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1497);
+            r.recording.errors.add(ErrorKind::Reset, 1);
+        }),
+        ("more in flight than there are connections", true, |r| {
+            r.recording.counters.in_flight_time_ns = 5 * 10_000_000_000;
+            r.recording.service_time.record_n(20_000_000, 500);
+        }),
+        ("slow to connect", false, |r| {
+            r.recording.phases.connect.record_n(2_000_000_000, 1);
+            r.recording.counters.in_flight_time_ns -= 2_000_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1896);
+        }),
+        ("requests from before the window", false, |r| {
+            r.window.warmup_ns = 5_000_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1600);
+        }),
+        ("errors at any age up to the timeout", false, |r| {
+            for _ in 0..100 {
+                r.recording.errors.add(ErrorKind::Reset, 1);
+            }
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1896);
+        }),
+        (
+            "a thousand short requests with grains of time lost",
+            false,
+            |r| {
+                r.plan.stop.requests = Some(1000);
+                r.window.duration_ns = 10_000_000;
+                r.recording = results::Recording::new();
+                r.recording.service_time.record_n(10_000, 1000);
+                r.recording.counters.sent = 1000;
+                r.recording.counters.answered = 1000;
+                r.recording.counters.in_flight_time_ns = 9_100_000;
+            },
+        ),
+        ("batches that are timed as one", false, |r| {
+            r.plan.load.batch_latency = true;
+            r.plan.load.pipeline = 4;
+            r.recording.counters.answered *= 4;
+            r.recording.counters.sent *= 4;
+            r.recording.counters.in_flight_time_ns = 12 * 9_999_000_000;
+            r.plan.request.script = Some("batches.lua".into());
+        }),
+        ("idle connections at a rate", false, |r| {
+            r.plan.pacing = Pacing::Constant {
+                rate_per_sec: 1.0,
+                arrivals: Arrivals::Even,
+                seed: 1,
+            };
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 10);
+            r.recording.counters.in_flight_time_ns = 200_000_000;
+        }),
+    ];
+    for (name, inconsistent, change) in cases {
+        let mut result = always_busy();
+        change(&mut result);
+        assert_eq!(is_inconsistent(&result), inconsistent, "{name}");
+    }
+}
+
+#[test]
+fn littles_law_is_told_with_its_numbers() {
+    let mut result = always_busy();
+    result.recording.service_time.record_n(20_000_000, 1996);
+    let text = warnings(&result)
+        .iter()
+        .find(|warning| matches!(warning, Warning::InconsistentConcurrency { .. }))
+        .unwrap()
+        .to_string();
+    assert!(
+        text.starts_with(
+            "4.000 requests were in flight on average where 7.984 to 7.992 are expected"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_schedule_that_gives_another_rate_than_asked_for_is_a_defect() {
+    type Change = fn(&mut RunResult);
+    let even: Change = |_| ();
+    let poisson: Change = |r| {
+        if let Pacing::Constant { arrivals, .. } = &mut r.plan.pacing {
+            *arrivals = Arrivals::Poisson;
+        }
+    };
+    let cases: [(&str, Change, u64, bool); 8] = [
+        ("as asked for", even, 2013, false),
+        ("a request of each worker more", even, 2015, false),
+        ("one in a hundred too many", even, 2033, true),
+        ("one in a hundred too few", even, 1993, true),
+        ("random arrivals scatter", poisson, 2190, false),
+        ("but not so far", poisson, 2350, true),
+        (
+            "an end by requests",
+            |r| r.plan.stop.requests = Some(500),
+            500,
+            false,
+        ),
+        (
+            "a script",
+            |r| r.plan.request.script = Some("x.lua".into()),
+            500,
+            false,
+        ),
+    ];
+    for (name, change, due, inconsistent) in cases {
+        let mut result = at_a_rate();
+        result.recording.counters.due = due;
+        change(&mut result);
+        let expected = Warning::InconsistentSchedule {
+            due,
+            expected: 2013,
+        };
+        let found = warnings(&result).contains(&expected);
+        assert_eq!(found, inconsistent, "{name}");
     }
 }
 
@@ -154,6 +411,10 @@ fn a_run_without_an_answer_says_so() {
         r.recording = results::Recording::new();
         r.recording.counters.sent = 4;
         r.recording.counters.connections_opened = 4;
+        r.recording.counters.in_flight = 4;
+        r.recording.counters.oldest_in_flight_ns = 1_500_000_000;
+        r.recording.counters.in_flight_time_ns = 6_000_000_000;
+        r.window.duration_ns = 1_500_000_000;
     });
     assert_eq!(warnings(&result), [Warning::NothingAnswered { sent: 4 }]);
 }

@@ -1,0 +1,198 @@
+//! Signs that the generator and not the server was the limit, each with its numbers and what to do.
+
+use std::fmt;
+
+use plan::units;
+use serde::{Deserialize, Serialize};
+
+/// A sign, with the numbers it rests on. [`fmt::Display`] gives one line for people: what was seen, then
+/// what to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Evidence {
+    /// Worker threads were on a CPU all the time, so they could not have done more.
+    WorkerBusy {
+        /// Number of the busiest one, from 0.
+        worker: u32,
+        /// Its time on a CPU, nanoseconds.
+        cpu_ns: u64,
+        /// Of so much time, nanoseconds.
+        elapsed_ns: u64,
+        /// Threads that were as busy.
+        busy_threads: u32,
+        /// Threads of the run.
+        threads: u32,
+        /// CPUs online, if known.
+        cpus: Option<u32>,
+    },
+    /// Worker threads were ready to run and had no CPU.
+    RunQueueWait {
+        /// Number of the one that waited longest, from 0.
+        worker: u32,
+        /// Its time waiting for a CPU, nanoseconds.
+        run_queue_wait_ns: u64,
+        /// Of so much time, nanoseconds.
+        elapsed_ns: u64,
+        /// Threads of the run.
+        threads: u32,
+        /// CPUs online, if known.
+        cpus: Option<u32>,
+    },
+    /// The control group's quota of CPU time was used up.
+    CgroupThrottled {
+        /// Periods in which it was.
+        throttled_periods: u64,
+        /// Time that the group was kept from running, nanoseconds, added up over CPUs.
+        throttled_ns: u64,
+        /// Length of the run, nanoseconds.
+        elapsed_ns: u64,
+    },
+    /// The hypervisor gave the machine's CPUs to others.
+    Steal {
+        /// For so long, nanoseconds, added up over CPUs.
+        steal_ns: u64,
+        /// Length of the run, nanoseconds.
+        elapsed_ns: u64,
+        /// CPUs online.
+        cpus: u32,
+    },
+    /// Requests were sent late although a connection was free.
+    SendLag(Delay),
+    /// The event loop came back late from waits that ended by time.
+    WakeupLag(Delay),
+    /// Answers lay in the kernel before they were read.
+    ReceiveDelay(Delay),
+    /// Requests that were due were not sent: there is other evidence, or what was sent had waited for the
+    /// generator, not for a connection.
+    RateMissed {
+        /// Requests due in the window.
+        due: u64,
+        /// Those that were sent.
+        sent: u64,
+    },
+}
+
+/// A percentile of a delay on the generator's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// Which percentile, 0..=100: at least ten samples lie above it.
+    pub percent: u32,
+    /// Its value, nanoseconds.
+    pub delay_ns: u64,
+    /// Latency to compare it with, nanoseconds: its median, or the same percentile if that says more.
+    pub latency_ns: u64,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::WorkerBusy {
+                worker,
+                cpu_ns,
+                elapsed_ns,
+                busy_threads,
+                threads,
+                cpus,
+            } => {
+                let share = percent(cpu_ns, u128::from(elapsed_ns));
+                write!(f, "thread {worker} used {share} % of a CPU")?;
+                if threads > 1 {
+                    write!(f, " ({busy_threads} of {threads} threads were that busy)")?;
+                }
+                f.write_str(match cpus {
+                    Some(cpus) if threads >= cpus => {
+                        ": no CPU is left for more threads; give the server another machine, or load it from a larger one"
+                    }
+                    _ => ": use more threads (-t), or put server and generator on separate cores",
+                })
+            }
+            Self::RunQueueWait {
+                worker,
+                run_queue_wait_ns,
+                elapsed_ns,
+                threads,
+                cpus,
+            } => {
+                let share = percent(run_queue_wait_ns, u128::from(elapsed_ns));
+                write!(f, "thread {worker} waited for a CPU {share} % of the time")?;
+                match cpus {
+                    Some(cpus) if threads > cpus => write!(
+                        f,
+                        ": {threads} threads share {cpus} CPUs; use fewer threads (-t)"
+                    ),
+                    _ => f.write_str(
+                        ": something else ran there; put server and generator on separate cores (taskset)",
+                    ),
+                }
+            }
+            Self::CgroupThrottled {
+                throttled_periods,
+                throttled_ns,
+                ..
+            } => write!(
+                f,
+                "the CPU quota of the control group stopped this program {throttled_periods} times, for {} altogether: raise the quota, or use fewer threads (-t)",
+                time(throttled_ns)
+            ),
+            Self::Steal {
+                steal_ns,
+                elapsed_ns,
+                cpus,
+            } => write!(
+                f,
+                "the hypervisor gave {} % of this machine's CPU time to others: measure on a machine with CPUs of its own",
+                percent(steal_ns, all_cpus_ns(elapsed_ns, cpus))
+            ),
+            Self::SendLag(delay) => write!(
+                f,
+                "{} were sent {} or more after they were due though a connection was free (latency {}): use more threads (-t), or a lower rate (-R)",
+                delay.share_of("the requests"),
+                time(delay.delay_ns),
+                time(delay.latency_ns)
+            ),
+            Self::WakeupLag(delay) => write!(
+                f,
+                "{} ended {} or more too late (latency {}): keep other programs off the generator's cores (taskset)",
+                delay.share_of("the timed waits"),
+                time(delay.delay_ns),
+                time(delay.latency_ns)
+            ),
+            Self::ReceiveDelay(delay) => write!(
+                f,
+                "{} had been in the kernel for {} or more when they were read (latency {}): use more threads (-t), or fewer connections (-c)",
+                delay.share_of("the answers"),
+                time(delay.delay_ns),
+                time(delay.latency_ns)
+            ),
+            Self::RateMissed { due, sent } => write!(
+                f,
+                "only {sent} of {due} requests that were due were sent: use more threads (-t), or a lower rate (-R)"
+            ),
+        }
+    }
+}
+
+impl Delay {
+    fn share_of(&self, what: &str) -> String {
+        match self.percent {
+            50 => format!("half of {what}"),
+            percent => format!("{} % of {what}", 100_u32.saturating_sub(percent)),
+        }
+    }
+}
+
+/// CPU time that there was, nanoseconds.
+pub(crate) fn all_cpus_ns(elapsed_ns: u64, cpus: u32) -> u128 {
+    u128::from(elapsed_ns) * u128::from(cpus)
+}
+
+/// Rounded to a whole number; at least one part in a hundred is what anyone acts on.
+fn percent(part: u64, whole: u128) -> u128 {
+    (u128::from(part) * 100 + whole / 2)
+        .checked_div(whole)
+        .unwrap_or(0)
+}
+
+fn time(ns: u64) -> String {
+    units::time_us(ns as f64 / 1000.0)
+}

@@ -1,0 +1,288 @@
+//! Whether the generator was the limit: a judgement from the numbers of a run alone.
+//!
+//! Each rule asks for two things: that the generator was delayed, and that the delay matters beside what was
+//! measured. A thread that is always on a CPU is a sign by itself only in a closed loop. With a rate it may
+//! just poll for the next moment that a request is due; there requests or answers must have been late as well.
+
+use serde::{Deserialize, Serialize};
+
+use crate::evidence::{Delay, Evidence, all_cpus_ns};
+use crate::{Histogram, RunResult, WorkerUsage, written};
+
+/// A thread that was on a CPU for this share of the time had no time left for more.
+const BUSY_PERCENT: u64 = 90;
+
+/// A thread that waited for a CPU for this share of the time was held up by others.
+const RUN_QUEUE_WAIT_PERCENT: u64 = 10;
+
+/// A group that was stopped for less than this share of the time ran nearly undisturbed.
+const THROTTLED_PERCENT: u64 = 1;
+
+/// Below this share of the machine's CPU time, steal is what every virtual machine has.
+const STEAL_PERCENT: u64 = 5;
+
+/// The kernel counts steal in hundredths of a second: fewer than five are chance.
+const STEAL_MIN_NS: u64 = 50_000_000;
+
+/// Shares of a shorter time say more about the start of a thread than about the load.
+const ELAPSED_MIN_NS: u64 = 100_000_000;
+
+/// A rare delay matters from here on, or from [`TAIL_PERCENT_OF_LATENCY`] of the median latency on
+/// if that is more.
+const TAIL_MIN_NS: u64 = 1_000_000;
+const TAIL_PERCENT_OF_LATENCY: u64 = 5;
+
+/// A delay that half of the samples have matters from here on. Waking up for an answer takes some tens
+/// of microseconds on an idle machine: that is no sign of anything.
+const MEDIAN_MIN_NS: u64 = 100_000;
+
+/// A delay matters if it is this share of the same percentile of the latency.
+const SAME_PERCENT_OF_LATENCY: u64 = 10;
+
+/// Of the requests that were due, so many must have been sent.
+const SENT_PERCENT_MIN: u64 = 99;
+
+/// Fewer samples above a percentile make it chance.
+const SAMPLES_ABOVE_MIN: u64 = 10;
+
+/// What limited the load.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Nothing shows that the generator was late: the numbers are the server's.
+    Fine,
+    /// The generator was the limit: the server could have done more, or answered sooner, than the
+    /// numbers say.
+    GeneratorLimited {
+        /// At least one sign.
+        #[serde(with = "written")]
+        evidence: Vec<Evidence>,
+    },
+    /// No sign was found, but not every thread could be asked, or the run was too short to tell.
+    #[default]
+    Unknown,
+}
+
+impl Verdict {
+    /// Whether there is evidence against the generator.
+    #[must_use]
+    pub fn is_generator_limited(&self) -> bool {
+        matches!(self, Self::GeneratorLimited { .. })
+    }
+
+    /// For people: one line for each sign; none if there is nothing to say.
+    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
+        let evidence = match self {
+            Self::GeneratorLimited { evidence } => evidence.as_slice(),
+            Self::Fine | Self::Unknown => &[],
+        };
+        evidence
+            .iter()
+            .map(|sign| format!("the generator was the limit: {sign}"))
+    }
+}
+
+/// Judges a run from its lags, its counters and [`RunResult::generator`]. The verdict that is saved
+/// in there is not looked at.
+#[must_use]
+pub fn verdict(result: &RunResult) -> Verdict {
+    let latency = result.recording.latency();
+    let lags = &result.recording.lags;
+    let send_lag = late(&lags.own, &latency).map(Evidence::SendLag);
+    let receive_delay = receive_delay(&lags.receive, &latency).map(Evidence::ReceiveDelay);
+    // See the module's text. Most requests late, although no connection was free for them, is what a
+    // thread without time left does to them, too.
+    let may_be_busy = !result.plan.pacing.is_open()
+        || send_lag.or(receive_delay).is_some()
+        || median(&lags.send, &latency).is_some();
+    let mut evidence: Vec<Evidence> = [
+        worker_busy(result).filter(|_| may_be_busy),
+        run_queue_wait(result),
+        throttled(result),
+        stolen(result),
+        send_lag,
+        tail(&lags.wakeup, &latency).map(Evidence::WakeupLag),
+        receive_delay,
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if is_short(result) && (!evidence.is_empty() || waited_for_generator(result)) {
+        let counters = &result.recording.counters;
+        evidence.push(Evidence::RateMissed {
+            due: counters.due,
+            sent: counters.sent,
+        });
+    }
+    if !evidence.is_empty() {
+        return Verdict::GeneratorLimited { evidence };
+    }
+    if judged(result).count() as u64 >= u64::from(result.plan.load.threads) {
+        Verdict::Fine
+    } else {
+        Verdict::Unknown
+    }
+}
+
+/// Workers whose shares of time mean something.
+fn judged(result: &RunResult) -> impl Iterator<Item = &WorkerUsage> {
+    result
+        .generator
+        .workers
+        .iter()
+        .filter(|worker| worker.elapsed_ns >= ELAPSED_MIN_NS)
+}
+
+fn worker_busy(result: &RunResult) -> Option<Evidence> {
+    let busy = || {
+        judged(result).filter(|worker| {
+            let elapsed_ns = u128::from(worker.elapsed_ns);
+            is_share(worker.usage.cpu_ns, elapsed_ns, BUSY_PERCENT)
+        })
+    };
+    let busiest = busy().max_by_key(|worker| worker.usage.cpu_ns)?;
+    Some(Evidence::WorkerBusy {
+        worker: busiest.worker,
+        cpu_ns: busiest.usage.cpu_ns,
+        elapsed_ns: busiest.elapsed_ns,
+        busy_threads: u32::try_from(busy().count()).unwrap_or(u32::MAX),
+        threads: result.plan.load.threads,
+        cpus: cpus(result),
+    })
+}
+
+fn run_queue_wait(result: &RunResult) -> Option<Evidence> {
+    let (worker, run_queue_wait_ns) = judged(result)
+        .filter_map(|worker| Some((worker, worker.usage.run_queue_wait_ns?)))
+        .filter(|(worker, wait_ns)| {
+            let elapsed_ns = u128::from(worker.elapsed_ns);
+            is_share(*wait_ns, elapsed_ns, RUN_QUEUE_WAIT_PERCENT)
+        })
+        .max_by_key(|(_, wait_ns)| *wait_ns)?;
+    Some(Evidence::RunQueueWait {
+        worker: worker.worker,
+        run_queue_wait_ns,
+        elapsed_ns: worker.elapsed_ns,
+        threads: result.plan.load.threads,
+        cpus: cpus(result),
+    })
+}
+
+fn throttled(result: &RunResult) -> Option<Evidence> {
+    let machine = result.generator.machine.as_ref()?;
+    let (throttled_periods, throttled_ns) = (machine.throttled_periods?, machine.throttled_ns?);
+    let elapsed_ns = machine.elapsed_ns;
+    let matters =
+        throttled_periods > 0 && is_share(throttled_ns, u128::from(elapsed_ns), THROTTLED_PERCENT);
+    matters.then_some(Evidence::CgroupThrottled {
+        throttled_periods,
+        throttled_ns,
+        elapsed_ns,
+    })
+}
+
+fn stolen(result: &RunResult) -> Option<Evidence> {
+    let machine = result.generator.machine.as_ref()?;
+    let (steal_ns, elapsed_ns, cpus) = (machine.steal_ns, machine.elapsed_ns, machine.cpus);
+    let matters = steal_ns >= STEAL_MIN_NS
+        && is_share(steal_ns, all_cpus_ns(elapsed_ns, cpus), STEAL_PERCENT);
+    matters.then_some(Evidence::Steal {
+        steal_ns,
+        elapsed_ns,
+        cpus,
+    })
+}
+
+fn cpus(result: &RunResult) -> Option<u32> {
+    let machine = result.generator.machine.as_ref()?;
+    Some(machine.cpus)
+}
+
+/// With a rate: whether too few of the requests that were due were sent.
+pub(crate) fn is_short(result: &RunResult) -> bool {
+    let counters = &result.recording.counters;
+    let needed = u128::from(counters.due) * u128::from(SENT_PERCENT_MIN);
+    counters.unsent >= SAMPLES_ABOVE_MIN && u128::from(counters.sent) * 100 < needed
+}
+
+/// Whether most of the time that requests waited for their sending was the generator's own.
+fn waited_for_generator(result: &RunResult) -> bool {
+    let lags = &result.recording.lags;
+    let (own_ns, send_ns) = (lags.own.sum_ns(), lags.send.sum_ns());
+    own_ns > 0 && own_ns.saturating_mul(2) >= send_ns
+}
+
+/// A delay of which either a few samples or half of them matter.
+fn late(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
+    tail(delays, latency).or_else(|| median(delays, latency))
+}
+
+/// That an answer lies in the kernel is part of its latency, so like is compared with like: a delay with
+/// the same percentile of the latency.
+fn receive_delay(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
+    let percent = believed_percent(delays.count())?;
+    let tail_ns = latency.value_at_percentile(f64::from(percent));
+    median(delays, latency).or_else(|| {
+        exceeds(
+            delays,
+            percent,
+            TAIL_MIN_NS,
+            tail_ns,
+            SAME_PERCENT_OF_LATENCY,
+        )
+    })
+}
+
+/// The 99th percentile, or with fewer samples the highest that can be believed, if it matters beside the
+/// median of the latency.
+pub(crate) fn tail(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
+    exceeds(
+        delays,
+        believed_percent(delays.count())?,
+        TAIL_MIN_NS,
+        latency.value_at_percentile(50.0),
+        TAIL_PERCENT_OF_LATENCY,
+    )
+}
+
+fn median(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
+    believed_percent(delays.count())?;
+    exceeds(
+        delays,
+        50,
+        MEDIAN_MIN_NS,
+        latency.value_at_percentile(50.0),
+        SAME_PERCENT_OF_LATENCY,
+    )
+}
+
+/// A percentile of the delays, if it exceeds both a time and a share of the latency.
+fn exceeds(
+    delays: &Histogram,
+    percent: u32,
+    min_ns: u64,
+    latency_ns: u64,
+    percent_of_latency: u64,
+) -> Option<Delay> {
+    let delay_ns = delays.value_at_percentile(f64::from(percent));
+    let limit_ns = u128::from(latency_ns) * u128::from(percent_of_latency) / 100;
+    (delay_ns > min_ns && u128::from(delay_ns) > limit_ns).then_some(Delay {
+        percent,
+        delay_ns,
+        latency_ns,
+    })
+}
+
+/// The highest whole percentile up to 99 with [`SAMPLES_ABOVE_MIN`] samples above it; `None` if even the
+/// median has fewer.
+fn believed_percent(count: u64) -> Option<u32> {
+    if count < 2 * SAMPLES_ABOVE_MIN {
+        return None;
+    }
+    let above = (100 * SAMPLES_ABOVE_MIN).div_ceil(count).max(1);
+    u32::try_from(100_u64.saturating_sub(above)).ok()
+}
+
+fn is_share(part: u64, whole: u128, percent: u64) -> bool {
+    whole > 0 && u128::from(part) * 100 >= whole * u128::from(percent)
+}

@@ -1,0 +1,503 @@
+//! The verdict on the generator: each sign is found where it matters, and raises no alarm where it does not.
+
+mod fixture;
+
+use plan::{Arrivals, Pacing};
+use results::{
+    Evidence, Generator, Histogram, MachineUsage, RunResult, ThreadUsage, Verdict, Warning,
+    WorkerUsage, verdict, warnings,
+};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// Ten seconds of a closed loop on a quiet machine of four CPUs: two threads, each 40 % on a CPU, answers
+/// after 2 ms.
+fn quiet() -> RunResult {
+    let mut result = fixture::result(fixture::recording(0));
+    result.recording = results::Recording::new();
+    result.window.duration_ns = 10 * SECOND;
+    result.recording.service_time = of(&[(2 * MS, 20_000)]);
+    result.recording.counters.answered = 20_000;
+    result.recording.counters.sent = 20_000;
+    result.recording.lags.wakeup = of(&[(30 * US, 1_000)]);
+    result.recording.lags.receive = of(&[(25 * US, 300)]);
+    result.generator = Generator {
+        workers: (0..2)
+            .map(|worker| used(worker, 4 * SECOND, 50 * MS))
+            .collect(),
+        machine: Some(MachineUsage {
+            elapsed_ns: 10_050 * MS,
+            cpus: 4,
+            busy_ns: 9 * SECOND,
+            steal_ns: 10 * MS,
+            throttled_periods: Some(0),
+            throttled_ns: Some(0),
+            cpu_pressure_ns: Some(200 * MS),
+        }),
+        verdict: Verdict::Unknown,
+    };
+    result
+}
+
+/// The same with 2,000 requests/s, each sent 20 us after it was due.
+fn quiet_at_a_rate() -> RunResult {
+    let mut result = quiet();
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec: 2_000.0,
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    result.recording.counters.due = 20_000;
+    result.recording.counters.in_flight_time_ns = 40 * SECOND;
+    result.recording.response_time = of(&[(2 * MS + 20 * US, 20_000)]);
+    result.recording.lags.send = of(&[(20 * US, 20_000)]);
+    result.recording.lags.own = of(&[(20 * US, 20_000)]);
+    result
+}
+
+fn used(worker: u32, cpu_ns: u64, run_queue_wait_ns: u64) -> WorkerUsage {
+    WorkerUsage {
+        worker,
+        elapsed_ns: 10 * SECOND,
+        usage: ThreadUsage {
+            cpu_ns,
+            run_queue_wait_ns: Some(run_queue_wait_ns),
+            timeslices: Some(1_000),
+        },
+    }
+}
+
+fn of(samples: &[(u64, u64)]) -> Histogram {
+    let mut histogram = Histogram::new();
+    for (value_ns, count) in samples {
+        histogram.record_n(*value_ns, *count);
+    }
+    histogram
+}
+
+/// Not all of what was due was sent.
+fn send_only(result: &mut RunResult, sent: u64) {
+    let recording = &mut result.recording;
+    recording.counters.sent = sent;
+    recording.counters.answered = sent;
+    recording.counters.unsent = recording.counters.due - sent;
+}
+
+fn machine(result: &mut RunResult) -> &mut MachineUsage {
+    result.generator.machine.as_mut().expect("the fixture has one")
+}
+
+/// The lines for people, with what begins all of them taken off.
+fn signs(result: &RunResult) -> Vec<String> {
+    verdict(result)
+        .lines()
+        .map(|line| {
+            line.strip_prefix("the generator was the limit: ")
+                .expect("every line says whose fault it is")
+                .to_owned()
+        })
+        .collect()
+}
+
+type Change = fn(&mut RunResult);
+
+#[test]
+fn on_a_quiet_machine_the_numbers_are_the_servers() {
+    assert_eq!(verdict(&quiet()), Verdict::Fine);
+    assert_eq!(verdict(&quiet_at_a_rate()), Verdict::Fine);
+}
+
+#[test]
+fn each_sign_is_found_in_a_closed_loop() {
+    let cases: [(Change, &str); 9] = [
+        (
+            |r| r.generator.workers[1].usage.cpu_ns = 9_920 * MS,
+            "thread 1 used 99 % of a CPU (1 of 2 threads were that busy): use more threads (-t), or put server and generator on separate cores",
+        ),
+        (
+            |r| {
+                machine(r).cpus = 2;
+                for worker in &mut r.generator.workers {
+                    worker.usage.cpu_ns = 9_000 * MS;
+                }
+            },
+            "thread 1 used 90 % of a CPU (2 of 2 threads were that busy): no CPU is left for more threads; give the server another machine, or load it from a larger one",
+        ),
+        (
+            |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
+            "thread 0 waited for a CPU 23 % of the time: something else ran there; put server and generator on separate cores (taskset)",
+        ),
+        (
+            |r| {
+                machine(r).cpus = 1;
+                r.generator.workers[0].usage.run_queue_wait_ns = Some(SECOND);
+            },
+            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPUs; use fewer threads (-t)",
+        ),
+        (
+            |r| {
+                machine(r).throttled_periods = Some(40);
+                machine(r).throttled_ns = Some(1_600 * MS);
+            },
+            "the CPU quota of the control group stopped this program 40 times, for 1.60s altogether: raise the quota, or use fewer threads (-t)",
+        ),
+        (
+            |r| machine(r).steal_ns = 4_824 * MS,
+            "the hypervisor gave 12 % of this machine's CPU time to others: measure on a machine with CPUs of its own",
+        ),
+        (
+            |r| r.recording.lags.wakeup = of(&[(30 * US, 980), (3 * MS, 20)]),
+            "1 % of the timed waits ended 3.00ms or more too late (latency 2.00ms): keep other programs off the generator's cores (taskset)",
+        ),
+        (
+            |r| r.recording.lags.receive = of(&[(25 * US, 100), (500 * US, 200)]),
+            "half of the answers had been in the kernel for 500.00us or more when they were read (latency 2.00ms): use more threads (-t), or fewer connections (-c)",
+        ),
+        (
+            |r| r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]),
+            "4 % of the answers had been in the kernel for 1.50ms or more when they were read (latency 2.00ms): use more threads (-t), or fewer connections (-c)",
+        ),
+    ];
+    for (change, said) in cases {
+        let mut result = quiet();
+        change(&mut result);
+        assert_eq!(signs(&result), [said]);
+    }
+}
+
+#[test]
+fn each_sign_is_found_at_a_rate() {
+    let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy): use more threads (-t), or put server and generator on separate cores";
+    let late = "1 % of the requests were sent 1.50ms or more after they were due though a connection was free (latency 2.02ms): use more threads (-t), or a lower rate (-R)";
+    let missed = "only 15000 of 20000 requests that were due were sent: use more threads (-t), or a lower rate (-R)";
+    let cases: [(Change, &[&str]); 6] = [
+        (
+            |r| r.recording.lags.own = of(&[(20 * US, 19_000), (1_500 * US, 1_000)]),
+            &[late],
+        ),
+        (
+            |r| r.recording.lags.own = of(&[(300 * US, 20_000)]),
+            &[
+                "half of the requests were sent 300.00us or more after they were due though a connection was free (latency 2.02ms): use more threads (-t), or a lower rate (-R)",
+            ],
+        ),
+        // Too few samples for a 99th percentile: the highest that can be believed is taken.
+        (
+            |r| r.recording.lags.own = of(&[(20 * US, 80), (1_500 * US, 20)]),
+            &[&late.replacen('1', "10", 1)],
+        ),
+        (
+            |r| {
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+                r.recording.lags.own = of(&[(20 * US, 19_000), (1_500 * US, 1_000)]);
+            },
+            &[busy, late],
+        ),
+        // Every connection waits for a thread that has no time to read: then the schedule waits for
+        // connections, and is late in half of the cases.
+        (
+            |r| {
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+                r.recording.lags.send = of(&[(800 * MS, 15_000)]);
+                r.recording.lags.own = of(&[(2 * US, 15_000)]);
+                send_only(r, 15_000);
+            },
+            &[busy, missed],
+        ),
+        (
+            |r| {
+                r.recording.lags.send = of(&[(900 * US, 15_000)]);
+                r.recording.lags.own = of(&[(100 * US, 5_000), (950 * US, 10_000)]);
+                r.recording.response_time = of(&[(2 * SECOND, 15_000)]);
+                send_only(r, 15_000);
+            },
+            &[missed],
+        ),
+    ];
+    for (change, said) in cases {
+        let mut result = quiet_at_a_rate();
+        change(&mut result);
+        assert_eq!(signs(&result), said);
+    }
+}
+
+#[test]
+fn what_does_not_matter_raises_no_alarm_in_a_closed_loop() {
+    let cases: [(&str, Change); 9] = [
+        ("a thread at 89 %", |r| {
+            r.generator.workers[0].usage.cpu_ns = 8_900 * MS;
+        }),
+        ("a wait of 9 %", |r| {
+            r.generator.workers[0].usage.run_queue_wait_ns = Some(900 * MS);
+        }),
+        ("a group that was stopped for an instant", |r| {
+            machine(r).throttled_periods = Some(1);
+            machine(r).throttled_ns = Some(20 * MS);
+        }),
+        ("steal as every virtual machine has it", |r| {
+            machine(r).steal_ns = 1_900 * MS;
+        }),
+        ("steal of a few ticks in a short run", |r| {
+            machine(r).elapsed_ns = 200 * MS;
+            machine(r).steal_ns = 40 * MS;
+        }),
+        ("late wake-ups beside slow answers", |r| {
+            r.recording.service_time = of(&[(200 * MS, 20_000)]);
+            r.recording.lags.wakeup = of(&[(3 * MS, 1_000)]);
+        }),
+        ("a wake-up that takes as long as a fast answer", |r| {
+            r.recording.service_time = of(&[(60 * US, 20_000)]);
+            r.recording.lags.receive = of(&[(40 * US, 300)]);
+        }),
+        ("nine late wake-ups", |r| {
+            r.recording.lags.wakeup = of(&[(30 * US, 100), (50 * MS, 9)]);
+        }),
+        ("a tail of receives beside the same tail of latency", |r| {
+            r.recording.service_time = of(&[(2 * MS, 18_000), (90 * MS, 2_000)]);
+            r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]);
+        }),
+    ];
+    for (name, change) in cases {
+        let mut result = quiet();
+        change(&mut result);
+        assert_eq!(verdict(&result), Verdict::Fine, "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_matter_raises_no_alarm_at_a_rate() {
+    let cases: [(&str, Change); 6] = [
+        ("a thread that polls for the next moment", |r| {
+            r.generator.workers[0].usage.cpu_ns = 9_990 * MS;
+        }),
+        ("a polling thread, and a stall of the server", |r| {
+            r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+            r.recording.lags.send = of(&[(20 * US, 19_000), (400 * MS, 1_000)]);
+        }),
+        ("a server slower than the rate", |r| {
+            r.recording.lags.send = of(&[(800 * MS, 15_000)]);
+            send_only(r, 15_000);
+        }),
+        ("a server that takes no connection", |r| {
+            r.recording.lags = results::Lags::default();
+            r.recording.response_time = Histogram::new();
+            send_only(r, 0);
+        }),
+        ("a millisecond beside a second", |r| {
+            r.recording.response_time = of(&[(SECOND, 20_000)]);
+            r.recording.lags.own = of(&[(2 * MS, 20_000)]);
+        }),
+        ("one late request of nineteen", |r| {
+            r.recording.lags.own = of(&[(20 * US, 18), (50 * MS, 1)]);
+        }),
+    ];
+    for (name, change) in cases {
+        let mut result = quiet_at_a_rate();
+        change(&mut result);
+        assert_eq!(verdict(&result), Verdict::Fine, "{name}");
+    }
+}
+
+#[test]
+fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_evidence() {
+    let cases: [Change; 3] = [
+        |r| r.generator = Generator::default(),
+        |r| {
+            r.generator.workers.pop();
+        },
+        |r| {
+            for worker in &mut r.generator.workers {
+                worker.elapsed_ns = 50 * MS;
+                worker.usage.cpu_ns = 50 * MS;
+            }
+        },
+    ];
+    for change in cases {
+        let mut result = quiet();
+        change(&mut result);
+        assert_eq!(verdict(&result), Verdict::Unknown);
+        assert_eq!(verdict(&result).lines().count(), 0);
+        result.recording.lags.wakeup = of(&[(3 * MS, 1_000)]);
+        assert!(verdict(&result).is_generator_limited());
+    }
+}
+
+#[test]
+fn a_kernel_that_counts_no_waits_and_a_group_without_quota_are_no_reason_to_doubt() {
+    let mut result = quiet();
+    result.generator.workers[0].usage.run_queue_wait_ns = None;
+    machine(&mut result).throttled_periods = None;
+    machine(&mut result).throttled_ns = None;
+    assert_eq!(verdict(&result), Verdict::Fine);
+}
+
+#[test]
+fn the_largest_numbers_do_not_overflow() {
+    let mut result = quiet_at_a_rate();
+    for worker in &mut result.generator.workers {
+        worker.elapsed_ns = u64::MAX;
+        worker.usage = ThreadUsage {
+            cpu_ns: u64::MAX,
+            run_queue_wait_ns: Some(u64::MAX),
+            timeslices: Some(u64::MAX),
+        };
+    }
+    *machine(&mut result) = MachineUsage {
+        elapsed_ns: u64::MAX,
+        cpus: u32::MAX,
+        busy_ns: u64::MAX,
+        steal_ns: u64::MAX,
+        throttled_periods: Some(u64::MAX),
+        throttled_ns: Some(u64::MAX),
+        cpu_pressure_ns: Some(u64::MAX),
+    };
+    let counters = &mut result.recording.counters;
+    (counters.due, counters.sent, counters.unsent) = (u64::MAX, u64::MAX, u64::MAX);
+    counters.in_flight_time_ns = u64::MAX;
+    assert!(signs(&result).len() >= 2);
+    for duration_ns in [u64::MAX, 0] {
+        result.window.duration_ns = duration_ns;
+        let mut lines = warnings(&result).into_iter().map(|w| w.to_string());
+        assert!(lines.all(|line| line.lines().count() == 1));
+    }
+}
+
+#[test]
+fn a_saved_verdict_carries_its_numbers_and_its_text() {
+    let mut result = quiet();
+    result.generator.workers[1].usage.cpu_ns = 9_920 * MS;
+    result.generator.verdict = verdict(&result);
+    let mut bytes = Vec::new();
+    results::file::save(&result, &[], &mut bytes).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let saved = &document["generator"]["verdict"];
+    assert_eq!(saved["kind"], "generator_limited");
+    assert_eq!(saved["evidence"][0]["kind"], "worker_busy");
+    assert_eq!(saved["evidence"][0]["cpu_ns"], 9_920_000_000_u64);
+    let Verdict::GeneratorLimited { evidence } = &result.generator.verdict else {
+        panic!("{:?}", result.generator.verdict);
+    };
+    assert!(matches!(
+        evidence[0],
+        Evidence::WorkerBusy { worker: 1, .. }
+    ));
+    assert_eq!(saved["evidence"][0]["text"], evidence[0].to_string());
+    assert_eq!(results::file::load(&bytes).unwrap(), result);
+    for plain in [Verdict::Fine, Verdict::Unknown] {
+        result.generator.verdict = plain;
+        bytes.clear();
+        results::file::save(&result, &[], &mut bytes).unwrap();
+        assert_eq!(results::file::load(&bytes).unwrap(), result);
+    }
+}
+
+#[test]
+fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
+    let cases: [(Change, Option<Warning>); 8] = [
+        (|_| (), None),
+        (
+            |r| {
+                r.recording.lags.send = of(&[(800 * MS, 15_000)]);
+                send_only(r, 15_000);
+                r.recording.counters.in_flight_time_ns = 30 * SECOND;
+                r.recording.service_time = of(&[(2 * MS, 15_000)]);
+            },
+            Some(Warning::RateNotReached {
+                due: 20_000,
+                sent: 15_000,
+            }),
+        ),
+        // All was sent in the end, but a stall made requests wait.
+        (
+            |r| r.recording.lags.send = of(&[(20 * US, 19_000), (400 * MS, 1_000)]),
+            Some(Warning::WaitedForConnection {
+                percent: 99,
+                waited_ms: 400,
+            }),
+        ),
+        // Half of a wait or more was the generator's own: that is the verdict's business.
+        (
+            |r| {
+                r.recording.lags.send = of(&[(20 * US, 19_000), (900 * US, 1_000)]);
+                r.recording.lags.own = of(&[(20 * US, 19_000), (800 * US, 1_000)]);
+            },
+            None,
+        ),
+        // A wait that is nothing beside what a request takes.
+        (
+            |r| {
+                r.recording.service_time = of(&[(SECOND, 20_000)]);
+                r.recording.counters.in_flight_time_ns = 20_000 * SECOND;
+                r.recording.lags.send = of(&[(20 * MS, 20_000)]);
+            },
+            None,
+        ),
+        (
+            |r| {
+                r.recording.counters.answered = 10_000;
+                r.recording.counters.in_flight = 10_000;
+                r.recording.counters.oldest_in_flight_ns = 5 * SECOND;
+                // From none to 10,000, evenly.
+                r.recording.counters.in_flight_time_ns = 50_000 * SECOND;
+            },
+            Some(Warning::RateNotSustained {
+                due: 20_000,
+                answered: 10_000,
+                in_flight: 10_000,
+            }),
+        ),
+        // As many as always.
+        (
+            |r| {
+                r.recording.counters.answered = 15_000;
+                r.recording.counters.in_flight = 5_000;
+                r.recording.counters.in_flight_time_ns = 45_000 * SECOND;
+            },
+            None,
+        ),
+        // In a run that was cut off anything may be in flight.
+        (
+            |r| {
+                r.window.interrupted = true;
+                r.recording.counters.in_flight = 10_000;
+            },
+            None,
+        ),
+    ];
+    for (number, (change, expected)) in cases.into_iter().enumerate() {
+        let mut result = quiet_at_a_rate();
+        change(&mut result);
+        let found: Vec<Warning> = warnings(&result)
+            .into_iter()
+            .filter(|warning| {
+                matches!(
+                    warning,
+                    Warning::RateNotReached { .. }
+                        | Warning::WaitedForConnection { .. }
+                        | Warning::RateNotSustained { .. }
+                )
+            })
+            .collect();
+        assert_eq!(found, Vec::from_iter(expected), "case {number}");
+        assert!(
+            found
+                .iter()
+                .all(|warning| warning.to_string().lines().count() == 1)
+        );
+    }
+}
+
+#[test]
+fn when_the_generator_was_the_limit_the_server_is_not_blamed() {
+    let mut result = quiet_at_a_rate();
+    result.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+    result.recording.lags.send = of(&[(800 * MS, 15_000)]);
+    send_only(&mut result, 15_000);
+    assert!(verdict(&result).is_generator_limited());
+    let blamed = warnings(&result)
+        .iter()
+        .any(|warning| matches!(warning, Warning::RateNotReached { .. }));
+    assert!(!blamed);
+}
