@@ -7,6 +7,7 @@ DESTDIR ?=
 # Names under which `make install` links the binary: `make install LINKS=wrk`.
 LINKS ?=
 BENCH_ARGS ?=
+TRUTH_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -41,6 +42,10 @@ faults: test-packages ## try everything that can go wrong on each backend, print
 bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/bench $(BENCH_ARGS)
+
+truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--help" lists options
+	$(CARGO) build --release --locked -p bench
+	$(TARGET_DIR)/release/truth $(TRUTH_ARGS)
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { \

@@ -17,6 +17,8 @@ mod session;
 mod speed;
 mod table;
 mod tool;
+mod truth;
 mod usage;
 
 pub use speed::compare_speed;
+pub use truth::hold_against_truth;

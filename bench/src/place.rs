@@ -40,6 +40,19 @@ impl Places {
     }
 }
 
+/// A program by its path, or by its name on PATH and in further folders.
+pub(crate) fn find_program(name: &Path, more_folders: &[&Path]) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return name.is_file().then(|| name.to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = more_folders.iter().map(|folder| (*folder).to_owned());
+    std::env::split_paths(&path)
+        .chain(more)
+        .map(|folder| folder.join(name))
+        .find(|candidate| candidate.is_file())
+}
+
 /// The binary that was asked for, or the one that cargo put beside this one.
 ///
 /// # Errors

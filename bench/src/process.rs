@@ -13,10 +13,6 @@ use anyhow::{Context, bail};
 
 use crate::procfs;
 
-/// How often `/proc` is read. A process tells nobody of its memory or its end but its parent's
-/// `wait`, which would take its CPU time away with it.
-const POLL: Duration = Duration::from_millis(20);
-
 /// Most of an output that is kept; a tool that prints more has gone wrong.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
 
@@ -146,20 +142,22 @@ impl Process {
         Ok(())
     }
 
-    /// Watches the child to its end.
+    /// Watches the child to its end, with a look every `poll`: a process tells nobody of its memory or
+    /// its end but its parent's `wait`, which would take its CPU time away with it.
     ///
     /// # Errors
     /// When it does not end within `limit`, or `interrupted` is set; it is killed then.
     pub(crate) fn watch(
         mut self,
         limit: Duration,
+        poll: Duration,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Ended> {
         let stdout = self.rest.take();
         let stdout = stdout.or_else(|| self.child.stdout.take().map(collect));
         let stderr = self.child.stderr.take().map(collect);
         let mut peak_rss_kb = 0;
-        let mut polls_left = limit.as_millis() / POLL.as_millis();
+        let mut polls_left = limit.as_millis() / poll.as_millis().max(1);
         let cpu_us = loop {
             let stat = self.stat()?;
             if stat.state == 'Z' {
@@ -175,7 +173,7 @@ impl Process {
                 bail!("{} did not end within {} s", self.name, limit.as_secs());
             }
             polls_left -= 1;
-            thread::park_timeout(POLL);
+            thread::park_timeout(poll);
         };
         let status = self.child.wait()?;
         Ok(Ended {
@@ -230,6 +228,8 @@ fn joined(reader: Option<JoinHandle<String>>) -> String {
 mod tests {
     use super::*;
 
+    const POLL: Duration = Duration::from_millis(10);
+
     const ANYWHERE: Placement = Placement {
         core: None,
         file_limit: None,
@@ -247,7 +247,9 @@ mod tests {
     fn a_process_is_watched_to_its_end_with_output_and_cpu_time() {
         let busy =
             "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo out; echo err >&2; exit 3";
-        let ended = shell(busy).watch(limit(), &AtomicBool::new(false)).unwrap();
+        let ended = shell(busy)
+            .watch(limit(), POLL, &AtomicBool::new(false))
+            .unwrap();
         assert_eq!(ended.status.code(), Some(3));
         assert_eq!(
             (ended.stdout.as_str(), ended.stderr.as_str()),
@@ -261,7 +263,9 @@ mod tests {
     fn an_interrupted_watch_leaves_no_process_behind() {
         let process = shell("while :; do :; done");
         let pid = process.child.id();
-        let error = process.watch(limit(), &AtomicBool::new(true)).unwrap_err();
+        let error = process
+            .watch(limit(), POLL, &AtomicBool::new(true))
+            .unwrap_err();
         assert_eq!(error.to_string(), "interrupted");
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
@@ -271,7 +275,7 @@ mod tests {
         let process = shell("while :; do :; done");
         let pid = process.child.id();
         let error = process
-            .watch(Duration::ZERO, &AtomicBool::new(false))
+            .watch(Duration::ZERO, POLL, &AtomicBool::new(false))
             .unwrap_err();
         assert!(error.to_string().contains("did not end"), "{error}");
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
@@ -287,12 +291,15 @@ mod tests {
 
     #[test]
     fn what_is_printed_behind_the_announcement_is_kept_until_the_end() {
-        let script = "trap 'echo bye; exit 0' TERM; echo port 42; echo more; while :; do :; done";
+        let script =
+            "trap 'echo bye; exit 0' TERM; printf 'port 42\\nmore\\n'; while :; do :; done";
         let mut process = shell(script);
         let pick = |line: &str| line.starts_with("port").then_some(());
         process.announced(pick).unwrap();
         process.terminate().unwrap();
-        let ended = process.watch(limit(), &AtomicBool::new(false)).unwrap();
+        let ended = process
+            .watch(limit(), POLL, &AtomicBool::new(false))
+            .unwrap();
         assert!(ended.status.success());
         assert_eq!(ended.stdout, "more\nbye\n");
     }

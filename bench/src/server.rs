@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::options::ServerKind;
+use crate::place;
 use crate::process::{Placement, Process};
 use crate::rows::{Answer, Row};
 use crate::scratch::Scratch;
@@ -98,12 +99,8 @@ impl Server {
 
 /// Where nginx is, if anywhere; Debian keeps it in a folder that not everybody has on PATH.
 pub(crate) fn find_nginx() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders =
-        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    folders
-        .map(|folder| folder.join("nginx"))
-        .find(|candidate| candidate.is_file())
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(Path::new);
+    place::find_program(Path::new("nginx"), &more)
 }
 
 fn start_origin(

@@ -1,0 +1,73 @@
+//! Connections are those that the server saw, and their ends are what the server did (M28).
+
+use results::ErrorKind;
+
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::document::Document;
+use crate::truth::lab::Lab;
+use crate::truth::log::ServerLog;
+
+const CONNECTIONS: u64 = 8;
+
+/// More than the run takes.
+const LIMIT_S: u32 = 30;
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let mut one = |label: &str, server: &str, options: &str| {
+        let (ours, log) = lab.observe(case, server, |origin| {
+            let options = format!("-t1 -c{CONNECTIONS} -n 2000 {options}");
+            lab.ours(&options, &origin.url("/"), LIMIT_S)
+        })?;
+        accounts(case, label, &ours, &log);
+        anyhow::Ok((ours, log))
+    };
+    one("kept alive", "", "")?;
+    let (limited, _) = one("announced close", "--keepalive-requests 10", "")?;
+    one("one request each", "", "--no-keepalive")?;
+    let (reset, reset_log) = one("5 % reset", "--answer mix=5%:reset", "")?;
+    let (cut, cut_log) = one("5 % cut short", "--answer mix=5%:truncate", "")?;
+
+    let count = |value: u64| Figure::Count(value as f64);
+    let limited = &limited.recording().counters;
+    case.ours(
+        "announced close: made again",
+        count(limited.connections_opened - CONNECTIONS),
+        Tolerance::Exact,
+        Some(count(limited.reconnects)),
+    );
+    for (label, kind, ours, log) in [
+        ("5 % reset: resets", ErrorKind::Reset, &reset, &reset_log),
+        (
+            "5 % cut short: truncated",
+            ErrorKind::Truncated,
+            &cut,
+            &cut_log,
+        ),
+    ] {
+        // What the server did not answer whole, by its own account.
+        let truth = log.counts.requests - log.counts.responses;
+        let seen = ours.recording().errors.count(kind).exchanges;
+        case.ours(label, count(truth), Tolerance::Exact, Some(count(seen)));
+    }
+    Ok(())
+}
+
+fn accounts(case: &mut CaseResult, label: &str, ours: &Document, log: &ServerLog) {
+    let counters = &ours.recording().counters;
+    for (what, truth, seen) in [
+        (
+            "connections",
+            log.counts.connections,
+            counters.connections_opened,
+        ),
+        ("requests", log.counts.requests, counters.sent),
+        ("answers", log.counts.responses, counters.answered),
+    ] {
+        case.ours(
+            format!("{label}: {what}"),
+            Figure::Count(truth as f64),
+            Tolerance::Exact,
+            Some(Figure::Count(seen as f64)),
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! Bytes and answers are those that the server sent, whatever the answer looks like (M27).
+
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::Lab;
+use crate::truth::peers::{Peer, Work};
+
+const REQUESTS: u32 = 2_000;
+
+/// More than the run takes.
+const LIMIT_S: u32 = 30;
+
+/// Label, options of the server, options of the client, path.
+const ANSWERS: [(&str, &str, &str, &str); 7] = [
+    ("small", "", "", "/"),
+    ("100 kB", "", "", "/?size=100k"),
+    (
+        "chunked with trailers",
+        "",
+        "",
+        "/?size=10k&chunked=999&trailers",
+    ),
+    ("two interim responses", "", "", "/?interim=2"),
+    ("no length, then close", "", "", "/?size=5k&until-close"),
+    ("pipelined", "", "--pipeline 16", "/?size=1k"),
+    ("over TLS", "--tls", "", "/?size=20k"),
+];
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    for (label, server, options, path) in ANSWERS {
+        let (ours, log) = lab.observe(case, server, |origin| {
+            let options = format!("-t1 -c8 -n {REQUESTS} {options}");
+            lab.ours(&options, &origin.url(path), LIMIT_S)
+        })?;
+        let counters = &ours.recording().counters;
+        for (what, truth, seen) in [
+            ("bytes", log.counts.bytes_out, counters.bytes),
+            ("answers", log.counts.responses, counters.answered),
+        ] {
+            case.ours(
+                format!("{label}: {what}"),
+                Figure::Count(truth as f64),
+                Tolerance::Exact,
+                Some(Figure::Count(seen as f64)),
+            );
+        }
+    }
+    let work = Work {
+        connections: 8,
+        duration_s: 1,
+        rate_per_sec: None,
+        timeout_s: 5,
+        more: Vec::new(),
+        url: String::new(),
+    };
+    // They cannot stop after a number of requests: what is in flight at the end may be missing.
+    let which = [Peer::Wrk, Peer::WrkCmm, Peer::H2load];
+    let in_flight = Tolerance::Within(f64::from(work.connections));
+    let server = ("", "/?interim=2");
+    lab.peers(case, &which, server, &work, |said, log| {
+        vec![(
+            "two interim responses: answers".to_owned(),
+            Figure::Count(log.counts.responses as f64),
+            in_flight,
+            said.total("requests").map(Figure::Count),
+        )]
+    })
+}

@@ -1,0 +1,35 @@
+//! Percentiles that rest on too few samples are not vouched for (M10).
+
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::Lab;
+
+/// More than the run takes.
+const LIMIT_S: u32 = 10;
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let (ours, _) = lab.observe(case, "", |origin| {
+        let options = "-t1 -c10 -n 1000 --latency --percentiles 50,99,99.9";
+        lab.ours(options, &origin.url("/"), LIMIT_S)
+    })?;
+    for (percent, truth) in [(50.0, true), (99.0, true), (99.9, false), (100.0, true)] {
+        let seen = ours.has_enough_samples(percent);
+        case.ours(
+            format!("p{percent} is vouched for"),
+            yes_or_no(truth),
+            Tolerance::Exact,
+            seen.map(yes_or_no),
+        );
+    }
+    let is_noted = ours.notes.lines().any(|line| line.contains("99.9"));
+    case.ours(
+        "a note says so of p99.9",
+        yes_or_no(true),
+        Tolerance::Exact,
+        Some(yes_or_no(is_noted)),
+    );
+    Ok(())
+}
+
+fn yes_or_no(is_so: bool) -> Figure {
+    Figure::word(if is_so { "yes" } else { "no" })
+}

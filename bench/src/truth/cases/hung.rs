@@ -1,0 +1,103 @@
+//! Requests that are never answered count, once, and with the time that they were waited for (M9).
+
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::{Lab, words};
+use crate::truth::log::ServerLog;
+use crate::truth::peers::{Peer, Work};
+
+const SERVER: &str = "--answer mix=1%:hang";
+const DURATION_S: u32 = 10;
+const TIMEOUT_MS: f64 = 1_000.0;
+
+/// Everything hangs.
+const SILENT_S: u32 = 2;
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let options = "-t1 -c64 -d10s -R200 --timeout 1s --percentiles 50,99.5";
+    let (ours, log) = lab.observe(case, SERVER, |origin| {
+        lab.ours(options, &origin.url("/"), DURATION_S)
+    })?;
+    let recording = ours.recording();
+    let counters = &recording.counters;
+    let timeouts = recording.errors.count(results::ErrorKind::Timeout);
+    let count = |value: u64| Some(Figure::Count(value as f64));
+    case.ours(
+        "requests without an answer",
+        unanswered(&log),
+        Tolerance::Exact,
+        count(timeouts.exchanges + counters.in_flight),
+    );
+    case.ours(
+        "requests without an answer: events",
+        Figure::Count(timeouts.exchanges as f64),
+        Tolerance::Exact,
+        count(timeouts.events),
+    );
+    case.ours(
+        "samples of latency",
+        Figure::Count(counters.due as f64),
+        Tolerance::Exact,
+        count(recording.latency().count()),
+    );
+    case.ours(
+        "p99.5",
+        Figure::Ms(TIMEOUT_MS),
+        Tolerance::AtLeast,
+        ours.latency_ms(99.5).map(Figure::Ms),
+    );
+    // A hung request holds one connection and nothing else up.
+    let logged = stats::quantile(&stats::sorted(&log.sojourns_ms()), 0.5);
+    case.ours(
+        "p50, by the server's log",
+        Figure::Ms(logged.unwrap_or(f64::NAN)),
+        Tolerance::Within(0.1),
+        ours.latency_ms(50.0).map(Figure::Ms),
+    );
+    silent(lab, case)?;
+    let work = Work {
+        connections: 64,
+        duration_s: DURATION_S,
+        rate_per_sec: Some(200),
+        timeout_s: 1,
+        more: Vec::new(),
+        url: String::new(),
+    };
+    let which = [Peer::Wrk, Peer::Wrk2, Peer::WrkCmm];
+    lab.peers(case, &which, (SERVER, "/"), &work, |said, log| {
+        let hung = said.total("timeouts").map(Figure::Count);
+        let p995 = said.latency_ms(99.5).map(Figure::Ms);
+        let without = "requests without an answer".to_owned();
+        let p995 = (
+            "p99.5".to_owned(),
+            Figure::Ms(TIMEOUT_MS),
+            Tolerance::AtLeast,
+            p995,
+        );
+        vec![(without, unanswered(log), Tolerance::Exact, hung), p995]
+    })
+}
+
+fn unanswered(log: &ServerLog) -> Figure {
+    Figure::Count(log.unanswered() as f64)
+}
+
+/// A run in which nothing at all was answered must not look like success.
+fn silent(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let (ended, _) = lab.observe(case, "--answer fault=hang", |origin| {
+        let mut arguments = words("-t1 -c2 -d2s --timeout 1s");
+        arguments.push(origin.url("/"));
+        lab.client(lab.wrkbench(), &arguments, SILENT_S)
+    })?;
+    let failed = if ended.status.success() {
+        "success"
+    } else {
+        "failure"
+    };
+    case.ours(
+        "everything hangs: exit code",
+        Figure::word("failure"),
+        Tolerance::Exact,
+        Some(Figure::word(failed)),
+    );
+    Ok(())
+}

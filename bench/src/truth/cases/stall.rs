@@ -1,0 +1,127 @@
+//! A server that stalls: what users meet who do not wait for one another (M1, M2).
+//!
+//! Everything that arrives in [3 s, 5 s) is answered at 5 s. At an even rate a fifth of the requests
+//! meets the stall, and their waits are spread evenly from 0 to 2 s; whoever measures from the moment
+//! at which a request was due must find that, however few connections there are.
+
+use anyhow::Context;
+
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::document::percentile_us;
+use crate::truth::lab::Lab;
+use crate::truth::log::ServerLog;
+use crate::truth::peers::{Peer, Work};
+
+const RATE_PER_SEC: u32 = 200;
+const DURATION_S: u32 = 10;
+const SERVER: &str = "--answer delay=1ms --stall 3s,2s";
+const STALL_MS: f64 = 2_000.0;
+const STALLED_SHARE: f64 = 0.2;
+
+/// What is asked of every percentile.
+const NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);
+
+/// How far the median may be from the server's own, in microseconds.
+const MEDIAN: Tolerance = Tolerance::Within(50.0);
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let options = "-t1 -c10 -d10s -R200 --timeout 5s";
+    let (ours, log) = lab.observe(case, SERVER, |origin| {
+        lab.ours(options, &origin.url("/"), DURATION_S)
+    })?;
+    let recording = ours.recording();
+    let counters = &recording.counters;
+    let count = |value: u64| Figure::Count(value as f64);
+    case.ours(
+        "requests due",
+        Figure::Count(f64::from(RATE_PER_SEC * DURATION_S)),
+        Tolerance::Within(1.0),
+        Some(count(counters.due)),
+    );
+    case.ours(
+        "requests sent",
+        count(log.counts.requests),
+        Tolerance::Exact,
+        Some(count(counters.sent)),
+    );
+    let served_ms = stats::sorted(&log.sojourns_ms());
+    let median_ms = stats::quantile(&served_ms, 0.5).context("the server answered nothing")?;
+    let response_ms = stats::sorted(&responses_ms(&log));
+    for percent in [50.0, 90.0, 95.0, 99.0] {
+        let seen = ours.latency_ms(percent);
+        let formula_ms = formula_ms(percent, median_ms);
+        case.ours(
+            format!("p{percent}, by formula"),
+            Figure::Ms(formula_ms),
+            NEAR,
+            seen.map(Figure::Ms),
+        );
+        let logged = stats::quantile(&response_ms, percent / 100.0).unwrap_or(f64::NAN);
+        case.ours(
+            format!("p{percent}, by the server's log"),
+            Figure::Ms(logged),
+            NEAR,
+            seen.map(Figure::Ms),
+        );
+    }
+    let seen_us = ours.latency_ms(50.0).map(|ms| ms * 1e3);
+    case.ours(
+        "median",
+        Figure::Us(median_ms * 1e3),
+        MEDIAN,
+        seen_us.map(Figure::Us),
+    );
+    // Ten requests in two thousand: below p99 the stall must not show in what was really sent.
+    let service = stats::quantile(&served_ms, 0.99).map(|ms| ms * 1e3);
+    case.ours(
+        "service time p99, by the log",
+        Figure::Us(service.unwrap_or(f64::NAN)),
+        Tolerance::ShareOr(0.02, 200.0),
+        percentile_us(&recording.uncorrected(), 99.0).map(Figure::Us),
+    );
+    beside(lab, case)
+}
+
+fn beside(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let work = Work {
+        connections: 10,
+        duration_s: DURATION_S,
+        rate_per_sec: Some(RATE_PER_SEC),
+        timeout_s: 5,
+        more: Vec::new(),
+        url: String::new(),
+    };
+    lab.peers(case, &Peer::ALL, (SERVER, "/"), &work, |said, log| {
+        let served_ms = stats::sorted(&log.sojourns_ms());
+        let median_ms = stats::quantile(&served_ms, 0.5).unwrap_or(f64::NAN);
+        let mut checks: Vec<_> = [50.0, 90.0, 95.0, 99.0]
+            .into_iter()
+            .map(|percent| {
+                let truth = Figure::Ms(formula_ms(percent, median_ms));
+                let seen = said.latency_ms(percent).map(Figure::Ms);
+                (format!("p{percent}, by formula"), truth, NEAR, seen)
+            })
+            .collect();
+        let seen_us = said.latency_ms(50.0).map(|ms| ms * 1e3);
+        checks.push((
+            "median".to_owned(),
+            Figure::Us(median_ms * 1e3),
+            MEDIAN,
+            seen_us.map(Figure::Us),
+        ));
+        checks
+    })
+}
+
+fn formula_ms(percent: f64, service_ms: f64) -> f64 {
+    stats::stall_quantile(STALL_MS, STALLED_SHARE, percent / 100.0) + service_ms
+}
+
+/// From the moment at which each request was due to the departure of its answer.
+fn responses_ms(log: &ServerLog) -> Vec<f64> {
+    let due_ns = log.even_schedule_ns(f64::from(RATE_PER_SEC));
+    let response = |(one, due_ns): (&crate::truth::log::Served, f64)| {
+        Some((log.since_first_ns(one.departure_ns?) - due_ns) / 1e6)
+    };
+    log.served.iter().zip(due_ns).filter_map(response).collect()
+}

@@ -1,0 +1,83 @@
+//! What wrkbench says of a run: its saved document, its notes, how it ended.
+
+use anyhow::{Context, bail};
+use results::{Histogram, Recording, RunResult};
+use serde_json::Value;
+
+use crate::process::Ended;
+
+/// One run of ours.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The document, read back by the program's own reader.
+    pub(crate) result: RunResult,
+    /// The document as others would read it: what people quote stands in `summary`.
+    json: Value,
+    /// Notes and warnings.
+    pub(crate) notes: String,
+}
+
+impl Document {
+    /// Reads the document of a run and checks what must hold of every one.
+    ///
+    /// # Errors
+    /// When the document is broken or contradicts itself.
+    pub(crate) fn read(bytes: &[u8], ended: &Ended) -> anyhow::Result<Self> {
+        let result = results::file::load(bytes)?;
+        if let Err(contradiction) = results::check(&result) {
+            bail!("the document contradicts itself: {contradiction}");
+        }
+        let json = serde_json::from_slice(bytes).context("the document is no JSON")?;
+        Ok(Self {
+            result,
+            json,
+            notes: ended.stderr.clone(),
+        })
+    }
+
+    /// Everything that was counted and timed.
+    pub(crate) fn recording(&self) -> &Recording {
+        &self.result.recording
+    }
+
+    /// A percentile of the latency, in milliseconds, as the summary has it; it must be one of the
+    /// usual ones or asked for.
+    pub(crate) fn latency_ms(&self, percent: f64) -> Option<f64> {
+        Some(self.percentile(percent)?["value_ns"].as_f64()? / 1e6)
+    }
+
+    /// Whether the summary vouches for a percentile of the latency.
+    pub(crate) fn has_enough_samples(&self, percent: f64) -> Option<bool> {
+        self.percentile(percent)?["enough_samples"].as_bool()
+    }
+
+    fn percentile(&self, percent: f64) -> Option<&Value> {
+        let all = self.at("/summary/latency/percentiles")?.as_array()?;
+        all.iter().find(|one| one["percent"] == percent)
+    }
+
+    /// A value anywhere in the document, by its JSON pointer (RFC 6901).
+    pub(crate) fn at(&self, pointer: &str) -> Option<&Value> {
+        self.json.pointer(pointer)
+    }
+
+    /// Length of the window, seconds.
+    pub(crate) fn window_s(&self) -> f64 {
+        self.result.window.duration_ns as f64 / 1e9
+    }
+
+    /// Requests answered per second, as the summary has it.
+    pub(crate) fn requests_per_sec(&self) -> Option<f64> {
+        self.at("/summary/requests_per_sec")?.as_f64()
+    }
+}
+
+/// A percentile of a histogram in microseconds; `None` without samples.
+pub(crate) fn percentile_us(histogram: &Histogram, percent: f64) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.value_at_percentile(percent) as f64 / 1e3)
+}
+
+/// The mean of a histogram in milliseconds; `None` without samples.
+pub(crate) fn mean_ms(histogram: &Histogram) -> Option<f64> {
+    (!histogram.is_empty()).then(|| histogram.mean_ns() / 1e6)
+}

@@ -1,0 +1,281 @@
+//! What all cases share: programs, cores, a scratch folder; starting servers and running clients.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::check::{CaseResult, Check, Figure, Tolerance};
+use super::document::Document;
+use super::log::ServerLog;
+use super::options::Options;
+use super::origin::Origin;
+use super::peers::{Peer, Said, Work};
+use crate::machine::Machine;
+use crate::place::{self, Places};
+use crate::process::{Ended, Process};
+use crate::scratch::Scratch;
+use crate::usage::Usage;
+
+/// How much longer than its duration a run may take.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Looks at `/proc` take time on a core that is being measured, so there are few.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Scripts that cases give to clients.
+const SCRIPTS: [(&str, &str); 2] = [
+    ("totals.lua", include_str!("../../scripts/totals.lua")),
+    ("think.lua", include_str!("../../scripts/think.lua")),
+];
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    machine: Machine,
+    wrkbench: PathBuf,
+    io: String,
+    peers: Vec<(Peer, PathBuf)>,
+    places: Places,
+    cores: (u32, u32),
+    scratch: Scratch,
+    interrupted: Arc<AtomicBool>,
+    /// CPU time of all clients so far, in microseconds.
+    clients_us: Cell<u64>,
+}
+
+impl Lab {
+    /// Finds the programs and looks at the machine.
+    ///
+    /// # Errors
+    /// When wrkbench is not there.
+    pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
+        let interrupted = place::interruption()?;
+        let wrkbench = place::wrkbench_path(options.wrkbench.as_deref())?;
+        let machine = Machine::look(&wrkbench, &options.wrk, &options.wrk2);
+        let asked = |peer| match peer {
+            Peer::Wrk => &options.wrk,
+            Peer::Wrk2 => &options.wrk2,
+            Peer::WrkCmm => &options.wrk_cmm,
+            Peer::H2load => &options.h2load,
+        };
+        let peers = Peer::ALL
+            .into_iter()
+            .filter(|_| !options.ours_only)
+            .filter_map(|peer| Some((peer, place::find_program(asked(peer), &[])?)))
+            .collect();
+        let cores = (options.server_core, options.client_core);
+        let scratch = Scratch::create()?;
+        for (name, text) in SCRIPTS {
+            scratch.write(name, text)?;
+        }
+        Ok(Self {
+            places: Places::choose(machine.cores, cores.0, cores.1),
+            cores,
+            machine,
+            wrkbench,
+            io: options.io.clone(),
+            peers,
+            scratch,
+            interrupted,
+            clients_us: Cell::new(0),
+        })
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Which other tools there are.
+    pub(crate) fn peers_text(&self) -> String {
+        if self.peers.is_empty() {
+            return "no other tool".to_owned();
+        }
+        let named = |peer: &(Peer, PathBuf)| peer.0.name();
+        self.peers.iter().map(named).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Which cores are used.
+    pub(crate) fn places_text(&self) -> String {
+        let (server, client) = self.cores;
+        if self.places.are_apart {
+            format!("server on core {server}, client on core {client}, one client thread")
+        } else {
+            "only one core: server and client share it, so times mean little".to_owned()
+        }
+    }
+
+    /// Whether the user wants this to end.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// A file of the scratch folder, there or not.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Where wrkbench is.
+    pub(crate) fn wrkbench(&self) -> &Path {
+        &self.wrkbench
+    }
+
+    /// A server with these options, its log on.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) fn serve(&self, options: &str) -> anyhow::Result<Origin> {
+        let log = self.file("server.csv");
+        let mut arguments = words("serve --listen 127.0.0.1:0 --log");
+        arguments.push(log.display().to_string());
+        arguments.extend(words(options));
+        let process = Process::start(&self.wrkbench, &arguments, self.places.server)?;
+        Origin::watched(process, options.contains("--tls"), log)
+    }
+
+    /// Runs something against a server of its own, and gives what it found with what the server knows.
+    ///
+    /// # Errors
+    /// When server or client fail.
+    pub(crate) fn observe<T>(
+        &self,
+        case: &mut CaseResult,
+        server_options: &str,
+        run: impl FnOnce(&Origin) -> anyhow::Result<T>,
+    ) -> anyhow::Result<(T, ServerLog)> {
+        progress(&format!("{}: {server_options}", case.name));
+        let origin = self.serve(server_options)?;
+        let before = Usage::now(origin.cpu_us()?)?;
+        let clients_before_us = self.clients_us.get();
+        let found = run(&origin)?;
+        let client_us = self.clients_us.get() - clients_before_us;
+        let others_share = Usage::now(origin.cpu_us()?)?.others_share(before, client_us);
+        case.others_share = case.others_share.max(others_share);
+        Ok((found, origin.stop(&self.interrupted)?))
+    }
+
+    /// Runs a client to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started, takes too long, or the user interrupts.
+    pub(crate) fn client(
+        &self,
+        program: &Path,
+        arguments: &[String],
+        duration_s: u32,
+    ) -> anyhow::Result<Ended> {
+        let process = Process::start(program, arguments, self.places.client)?;
+        let limit = Duration::from_secs(duration_s.into()) + GRACE;
+        let ended = process.watch(limit, POLL, &self.interrupted)?;
+        self.clients_us.set(self.clients_us.get() + ended.cpu_us);
+        Ok(ended)
+    }
+
+    /// Something that keeps the client's core busy until it is dropped.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn burn(&self) -> anyhow::Result<Process> {
+        let arguments = ["-c", "while :; do :; done"];
+        Process::start(Path::new("/bin/sh"), &arguments, self.places.client)
+    }
+
+    /// Runs wrkbench with these options on a URL. `launcher` are words to put before the program, such
+    /// as `env NAME=value`.
+    ///
+    /// # Errors
+    /// When it fails, or its document contradicts itself.
+    pub(crate) fn ours_under(
+        &self,
+        launcher: &[String],
+        options: &str,
+        url: &str,
+        duration_s: u32,
+    ) -> anyhow::Result<Document> {
+        let json = self.file("ours.json");
+        // A document of an earlier run must not be taken for this one's.
+        let _ = fs::remove_file(&json);
+        let mut line = launcher.to_vec();
+        line.push(self.wrkbench.display().to_string());
+        line.extend(["--io".to_owned(), self.io.clone()]);
+        line.extend(["--json".to_owned(), json.display().to_string()]);
+        line.extend(words(options));
+        line.push(url.to_owned());
+        let ended = self.client(Path::new(&line[0]), &line[1..], duration_s)?;
+        if !ended.status.success() {
+            let (status, why) = (ended.status, ended.stderr.trim());
+            bail!("wrkbench {options} failed ({status}): {why}");
+        }
+        let bytes = fs::read(&json).with_context(|| format!("cannot read {}", json.display()))?;
+        Document::read(&bytes, &ended)
+    }
+
+    /// The same without anything before the program.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn ours(
+        &self,
+        options: &str,
+        url: &str,
+        duration_s: u32,
+    ) -> anyhow::Result<Document> {
+        self.ours_under(&[], options, url, duration_s)
+    }
+
+    /// Has each of these other tools that is there, and that can, do the same work against a server of
+    /// its own, and adds what `checks` makes of it. A tool that fails is a note.
+    ///
+    /// # Errors
+    /// When a server fails, or the user interrupts.
+    pub(crate) fn peers(
+        &self,
+        case: &mut CaseResult,
+        which: &[Peer],
+        (server_options, path): (&str, &str),
+        work: &Work,
+        checks: impl Fn(&Said, &ServerLog) -> Vec<PeerCheck>,
+    ) -> anyhow::Result<()> {
+        for (peer, program) in &self.peers {
+            if !which.contains(peer) || !peer.can(work) {
+                continue;
+            }
+            let outcome = self.observe(case, server_options, |origin| {
+                let work = Work {
+                    url: origin.url(path),
+                    ..work.clone()
+                };
+                Ok(peer.run(self, program, &work))
+            });
+            match outcome? {
+                (Ok(said), log) => {
+                    for (what, truth, tolerance, seen) in checks(&said, &log) {
+                        case.beside(Check::new(what, peer.name(), truth, tolerance, seen));
+                    }
+                }
+                (Err(error), _) if self.is_interrupted() => return Err(error),
+                (Err(error), _) => case.notes.push(format!("{error:#}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What it is, the truth, how near it must be, and what a tool said.
+pub(crate) type PeerCheck = (String, Figure, Tolerance, Option<Figure>);
+
+/// A line of arguments without blanks in them.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(ToOwned::to_owned).collect()
+}
+
+/// Says on standard error what goes on.
+fn progress(message: &str) {
+    // A closed standard error must not end a measurement.
+    let _ = writeln!(io::stderr(), "truth: {message}");
+}

@@ -1,0 +1,231 @@
+//! What the server knows of a run: each request's arrival and departure, and its counters.
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+
+/// One request, as the server saw it. Times are CLOCK_MONOTONIC, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Served {
+    /// When its last byte was read.
+    pub(crate) arrival_ns: u64,
+    /// When the last byte of its answer was handed to the kernel; `None` without an answer.
+    pub(crate) departure_ns: Option<u64>,
+    /// Status sent; 0 when no whole head was.
+    pub(crate) status: u16,
+}
+
+/// Counters of the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Counts {
+    /// Connections accepted.
+    pub(crate) connections: u64,
+    /// Requests that arrived whole.
+    pub(crate) requests: u64,
+    /// Answers sent to their last byte.
+    pub(crate) responses: u64,
+    /// Bytes of HTTP sent.
+    pub(crate) bytes_out: u64,
+}
+
+/// Everything a server told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ServerLog {
+    /// In the order of arrival.
+    pub(crate) served: Vec<Served>,
+    /// The counters at its end.
+    pub(crate) counts: Counts,
+}
+
+impl ServerLog {
+    /// Reads the CSV of `--log` and the last line that the server printed.
+    ///
+    /// # Errors
+    /// When one of them is not what a server writes.
+    pub(crate) fn parse(csv: &str, printed: &str) -> anyhow::Result<Self> {
+        let last = printed.lines().last().unwrap_or_default();
+        let counts = serde_json::from_str(last)
+            .with_context(|| format!("the server's last line is not its counts: {last:?}"))?;
+        let mut lines = csv.lines();
+        let head = lines.next().unwrap_or_default();
+        if head != "connection,arrival_ns,departure_ns,status,bytes" {
+            bail!("the server's log has the columns {head:?}");
+        }
+        let served = lines
+            .map(|line| parse_line(line).with_context(|| format!("server log: {line:?}")))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self { served, counts })
+    }
+
+    /// Time from arrival to departure of every answered request in milliseconds, in order of arrival.
+    pub(crate) fn sojourns_ms(&self) -> Vec<f64> {
+        let sojourn = |one: &Served| Some(ms(one.departure_ns?.saturating_sub(one.arrival_ns)));
+        self.served.iter().filter_map(sojourn).collect()
+    }
+
+    /// The same of requests that came in the last `duration_s` seconds: the window of a run that had a
+    /// warm-up, since it ended when the last request had come.
+    pub(crate) fn last(&self, duration_s: f64) -> Self {
+        let begin_ns = self.begin_of_last_ns(duration_s);
+        Self {
+            served: self
+                .served
+                .iter()
+                .filter(|one| one.arrival_ns > begin_ns)
+                .copied()
+                .collect(),
+            counts: self.counts,
+        }
+    }
+
+    /// How long each request was served by a server that serves one after the other, in
+    /// milliseconds: from its arrival, or from the departure before if that is later. Only of those
+    /// that were answered in the last `duration_s` seconds.
+    pub(crate) fn services_in_last_ms(&self, duration_s: f64) -> Vec<f64> {
+        let begin_ns = self.begin_of_last_ns(duration_s);
+        let mut free_ns = 0;
+        let service = |one: &Served| {
+            let departure_ns = one.departure_ns?;
+            let start_ns = one.arrival_ns.max(free_ns);
+            free_ns = departure_ns;
+            let is_in_it = departure_ns > begin_ns;
+            is_in_it.then(|| ms(departure_ns.saturating_sub(start_ns)))
+        };
+        self.served.iter().filter_map(service).collect()
+    }
+
+    fn begin_of_last_ns(&self, duration_s: f64) -> u64 {
+        let end_ns = self.served.last().map_or(0, |one| one.arrival_ns);
+        end_ns.saturating_sub((duration_s * 1e9) as u64)
+    }
+
+    /// Seconds between one arrival and the next.
+    pub(crate) fn gaps_s(&self) -> Vec<f64> {
+        let gap = |pair: &[Served]| (pair[1].arrival_ns - pair[0].arrival_ns) as f64 / 1e9;
+        self.served.windows(2).map(gap).collect()
+    }
+
+    /// How many requests came in each bin of this length, from the first arrival on; an unfinished
+    /// last bin is left out.
+    pub(crate) fn counts_per_bin(&self, bin_s: f64) -> Vec<f64> {
+        let first_ns = self.served.first().map_or(0, |one| one.arrival_ns);
+        let mut counts = Vec::new();
+        for one in &self.served {
+            let bin = ((one.arrival_ns - first_ns) as f64 / 1e9 / bin_s) as usize;
+            if counts.len() <= bin {
+                counts.resize(bin + 1, 0.0);
+            }
+            counts[bin] += 1.0;
+        }
+        counts.pop();
+        counts
+    }
+
+    /// Requests that never got an answer.
+    pub(crate) fn unanswered(&self) -> u64 {
+        let is_open = |one: &&Served| one.departure_ns.is_none();
+        self.served.iter().filter(is_open).count() as u64
+    }
+
+    /// When each request was due, if they were due evenly at this rate, in nanoseconds, by the order in
+    /// which they came. The schedule begins so that the promptest request needed no time at all.
+    pub(crate) fn even_schedule_ns(&self, rate_per_sec: f64) -> Vec<f64> {
+        let due_ns = |index: usize| index as f64 / rate_per_sec * 1e9;
+        // Counted from the first arrival: nanoseconds since the machine's start are more than a
+        // floating-point number carries exactly.
+        let lateness_ns = (0..).zip(&self.served);
+        let start_ns = lateness_ns
+            .map(|(index, one)| self.since_first_ns(one.arrival_ns) - due_ns(index))
+            .fold(f64::INFINITY, f64::min);
+        (0..self.served.len())
+            .map(|index| start_ns + due_ns(index))
+            .collect()
+    }
+
+    /// Nanoseconds since the first arrival.
+    pub(crate) fn since_first_ns(&self, at_ns: u64) -> f64 {
+        let first_ns = self.served.first().map_or(0, |one| one.arrival_ns);
+        at_ns.saturating_sub(first_ns) as f64
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn parse_line(line: &str) -> anyhow::Result<Served> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let [_, arrival, departure, status, _] = fields[..] else {
+        bail!("{} fields instead of 5", fields.len());
+    };
+    let departure_ns = match departure {
+        "" => None,
+        text => Some(text.parse()?),
+    };
+    Ok(Served {
+        arrival_ns: arrival.parse()?,
+        departure_ns,
+        status: status.parse()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "connection,arrival_ns,departure_ns,status,bytes\n";
+    const COUNTS: &str = "{\"connections\":2,\"requests\":3,\"responses\":2,\"refused\":0,\
+                          \"bytes_in\":9,\"bytes_out\":40,\"tls_failures\":0}";
+
+    fn log(lines: &str) -> ServerLog {
+        ServerLog::parse(&format!("{HEAD}{lines}"), &format!("more\n{COUNTS}\n")).unwrap()
+    }
+
+    #[test]
+    fn a_log_is_read_with_its_counts_and_what_was_never_answered() {
+        let log = log("0,1000000,3000000,200,20\n1,2000000,,200,0\n0,4000000,4500000,0,20\n");
+        assert_eq!((log.counts.connections, log.counts.bytes_out), (2, 40));
+        assert_eq!(log.sojourns_ms(), [2.0, 0.5]);
+        assert_eq!((log.unanswered(), log.served[2].status), (1, 0));
+        assert_eq!(log.gaps_s(), [0.001, 0.002]);
+    }
+
+    #[test]
+    fn what_is_no_log_is_refused_with_its_line() {
+        for csv in [
+            "",
+            "a,b\n",
+            &format!("{HEAD}1,2,3\n"),
+            &format!("{HEAD}0,x,1,200,1\n"),
+        ] {
+            assert!(ServerLog::parse(csv, COUNTS).is_err(), "{csv:?}");
+        }
+        assert!(ServerLog::parse(HEAD, "no counts").is_err());
+    }
+
+    #[test]
+    fn services_of_a_queue_are_told_from_waiting() {
+        // Comes to an idle server; waits 1 ms; comes to an idle one again.
+        let log = log("0,0,2000000,200,1\n1,1000000,5000000,200,1\n0,9000000,9500000,200,1\n");
+        assert_eq!(log.services_in_last_ms(1.0), [2.0, 3.0, 0.5]);
+        assert_eq!(log.services_in_last_ms(0.005), [3.0, 0.5]);
+        assert_eq!(log.last(0.0085).sojourns_ms(), [4.0, 0.5]);
+    }
+
+    #[test]
+    fn arrivals_are_counted_in_whole_bins() {
+        let log = log("0,10,,0,0\n0,1000000,,0,0\n0,1000011,,0,0\n0,3500000,,0,0\n");
+        assert_eq!(log.counts_per_bin(0.001), [2.0, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn the_even_schedule_starts_with_the_promptest_request() {
+        // Every 1 ms; the second was in time, the others late by 20 us and 1.5 ms.
+        let start = 1_u64 << 60;
+        let at = |ns: u64| format!("0,{},,0,0\n", start + ns);
+        let log = log(&[at(20_000), at(1_000_000), at(3_500_000)].concat());
+        assert_eq!(
+            log.even_schedule_ns(1000.0),
+            [-20_000.0, 980_000.0, 1_980_000.0]
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! The server whose log is the truth: `wrkbench serve`, a process of its own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::log::ServerLog;
+use crate::process::Process;
+use crate::server::announced_port;
+
+/// How long a server may take to end and to write its log.
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether it has ended.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A running server; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    process: Process,
+    port: u16,
+    has_tls: bool,
+    log: PathBuf,
+}
+
+impl Origin {
+    /// Takes a process that was just started to serve, with `log` as its log.
+    ///
+    /// # Errors
+    /// When it does not say where it listens.
+    pub(crate) fn watched(
+        mut process: Process,
+        has_tls: bool,
+        log: PathBuf,
+    ) -> anyhow::Result<Self> {
+        let port = process.announced(announced_port)?;
+        Ok(Self {
+            process,
+            port,
+            has_tls,
+            log,
+        })
+    }
+
+    /// The URL of a path with its query.
+    pub(crate) fn url(&self, path: &str) -> String {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// CPU time that the server has used so far, in microseconds.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub(crate) fn cpu_us(&self) -> anyhow::Result<u64> {
+        self.process.cpu_us()
+    }
+
+    /// Ends the server and reads what it knows.
+    ///
+    /// # Errors
+    /// When it does not end well, or its log cannot be read.
+    pub(crate) fn stop(self, interrupted: &AtomicBool) -> anyhow::Result<ServerLog> {
+        self.process.terminate()?;
+        let ended = self.process.watch(END_LIMIT, POLL, interrupted)?;
+        if !ended.status.success() {
+            bail!("the server failed: {}", ended.stderr.trim());
+        }
+        let csv = fs::read_to_string(&self.log)
+            .with_context(|| format!("cannot read {}", self.log.display()))?;
+        ServerLog::parse(&csv, &ended.stdout)
+    }
+}
