@@ -1,5 +1,8 @@
 //! The histogram against the truth: sorted samples, exact sums, and itself in another order.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::serialization::Deserializer;
 use proptest::prelude::*;
 use results::Histogram;
 
@@ -109,6 +112,48 @@ proptest! {
         if let Ok(read) = serde_json::from_slice::<Histogram>(&text) {
             prop_assert!(read.value_at_percentile(50.0) <= read.max_ns().unwrap_or(0));
         }
+    }
+}
+
+proptest! {
+    // Each case walks over whole histograms many times.
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn several_percentiles_at_once_are_each_of_them(
+        samples in samples(),
+        percents in prop::collection::vec(-5.0_f64..105.0, 0..20),
+    ) {
+        let histogram = of(&samples);
+        let one_by_one: Vec<u64> = percents
+            .iter()
+            .map(|&percent| histogram.value_at_percentile(percent))
+            .collect();
+        prop_assert_eq!(histogram.values_at_percentiles(&percents), one_by_one);
+    }
+
+    #[test]
+    fn the_deflated_form_is_read_by_hdrhistogram_and_depends_on_the_samples_alone(
+        a in prop::collection::vec(0_u64..1 << 61, 0..100),
+        b in prop::collection::vec(0_u64..60_000_000_000, 0..100),
+    ) {
+        let mut merged = of(&b);
+        merged.merge(&of(&a));
+        let encoded = merged.to_v2_deflate_base64().unwrap();
+        prop_assert_eq!(&encoded, &of(&[a, b].concat()).to_v2_deflate_base64().unwrap());
+        let bytes = BASE64.decode(encoded).unwrap();
+        let read: hdrhistogram::Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+        let counts = |(value, count): (u64, u64)| (read.lowest_equivalent(value), count);
+        let read_counts: Vec<(u64, u64)> = read
+            .iter_recorded()
+            .map(|step| counts((step.value_iterated_to(), step.count_at_value())))
+            .collect();
+        prop_assert_eq!(read_counts, merged.distinct().map(counts).collect::<Vec<_>>());
+        // The layout is what the reader has, too.
+        let (buckets, parts) = merged.layout();
+        prop_assert_eq!(buckets, u32::from(read.buckets()));
+        prop_assert_eq!((buckets + 1) * parts / 2, read.distinct_values() as u32);
     }
 }
 
