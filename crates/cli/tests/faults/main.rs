@@ -8,6 +8,7 @@
 //! | module | rows |
 //! |---|---|
 //! | `places` | F1, F2, F18, F20, F21, F74: targets, files, limits |
+//! | `namespaces` | F3, F17 to F19, F22, F74, F77: networks and file systems of their own |
 //! | `outage` | F4: a server that goes away |
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: answers |
@@ -34,6 +35,7 @@ mod harness;
 mod http;
 #[path = "../end_to_end/judge.rs"]
 mod judge;
+mod namespaces;
 mod outage;
 mod places;
 mod row;
@@ -49,6 +51,7 @@ use row::{Row, TIME_IS_JUDGED};
 fn rows() -> Vec<Row> {
     [
         places::rows(),
+        namespaces::rows(),
         outage::rows(),
         tcp::rows(),
         http::rows(),

@@ -1,0 +1,426 @@
+//! F3, F17 to F19, F22, F74, F77: what needs a network or a file system of its own.
+//!
+//! Each row is a shell script that is the first process of new namespaces; with it everything in
+//! them ends. Nothing outside is touched. Where namespaces cannot be made the rows are skipped.
+
+use std::process::Command;
+use std::time::Duration;
+
+use results::{ErrorKind, RunResult};
+
+use crate::client::watched;
+use crate::harness::{Folder, Output, io_arguments, one_line};
+use crate::judge;
+use crate::row::{Row, Seen};
+
+/// Before each script: `$W` is the program, `$D` a folder, `$O` the options of every run.
+const PROLOGUE: &str = r#"
+set -eu
+ip link set lo up
+mount -t tmpfs none "$D"
+# Starts the built-in server at an address, and waits until it listens.
+serve() {
+    mkfifo "$D/pipe"
+    "$W" serve --listen "$1" --io epoll >"$D/pipe" &
+    read -r _ <"$D/pipe"
+    rm "$D/pipe"
+}
+# Replaces a file of the system for this script.
+replace() {
+    cat >"$D/$(basename "$1")"
+    mount --bind "$D/$(basename "$1")" "$1"
+}
+# Copies the document to where it outlives the script.
+keep() { cp "$D/r.json" "$K"; }
+"#;
+
+/// A pair of interfaces: ours with 192.0.2.1, and one in a namespace of its own with a server at
+/// 192.0.2.2:8080; `$peer` is the server.
+const NEIGHBOUR: &str = r#"
+ip link add v0 type veth peer name v1
+ip addr add 192.0.2.1/24 dev v0
+mkfifo "$D/go" "$D/up"
+unshare -n sh -c 'echo >"$D/up"; read -r _ <"$D/go"
+    ip addr add 192.0.2.2/24 dev v1; ip link set v1 up
+    exec "$W" serve --listen 192.0.2.2:8080 --io epoll' >"$D/serving" &
+peer=$!
+read -r _ <"$D/up"
+ip link set v1 netns "$peer"
+ip link set v0 up
+echo >"$D/go"
+until grep -q serving "$D/serving"; do sleep 0.01; done
+"#;
+
+/// Whether new namespaces can be made, and how: as root, or as root of a user namespace.
+fn unshare() -> Result<Command, String> {
+    let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
+    for way in ways {
+        let mut command = Command::new("unshare");
+        command.args(way);
+        command.args([
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ]);
+        let mut trial = Command::new("unshare");
+        trial
+            .args(command.get_args())
+            .args(["ip", "link", "set", "lo", "up"]);
+        if trial.output().is_ok_and(|output| output.status.success()) {
+            return Ok(command);
+        }
+    }
+    Err("no namespaces: neither root nor allowed to make user namespaces".to_owned())
+}
+
+/// What a script left.
+struct Isolated {
+    output: Output,
+    result: Option<RunResult>,
+}
+
+/// Runs a script in namespaces of its own.
+fn isolated(script: &str, allowed_ms: u64) -> Result<Isolated, String> {
+    let mut command = unshare()?;
+    let folder = Folder::new();
+    let kept = folder.file("kept.json");
+    let options = [
+        &[
+            "-t1".to_owned(),
+            "--json".to_owned(),
+            folder.file("r/r.json"),
+        ][..],
+        &io_arguments(),
+    ];
+    std::fs::create_dir(folder.file("r")).unwrap();
+    command
+        .args(["sh", "-c", &format!("{PROLOGUE}{script}")])
+        .env("W", env!("CARGO_BIN_EXE_wrkbench"))
+        .env("D", folder.file("r"))
+        .env("K", &kept)
+        .env("O", options.concat().join(" "));
+    let output = watched(command, Duration::from_millis(allowed_ms));
+    let result = std::fs::read(&kept)
+        .ok()
+        .map(|bytes| judge::document(&bytes));
+    Ok(Isolated { output, result })
+}
+
+/// A row whose script is judged by a function.
+fn row(
+    id: &'static str,
+    what: &'static str,
+    expected: &'static str,
+    allowed_ms: u64,
+    script: &str,
+    judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
+) -> Row {
+    let script = script.to_owned();
+    Row::new(id, what, expected, move || {
+        match isolated(&script, allowed_ms) {
+            Ok(isolated) => Seen::Held(judge(&isolated)),
+            Err(reason) => Seen::Skipped(reason),
+        }
+    })
+    .slow()
+}
+
+impl Isolated {
+    fn result(&self) -> &RunResult {
+        let result = self.result.as_ref();
+        result.unwrap_or_else(|| panic!("no document; {:?}", self.output))
+    }
+
+    fn kinds(&self) -> Vec<ErrorKind> {
+        let errors = &self.result().recording.errors;
+        errors.iter().map(|(kind, _)| kind).collect()
+    }
+
+    fn answered(&self) -> u64 {
+        self.result().recording.counters.answered
+    }
+
+    /// The run ended with 1 and one line that has these parts.
+    fn line_with(&self, parts: &[&str]) -> String {
+        let output = &self.output;
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let line = one_line(&output.stderr);
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        line.to_owned()
+    }
+
+    /// Ended with 0, everything was answered.
+    fn all_answered(&self) -> String {
+        assert_eq!(self.output.code, Some(0), "{:?}", self.output);
+        assert_eq!(self.kinds(), [], "{:?}", self.output);
+        format!("{} answers", self.answered())
+    }
+}
+
+pub(crate) fn rows() -> Vec<Row> {
+    [routes(), names(), ports(), folders()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn routes() -> Vec<Row> {
+    vec![
+        row(
+            "F3",
+            "SYNs vanish",
+            "exit 1, one line after the timeout",
+            300,
+            &format!(
+                "{NEIGHBOUR}
+                 nsenter --target $peer --net ip link set v1 down
+                 exec \"$W\" $O -T300ms -d10s http://192.0.2.2:8080/"
+            ),
+            |run| run.line_with(&["unable to connect to 192.0.2.2:8080 ", "timed out"]),
+        ),
+        row(
+            "F3",
+            "all packets vanish in the middle of a run, and come again",
+            "timeout, connect_timeout; the run goes on, exit 0",
+            3000,
+            &format!(
+                "{NEIGHBOUR}
+                 \"$W\" $O -T200ms -d3s -c4 http://192.0.2.2:8080/ & run=$!
+                 sleep 0.7; nsenter --target $peer --net ip link set v1 down
+                 sleep 1; nsenter --target $peer --net ip link set v1 up
+                 code=0; wait $run || code=$?
+                 keep; exit $code"
+            ),
+            |run| {
+                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
+                let kinds = run.kinds();
+                let known = [
+                    ErrorKind::Timeout,
+                    ErrorKind::ConnectTimeout,
+                    ErrorKind::Unreachable,
+                ];
+                assert!(
+                    kinds.iter().all(|kind| known.contains(kind)),
+                    "{:?}",
+                    run.output
+                );
+                assert!(kinds.contains(&ErrorKind::Timeout), "{:?}", run.output);
+                assert!(
+                    kinds.contains(&ErrorKind::ConnectTimeout),
+                    "{:?}",
+                    run.output
+                );
+                let rows = run.result().recording.series.rows();
+                let last: u64 = rows.iter().rev().take(3).map(|row| row.answered).sum();
+                assert!(last > 0, "no answer in the end; {:?}", run.output);
+                format!("{kinds:?}, and answers in the end")
+            },
+        ),
+        row(
+            "F3",
+            "the network goes down in the middle of a run, and comes again",
+            "unreachable; the run goes on, exit 0",
+            2500,
+            &format!(
+                "{NEIGHBOUR}
+                 \"$W\" $O -T200ms -d2500ms -c4 http://192.0.2.2:8080/ & run=$!
+                 sleep 0.7; ip link set v0 down
+                 sleep 0.7; ip link set v0 up
+                 code=0; wait $run || code=$?
+                 keep; exit $code"
+            ),
+            |run| {
+                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
+                assert!(
+                    run.kinds().contains(&ErrorKind::Unreachable),
+                    "{:?}",
+                    run.output
+                );
+                let rows = run.result().recording.series.rows();
+                let last: u64 = rows.iter().rev().take(3).map(|row| row.answered).sum();
+                assert!(last > 0, "no answer in the end; {:?}", run.output);
+                format!("{:?}, and answers in the end", run.kinds())
+            },
+        ),
+        row(
+            "F3",
+            "no route at all",
+            "exit 1, one line at once",
+            0,
+            "exec \"$W\" $O -d10s http://198.51.100.1/",
+            |run| run.line_with(&["unable to connect to 198.51.100.1:", "unreachable"]),
+        ),
+        row(
+            "F22",
+            "the address to connect from is not of this machine",
+            "exit 1, one line, nothing started",
+            1000,
+            "serve 127.0.0.1:8080
+             exec \"$W\" $O -b 198.51.100.9 -d1s http://127.0.0.1:8080/",
+            |run| run.line_with(&["wrkbench: "]),
+        ),
+    ]
+}
+
+fn names() -> Vec<Row> {
+    let hosts = "replace /etc/hosts <<END
+::1 six dual
+127.0.0.1 dual
+127.0.0.9 several
+127.0.0.8 several
+127.0.0.1 several
+END
+";
+    let reaching = |what, listen: &str, host: &str| {
+        let script = format!(
+            "{hosts} serve {listen}:8080
+             code=0; \"$W\" $O -n50 http://{host}:8080/ || code=$?; keep; exit $code"
+        );
+        row(
+            "F17",
+            what,
+            "an answer from the address that answers",
+            0,
+            &script,
+            Isolated::all_answered,
+        )
+    };
+    vec![
+        reaching("a name with an IPv6 address only", "[::1]", "six"),
+        reaching(
+            "a dead IPv6 address beside an IPv4 one",
+            "127.0.0.1",
+            "dual",
+        ),
+        reaching("a dead IPv4 address beside an IPv6 one", "[::1]", "dual"),
+        reaching(
+            "several addresses, of which the last answers",
+            "127.0.0.1",
+            "several",
+        ),
+        row(
+            "F17",
+            "several addresses, of which none answers",
+            "exit 1, one line",
+            0,
+            &format!("{hosts} exec \"$W\" $O -d10s http://several:8080/"),
+            |run| run.line_with(&["unable to connect to several:8080 Connection refused"]),
+        ),
+        row(
+            "F18",
+            "the name server does not answer",
+            "exit 1, one line when the resolver gives up",
+            2000,
+            "replace /etc/resolv.conf <<END
+nameserver 127.0.0.1
+options timeout:1 attempts:1
+END
+             exec \"$W\" $O -d10s http://name.test:8080/",
+            |run| run.line_with(&["unable to resolve name.test:8080 "]),
+        ),
+    ]
+}
+
+fn ports() -> Vec<Row> {
+    vec![
+        row(
+            "F19",
+            "ten local ports for twenty connections",
+            "address_unavailable, warnings; the others go on, exit 0",
+            1000,
+            "serve 127.0.0.1:8080
+             echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
+             code=0; \"$W\" $O -c20 -d1s http://127.0.0.1:8080/ || code=$?; keep; exit $code",
+            |run| {
+                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
+                assert_eq!(run.kinds(), [ErrorKind::AddressUnavailable], "{:?}", run.output);
+                assert!(run.answered() > 0);
+                let said = "no local port was free";
+                assert!(run.output.stderr.contains(said), "{:?}", run.output);
+                format!("{} connections", run.result().recording.counters.connections_opened)
+            },
+        ),
+        row(
+            "F19",
+            "ten local ports, and a connection for each request",
+            "address_unavailable once they are used up, exit 0",
+            1000,
+            "serve 127.0.0.1:8080
+             echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range
+             code=0; \"$W\" $O -c4 --no-keepalive -d1s http://127.0.0.1:8080/ || code=$?
+             keep; exit $code",
+            |run| {
+                assert_eq!(run.output.code, Some(0), "{:?}", run.output);
+                assert_eq!(run.kinds(), [ErrorKind::AddressUnavailable], "{:?}", run.output);
+                format!("{} answers", run.answered())
+            },
+        ),
+        row(
+            "F77",
+            "a port that connects to itself (RFC 9293 section 3.5)",
+            "no answer is made up: exit 1, one line",
+            3000,
+            "echo 41000 41000 >/proc/sys/net/ipv4/ip_local_port_range
+             code=0; \"$W\" $O -c1 -d3s -T500ms http://127.0.0.1:41000/ || code=$?; keep; exit $code",
+            |run| {
+                let known = [
+                    ErrorKind::AddressUnavailable,
+                    ErrorKind::BadStatusLine,
+                    ErrorKind::Refused,
+                ];
+                assert!(run.kinds().iter().all(|kind| known.contains(kind)), "{:?}", run.output);
+                assert_eq!(run.answered(), 0);
+                run.line_with(&["no request succeeded: "]);
+                format!("{:?}", run.kinds())
+            },
+        ),
+    ]
+}
+
+fn folders() -> Vec<Row> {
+    let nothing_left = |run: &Isolated, reason: &str| {
+        assert_eq!(run.output.code, Some(1), "{:?}", run.output);
+        let last = run.output.stderr.lines().last().unwrap_or_default();
+        assert!(
+            last.contains("cannot write the result: ") && last.contains(reason),
+            "{last}"
+        );
+        let stdout = &run.output.stdout;
+        assert!(
+            stdout.contains("\nRequests/sec: ") && stdout.ends_with("\nleft: 0\n"),
+            "{stdout}"
+        );
+        last.to_owned()
+    };
+    let write_to = |options: &str| {
+        format!(
+            "serve 127.0.0.1:8080
+             mkdir \"$D/there\"
+             mount -t tmpfs -o {options} none \"$D/there\"
+             code=0; \"$W\" -t1 -n50 --json \"$D/there/r.json\" http://127.0.0.1:8080/ || code=$?
+             echo left: $(ls -A \"$D/there\" | wc -l)
+             exit $code"
+        )
+    };
+    vec![
+        row(
+            "F74",
+            "the file system of the document is full",
+            "exit 1, the report stays, the last line says so, no half document",
+            0,
+            &write_to("size=4k"),
+            move |run| nothing_left(run, "No space left on device"),
+        ),
+        row(
+            "F74",
+            "the file system of the document is read-only",
+            "exit 1, the report stays, the last line says so",
+            0,
+            &write_to("ro"),
+            move |run| nothing_left(run, "Read-only file system"),
+        ),
+    ]
+}
