@@ -16,6 +16,8 @@ pub(crate) struct Connection<S> {
     pub(crate) flights: Flights,
     /// First byte of the oldest outstanding answer, if it came before its last one.
     pub(crate) began_ns: Option<u64>,
+    /// When the socket was connected.
+    pub(crate) connected_ns: u64,
     /// How long the kernel took to connect: a round trip, and what the server's queue added.
     pub(crate) connect_took_ns: u64,
     /// Requests sent since the connection was made.
@@ -136,6 +138,7 @@ impl<S: Session> Connection<S> {
             due_ns: 0,
             flights: Flights::default(),
             began_ns: None,
+            connected_ns: 0,
             connect_took_ns: 0,
             sent: 0,
             answered: 0,
@@ -145,6 +148,15 @@ impl<S: Session> Connection<S> {
             offered: false,
             free_ns: 0,
         }
+    }
+
+    /// Whether the connection stands, and has since before `moment_ns`.
+    pub(crate) fn stood_at(&self, moment_ns: u64) -> bool {
+        let stands = matches!(
+            self.state,
+            State::Handshaking | State::Open | State::Thinking
+        );
+        stands && self.connected_ns < moment_ns
     }
 
     /// Whether a close seen at `at_ns`, without a byte of an answer, was sent before the outstanding

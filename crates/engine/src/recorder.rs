@@ -191,6 +191,11 @@ impl Recorder {
         self.recording.phases.connect.record(took_ns);
     }
 
+    /// So many connections were there when the window began.
+    pub(crate) fn stood_at_start(&mut self, connections: u64) {
+        self.recording.counters.connections_at_start = connections;
+    }
+
     pub(crate) fn handshaken(&mut self, took_ns: u64, resumed: bool) {
         let counters = &mut self.recording.counters;
         if resumed {

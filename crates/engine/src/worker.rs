@@ -145,6 +145,8 @@ pub(crate) struct Worker<L, S: Session> {
     watch: Option<Box<dyn Watch>>,
     /// When the window began for `watch`, and its reading then.
     watched: Option<(u64, ThreadUsage)>,
+    /// The window has begun.
+    measuring: bool,
     /// Up to where the integral of requests in flight is known.
     integrated_ns: u64,
     /// Requests still to be sent within the window.
@@ -216,6 +218,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             source_index: u128::from(settings.worker),
             watch,
             watched: None,
+            measuring: false,
             integrated_ns: 0,
             budget: settings.requests.unwrap_or(u64::MAX),
             outstanding: 0,
@@ -300,8 +303,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.on_deadline(key, now_ns);
             }
             self.send_due(now_ns)?;
-            if self.watched.is_none() && now_ns >= self.schedule.measure_ns {
-                self.begin_watching(now_ns);
+            if !self.measuring && now_ns >= self.schedule.measure_ns {
+                self.begin_measuring(now_ns);
             }
             // After what was due has been sent: it may take a tenth of a millisecond.
             self.recorder().tick(now_ns);
@@ -360,13 +363,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn begin_watching(&mut self, now_ns: u64) {
+    /// Once, when the window has begun.
+    fn begin_measuring(&mut self, now_ns: u64) {
+        self.measuring = true;
+        let begun_ns = self.schedule.measure_ns;
+        let standing = self.connections.iter();
+        let standing = standing.filter(|connection| connection.stood_at(begun_ns));
+        let standing = standing.count() as u64;
+        self.recorder().stood_at_start(standing);
         let usage = self.watch.as_mut().and_then(|watch| watch.usage());
-        // Without an answer now there will be none later.
-        self.watched = Some((now_ns, usage.unwrap_or_default()));
-        if usage.is_none() {
-            self.watch = None;
-        }
+        self.watched = usage.map(|usage| (now_ns, usage));
     }
 
     fn usage(&mut self, ended_ns: u64) -> Option<WorkerUsage> {

@@ -26,6 +26,10 @@ pub struct Counters {
     /// Connections established (TCP or Unix), first ones and later ones. Their TLS handshakes are
     /// counted apart, when they are finished.
     pub connections_opened: u64,
+    /// Connections that stood already when the window began, after a warm-up; they are not among
+    /// `connections_opened`.
+    #[serde(default)]
+    pub connections_at_start: u64,
     /// Connections opened again because the server had closed a connection while it was idle, or
     /// as announced by `Connection: close`. No error.
     pub reconnects: u64,
@@ -57,6 +61,7 @@ impl Counters {
             in_flight,
             oldest_in_flight_ns,
             connections_opened,
+            connections_at_start,
             reconnects,
             tls_full,
             tls_resumed,
@@ -70,6 +75,9 @@ impl Counters {
         self.in_flight = self.in_flight.saturating_add(*in_flight);
         self.oldest_in_flight_ns = self.oldest_in_flight_ns.max(*oldest_in_flight_ns);
         self.connections_opened = self.connections_opened.saturating_add(*connections_opened);
+        self.connections_at_start = self
+            .connections_at_start
+            .saturating_add(*connections_at_start);
         self.reconnects = self.reconnects.saturating_add(*reconnects);
         self.tls_full = self.tls_full.saturating_add(*tls_full);
         self.tls_resumed = self.tls_resumed.saturating_add(*tls_resumed);

@@ -292,7 +292,7 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
     let events = |kind| result.recording.errors.count(kind).events;
     let mut found = Vec::new();
     let (opened, wanted) = (
-        counters.connections_opened,
+        counters.connections_opened + counters.connections_at_start,
         u64::from(result.plan.load.connections),
     );
     if opened < wanted {

@@ -447,3 +447,16 @@ fn saved_warnings_carry_their_numbers_and_their_text() {
         result.warnings
     );
 }
+
+#[test]
+fn connections_of_the_warm_up_are_not_missing() {
+    let result = changed(|r| {
+        r.recording.counters.connections_opened = 1;
+        r.recording.counters.connections_at_start = 3;
+    });
+    assert!(
+        !warnings(&result)
+            .iter()
+            .any(|w| matches!(w, Warning::ConnectionsMissing { .. }))
+    );
+}

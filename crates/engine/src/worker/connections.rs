@@ -31,6 +31,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.connections[key as usize];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
+        connection.connected_ns = at_ns;
         connection.since_ns = at_ns;
         let begun = connection.session.begin(&mut self.shared, &mut self.output);
         let ready = connection.session.is_ready();

@@ -188,3 +188,16 @@ fn rates_are_samples_of_a_tenth_of_a_second() {
         "{rates:?}"
     );
 }
+
+#[test]
+fn connections_that_were_opened_in_the_warm_up_are_counted_as_standing() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let run = Rig::new().connections(3).warmed_up(100 * MS).run(peer);
+    let counters = run.recording.counters;
+    let counted = (counters.connections_at_start, counters.connections_opened);
+    assert_eq!(counted, (3, 0));
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let counters = Rig::new().connections(3).run(peer).recording.counters;
+    let counted = (counters.connections_at_start, counters.connections_opened);
+    assert_eq!(counted, (0, 3));
+}
