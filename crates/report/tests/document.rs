@@ -11,7 +11,8 @@ use plan::{
 };
 use report::{Format, TextOptions, render};
 use results::{
-    ErrorKind, Generator, MachineUsage, Recording, RunResult, ThreadUsage, Warning, WorkerUsage,
+    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, ThreadUsage,
+    Verdict, Warning, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -69,7 +70,66 @@ fn all_warnings() -> Vec<Warning> {
             oldest_ms: 1,
             slowest_ms: 1,
         },
+        Warning::RateNotReached { due: 2, sent: 1 },
+        Warning::WaitedForConnection {
+            percent: 99,
+            waited_ms: 1,
+        },
+        Warning::RateNotSustained {
+            due: 2,
+            answered: 1,
+            in_flight: 1,
+        },
+        Warning::InconsistentSchedule {
+            due: 2,
+            expected: 1,
+        },
+        Warning::InconsistentConcurrency {
+            in_flight_time_ns: 3,
+            least_ns: 1,
+            most_ns: 2,
+            duration_ns: 1,
+        },
         Warning::ScriptStuck { worker: 0 },
+    ]
+}
+
+fn all_evidence() -> Vec<Evidence> {
+    let delay = Delay {
+        percent: 99,
+        delay_ns: 2,
+        latency_ns: 1,
+    };
+    vec![
+        Evidence::WorkerBusy {
+            worker: 0,
+            cpu_ns: 1,
+            elapsed_ns: 1,
+            busy_threads: 1,
+            threads: 1,
+            cpus: Some(2),
+        },
+        Evidence::RunQueueWait {
+            worker: 0,
+            run_queue_wait_ns: 1,
+            elapsed_ns: 1,
+            threads: 1,
+            cpus: None,
+        },
+        Evidence::CgroupThrottled {
+            throttled_periods: 1,
+            throttled_ns: 1,
+            elapsed_ns: 1,
+        },
+        Evidence::Steal {
+            steal_ns: 1,
+            elapsed_ns: 1,
+            cpus: 1,
+        },
+        Evidence::SendLag(delay),
+        Evidence::WakeupLag(delay),
+        Evidence::ReceiveDelay(delay),
+        Evidence::RateMissed { due: 2, sent: 1 },
     ]
 }
 
@@ -138,7 +198,9 @@ fn full_generator() -> Generator {
             throttled_ns: Some(1_000_000),
             cpu_pressure_ns: Some(1_000_000),
         }),
-        ..Generator::default()
+        verdict: Verdict::GeneratorLimited {
+            evidence: all_evidence(),
+        },
     }
 }
 
@@ -336,9 +398,11 @@ fn the_description_mentions_every_field_every_error_and_every_warning() {
     let mut names = names(&document);
     names.extend(ErrorKind::ALL.iter().map(|kind| kind.to_string()));
     let warnings = document["warnings"].as_array().into_iter().flatten();
+    let evidence = &document["generator"]["verdict"]["evidence"];
     names.extend(
         warnings
-            .filter_map(|warning| warning["kind"].as_str())
+            .chain(evidence.as_array().into_iter().flatten())
+            .filter_map(|judgement| judgement["kind"].as_str())
             .map(str::to_owned),
     );
     let missing: Vec<&String> = names
@@ -382,6 +446,8 @@ fn numbers_carry_their_unit_in_their_name() {
         "errors",
         "samples",
         "needed",
+        "expected",
+        "busy_threads",
         "opened",
         "wanted",
         "worker",

@@ -1,4 +1,4 @@
-//! One run from end to end: resolve, script, TLS, engine, environment.
+//! One run from end to end: resolve, script, TLS, engine, environment, and what it cost the machine.
 //!
 //! [`prepare`] does everything that can fail before the first byte of load; [`Prepared::run`] makes the
 //! load; [`Finished`] holds the result and lets the script have its say at the end. Nothing is printed.
@@ -9,14 +9,16 @@ mod environment;
 mod resolve;
 mod sources;
 mod tls;
+mod watch;
 
 use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
-use results::{Backend, Environment, ErrorKind, RunResult, SCHEMA_VERSION, Window};
+use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
+use telemetry::MachineMeter;
 
 /// Facts about the invocation that only the program's entry knows.
 #[derive(Debug, Clone, Default)]
@@ -83,9 +85,9 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         job: Job {
             address: sources.address,
             tls,
+            watches: watch::workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
-            watches: Vec::new(),
         },
         chosen,
         script: sources.script,
@@ -135,7 +137,9 @@ impl Prepared {
             started_unix_ms,
             ..
         } = self;
+        let machine = MachineMeter::begin();
         let outcome = engine::run(&plan, job, interrupted)?;
+        let machine = machine.end();
         let Outcome {
             recording,
             duration_ns,
@@ -161,12 +165,14 @@ impl Prepared {
             },
             plan,
             recording,
-            generator: results::Generator {
+            generator: Generator {
                 workers,
-                ..results::Generator::default()
+                machine,
+                ..Generator::default()
             },
             warnings: Vec::new(),
         };
+        result.generator.verdict = results::verdict(&result);
         result.warnings = results::warnings(&result);
         result.warnings.extend(
             stuck_workers
