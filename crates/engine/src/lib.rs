@@ -23,7 +23,7 @@ pub use run::{run, run_here};
 pub use worker::{Ended, Settings};
 
 use protocol::tls::{ClientConfig, ServerName};
-use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
+use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -75,6 +75,8 @@ pub struct Outcome {
     /// What the workers' threads used within the window, by worker; those that could not be asked are
     /// missing.
     pub workers: Vec<WorkerUsage>,
+    /// How late each worker was, by worker.
+    pub lags: Vec<WorkerLags>,
     /// Workers that were still inside the script at the end and were left there.
     pub stuck_workers: Vec<u32>,
     /// Worker threads that have reported and are closing their sockets, which takes a while when

@@ -8,7 +8,7 @@ use crate::{EngineError, Job, Outcome};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::RunPlan;
 use protocol::Session;
-use results::Recording;
+use results::{Recording, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -164,6 +164,8 @@ impl Crew {
                     outcome.recording.merge(&ended.recording);
                     outcome.first_trouble = outcome.first_trouble.or(ended.first_trouble);
                     outcome.workers.extend(ended.usage);
+                    let lags = WorkerLags::of(index as u32, &ended.recording.lags);
+                    outcome.lags.push(lags);
                     if let Some(failure) = ended.failure {
                         // One worker's failure ends the run for all.
                         outcome.failures.push(failure);
@@ -201,6 +203,7 @@ impl Crew {
             }
         }
         outcome.workers.sort_by_key(|usage| usage.worker);
+        outcome.lags.sort_by_key(|lags| lags.worker);
         outcome.duration_ns = ended_ns.min(schedule.end_ns) - schedule.measure_ns;
         outcome
     }

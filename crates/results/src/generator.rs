@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Verdict;
+use crate::{Histogram, Lags, Verdict};
 
 /// What a thread has used, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
 /// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
@@ -45,6 +45,67 @@ pub struct WorkerUsage {
     pub usage: ThreadUsage,
 }
 
+/// How late one worker was; [`crate::Recording::lags`] has all workers' samples together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerLags {
+    /// Number of the worker, from 0.
+    pub worker: u32,
+    /// Of [`Lags::send`].
+    pub send: LagDigest,
+    /// Of [`Lags::own`].
+    pub own: LagDigest,
+    /// Of [`Lags::wakeup`].
+    pub wakeup: LagDigest,
+    /// Of [`Lags::receive`].
+    pub receive: LagDigest,
+}
+
+/// A distribution of delays in four numbers; all 0 without samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LagDigest {
+    /// Samples.
+    pub count: u64,
+    /// Median, nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile, nanoseconds.
+    pub p99_ns: u64,
+    /// The longest, exact, nanoseconds.
+    pub max_ns: u64,
+}
+
+impl LagDigest {
+    fn of(lags: &Histogram) -> Self {
+        Self {
+            count: lags.count(),
+            p50_ns: lags.value_at_percentile(50.0),
+            p99_ns: lags.value_at_percentile(99.0),
+            max_ns: lags.max_ns().unwrap_or(0),
+        }
+    }
+}
+
+impl WorkerLags {
+    /// Of one worker's recording, before it is merged.
+    #[must_use]
+    pub fn of(worker: u32, lags: &Lags) -> Self {
+        let Lags {
+            send,
+            own,
+            wakeup,
+            receive,
+        } = lags;
+        Self {
+            worker,
+            send: LagDigest::of(send),
+            own: LagDigest::of(own),
+            wakeup: LagDigest::of(wakeup),
+            receive: LagDigest::of(receive),
+        }
+    }
+}
+
 /// What happened to the whole machine, or to our control group, between begin and end of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,6 +133,9 @@ pub struct MachineUsage {
 pub struct Generator {
     /// One for each worker that could be asked.
     pub workers: Vec<WorkerUsage>,
+    /// How late each worker was.
+    #[serde(default)]
+    pub lags: Vec<WorkerLags>,
     /// The machine, where it could be asked.
     pub machine: Option<MachineUsage>,
     /// Whether the generator was the limit; see [`crate::verdict()`].

@@ -35,7 +35,7 @@ pub use criteria::{Criterion, CriterionError, Judgement};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
 pub use evidence::{Delay, Evidence};
-pub use generator::{Generator, MachineUsage, ThreadUsage, WorkerUsage};
+pub use generator::{Generator, LagDigest, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage};
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;

@@ -24,6 +24,7 @@ fn quiet() -> RunResult {
     result.recording.lags.wakeup = of(&[(30 * US, 1_000)]);
     result.recording.lags.receive = of(&[(25 * US, 300)]);
     result.generator = Generator {
+        lags: Vec::new(),
         workers: (0..2)
             .map(|worker| used(worker, 4 * SECOND, 50 * MS))
             .collect(),
@@ -86,7 +87,11 @@ fn send_only(result: &mut RunResult, sent: u64) {
 }
 
 fn machine(result: &mut RunResult) -> &mut MachineUsage {
-    result.generator.machine.as_mut().expect("the fixture has one")
+    result
+        .generator
+        .machine
+        .as_mut()
+        .expect("the fixture has one")
 }
 
 /// The lines for people, with what begins all of them taken off.

@@ -147,6 +147,7 @@ impl Prepared {
             failures,
             first_trouble,
             workers,
+            lags,
             stuck_workers,
             leaving,
         } = outcome;
@@ -167,6 +168,7 @@ impl Prepared {
             recording,
             generator: Generator {
                 workers,
+                lags,
                 machine,
                 ..Generator::default()
             },
