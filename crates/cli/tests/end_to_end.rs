@@ -3,6 +3,10 @@
 //! | module | what is run |
 //! |---|---|
 //! | `options` | every option of a run once, with its effect at the server or in the result |
+//! | `rates` | rates, stages, arrivals, warm-up: what is due, sent and left out |
+//! | `source_addresses` | the addresses that the server sees |
+//! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
+//! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `answers` | answers that are right and odd: nothing of them is an error |
 //! | `tls` | https: versions, resumption, certificates |
 //! | `timeouts` | servers that hang |
@@ -34,11 +38,19 @@ mod harness;
 mod judge;
 #[path = "end_to_end/options.rs"]
 mod options;
+#[path = "end_to_end/rates.rs"]
+mod rates;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
+#[path = "end_to_end/source_addresses.rs"]
+mod source_addresses;
+#[path = "end_to_end/styles.rs"]
+mod styles;
 #[path = "end_to_end/timeouts.rs"]
 mod timeouts;
 #[path = "end_to_end/tls.rs"]
 mod tls;
+#[path = "end_to_end/verdicts.rs"]
+mod verdicts;

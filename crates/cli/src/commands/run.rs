@@ -29,6 +29,9 @@ const EXIT_FAILURE: u8 = 1;
 /// A condition of `--fail-if` holds, or cannot be judged.
 const EXIT_CRITERIA: u8 = 2;
 
+/// With `--strict`: the generator was the limit.
+const EXIT_GENERATOR: u8 = 5;
+
 /// Runs the plan and shows what came of it.
 ///
 /// # Errors
@@ -176,6 +179,17 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
             tell(program, format_args!("warning: {warning}"));
         }
     }
+    judge(result, wish, program)
+}
+
+/// Tells whose limit was measured and which conditions hold, in a line each.
+fn judge(result: &RunResult, wish: &ReportWish, program: &str) -> u8 {
+    let verdict = &result.generator.verdict;
+    let is_refused = wish.strict && verdict.is_generator_limited();
+    let word = if is_refused { "failed" } else { "note" };
+    for line in verdict.lines().filter(|_| is_refused || !wish.quiet) {
+        tell(program, format_args!("{word}: {line}"));
+    }
     let failures: Vec<String> = wish
         .fail_if
         .iter()
@@ -184,9 +198,10 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
     for failure in &failures {
         tell(program, format_args!("failed: {failure}"));
     }
-    if failures.is_empty() {
-        0
-    } else {
-        EXIT_CRITERIA
+    match (is_refused, failures.is_empty()) {
+        // Before the conditions: what they were held against is not the server's.
+        (true, _) => EXIT_GENERATOR,
+        (false, false) => EXIT_CRITERIA,
+        (false, true) => 0,
     }
 }

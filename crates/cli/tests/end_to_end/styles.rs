@@ -1,0 +1,154 @@
+//! The texts of wrk2 and wrk-cmm, and HdrHistogram's files: what was rendered is what is printed.
+
+use std::os::unix::fs::symlink;
+
+use report::{Format, TextOptions};
+use results::RunResult;
+
+use crate::harness::{Process, Run, io_arguments, load, site};
+
+/// The text of a saved result.
+fn rendered(result: &RunResult, format: Format, options: &TextOptions) -> String {
+    let mut text = Vec::new();
+    report::render(result, format, options, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// On stdout is the banner, and then the text of the saved result.
+fn expect_text(run: &Run<'_>, format: Format, options: &TextOptions) {
+    let banner = report::text::banner(&run.result.plan);
+    let expected = banner + &rendered(&run.result, format, options);
+    assert_eq!(run.stdout, expected, "{}", run.story());
+}
+
+#[test]
+fn each_option_of_the_report_changes_the_text_that_its_style_has() {
+    let site = site();
+    let plain = TextOptions::default();
+    let latency = TextOptions {
+        latency: true,
+        ..plain.clone()
+    };
+    let uncorrected = TextOptions {
+        uncorrected: true,
+        ..latency.clone()
+    };
+    let breakout = TextOptions {
+        breakout: true,
+        ..plain.clone()
+    };
+    for (options, format, text) in [
+        (&["-L"][..], Format::Wrk, &latency),
+        (&["-U"], Format::Wrk, &uncorrected),
+        (&["-R2k"], Format::Wrk2, &plain),
+        (&["-R2k", "-L"], Format::Wrk2, &latency),
+        (&["-R2k", "-U"], Format::Wrk2, &uncorrected),
+        (&["-R2k", "-L", "--style", "wrk"], Format::Wrk, &latency),
+        (&["-R2k", "--breakout"], Format::Wrk2, &breakout),
+        (&["--stages", "2k:1h"], Format::Wrk2, &plain),
+        (&["--breakout"], Format::Cmm, &breakout),
+        (&["-b", "127.0.0.1"], Format::Cmm, &plain),
+        (&["-D1ms"], Format::Cmm, &plain),
+        (
+            &["-b127.0.0.1", "--style=wrk2", "-L"],
+            Format::Wrk2,
+            &latency,
+        ),
+    ] {
+        let run = load(&site).requests(100).with(options).run();
+        expect_text(&run.expect_answered_only(), format, text);
+    }
+}
+
+#[test]
+fn the_texts_have_what_their_tools_print() {
+    let site = site();
+    for (options, parts) in [
+        (
+            &["-R2k", "-U"][..],
+            &[
+                "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%",
+                "\n  Detailed Percentile spectrum:\n",
+                "\n#[Buckets =           27, SubBuckets     =         2048]\n",
+                "  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))\n",
+            ][..],
+        ),
+        (
+            &["--breakout", "-L"],
+            &[
+                "  Thread Stats   Avg     Stdev       Max       Min   +/- Stdev\n    Latency ",
+                "\n    Connect ",
+                "\n    TTFB ",
+                "\n    TTLB ",
+                "\n  50.00%",
+                "\n  99.99%",
+            ],
+        ),
+    ] {
+        let run = load(&site).requests(100).with(options).run();
+        for part in parts {
+            assert!(run.stdout.contains(part), "{part:?} in\n{}", run.stdout);
+        }
+    }
+}
+
+#[test]
+fn a_link_named_as_a_tool_prints_its_text_whatever_the_options() {
+    let site = site();
+    for (name, format) in [
+        ("wrk", Format::Wrk),
+        ("wrk2", Format::Wrk2),
+        ("wrk-cmm", Format::Cmm),
+    ] {
+        let (link, json) = (site.folder.file(name), site.folder.file("l.json"));
+        symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
+        let mut command = std::process::Command::new(&link);
+        command.args(["-t1", "-c2", "-R2k", "--breakout", "-b127.0.0.1", "-n50"]);
+        command
+            .args(["--json", &json])
+            .args(io_arguments())
+            .arg(site.url("/"));
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let result = crate::judge::document(&std::fs::read(json).unwrap());
+        let breakout = TextOptions {
+            breakout: true,
+            ..TextOptions::default()
+        };
+        let text = rendered(&result, format, &breakout);
+        assert!(output.stdout.ends_with(&text), "{text}\n{}", output.stdout);
+    }
+}
+
+#[test]
+fn the_files_of_hdrhistogram_say_what_the_document_says() {
+    let site = site();
+    let (hgrm, hlog) = (site.folder.file("a.hgrm"), site.folder.file("a.hlog"));
+    let run = load(&site)
+        .requests(200)
+        .with(&["-R2k", "--hgrm", &hgrm, "--hlog", &hlog]);
+    let run = run.run().expect_answers(200);
+    for (path, format) in [(hgrm, Format::Hgrm), (hlog, Format::Hlog)] {
+        let written = std::fs::read_to_string(path).unwrap();
+        assert_eq!(
+            written,
+            rendered(&run.result, format, &TextOptions::default())
+        );
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_said_before_a_run_is_spent_on_it() {
+    let site = site();
+    for option in ["--hgrm", "--hlog"] {
+        let path = site.folder.file("missing/a");
+        let output = load(&site).requests(5).with(&[option, &path]).output();
+        let line = output.only_line();
+        let begin = format!("wrkbench: {option} \"");
+        assert!(
+            line.starts_with(&begin) && line.contains("there is no directory"),
+            "{line}"
+        );
+    }
+    assert_eq!(site.counts().connections, 0);
+}

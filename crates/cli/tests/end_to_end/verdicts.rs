@@ -1,0 +1,139 @@
+//! `--fail-if` and `--strict`: which exit code, and what is said.
+
+use crate::harness::{Load, Run, load, site};
+
+/// Lines of stderr that begin so, without it.
+fn lines<'a>(run: &'a Run<'_>, begin: &str) -> Vec<&'a str> {
+    let begin = format!("wrkbench: {begin}: ");
+    run.stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix(&begin))
+        .collect()
+}
+
+fn judged<'a>(load: Load<'a>, conditions: &[&str]) -> Run<'a> {
+    load.with(&["--fail-if"]).with(conditions).start().finish()
+}
+
+#[test]
+fn conditions_that_do_not_hold_leave_exit_code_0() {
+    let site = site();
+    let conditions = ["p99>1h", "max>1h", "errors>0", "status>0%", "rps<0.001"];
+    let run = judged(load(&site).requests(1000), &conditions);
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    assert_eq!(lines(&run, "failed"), [""; 0]);
+    let run = judged(load(&site).requests(1000).with(&["-R5k"]), &["rate<100%"]);
+    assert_eq!(run.code, Some(0), "{}", run.story());
+}
+
+#[test]
+fn each_condition_that_holds_is_told_and_the_exit_code_is_2() {
+    let site = site();
+    let run = load(&site).at("/?mix=20%:status=503").requests(1000);
+    let run = judged(
+        run,
+        &["p99>1ns", "max>1h", "status>10%,requests==1000", "errors>0"],
+    );
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let told = lines(&run, "failed");
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(
+        told[0].starts_with("p99 is ") && told[0].ends_with("s, limit p99>1ns"),
+        "{told:?}"
+    );
+    assert!(told[1].ends_with(" of 1000), limit status>10%"), "{told:?}");
+    assert_eq!(told[2], "requests is 1000, limit requests==1000");
+    // The report and the document are there all the same: the harness has looked at them.
+    assert!(run.stdout.contains("Requests/sec:"));
+}
+
+#[test]
+fn a_condition_without_the_numbers_to_judge_it_counts_as_failed() {
+    let site = site();
+    let run = judged(load(&site).requests(100), &["p99.9>1h"]);
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    assert_eq!(
+        lines(&run, "failed"),
+        ["p99.9 is not known: 100 samples are too few for it, limit p99.9>1h"]
+    );
+}
+
+#[test]
+fn quiet_silences_notes_and_not_the_judgement() {
+    let site = site();
+    let run = load(&site)
+        .at("/?mix=20%:reset")
+        .requests(500)
+        .with(&["-q"]);
+    let run = judged(run, &["errors>1%"]);
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    assert_eq!(lines(&run, "failed").len(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn a_run_in_which_nothing_succeeded_is_that_and_no_failed_condition() {
+    let site = site();
+    let run = load(&site).at("/?fault=reset").requests(5);
+    let run = judged(run, &["errors>0"]);
+    assert_eq!(run.code, Some(1), "{}", run.story());
+    assert_eq!(lines(&run, "failed"), [""; 0]);
+}
+
+/// Each request costs the script a millisecond or more: the worker has no time for anything else.
+const EXPENSIVE: &str = "
+    function request()
+        local sum = 0
+        for i = 1, 3e5 do sum = sum + i % 7 end
+        return wrk.format('GET', '/?note=' .. sum)
+    end";
+
+#[test]
+fn a_generator_that_was_the_limit_is_a_note_and_with_strict_exit_code_5() {
+    let site = site();
+    let load = || load(&site).for_ms(500).script(EXPENSIVE);
+    let run = load().run();
+    let told = lines(&run, "note").join("\n");
+    assert!(
+        told.contains("the generator was the limit: "),
+        "{}",
+        run.story()
+    );
+    let verdict = &run.document["generator"]["verdict"]["kind"];
+    assert_eq!(verdict, "generator_limited");
+
+    let run = load().with(&["--strict", "--quiet"]).start().finish();
+    assert_eq!(run.code, Some(5), "{}", run.story());
+    let told = lines(&run, "failed").join("\n");
+    assert!(
+        told.starts_with("the generator was the limit: "),
+        "{}",
+        run.story()
+    );
+}
+
+#[test]
+fn of_a_strict_and_a_failed_run_the_exit_code_is_5_and_both_are_told() {
+    let site = site();
+    let run = load(&site)
+        .for_ms(500)
+        .script(EXPENSIVE)
+        .with(&["--strict"]);
+    let run = judged(run, &["min>1ns"]);
+    assert_eq!(run.code, Some(5), "{}", run.story());
+    let told = lines(&run, "failed");
+    assert!(told.last().unwrap().ends_with("limit min>1ns"), "{told:?}");
+}
+
+#[test]
+fn strict_ends_with_5_exactly_when_the_verdict_says_so() {
+    let site = site();
+    let run = load(&site)
+        .for_ms(300)
+        .with(&["-R100", "--strict"])
+        .start()
+        .finish();
+    let limited = run.document["generator"]["verdict"]["kind"] == "generator_limited";
+    let expected = if limited { 5 } else { 0 };
+    assert_eq!(run.code, Some(expected), "{}", run.story());
+}
