@@ -1,0 +1,230 @@
+//! Any document as a saved result: it is refused in one line, or everything that is made of results can
+//! be made of it, and it comes back from being saved as it was.
+
+#![no_main]
+
+#[path = "../../crates/results/tests/fixture/mod.rs"]
+mod fixture;
+#[path = "../given.rs"]
+mod given;
+
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use libfuzzer_sys::fuzz_target;
+use plan::{Arrivals, Pacing, Stage};
+use report::{Format, TextOptions};
+use results::file::{load, save};
+use results::{Criterion, Histogram, MachineUsage, RunResult, WorkerUsage};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((how, rest)) = data.split_first() else {
+        return;
+    };
+    match how % 3 {
+        0 => check(rest),
+        1 => check(&with_values_replaced(rest)),
+        _ => {
+            if let Some(document) = with_a_histogram(rest) {
+                check(&document);
+            }
+        }
+    }
+});
+
+/// A document of a run with a rate and something in every field, and where its values stand.
+static VALID: LazyLock<(Vec<u8>, Vec<Range<usize>>)> = LazyLock::new(|| {
+    let result = valid();
+    let document = saved(&result);
+    assert_eq!(load(&document).as_ref(), Ok(&result));
+    assert_eq!(results::check(&result), Ok(()));
+    let values = values(&document);
+    (document, values)
+});
+
+fn valid() -> RunResult {
+    let mut recording = fixture::recording(60);
+    recording.counters.due = 67;
+    recording.counters.unsent = 4;
+    recording.counters.in_flight_time_ns = 9_000_000;
+    for sample in 1..=60 {
+        recording.response_time.record(sample * 1_000_000);
+        recording.lags.wakeup.record(sample);
+        recording.lags.receive.record(sample * 10);
+    }
+    for sample in 1..=63 {
+        recording.lags.send.record(sample * 1000);
+        recording.lags.own.record(sample * 100);
+    }
+    for age_s in 1..=6 {
+        recording.unanswered.record(age_s * 1_000_000_000);
+    }
+    let mut result = fixture::result(recording);
+    result.plan.pacing = Pacing::Stages {
+        stages: vec![Stage {
+            from_per_sec: 10.0,
+            to_per_sec: 40.0,
+            duration: Duration::from_secs(3),
+        }],
+        arrivals: Arrivals::Poisson,
+        seed: 7,
+    };
+    result.generator.workers = vec![WorkerUsage::default(); 2];
+    result.generator.machine = Some(MachineUsage {
+        cpus: 2,
+        throttled_ns: Some(1),
+        ..MachineUsage::default()
+    });
+    result
+}
+
+fn saved(result: &RunResult) -> Vec<u8> {
+    let mut document = Vec::new();
+    save(result, &[], &mut document).expect("memory takes every write");
+    document
+}
+
+/// Where numbers, texts and the words `true`, `false` and `null` stand that are not names of fields.
+fn values(document: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < document.len() {
+        let rest = &document[at..];
+        let length = match rest[0] {
+            // No text in the valid document has an escape.
+            b'"' => 2 + rest[1..].iter().position(|byte| *byte == b'"').unwrap_or(0),
+            b'-' | b'0'..=b'9' | b'a'..=b'z' => rest
+                .iter()
+                .position(|byte| b",}] \n".contains(byte))
+                .unwrap_or(rest.len()),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        let is_name = document.get(at + length) == Some(&b':');
+        if !is_name {
+            found.push(at..at + length);
+        }
+        at += length;
+    }
+    found
+}
+
+/// The valid document with other text in place of some values: two bytes say which, one how long the
+/// other text is.
+fn with_values_replaced(mut edits: &[u8]) -> Vec<u8> {
+    let (document, values) = &*VALID;
+    let mut chosen = Vec::new();
+    while let Some((&[low, high, length], rest)) = edits.split_first_chunk() {
+        let which = usize::from(u16::from_le_bytes([low, high])) % values.len();
+        let (text, rest) = rest.split_at(rest.len().min(usize::from(length)));
+        chosen.push((which, text));
+        edits = rest;
+    }
+    chosen.sort_by_key(|(which, _)| *which);
+    chosen.dedup_by_key(|(which, _)| *which);
+    let mut edited = Vec::new();
+    let mut copied = 0;
+    for (which, text) in chosen {
+        edited.extend_from_slice(&document[copied..values[which].start]);
+        edited.extend_from_slice(text);
+        copied = values[which].end;
+    }
+    edited.extend_from_slice(&document[copied..]);
+    edited
+}
+
+/// Where histograms stand in the document.
+const HISTOGRAMS: [&str; 6] = [
+    "/service_time",
+    "/timed_out",
+    "/response_time",
+    "/unanswered",
+    "/phases/connect",
+    "/lags/own",
+];
+
+/// Samples that a histogram is made of, at most.
+const SAMPLES_MAX: usize = 6;
+
+/// The valid document with another histogram: of samples with counts, eight bytes each, and then with
+/// some bytes of its encoding replaced.
+fn with_a_histogram(data: &[u8]) -> Option<Vec<u8>> {
+    let (&[which, samples], mut rest) = data.split_first_chunk()?;
+    let mut histogram = Histogram::new();
+    for _ in 0..usize::from(samples) % (SAMPLES_MAX + 1) {
+        let (value, behind) = rest.split_first_chunk()?;
+        let (count, behind) = behind.split_first_chunk()?;
+        histogram.record_n(u64::from_le_bytes(*value), u64::from_le_bytes(*count));
+        rest = behind;
+    }
+    // A count of 2^63 has no encoding.
+    let mut written = serde_json::to_value(&histogram).ok()?;
+    let text = written["hdr_v2_base64"].as_str()?;
+    let mut encoded = BASE64.decode(text).ok()?;
+    for edit in rest.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([edit[0], edit[1]])) % (encoded.len() + 1);
+        match encoded.get_mut(at) {
+            Some(byte) => *byte = edit[2],
+            None => encoded.push(edit[2]),
+        }
+    }
+    let payload_length = u32::try_from(encoded.len().checked_sub(40)?).ok()?;
+    encoded[4..8].copy_from_slice(&payload_length.to_be_bytes());
+    written["hdr_v2_base64"] = BASE64.encode(&encoded).into();
+    let mut document: serde_json::Value = serde_json::from_slice(&VALID.0).ok()?;
+    let place = HISTOGRAMS[usize::from(which) % HISTOGRAMS.len()];
+    *document.pointer_mut(place)? = written;
+    serde_json::to_vec(&document).ok()
+}
+
+fn check(document: &[u8]) {
+    let result = match load(document) {
+        Ok(result) => result,
+        Err(error) => return given::one_line(&error.to_string()),
+    };
+    if let Err(message) = results::check(&result) {
+        given::one_line(&message);
+    }
+    for warning in results::warnings(&result) {
+        given::one_line(&warning.to_string());
+    }
+    results::verdict(&result)
+        .lines()
+        .for_each(|line| given::one_line(&line));
+    // The summary, too: it is saved with the result.
+    let saved = saved(&result);
+    assert_eq!(load(&saved).as_ref(), Ok(&result));
+    let criterion = Criterion::parse_list("p99>1ms").expect("it is one");
+    criterion[0]
+        .failure(&result)
+        .iter()
+        .for_each(|line| given::one_line(line));
+    merged(&result);
+    // One of them for each document, as all would take most of the time.
+    rendered(&result, Format::ALL[document.len() % Format::ALL.len()]);
+}
+
+/// Merging with an empty recording changes nothing; with itself it may.
+fn merged(result: &RunResult) {
+    let mut recording = result.recording.clone();
+    recording.merge(&results::Recording::new());
+    assert_eq!(recording, result.recording);
+    recording.merge(&result.recording);
+}
+
+fn rendered(result: &RunResult, format: Format) {
+    let options = TextOptions {
+        latency: true,
+        uncorrected: true,
+        breakout: true,
+        ..TextOptions::default()
+    };
+    let mut output = Vec::new();
+    report::render(result, format, &options, &mut output).expect("memory takes every write");
+    assert!(!output.is_empty());
+}
