@@ -4,7 +4,7 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 DESTDIR ?=
-# Names under which `make install` links the binary: `make install LINKS=wrk`.
+# Names under which `make install` links the binary: `make install LINKS="wrk wrk2 wrk-cmm"`.
 LINKS ?=
 BENCH_ARGS ?=
 TRUTH_ARGS ?=
