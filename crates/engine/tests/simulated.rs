@@ -21,5 +21,7 @@ mod rate;
 mod sources;
 #[path = "simulated/times.rs"]
 mod times;
+#[path = "simulated/truth.rs"]
+mod truth;
 #[path = "simulated/window.rs"]
 mod window;

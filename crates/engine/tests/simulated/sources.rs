@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 /// What a script would be: every answer of it can be set.
 #[derive(Default)]
-struct Scripted {
+pub(crate) struct Scripted {
     delay_ns: u64,
     wants_responses: bool,
     seen: Arc<Mutex<Vec<Captured>>>,
@@ -19,6 +19,16 @@ struct Scripted {
     stops_at: Option<u64>,
     /// Changes the address after so many requests.
     moves_to: Option<(u64, Address)>,
+}
+
+impl Scripted {
+    /// Waits so long before each request.
+    pub(crate) fn thinking(delay_ns: u64) -> Self {
+        Self {
+            delay_ns,
+            ..Self::default()
+        }
+    }
 }
 
 impl RequestSource for Scripted {
