@@ -1,17 +1,19 @@
 //! What the server knows of a run: each request's arrival and departure, and its counters.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
 /// One request, as the server saw it. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
+    /// Number of the connection.
+    pub(crate) connection: u64,
     /// When its last byte was read.
     pub(crate) arrival_ns: u64,
     /// When the last byte of its answer was handed to the kernel; `None` without an answer.
     pub(crate) departure_ns: Option<u64>,
-    /// Status sent; 0 when no whole head was.
-    pub(crate) status: u16,
 }
 
 /// Counters of the server.
@@ -126,6 +128,15 @@ impl ServerLog {
         self.served.iter().filter(is_open).count() as u64
     }
 
+    /// Connections that carried exactly so many requests.
+    pub(crate) fn connections_with(&self, requests: u64) -> u64 {
+        let mut carried = BTreeMap::<u64, u64>::new();
+        for one in &self.served {
+            *carried.entry(one.connection).or_default() += 1;
+        }
+        carried.values().filter(|count| **count == requests).count() as u64
+    }
+
     /// When each request was due, if they were due evenly at this rate, in nanoseconds, by the order in
     /// which they came. The schedule begins so that the promptest request needed no time at all.
     pub(crate) fn even_schedule_ns(&self, rate_per_sec: f64) -> Vec<f64> {
@@ -154,7 +165,7 @@ fn ms(ns: u64) -> f64 {
 
 fn parse_line(line: &str) -> anyhow::Result<Served> {
     let fields: Vec<&str> = line.split(',').collect();
-    let [_, arrival, departure, status, _] = fields[..] else {
+    let [connection, arrival, departure, _, _] = fields[..] else {
         bail!("{} fields instead of 5", fields.len());
     };
     let departure_ns = match departure {
@@ -162,9 +173,9 @@ fn parse_line(line: &str) -> anyhow::Result<Served> {
         text => Some(text.parse()?),
     };
     Ok(Served {
+        connection: connection.parse()?,
         arrival_ns: arrival.parse()?,
         departure_ns,
-        status: status.parse()?,
     })
 }
 
@@ -185,7 +196,7 @@ mod tests {
         let log = log("0,1000000,3000000,200,20\n1,2000000,,200,0\n0,4000000,4500000,0,20\n");
         assert_eq!((log.counts.connections, log.counts.bytes_out), (2, 40));
         assert_eq!(log.sojourns_ms(), [2.0, 0.5]);
-        assert_eq!((log.unanswered(), log.served[2].status), (1, 0));
+        assert_eq!((log.unanswered(), log.connections_with(2)), (1, 1));
         assert_eq!(log.gaps_s(), [0.001, 0.002]);
     }
 
