@@ -19,13 +19,15 @@ use crate::row::{Pace, Row, Seen};
 const REQUESTS: u64 = 6;
 const REQUESTS_MIXED: u64 = 24;
 const ONE_OF: u64 = 3;
+/// So low that the requests stand apart, and so high that it takes no time.
+const RATE_PER_SEC: u64 = 500;
 
 /// The patience of runs in which nothing is expected to take its time: the machine may be busy.
 const PATIENCE_MS: u64 = 30_000;
 /// The patience where its end is what is looked at.
 pub(crate) const SHORT_PATIENCE_MS: u64 = 60;
 /// The duration of a run that sends nothing.
-const DURATION_MS: u64 = 200;
+const DURATION_MS: u64 = 400;
 
 /// What a fault is to the program.
 #[derive(Debug, Clone)]
@@ -55,6 +57,8 @@ pub(crate) struct Case {
     pace: Pace,
     is_slow_start: bool,
     requests: u64,
+    /// The program sends at a constant rate.
+    is_paced: bool,
 }
 
 /// What the server does instead of answering. Without more words it is no failure.
@@ -71,6 +75,7 @@ pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Cas
         pace: Pace::Quick,
         is_slow_start: false,
         requests: REQUESTS,
+        is_paced: false,
     }
 }
 
@@ -170,23 +175,32 @@ impl Case {
         }
     }
 
-    /// A row for each layer.
+    /// A row for each layer, and one at a constant rate.
     pub(crate) fn rows(self) -> Vec<Row> {
-        let layers = self.layers.clone();
-        let rows = layers.into_iter().map(|layer| {
-            let what = match layer {
-                Layer::Plain => self.what.to_owned(),
-                Layer::Tls(_) => format!("{}, https", self.what),
-                Layer::SlicedTls(_) => format!("{}, https byte for byte", self.what),
-            };
-            let case = self.clone();
-            let row = Row::new(self.id, what, self.expected(), move || case.check(&layer));
-            match self.pace {
-                Pace::Quick => row,
-                Pace::Slow => row.slow(),
-            }
-        });
-        rows.collect()
+        let mut rows: Vec<Row> = self.layers.iter().map(|layer| self.row(layer)).collect();
+        if self.when == When::Asked && !matches!(self.is, Is::NoConnection(_)) {
+            let mut at_a_rate = self.clone();
+            at_a_rate.is_paced = true;
+            rows.push(at_a_rate.row(&self.layers[0]).slow());
+        }
+        rows
+    }
+
+    fn row(&self, layer: &Layer) -> Row {
+        let of_layer = match layer {
+            Layer::Plain => "",
+            Layer::Tls(_) => ", https",
+            Layer::SlicedTls(_) => ", https byte for byte",
+        };
+        let of_rate = if self.is_paced { ", at a rate" } else { "" };
+        let what = format!("{}{of_layer}{of_rate}", self.what);
+        let (case, layer) = (self.clone(), layer.clone());
+        let row = Row::new(self.id, what, self.expected(), move || case.check(&layer));
+        match self.pace {
+            Pace::Quick => row,
+            Pace::Slow => row.slow(),
+            Pace::Alone => row.alone(),
+        }
     }
 
     fn expected(&self) -> String {
@@ -228,6 +242,9 @@ impl Case {
             (false, 1) => format!("-n{}", self.requests),
             (false, _) => format!("-n{REQUESTS_MIXED}"),
         });
+        if self.is_paced {
+            arguments.push(format!("-R{RATE_PER_SEC}"));
+        }
         if self.when == When::Connected && every > 1 {
             arguments.push("--no-keepalive".to_owned());
         }

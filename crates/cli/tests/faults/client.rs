@@ -12,8 +12,10 @@ use crate::harness::{Folder, Output, Process, io_arguments, program};
 use crate::judge;
 use crate::row::{GRACE, TIME_IS_JUDGED};
 
-/// The most memory that any of these runs may have resident at a time.
+/// The most memory that a run may have resident at a time, but for what connections take.
 const RESIDENT_MAX_KB: u64 = 200_000;
+/// Of each connection that is asked for.
+const RESIDENT_PER_CONNECTION_MAX_BYTES: u64 = 400;
 
 /// A finished run with its document.
 pub(crate) struct Finished {
@@ -50,6 +52,10 @@ pub(crate) fn run_in(
 
 /// Runs a command to its end, and judges memory, time and stderr.
 pub(crate) fn watched(command: Command, allowed: Duration) -> Output {
+    let arguments: Vec<String> = command
+        .get_args()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let begin = Instant::now();
     let process = Process::start(command);
     let memory = Memory::watch(process.id());
@@ -57,7 +63,7 @@ pub(crate) fn watched(command: Command, allowed: Duration) -> Output {
     let took = begin.elapsed();
     if let Some(peak_kb) = memory.peak_kb() {
         assert!(
-            peak_kb < RESIDENT_MAX_KB,
+            peak_kb < resident_max_kb(&arguments),
             "{peak_kb} kB resident; {output:?}"
         );
     }
@@ -72,6 +78,12 @@ pub(crate) fn watched(command: Command, allowed: Duration) -> Output {
         assert!(line.starts_with("wrkbench: "), "{line:?} in {output:?}");
     }
     output
+}
+
+fn resident_max_kb(arguments: &[String]) -> u64 {
+    let connections = arguments.iter().find_map(|word| word.strip_prefix("-c"));
+    let connections = connections.map_or(0, |number| plan::units::parse_count(number).unwrap_or(0));
+    RESIDENT_MAX_KB + connections * RESIDENT_PER_CONNECTION_MAX_BYTES / 1000
 }
 
 /// Looks at a process's memory while it lives.

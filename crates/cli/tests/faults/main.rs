@@ -13,8 +13,11 @@
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: answers |
 //! | `tls` | F46 to F55 |
+//! | `order` | F36, F38: answers out of order |
+//! | `stops` | F67 to F71: processes that stop, clocks that jump, memory that ends |
 //! | `signals` | F72 |
 //! | `scripts` | F75 |
+//! | `extremes` | F73, F76, F77, F78: terminals, values at their limits, proxies |
 //! | `row` | what a row is, and the table |
 //! | `case` | a fault of the server as a row |
 //! | `adversary` | the server that misbehaves |
@@ -29,6 +32,7 @@
 mod adversary;
 mod case;
 mod client;
+mod extremes;
 #[path = "../end_to_end/harness.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod harness;
@@ -36,11 +40,13 @@ mod http;
 #[path = "../end_to_end/judge.rs"]
 mod judge;
 mod namespaces;
+mod order;
 mod outage;
 mod places;
 mod row;
 mod scripts;
 mod signals;
+mod stops;
 mod tcp;
 mod tls;
 
@@ -58,6 +64,9 @@ fn rows() -> Vec<Row> {
         tls::rows(),
         signals::rows(),
         scripts::rows(),
+        order::rows(),
+        stops::rows(),
+        extremes::rows(),
     ]
     .into_iter()
     .flatten()
@@ -83,6 +92,16 @@ fn what_is_wrong_with_tls_is_counted_once_as_what_it_is() {
 fn places_and_servers_that_are_not_there_are_said_or_counted() {
     row::quick_ones_hold(&places::rows());
     row::quick_ones_hold(&outage::rows());
+}
+
+#[test]
+fn answers_out_of_order_are_told_from_errors_of_requests() {
+    row::quick_ones_hold(&order::rows());
+}
+
+#[test]
+fn values_at_their_limits_are_refused_or_run() {
+    row::quick_ones_hold(&extremes::rows());
 }
 
 #[test]

@@ -3,7 +3,11 @@
 //! Each row is a shell script that is the first process of new namespaces; with it everything in
 //! them ends. Nothing outside is touched. Where namespaces cannot be made the rows are skipped.
 
+use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use results::{ErrorKind, RunResult};
@@ -16,14 +20,15 @@ use crate::row::{Row, Seen};
 /// Before each script: `$W` is the program, `$D` a folder, `$O` the options of every run.
 const PROLOGUE: &str = r#"
 set -eu
-ip link set lo up
+[ "$N" = Ours ] || ip link set lo up
 mount -t tmpfs none "$D"
-# Starts the built-in server at an address, and waits until it listens.
+# Starts the built-in server at an address, and waits until it listens at $port.
 serve() {
     mkfifo "$D/pipe"
     "$W" serve --listen "$1" --io epoll >"$D/pipe" &
-    read -r _ <"$D/pipe"
+    read -r line <"$D/pipe"
     rm "$D/pipe"
+    port=${line##*:}; port=${port%/}
 }
 # Replaces a file of the system for this script.
 replace() {
@@ -52,28 +57,33 @@ until grep -q serving "$D/serving"; do sleep 0.01; done
 "#;
 
 /// Whether new namespaces can be made, and how: as root, or as root of a user namespace.
-fn unshare() -> Result<Command, String> {
+fn unshare(network: Network) -> Result<Command, String> {
     let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
     for way in ways {
         let mut command = Command::new("unshare");
         command.args(way);
-        command.args([
-            "--net",
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "--mount-proc",
-        ]);
+        command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        if network == Network::Own {
+            command.arg("--net");
+        }
         let mut trial = Command::new("unshare");
         trial
             .args(command.get_args())
-            .args(["ip", "link", "set", "lo", "up"]);
+            .args(["ip", "link", "show", "lo"]);
         if trial.output().is_ok_and(|output| output.status.success()) {
             return Ok(command);
         }
     }
     Err("no namespaces: neither root nor allowed to make user namespaces".to_owned())
+}
+
+/// Which network a script is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Network {
+    /// A new one, with nothing but loopback.
+    Own,
+    /// That of the test.
+    Ours,
 }
 
 /// What a script left.
@@ -83,8 +93,8 @@ struct Isolated {
 }
 
 /// Runs a script in namespaces of its own.
-fn isolated(script: &str, allowed_ms: u64) -> Result<Isolated, String> {
-    let mut command = unshare()?;
+fn isolated(network: Network, script: &str, allowed_ms: u64) -> Result<Isolated, String> {
+    let mut command = unshare(network)?;
     let folder = Folder::new();
     let kept = folder.file("kept.json");
     let options = [
@@ -101,6 +111,7 @@ fn isolated(script: &str, allowed_ms: u64) -> Result<Isolated, String> {
         .env("W", env!("CARGO_BIN_EXE_wrkbench"))
         .env("D", folder.file("r"))
         .env("K", &kept)
+        .env("N", format!("{network:?}"))
         .env("O", options.concat().join(" "));
     let output = watched(command, Duration::from_millis(allowed_ms));
     let result = std::fs::read(&kept)
@@ -120,7 +131,7 @@ fn row(
 ) -> Row {
     let script = script.to_owned();
     Row::new(id, what, expected, move || {
-        match isolated(&script, allowed_ms) {
+        match isolated(Network::Own, &script, allowed_ms) {
             Ok(isolated) => Seen::Held(judge(&isolated)),
             Err(reason) => Seen::Skipped(reason),
         }
@@ -161,7 +172,7 @@ impl Isolated {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
-    [routes(), names(), ports(), folders()]
+    [routes(), names(), name_servers(), ports(), folders()]
         .into_iter()
         .flatten()
         .collect()
@@ -311,15 +322,148 @@ END
         ),
         row(
             "F18",
-            "the name server does not answer",
-            "exit 1, one line when the resolver gives up",
-            2000,
+            "nobody at the name server's address",
+            "exit 1, one line",
+            0,
             "replace /etc/resolv.conf <<END
 nameserver 127.0.0.1
 options timeout:1 attempts:1
 END
              exec \"$W\" $O -d10s http://name.test:8080/",
             |run| run.line_with(&["unable to resolve name.test:8080 "]),
+        ),
+    ]
+}
+
+/// A name server at an address of loopback, which knows how to fail.
+struct NameServer {
+    socket: UdpSocket,
+    thread: Option<JoinHandle<()>>,
+    queries: Arc<AtomicU64>,
+}
+
+/// Where it listens: the port cannot be chosen (resolv.conf(5)).
+const NAME_SERVER: &str = "127.0.0.77:53";
+static ONE_NAME_SERVER: Mutex<()> = Mutex::new(());
+
+impl NameServer {
+    fn start() -> std::io::Result<Self> {
+        let socket = UdpSocket::bind(NAME_SERVER)?;
+        let (ours, queries) = (socket.try_clone()?, Arc::<AtomicU64>::default());
+        let counter = Arc::clone(&queries);
+        let thread = std::thread::spawn(move || {
+            let mut query = [0; 512];
+            // An empty datagram is the end.
+            while let Ok((length @ 1.., from)) = ours.recv_from(&mut query) {
+                counter.fetch_add(1, Ordering::SeqCst);
+                if let Some(answer) = answer(&query[..length]) {
+                    let _ = ours.send_to(&answer, from);
+                }
+            }
+        });
+        Ok(Self {
+            socket,
+            thread: Some(thread),
+            queries,
+        })
+    }
+}
+
+impl Drop for NameServer {
+    fn drop(&mut self) {
+        let _ = self.socket.send_to(&[], NAME_SERVER);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The answer to a query (RFC 1035 section 4): `nx` does not exist, for `fail` the server fails, `slow`
+/// gets none, and anything else is 127.0.0.1.
+fn answer(query: &[u8]) -> Option<Vec<u8>> {
+    const HEADER_BYTES: usize = 12;
+    let name = &query[HEADER_BYTES..];
+    let end = HEADER_BYTES + name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    let question = &query[HEADER_BYTES..end + 5];
+    let wants_ipv4 = question.ends_with(&[0, 1, 0, 1]);
+    let code: u8 = match question {
+        [2, b'n', b'x', ..] => 3,
+        [4, b'f', b'a', b'i', b'l', ..] => 2,
+        [4, b's', b'l', b'o', b'w', ..] => return None,
+        _ => 0,
+    };
+    let has_answer = code == 0 && wants_ipv4;
+    // An answer, recursion available; one question, none or one answer.
+    let counts = [0x81, 0x80 | code, 0, 1, 0, u8::from(has_answer), 0, 0, 0, 0];
+    let mut answer = [&query[..2], &counts, question].concat();
+    if has_answer {
+        // The name of the question, type A, class IN, a second to live, four bytes.
+        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);
+    }
+    Some(answer)
+}
+
+fn name_servers() -> Vec<Row> {
+    let asking = |what, expected, name: &str, port: &str, check: fn(&Isolated, u64) -> String| {
+        let name = name.to_owned();
+        let script = format!(
+            "replace /etc/resolv.conf <<END
+nameserver 127.0.0.77
+options timeout:1 attempts:1
+END
+             serve 127.0.0.1:0
+             code=0; \"$W\" $O --no-keepalive -n200 http://{name}:{port}/ || code=$?
+             [ $code != 0 ] || keep; exit $code"
+        );
+        Row::new("F18", what, expected, move || {
+            let _only_one = ONE_NAME_SERVER
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let server = match NameServer::start() {
+                Ok(server) => server,
+                Err(why) => {
+                    return Seen::Skipped(format!("no name server at {NAME_SERVER}: {why}"));
+                }
+            };
+            match isolated(Network::Ours, &script, 2000) {
+                Ok(run) => Seen::Held(check(&run, server.queries.load(Ordering::SeqCst))),
+                Err(reason) => Seen::Skipped(reason),
+            }
+        })
+        .slow()
+    };
+    vec![
+        asking("NXDOMAIN", "exit 1, one line", "nx.test", "80", |run, _| {
+            run.line_with(&["unable to resolve nx.test:80 Name or service not known"])
+        }),
+        asking(
+            "SERVFAIL",
+            "exit 1, one line",
+            "fail.test",
+            "80",
+            |run, _| {
+                run.line_with(&[
+                    "unable to resolve fail.test:80 Temporary failure in name resolution",
+                ])
+            },
+        ),
+        asking(
+            "the name server does not answer",
+            "exit 1, one line when the resolver gives up",
+            "slow.test",
+            "80",
+            |run, _| run.line_with(&["unable to resolve slow.test:80 Temporary failure in name"]),
+        ),
+        asking(
+            "a name whose addresses may change",
+            "looked up before the run, and never again",
+            "good.test",
+            "$port",
+            |run, queries| {
+                // One query for each family.
+                assert!((1..=2).contains(&queries), "{queries} queries");
+                format!("{}, {queries} queries", run.all_answered())
+            },
         ),
     ]
 }

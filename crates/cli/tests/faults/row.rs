@@ -23,6 +23,8 @@ pub(crate) enum Pace {
     Quick,
     /// Takes longer, or needs the machine in some way.
     Slow,
+    /// The same, and nothing else may run meanwhile.
+    Alone,
 }
 
 /// What came of a row. What contradicts the expectation is a panic.
@@ -83,6 +85,13 @@ impl Row {
             ..self
         }
     }
+
+    pub(crate) fn alone(self) -> Self {
+        Self {
+            pace: Pace::Alone,
+            ..self
+        }
+    }
 }
 
 /// A row that was tried.
@@ -93,12 +102,21 @@ pub(crate) struct Tried<'r> {
     pub(crate) took: Duration,
 }
 
-/// Tries the rows, some at a time; the outcomes are in the rows' order.
+/// Tries the rows, those that may some at a time; the outcomes are in the rows' order.
 pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
+    let is_alone = |row: &&Row| row.pace == Pace::Alone;
+    let (alone, together): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(is_alone);
+    let mut tried = try_some_at_a_time(&together, ROWS_AT_A_TIME);
+    tried.extend(try_some_at_a_time(&alone, 1));
+    tried.sort_by_key(|one| rows.iter().position(|row| std::ptr::eq(*row, one.row)));
+    tried
+}
+
+fn try_some_at_a_time<'r>(rows: &[&'r Row], at_a_time: usize) -> Vec<Tried<'r>> {
     let next = AtomicUsize::new(0);
     let tried = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..ROWS_AT_A_TIME {
+        for _ in 0..at_a_time {
             scope.spawn(|| {
                 while let Some(row) = rows.get(next.fetch_add(1, Ordering::SeqCst)) {
                     let begin = Instant::now();
@@ -113,9 +131,7 @@ pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
             });
         }
     });
-    let mut tried = tried.into_inner().unwrap();
-    tried.sort_by_key(|one| rows.iter().position(|row| std::ptr::eq(*row, one.row)));
-    tried
+    tried.into_inner().unwrap()
 }
 
 fn text_of(panic: &(dyn Any + Send)) -> String {

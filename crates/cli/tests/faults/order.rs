@@ -1,0 +1,207 @@
+//! F36, F38: answers that nobody waits for, and answers that pipelined requests miss.
+
+use std::time::Duration;
+
+use results::ErrorKind;
+
+use crate::adversary::{Adversary, Conduct, Layer, RIGHT, Step, When, send, usual_tls};
+use crate::client::{self, Finished};
+use crate::harness::{Folder, one_line};
+use crate::row::{Row, Seen};
+
+const TIMED_OUT: &[u8] =
+    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (layer, suffix) in [(Layer::Plain, ""), (usual_tls(), ", https")] {
+        rows.extend(idle(&layer, suffix));
+        rows.extend(pipelined(&layer, suffix));
+    }
+    rows
+}
+
+fn conduct(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Conduct {
+    Conduct {
+        when,
+        steps: steps.to_vec(),
+        every,
+        layer: layer.clone(),
+        is_slow_start: false,
+    }
+}
+
+/// A run of so many milliseconds at most.
+fn run(conduct: Conduct, arguments: &[&str], allowed_ms: u64) -> Finished {
+    let server = Adversary::start(conduct);
+    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+    client::run(&arguments, &server.url(), Duration::from_millis(allowed_ms))
+}
+
+fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
+    let of_idle = |what: &str, expected: &str, steps: &[Step], kinds: &'static [ErrorKind]| {
+        let conduct = conduct(layer, When::Asked, 1, steps);
+        Row::new("F36", format!("{what}{suffix}"), expected, move || {
+            let folder = Folder::new();
+            // So long a pause that whatever comes finds the connection idle.
+            let script = folder.file_with("s.lua", "function delay() return 100 end");
+            let arguments = ["-t1", "-c2", "-n6", "-T30s", "-s", &script];
+            let run = run(conduct.clone(), &arguments, 1000);
+            assert_eq!(run.output.code, Some(0), "{}", run.story());
+            // Every request is answered: what comes between them costs none.
+            assert_eq!((run.answered(), run.failed()), (6, 0), "{}", run.story());
+            let kinds_seen = run.kinds();
+            assert!(
+                kinds_seen.iter().all(|kind| kinds.contains(kind)),
+                "{}",
+                run.story()
+            );
+            assert_eq!(kinds_seen.is_empty(), kinds.is_empty(), "{}", run.story());
+            Seen::Held(run.errors())
+        })
+    };
+    let answer_and = |more: &[u8]| [send(RIGHT), Step::Pause(10), send(more), Step::Fin];
+    vec![
+        of_idle(
+            "408 on an idle connection",
+            "unsolicited; no request is lost",
+            &answer_and(TIMED_OUT),
+            &[ErrorKind::Unsolicited],
+        ),
+        of_idle(
+            "garbage on an idle connection",
+            "unsolicited; no request is lost",
+            &answer_and(b"garbage"),
+            &[ErrorKind::Unsolicited],
+        ),
+        of_idle(
+            "FIN on an idle connection",
+            "a reconnect and no error",
+            &[send(RIGHT), Step::Pause(10), Step::Fin],
+            &[],
+        ),
+        of_idle(
+            "RST on an idle connection",
+            "a reconnect and no error",
+            &[send(RIGHT), Step::Pause(10), Step::Reset],
+            &[],
+        ),
+    ]
+}
+
+fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
+    /// Requests on their way at a time, on one connection.
+    const DEPTH: u64 = 4;
+    let arguments = |patience: &'static str| ["-t1", "-c1", "-n8", "--pipeline", "4", patience];
+    let lost = |what: &str, kind: ErrorKind, every: u64, steps: &[Step], patience: &'static str| {
+        let conduct = conduct(layer, When::Asked, every, steps);
+        let answered_of_each = every - 1;
+        let expected = format!("{kind} once for the connection, with all requests it had");
+        Row::new("F38", format!("{what}{suffix}"), expected, move || {
+            let run = run(conduct.clone(), &arguments(patience), 500);
+            let kinds = run.kinds();
+            // Behind an answer the end may look like that of an idle connection.
+            let or_stale = |found: &ErrorKind| *found == kind || *found == ErrorKind::Stale;
+            assert!(
+                !kinds.is_empty() && kinds.iter().all(or_stale),
+                "{}",
+                run.story()
+            );
+            assert_eq!(run.sent(), 8, "{}", run.story());
+            // Two connections carry all of them when each has its depth in one piece.
+            assert!(
+                run.events() <= 8 && run.events() <= run.failed(),
+                "{}",
+                run.story()
+            );
+            let answers_max = run.events() * answered_of_each;
+            assert!(
+                run.answered() <= answers_max.max(8 - DEPTH),
+                "{}",
+                run.story()
+            );
+            assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
+            let code = i32::from(run.answered() == 0);
+            assert_eq!(run.output.code, Some(code), "{}", run.story());
+            if code == 1 {
+                one_line(&run.output.stderr);
+            }
+            Seen::Held(format!("{} lost in {}", run.failed(), run.errors()))
+        })
+    };
+    let half = [RIGHT, &RIGHT[..10]].concat();
+    vec![
+        lost(
+            "a pipeline without any answer",
+            ErrorKind::Timeout,
+            1,
+            &[Step::Hang],
+            "-T60ms",
+        ),
+        lost(
+            "a pipeline that ends without an answer",
+            ErrorKind::ClosedEarly,
+            1,
+            &[Step::Fin],
+            "-T30s",
+        ),
+        lost(
+            "a pipeline with one answer, and silence",
+            ErrorKind::Timeout,
+            2,
+            &[Step::Hang],
+            "-T60ms",
+        ),
+        lost(
+            "a pipeline with one answer, and FIN",
+            ErrorKind::ClosedEarly,
+            2,
+            &[Step::Fin],
+            "-T30s",
+        ),
+        lost(
+            "a pipeline that ends within an answer",
+            ErrorKind::Truncated,
+            2,
+            &[send(&RIGHT[..10]), Step::Fin],
+            "-T30s",
+        ),
+        lost(
+            "a pipeline with a wrong answer",
+            ErrorKind::BadStatusLine,
+            2,
+            &[send("garbage\r\n\r\n"), Step::Fin],
+            "-T30s",
+        ),
+        {
+            let conduct = conduct(layer, When::Asked, 1, &[send([RIGHT, RIGHT].concat())]);
+            let what = format!("a pipeline with an answer too many for each request{suffix}");
+            // Whose answer is which cannot be told; that there are too many, can.
+            Row::new("F38", what, "unsolicited, and nothing hangs", move || {
+                let run = run(conduct.clone(), &arguments("-T30s"), 0);
+                assert_eq!(run.output.code, Some(0), "{}", run.story());
+                assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
+                assert!(
+                    run.kinds().contains(&ErrorKind::Unsolicited),
+                    "{}",
+                    run.story()
+                );
+                Seen::Held(run.errors())
+            })
+        },
+        {
+            let conduct = conduct(layer, When::Asked, 1, &[send(half), Step::Fin]);
+            let what = format!("an answer and half of one more{suffix}");
+            Row::new("F38", what, "an answer, then truncated", move || {
+                let arguments = ["-t1", "-c1", "-n8", "--pipeline", "2", "-T30s"];
+                let run = run(conduct.clone(), &arguments, 0);
+                assert_eq!(run.output.code, Some(0), "{}", run.story());
+                // A whole answer makes room for a request, which may be on its way by then.
+                assert!((2..=4).contains(&run.answered()), "{}", run.story());
+                assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
+                assert_eq!(run.kinds(), [ErrorKind::Truncated], "{}", run.story());
+                Seen::Held(run.errors())
+            })
+        },
+    ]
+}
