@@ -17,6 +17,8 @@ pub(crate) struct Recorder {
     fresh: Fresh,
     /// Whether requests are due by a schedule, so that there are response times.
     open: bool,
+    /// Requests that began and have not left, those from before the window included.
+    in_flight: u64,
     /// Begin of the window, CLOCK_MONOTONIC.
     start_ns: u64,
     /// The rate sample that is being gathered (wrk's "Req/Sec").
@@ -73,6 +75,7 @@ impl Recorder {
             whole: Histogram::new(),
             fresh,
             open,
+            in_flight: 0,
             start_ns,
             sample_start_ns: start_ns,
             sample_answered: 0,
@@ -146,11 +149,24 @@ impl Recorder {
         self.recording.lags.receive.record(delay_ns);
     }
 
-    /// So many requests were outstanding for so long.
+    /// So many requests are in flight from now on. The integral of their number over the window is the
+    /// sum of the moments at which they left less the sum of those at which they began, in whatever
+    /// order these are told; until all have left it is no figure, and may wrap.
     #[inline]
-    pub(crate) fn in_flight_for(&mut self, requests: u64, time_ns: u64) {
+    pub(crate) fn began(&mut self, requests: u64, at_ns: u64) {
+        let moments_ns = requests.wrapping_mul(at_ns.saturating_sub(self.start_ns));
         let total = &mut self.recording.counters.in_flight_time_ns;
-        *total = total.saturating_add(requests.saturating_mul(time_ns));
+        *total = total.wrapping_sub(moments_ns);
+        self.in_flight += requests;
+    }
+
+    /// So many requests are in flight no more.
+    #[inline]
+    pub(crate) fn left(&mut self, requests: u64, at_ns: u64) {
+        let moments_ns = requests.wrapping_mul(at_ns.saturating_sub(self.start_ns));
+        let total = &mut self.recording.counters.in_flight_time_ns;
+        *total = total.wrapping_add(moments_ns);
+        self.in_flight -= requests;
     }
 
     /// Bytes of answers, whole ones and such as were never finished.
@@ -235,6 +251,7 @@ impl Recorder {
 
     /// Ends the recording. A run too short for any rate sample gets the one it began.
     pub(crate) fn finish(mut self, now_ns: u64) -> Recording {
+        self.left(self.in_flight, now_ns);
         self.close_interval(now_ns);
         self.close_fresh(now_ns);
         let none = self.recording.rates.count() == 0;

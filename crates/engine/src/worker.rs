@@ -147,8 +147,6 @@ pub(crate) struct Worker<L, S: Session> {
     watched: Option<(u64, ThreadUsage)>,
     /// The window has begun.
     measuring: bool,
-    /// Up to where the integral of requests in flight is known.
-    integrated_ns: u64,
     /// Requests still to be sent within the window.
     budget: u64,
     /// Outstanding requests over all connections.
@@ -219,7 +217,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             watch,
             watched: None,
             measuring: false,
-            integrated_ns: 0,
             budget: settings.requests.unwrap_or(u64::MAX),
             outstanding: 0,
             progress_ns: 0,
@@ -245,7 +242,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } = &self.settings;
         let (start_ns, measure_ns) = (schedule.start_ns, schedule.measure_ns);
         self.pacer = Pacer::new(pacing, *worker, *workers, start_ns, measure_ns);
-        self.integrated_ns = measure_ns;
         let recorder = Recorder::new(measure_ns, self.pacer.is_some());
         self.recorder = Some(Box::new(recorder));
         let failure = match self.drive(stop) {
@@ -254,7 +250,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Err(Stop::GivenUp) => return None,
         };
         let ended_ns = self.io.now_ns().min(schedule.end_ns);
-        self.integrate(ended_ns);
         let usage = self.usage(ended_ns);
         self.count_in_flight(ended_ns);
         self.count_unsent(ended_ns);
@@ -295,7 +290,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
                 return Ok(());
             }
-            self.integrate(now_ns);
             while let Some(key) = self.wakes.take_due(now_ns) {
                 self.on_wake(key, now_ns)?;
             }
@@ -312,16 +306,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.wait(until_ns)?;
             slept_until_ns = Some(until_ns).filter(|_| until_ns >= self.schedule.measure_ns);
             // A turn is bounded: with thousands of connections at once it could outlast the end.
-            for taken in 0..per_turn {
+            for _ in 0..per_turn {
                 let Some(completion) = self.io.next() else {
                     break;
                 };
-                if taken == 0 {
-                    // Something happened: it was not the time that ended the wait, or not alone. As
-                    // many as before it were in flight all the while.
-                    slept_until_ns = None;
-                    self.integrate(completion.at_ns);
-                }
+                // Something happened: it was not the time that ended the wait, or not alone.
+                slept_until_ns = None;
                 // Nothing that was seen after the end is counted.
                 if completion.at_ns >= self.schedule.end_ns {
                     return Ok(());
@@ -348,19 +338,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.io
             .wait(Some(until_ns))
             .map_err(|error| Stop::Failed(format!("the event loop failed: {error}")))
-    }
-
-    /// Brings the integral of requests in flight up to now.
-    #[inline]
-    fn integrate(&mut self, now_ns: u64) {
-        let time_ns = now_ns.saturating_sub(self.integrated_ns);
-        if time_ns > 0 {
-            self.integrated_ns = now_ns;
-            let outstanding = self.outstanding;
-            if let Some(recorder) = &mut self.recorder {
-                recorder.in_flight_for(outstanding, time_ns);
-            }
-        }
     }
 
     /// Once, when the window has begun.

@@ -7,11 +7,11 @@ use plan::{Arrivals, Pacing, Scheme};
 use crate::warnings::SIGMAS;
 use crate::{AchievedRate, ErrorKind, RunResult, Warning};
 
-/// Two ways of counting may differ by one part in so many: they take their moments one after the other.
+/// Two ways of counting may differ by one part in so many.
 const TOLERANCE_DIVISOR: u128 = 100;
 
-/// And by so much for each request and each connection, which is what matters in short runs.
-const PER_REQUEST_NS: u128 = 1_000;
+/// And by so much for each batch that can be in flight, which is what matters in short runs: connections are
+/// opened and sent on one after the other.
 const PER_PLACE_NS: u128 = 1_000_000;
 
 /// Requests by which the schedule of each worker may be off, at the begin and at the end.
@@ -34,9 +34,7 @@ pub(crate) fn doubts(result: &RunResult) -> Vec<Warning> {
 fn little(result: &RunResult) -> Option<Warning> {
     let counters = &result.recording.counters;
     let counted_ns = u128::from(counters.in_flight_time_ns);
-    let slack_ns = counted_ns / TOLERANCE_DIVISOR
-        + u128::from(counters.sent) * PER_REQUEST_NS
-        + places(result) * PER_PLACE_NS;
+    let slack_ns = counted_ns / TOLERANCE_DIVISOR + places(result) * PER_PLACE_NS;
     let contradicts = |bounds: &RangeInclusive<u128>| {
         counted_ns.saturating_add(slack_ns) < *bounds.start()
             || counted_ns > bounds.end().saturating_add(slack_ns)

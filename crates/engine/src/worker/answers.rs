@@ -103,6 +103,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.progress_ns = at_ns;
         let timed = !self.settings.batch_latency || flight.requests == 0;
         let recorder = self.recorder();
+        recorder.left(1, at_ns);
         if recorder.measures(flight.due_ns) {
             recorder.answered(&Answer {
                 due_ns: flight.due_ns,

@@ -59,25 +59,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Closes the socket and forgets what was outstanding; bytes that did arrive are counted.
-    pub(super) fn disconnect(&mut self, key: u32) {
+    pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(token) = connection.token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
         let oldest_ns = connection.flights.oldest().map(|flight| flight.due_ns);
         let partial = connection.session.partial_bytes();
-        self.outstanding -= u64::from(connection.flights.outstanding());
+        let outstanding = u64::from(connection.flights.outstanding());
+        self.outstanding -= outstanding;
         connection.flights.clear();
         connection.began_ns = None;
         connection.state = State::Waiting;
-        if oldest_ns.is_some_and(|due_ns| self.recorder().measures(due_ns)) {
-            self.recorder().bytes(partial);
+        let recorder = self.recorder();
+        recorder.left(outstanding, at_ns);
+        if oldest_ns.is_some_and(|due_ns| recorder.measures(due_ns)) {
+            recorder.bytes(partial);
         }
     }
 
     /// Replaces a connection that ended in good order.
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
-        self.disconnect(key);
+        self.disconnect(key, now_ns);
         if self.budget == 0 || self.has_enough_opening(now_ns) {
             self.connections[key as usize].state = State::Done;
         } else {
@@ -101,7 +104,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Earlier it would only be closed again, and thinking anew would put the request off for ever.
     pub(super) fn reopen_when_due(&mut self, key: u32) {
         let due_ns = self.connections[key as usize].due_ns;
-        self.disconnect(key);
+        self.disconnect(key, due_ns);
         let connection = &mut self.connections[key as usize];
         connection.rested = true;
         connection.due_ns = due_ns;
@@ -110,7 +113,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Replaces a connection that failed, after a pause that grows with failures in a row.
     pub(super) fn reopen_later(&mut self, key: u32, now_ns: u64) {
-        self.disconnect(key);
+        self.disconnect(key, now_ns);
         let connection = &mut self.connections[key as usize];
         connection.failures = connection.failures.saturating_add(1);
         let doublings = connection.failures.saturating_sub(2).min(20);

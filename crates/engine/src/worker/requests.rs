@@ -237,6 +237,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.outstanding += u64::from(requests);
         self.deadlines
             .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
+        // A turn may go on for a moment after the end.
+        let began_ns = sent_ns.min(self.schedule.end_ns);
+        self.recorder().began(u64::from(requests), began_ns);
         if due_ns.unwrap_or(sent_ns) >= self.schedule.measure_ns {
             if self.settings.requests.is_some() {
                 self.budget = self.budget.saturating_sub(u64::from(requests));
