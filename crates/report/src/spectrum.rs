@@ -31,15 +31,14 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
     for (value_ns, count) in samples.distinct() {
         cumulative_count = cumulative_count.saturating_add(count);
         let reached_percent = 100.0 * cumulative_count as f64 / total as f64;
-        // With more samples than a float counts exactly, 100 may be reached before the last bucket.
-        while tick_percent <= reached_percent && tick_percent < 100.0 {
+        while tick_percent <= reached_percent {
             steps.push(Step {
                 value_ns,
                 fraction: tick_percent / 100.0,
                 cumulative_count,
             });
-            tick_percent += tick_distance_percent(tick_percent);
-            // In the last bucket one step is enough: more of them would never end at 100 %.
+            tick_percent = next_tick_percent(tick_percent);
+            // In the last bucket one step is enough: the next one is that of 100 %.
             if cumulative_count >= total {
                 break;
             }
@@ -53,10 +52,17 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
     steps
 }
 
-/// From one tick to the next: 100 / (5 * 2^(floor(log2(100 / (100 - tick))) + 1)).
-fn tick_distance_percent(tick_percent: f64) -> f64 {
+/// Further by 100 / (5 * 2^(floor(log2(100 / (100 - tick))) + 1)), which halves the distance to 100
+/// every five ticks. After some 230 of them it is too small to be added: then there is no next one.
+/// A percentage so close to 100 takes more than 2^40 samples, or a damaged file.
+fn next_tick_percent(tick_percent: f64) -> f64 {
     let halvings = (100.0 / (100.0 - tick_percent)).log2().floor() + 1.0;
-    100.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2())
+    let next_percent = tick_percent + 100.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2());
+    if next_percent > tick_percent && next_percent < 100.0 {
+        next_percent
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// The comment lines below the steps, in milliseconds. The deviation is the one of a sample (n - 1),
@@ -81,4 +87,40 @@ pub(crate) fn write_footer(
         output,
         "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_to_one_hundred_halves_every_five_ticks_until_it_cannot_be_told() {
+        let mut ticks = vec![0.0_f64];
+        while let Some(&tick) = ticks.last().filter(|tick| tick.is_finite()) {
+            assert!(ticks.len() < 300, "{tick}");
+            ticks.push(next_tick_percent(tick));
+        }
+        assert_eq!(ticks[..7], [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 55.0]);
+        assert_eq!((ticks[10], ticks[15], ticks[20]), (75.0, 87.5, 93.75));
+        assert!(ticks.len() > 200);
+        assert!(ticks.is_sorted_by(|a, b| a < b));
+    }
+
+    #[test]
+    fn samples_beyond_counting_do_not_make_steps_beyond_counting() {
+        let mut samples = Histogram::new();
+        samples.record_n(1, 1 << 62);
+        samples.record(2);
+        let steps = steps(&samples);
+        assert!((200..300).contains(&steps.len()), "{}", steps.len());
+        let last = steps.last().copied();
+        assert_eq!(
+            last,
+            Some(Step {
+                value_ns: 2,
+                fraction: 1.0,
+                cumulative_count: (1 << 62) + 1,
+            })
+        );
+    }
 }

@@ -175,6 +175,21 @@ fn a_window_without_answers_is_a_line_too() {
 }
 
 #[test]
+fn the_last_interval_ends_with_the_window() {
+    let mut result = fixture::result(Recording::new());
+    let mut samples = Histogram::new();
+    samples.record(5);
+    result.recording.intervals.add(3010, &samples);
+    let (_, lines) = read(&shown(&result, Format::Hlog));
+    assert_eq!(lines.len(), 4);
+    let last = &lines[3];
+    assert_eq!(
+        (last.start_ms, last.length_ms, last.samples.len()),
+        (3000, 20, 1)
+    );
+}
+
+#[test]
 fn the_largest_values_survive_the_log() {
     let mut result = fixture::result(Recording::new());
     let mut samples = Histogram::new();
