@@ -1,3 +1,4 @@
+//! Measures the finished binary: its speed beside wrk, and its numbers beside the truth.
 //!
 //! Both programs start servers and clients as processes, pinned to cores, and watch them from
 //! outside: what they say of wrkbench holds of the file that people run.
