@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::rows::Figure;
+use crate::truth::timing::TimingResult;
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]
@@ -12,6 +13,8 @@ pub(crate) struct Measurement {
     pub(crate) machine: Machine,
     /// One for each row.
     pub(crate) rows: Vec<RowResult>,
+    /// How wrkbench keeps a schedule; empty when it was not asked for.
+    pub(crate) timing: Vec<TimingResult>,
 }
 
 /// One row: all clients on the same work.
@@ -131,7 +134,7 @@ pub(crate) fn others_share(clients: &[ClientResult]) -> f64 {
 }
 
 /// The middle value, or the mean of the two in the middle; `None` of nothing.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;

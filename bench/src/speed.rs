@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -13,8 +14,10 @@ use clap::Parser;
 
 use crate::figures::{Measurement, RowResult};
 use crate::options::Options;
+use crate::rows::TIMING;
 use crate::session::Session;
-use crate::{rows, table};
+use crate::truth::timing::{self, TimingResult};
+use crate::{rows, table, truth};
 
 /// The program `bench`: measures as its command line says and prints the table.
 #[must_use]
@@ -55,21 +58,51 @@ fn measure_and_show(options: &Options) -> anyhow::Result<()> {
             }
         }
     }
-    save(options, &session, measured)?;
+    let timing = if options.only.is_empty() || options.only.iter().any(|name| name == TIMING) {
+        let timing = timing::measure(&timing_options(options), options.repeats)?;
+        table::write_timing(&mut out, &timing)?;
+        timing
+    } else {
+        Vec::new()
+    };
+    save(options, &session, measured, timing)?;
     if !failed.is_empty() {
         bail!("not measured: {}", failed.join(", "));
     }
     Ok(())
 }
 
+/// The same programs and cores, no other tools.
+fn timing_options(options: &Options) -> truth::options::Options {
+    truth::options::Options {
+        only: Vec::new(),
+        json: None,
+        ours_only: true,
+        io: String::new(),
+        wrkbench: options.wrkbench.clone(),
+        wrk: options.wrk.clone(),
+        wrk2: options.wrk2.clone(),
+        wrk_cmm: PathBuf::new(),
+        h2load: PathBuf::new(),
+        server_core: options.server_core,
+        client_core: options.client_core,
+    }
+}
+
 /// Writes what was measured to the file that was asked for, if any.
-fn save(options: &Options, session: &Session, rows: Vec<RowResult>) -> anyhow::Result<()> {
+fn save(
+    options: &Options,
+    session: &Session,
+    rows: Vec<RowResult>,
+    timing: Vec<TimingResult>,
+) -> anyhow::Result<()> {
     let Some(path) = &options.json else {
         return Ok(());
     };
     let measurement = Measurement {
         machine: session.machine().clone(),
         rows,
+        timing,
     };
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     serde_json::to_writer_pretty(file, &measurement)

@@ -6,6 +6,7 @@ use crate::figures::{self, ClientResult, Medians, RowResult};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::rows::Figure;
+use crate::truth::timing::{ACHIEVED_WITHIN, BIAS_MAX_US, Timing, TimingResult};
 
 /// From here on other programs are said to have disturbed a row: they share cores and caches.
 const DISTURBING_SHARE: f64 = 0.05;
@@ -119,6 +120,59 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         )?;
     }
     Ok(())
+}
+
+/// Writes how wrkbench keeps a schedule.
+///
+/// # Errors
+/// When `out` fails.
+pub(crate) fn write_timing(out: &mut dyn Write, results: &[TimingResult]) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nhow a schedule is kept ({}): 100 connections, runs of 10 s; us, medians of the runs",
+        crate::rows::TIMING
+    )?;
+    writeln!(
+        out,
+        "  {:<24} {:>9} {:>9} {:>9} {:>9} {:>9} {:>12}  asked: rate within {:.1} %, median within {BIAS_MAX_US:.0} us",
+        "client",
+        "rate",
+        "achieved",
+        "lag p50",
+        "lag p99",
+        "own p99",
+        "median-truth",
+        ACHIEVED_WITHIN * 100.0
+    )?;
+    for result in results {
+        let median = |pick: fn(&Timing) -> f64| {
+            figures::median(result.samples.iter().map(pick).collect()).unwrap_or(f64::NAN)
+        };
+        let achieved = median(|timing| timing.achieved_share);
+        let bias_us = median(|timing| timing.median_bias_us);
+        let met = |is_met| if is_met { "yes" } else { "NO" };
+        writeln!(
+            out,
+            "  {:<24} {:>7}/s {:>8.2}% {:>9.1} {:>9.1} {:>9.1} {:>12.1}  rate {}, median {}",
+            format!("wrkbench {}", result.io),
+            result.rate_per_sec,
+            achieved * 100.0,
+            median(|timing| timing.send_lag_p50_us),
+            median(|timing| timing.send_lag_p99_us),
+            median(|timing| timing.own_lag_p99_us),
+            bias_us,
+            met((achieved - 1.0).abs() <= ACHIEVED_WITHIN),
+            met(bias_us.abs() <= BIAS_MAX_US)
+        )?;
+        if result.others_share > DISTURBING_SHARE {
+            let percent = result.others_share * 100.0;
+            writeln!(
+                out,
+                "    disturbed: other programs took up to {percent:.0} % of the machine"
+            )?;
+        }
+    }
+    out.flush()
 }
 
 /// A median with so many decimals; a dash when there is none.

@@ -10,11 +10,12 @@ mod check;
 mod document;
 mod lab;
 mod log;
-mod options;
+pub(crate) mod options;
 mod origin;
 mod peers;
 mod quota;
 mod table;
+pub(crate) mod timing;
 
 use std::fs::File;
 use std::io::{self, Write};

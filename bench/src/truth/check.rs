@@ -155,9 +155,14 @@ impl Check {
 impl CaseResult {
     /// Of a case that has not begun.
     pub(crate) fn new(case: Case) -> Self {
+        Self::named(case.name(), case.title())
+    }
+
+    /// Of something that is no case of the suite.
+    pub(crate) fn named(name: &'static str, title: &'static str) -> Self {
         Self {
-            name: case.name(),
-            title: case.title(),
+            name,
+            title,
             notes: Vec::new(),
             failure: None,
             others_share: 0.0,

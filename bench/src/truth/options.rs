@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 /// Holds the numbers of wrkbench against what the server knows, and prints a table.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "truth", version)]
 pub(crate) struct Options {
     /// Only this case; may be given several times. A wrong name lists them all.

@@ -1,0 +1,111 @@
+//! How well wrkbench keeps a schedule: lags, the rate achieved, and the bias of the median.
+//!
+//! It belongs to the table of figures, but needs what the server knows of each request.
+
+use anyhow::Context;
+use serde::Serialize;
+
+use super::check::CaseResult;
+use super::document::percentile_us;
+use super::lab::Lab;
+use super::options::Options;
+
+/// Requests per second that are asked for.
+pub(crate) const RATES_PER_SEC: [u32; 2] = [1_000, 50_000];
+
+const BACKENDS: [&str; 2] = ["uring", "epoll"];
+
+/// Long enough for 0.1 % of the lower rate to be ten requests.
+const DURATION_S: u32 = 10;
+
+/// Connections of each run.
+const CONNECTIONS: u32 = 100;
+
+/// How near the achieved rate must be to the asked one: 0.1 %.
+pub(crate) const ACHIEVED_WITHIN: f64 = 0.001;
+
+/// How far the recorded median may be above the server's own, microseconds.
+pub(crate) const BIAS_MAX_US: f64 = 50.0;
+
+/// One run, in microseconds but for the share.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Timing {
+    /// Answers per second over requests asked for per second.
+    pub(crate) achieved_share: f64,
+    /// From due to sent.
+    pub(crate) send_lag_p50_us: f64,
+    /// See there.
+    pub(crate) send_lag_p99_us: f64,
+    /// The part of it that is ours.
+    pub(crate) own_lag_p99_us: f64,
+    /// Median of the response times less the median time that requests spent in the server.
+    pub(crate) median_bias_us: f64,
+}
+
+/// All runs at one rate on one backend.
+#[derive(Debug, Serialize)]
+pub(crate) struct TimingResult {
+    /// Requests per second asked for.
+    pub(crate) rate_per_sec: u32,
+    /// The backend.
+    pub(crate) io: &'static str,
+    /// Share of the machine that others took at most, 0..=1.
+    pub(crate) others_share: f64,
+    /// In the order they were taken.
+    pub(crate) samples: Vec<Timing>,
+}
+
+/// Takes `repeats` runs at each rate on each backend, in turn.
+///
+/// # Errors
+/// When server or client fail, or the user interrupts.
+pub(crate) fn measure(options: &Options, repeats: u32) -> anyhow::Result<Vec<TimingResult>> {
+    let mut results: Vec<TimingResult> = Vec::new();
+    for rate_per_sec in RATES_PER_SEC {
+        for io in BACKENDS {
+            results.push(TimingResult {
+                rate_per_sec,
+                io,
+                others_share: 0.0,
+                samples: Vec::new(),
+            });
+        }
+    }
+    let lab = |io: &str| {
+        Lab::prepare(&Options {
+            io: io.to_owned(),
+            ..options.clone()
+        })
+    };
+    let labs = [lab(BACKENDS[0])?, lab(BACKENDS[1])?];
+    for _ in 0..repeats {
+        for (result, lab) in results.iter_mut().zip(labs.iter().cycle()) {
+            let (timing, others_share) = run(lab, result.rate_per_sec)?;
+            result.samples.push(timing);
+            result.others_share = result.others_share.max(others_share);
+        }
+    }
+    Ok(results)
+}
+
+fn run(lab: &Lab, rate_per_sec: u32) -> anyhow::Result<(Timing, f64)> {
+    let mut case = CaseResult::named("timing", "how the schedule is kept");
+    let line = format!("-t1 -c{CONNECTIONS} -d{DURATION_S}s -R{rate_per_sec}");
+    let (ours, log) = lab.observe(&mut case, "", |origin| {
+        lab.ours(&line, &origin.url("/"), DURATION_S)
+    })?;
+    let recording = ours.recording();
+    let lags = &recording.lags;
+    let served_ms = stats::sorted(&log.sojourns_ms());
+    let served_us = stats::quantile(&served_ms, 0.5).context("the server answered nothing")? * 1e3;
+    let us = |histogram, percent| percentile_us(histogram, percent).context("nothing was sent");
+    let achieved_per_sec = recording.counters.answered as f64 / ours.window_s();
+    let timing = Timing {
+        achieved_share: achieved_per_sec / f64::from(rate_per_sec),
+        send_lag_p50_us: us(&lags.send, 50.0)?,
+        send_lag_p99_us: us(&lags.send, 99.0)?,
+        own_lag_p99_us: us(&lags.own, 99.0)?,
+        median_bias_us: us(&recording.response_time, 50.0)? - served_us,
+    };
+    Ok((timing, case.others_share))
+}
