@@ -12,7 +12,7 @@ use plan::{
 use report::{Format, TextOptions, render};
 use results::{
     Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, ThreadUsage,
-    Verdict, Warning, WorkerUsage,
+    Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -189,6 +189,7 @@ fn full_generator() -> Generator {
                 timeslices: Some(40_000),
             },
         }],
+        lags: vec![WorkerLags::default()],
         machine: Some(MachineUsage {
             elapsed_ns: 3_020_000_000,
             cpus: 2,
@@ -431,6 +432,7 @@ fn numbers_carry_their_unit_in_their_name() {
         "answered",
         "in_flight",
         "connections_opened",
+        "connections_at_start",
         "reconnects",
         "tls_full",
         "tls_resumed",
