@@ -1,7 +1,9 @@
 //! What is said in text around a report: the banner before a run, the notes after it.
 
 use plan::{RunPlan, units};
-use results::{ErrorCount, ErrorKind, RunResult};
+use results::{ErrorCount, ErrorKind, RunResult, ThinPercentiles};
+
+use crate::{Format, TextOptions, styles};
 
 /// The two lines printed when a run begins, as wrk prints them. A run that is limited by requests
 /// alone, which wrk does not have, names their number in place of the duration.
@@ -31,4 +33,22 @@ pub fn error_notes(result: &RunResult) -> Vec<String> {
         format!("{events} x {kind}: {}{lost}", kind.describe())
     };
     result.recording.errors.iter().map(note).collect()
+}
+
+/// Which of the percentiles that a text shows rest on too few samples, for stderr. The document says
+/// it itself.
+#[must_use]
+pub fn thin_percentiles(
+    result: &RunResult,
+    format: Format,
+    options: &TextOptions,
+) -> Option<ThinPercentiles> {
+    let style = match format {
+        Format::Wrk => &styles::WRK,
+        Format::Wrk2 => &styles::WRK2,
+        Format::Cmm => &styles::CMM,
+        Format::Json | Format::Hgrm | Format::Hlog => return None,
+    };
+    let samples = result.recording.latency().count();
+    ThinPercentiles::among(styles::shown_percentiles(style, options), samples)
 }

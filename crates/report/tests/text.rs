@@ -200,6 +200,31 @@ fn every_kind_of_error_that_happened_has_its_note() {
 }
 
 #[test]
+fn percentiles_that_are_shown_and_rest_on_too_few_samples_have_their_note() {
+    let result = fixture::result(fixture::answered(&[1_000_000; 2000], 200, 1));
+    let note = |format, options: TextOptions| {
+        text::thin_percentiles(&result, format, &options).map(|thin| thin.to_string())
+    };
+    let shown = TextOptions {
+        latency: true,
+        ..TextOptions::default()
+    };
+    let said = "99.9% rests on 2, 99.99% rests on 0, 99.999% rests on 0 samples above it, of 2000: \
+                such figures are mostly chance; run longer";
+    assert_eq!(note(Format::Wrk2, shown.clone()).as_deref(), Some(said));
+    assert_eq!(note(Format::Wrk, shown.clone()), None);
+    assert_eq!(note(Format::Json, shown), None);
+    assert_eq!(note(Format::Wrk2, TextOptions::default()), None);
+    let asked = TextOptions {
+        percentiles: Some(vec![50.0, 99.99]),
+        ..TextOptions::default()
+    };
+    let said =
+        "99.99% rests on 0 samples above it, of 2000: such figures are mostly chance; run longer";
+    assert_eq!(note(Format::Wrk, asked).as_deref(), Some(said));
+}
+
+#[test]
 fn a_writer_that_fails_is_an_error_in_every_format() {
     struct Full;
     impl std::io::Write for Full {

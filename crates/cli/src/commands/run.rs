@@ -128,12 +128,15 @@ fn save_files(result: &RunResult, wish: &ReportWish) -> anyhow::Result<()> {
 /// The report, or the document if that is what goes to stdout.
 fn show(result: &RunResult, wish: &ReportWish, output: &mut dyn Write) -> io::Result<()> {
     let mut output = io::BufWriter::new(output);
-    let format = match wish.json {
+    report::render(result, shown_format(wish), &wish.text, &mut output)?;
+    output.flush()
+}
+
+fn shown_format(wish: &ReportWish) -> Format {
+    match wish.json {
         Some(JsonTarget::Stdout) => Format::Json,
         _ => wish.style.into(),
-    };
-    report::render(result, format, &wish.text, &mut output)?;
-    output.flush()
+    }
 }
 
 fn show_version(wish: &ReportWish) -> io::Result<()> {
@@ -174,6 +177,9 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
     if !wish.quiet {
         for note in report::text::error_notes(result).iter().chain(&notes) {
             tell(program, format_args!("note: {note}"));
+        }
+        if let Some(thin) = report::text::thin_percentiles(result, shown_format(wish), &wish.text) {
+            tell(program, format_args!("note: {thin}"));
         }
         for warning in &result.warnings {
             tell(program, format_args!("warning: {warning}"));

@@ -80,7 +80,7 @@ pub(crate) fn render(
     style
         .table
         .write(&rows(result, &latency, options), output)?;
-    if options.latency || options.uncorrected || options.percentiles.is_some() {
+    if shows_latency(options) {
         write_block(style, style.title, &latency, options, output)?;
     }
     if options.uncorrected {
@@ -89,6 +89,19 @@ pub(crate) fn render(
         write_block(style, UNCORRECTED_TITLE, &uncorrected, options, output)?;
     }
     totals::write(result, output)
+}
+
+fn shows_latency(options: &TextOptions) -> bool {
+    options.latency || options.uncorrected || options.percentiles.is_some()
+}
+
+/// The percentiles of latency that a text shows; none unless a distribution is asked for.
+pub(crate) fn shown_percentiles<'a>(style: &Style, options: &'a TextOptions) -> &'a [f64] {
+    match &options.percentiles {
+        Some(asked) => asked,
+        None if shows_latency(options) => style.percentiles.usual,
+        None => &[],
+    }
 }
 
 /// What the texts call latency, with the invented samples when they are asked for.
