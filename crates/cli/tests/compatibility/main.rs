@@ -4,6 +4,7 @@
 //! - `refusals`: usage, wrong input, exit codes
 //! - `request_bytes`: what reaches the server, byte for byte
 //! - `scripting`: what a Lua script can observe
+//! - `relatives`: wrk2 and wrk-cmm, where they are on PATH by these names
 //!
 //! Needs `wrk` on PATH (`make test-packages` installs it). Where it is missing the tests say that
 //! they skip; with the environment variable CI set they fail instead.
@@ -12,6 +13,7 @@ mod folder;
 mod mask;
 mod recording_server;
 mod refusals;
+mod relatives;
 mod report;
 mod request_bytes;
 mod scripting;

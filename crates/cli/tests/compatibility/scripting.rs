@@ -36,7 +36,8 @@ const fn difference(
     }
 }
 
-const UNKNOWN_FIELD: &str = "| unknown field of `thread`, `latency` |";
+const UNKNOWN_FIELD: &str =
+    "| unknown field of `thread`, `latency` (a number too, without a rate) |";
 const NO_NUMBER: &str = "| `latency(i)` with something that is no number |";
 const WORDS: &str = "| words of the library's own messages |";
 

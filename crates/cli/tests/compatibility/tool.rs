@@ -15,7 +15,7 @@ pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
 }
 
-/// Debian's wrk, and ours through a link with the same name.
+/// Debian's wrk, or a tool that came from it, and ours through a link with the same name.
 pub(crate) struct Pair {
     wrk: PathBuf,
     ours: PathBuf,
@@ -37,15 +37,30 @@ impl Pair {
             eprintln!("skipped: wrk is not on PATH; `make test-packages` installs it");
             return None;
         };
+        Some(Self::of(wrk, "wrk", test))
+    }
+
+    /// Finds wrk2 or wrk-cmm by this name. `None` if it is not installed, which is said: there is no
+    /// package of it.
+    #[expect(clippy::print_stderr, reason = "a test that skips says so")]
+    pub(crate) fn find_relative(name: &str, test: &str) -> Option<Self> {
+        let found = on_path(name);
+        if found.is_none() {
+            eprintln!("skipped: {name} is not on PATH");
+        }
+        found.map(|tool| Self::of(tool, name, test))
+    }
+
+    fn of(wrk: PathBuf, name: &str, test: &str) -> Self {
         let folder = Folder::new(test);
-        let ours = PathBuf::from(folder.path("wrk"));
+        let ours = PathBuf::from(folder.path(name));
         let _ = std::fs::remove_file(&ours);
         symlink(env!("CARGO_BIN_EXE_wrkbench"), &ours).expect("a link can be made");
-        Some(Self {
+        Self {
             wrk,
             ours,
             _folder: folder,
-        })
+        }
     }
 
     /// Runs both with the same arguments, wrk first.

@@ -58,9 +58,11 @@ fn the_demo_reports_and_saves_what_it_reported() {
     let mut demo = program(&["demo", "-d300ms", "--output", &json]);
     demo.args(io_arguments());
     let output = Process::start(demo).finish();
-    assert_eq!(
-        (output.code, output.stderr.as_str()),
-        (Some(0), ""),
+    assert_eq!(output.code, Some(0), "{output:?}");
+    // Server and generator may be in each other's way.
+    let is_about_the_machine = |line: &str| line.contains(": note: the generator was the limit: ");
+    assert!(
+        output.stderr.lines().all(is_about_the_machine),
         "{output:?}"
     );
     let result = judge::document(&std::fs::read(json).unwrap());
