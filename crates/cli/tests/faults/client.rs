@@ -93,9 +93,12 @@ impl Memory {
     fn watch(id: u32) -> Self {
         const PAUSE: Duration = Duration::from_millis(5);
         Self(std::thread::spawn(move || {
+            let start = start_ticks(id);
             let mut peak_kb = None;
             // VmHWM is the peak so far; it is gone when the process is (proc(5)).
-            while let Some(kb) = resident_peak_kb(id) {
+            while let Some(kb) = resident_peak_kb(id)
+                && start_ticks(id) == start
+            {
                 peak_kb = peak_kb.max(Some(kb));
                 std::thread::park_timeout(PAUSE);
             }
@@ -113,6 +116,15 @@ fn resident_peak_kb(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// When the process began, in clock ticks since boot. With its number it names the process, since
+/// numbers are used again, also for threads.
+fn start_ticks(id: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Field 22; the name, which may have blanks and parentheses in it, is field 2 (proc(5)).
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    behind_name.split_whitespace().nth(19)?.parse().ok()
 }
 
 impl Finished {
