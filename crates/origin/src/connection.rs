@@ -157,7 +157,7 @@ impl Connection {
             let begin_ns = opening.readable_ns.max(at_ns);
             opening
                 .read_at_ns
-                .get_or_insert(begin_ns.saturating_add(opening.tls_delay_ns));
+                .get_or_insert_with(|| begin_ns.saturating_add(opening.tls_delay_ns));
             opening.bytes.extend_from_slice(bytes);
             return;
         }

@@ -30,7 +30,7 @@ pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
         if !value {
             spread.extend(arguments.next());
         }
-        while let Some(condition) = arguments.next_if(|next| is_a_condition(next)) {
+        while let Some(condition) = arguments.next_if(is_a_condition) {
             spread.push(OPTION.into());
             spread.push(condition);
         }

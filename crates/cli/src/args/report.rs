@@ -136,7 +136,7 @@ impl ReportArgs {
             (false, false) => Style::Wrk,
         };
         let wish = ReportWish {
-            style: self.style.or(dialect.style()).unwrap_or(by_options),
+            style: self.style.or_else(|| dialect.style()).unwrap_or(by_options),
             text: TextOptions {
                 latency: self.latency || self.uncorrected || self.percentiles.is_some(),
                 uncorrected: self.uncorrected,

@@ -139,7 +139,7 @@ fn connections_come_from_the_one_address_or_from_all_of_a_network_in_turn() {
         let result = run_to_document(&door, &[threads, &count, "-n60", "-b", source]);
         assert_eq!(result.recording.counters.connections_opened, connections);
         assert_eq!(door.peers(connections), addresses(expected), "{source}");
-        let plan = serde_json::to_value(&result.plan.load.source).unwrap();
+        let plan = serde_json::to_value(result.plan.load.source).unwrap();
         assert_eq!(result.plan.load.source.unwrap().to_string(), plan);
     }
 }
