@@ -83,7 +83,11 @@ fn reader(connections: usize) -> (Address, JoinHandle<()>) {
 
 /// One connection with a send and a receive in flight, ended one way or the other.
 fn open_and_close<L: EventLoop>(io: &mut L, address: &Address, round: usize) {
-    let token = io.connect(0, address, &SocketOptions::default());
+    let options = SocketOptions {
+        timestamps: round.is_multiple_of(3),
+        ..SocketOptions::default()
+    };
+    let token = io.connect(0, address, &options);
     await_outcome(io, token, |outcome| matches!(outcome, Outcome::Connected));
     io.send(token, Payload::Owned(vec![0; 100_000]));
     let mode = match round % 2 {
