@@ -33,6 +33,7 @@ mod commands;
 #[path = "end_to_end/crowd.rs"]
 mod crowd;
 #[path = "end_to_end/harness.rs"]
+#[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
 #[path = "end_to_end/judge.rs"]
 mod judge;

@@ -6,7 +6,7 @@ use origin::Options;
 use results::ErrorKind;
 use serde_json::Value;
 
-use crate::harness::{Load, Run, load, one_line, site, site_with};
+use crate::harness::{load, site, site_with};
 
 fn example(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scripts");

@@ -113,7 +113,7 @@ impl Case {
         }
     }
 
-    pub(crate) fn is_status(self, status: u16) -> Self {
+    pub(crate) fn with_status(self, status: u16) -> Self {
         Self {
             is: Is::Answer(status),
             ..self
@@ -329,20 +329,20 @@ fn no_connection_stood(run: &Finished, kinds: &[ErrorKind]) {
     assert_said(run, kinds);
 }
 
-/// Events that ended requests. Where patience is short a busy machine may also be late with a
-/// connection, which ends none.
-fn ends_of_requests(run: &Finished, kinds: &[ErrorKind]) -> u64 {
-    let late = run.result.recording.errors.count(ErrorKind::ConnectTimeout);
-    if runs_out(kinds) {
-        run.events() - late.events
-    } else {
-        run.events()
-    }
+/// Events that may have ended requests: a connection that is reset or late before it stands has none.
+fn ends_of_requests(run: &Finished) -> u64 {
+    let errors = &run.result.recording.errors;
+    let without = [ErrorKind::ConnectTimeout, ErrorKind::ConnectReset];
+    run.events()
+        - without
+            .map(|kind| errors.count(kind).events)
+            .iter()
+            .sum::<u64>()
 }
 
 fn each_failed(run: &Finished, kinds: &[ErrorKind], requests: u64) {
     assert_kinds(run, kinds, false);
-    let events = ends_of_requests(run, kinds);
+    let events = ends_of_requests(run);
     let counts = (run.sent(), run.answered(), run.failed(), events);
     let expected = (requests, 0, requests, requests);
     assert_eq!(
@@ -365,7 +365,7 @@ fn some_failed(run: &Finished, kinds: &[ErrorKind], when: When, server: &Tally) 
     assert_eq!(counts, (REQUESTS_MIXED, REQUESTS_MIXED), "{}", run.story());
     if when == When::Asked {
         let (failed, wrong) = (run.failed(), server.wrong());
-        let events = ends_of_requests(run, kinds);
+        let events = ends_of_requests(run);
         assert_eq!(failed, events, "failed, events\n{}", run.story());
         if runs_out(kinds) {
             // On a busy machine patience may also end with a server that would have answered.

@@ -134,8 +134,8 @@ fn status_lines() -> Vec<Case> {
         ),
         wrong("F27", "status 099", "HTTP/1.1 099 Low", BadStatusLine),
         wrong("F27", "status 1000", "HTTP/1.1 1000 High", BadStatusLine),
-        right("F27", "status 600", "HTTP/1.1 600 High").is_status(600),
-        right("F27", "status 999", "HTTP/1.1 999 High").is_status(999),
+        right("F27", "status 600", "HTTP/1.1 600 High").with_status(600),
+        right("F27", "status 999", "HTTP/1.1 999 High").with_status(999),
         asked(
             "F46",
             "a TLS alert on a port without TLS",
@@ -203,7 +203,7 @@ fn interim() -> Vec<Case> {
             &[send("HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n")],
         )
         .with(&["--body", "text", "-H", "Expect: 100-continue"])
-        .is_status(417),
+        .with_status(417),
     ]
 }
 
@@ -215,7 +215,7 @@ fn bodies() -> Vec<Case> {
             "204 with a length and no body",
             &[send("HTTP/1.1 204 None\r\nContent-Length: 5\r\n\r\n")],
         )
-        .is_status(204),
+        .with_status(204),
         asked(
             "F30",
             "204 with a coding and no body",
@@ -223,13 +223,13 @@ fn bodies() -> Vec<Case> {
                 "HTTP/1.1 204 None\r\nTransfer-Encoding: chunked\r\n\r\n",
             )],
         )
-        .is_status(204),
+        .with_status(204),
         asked(
             "F30",
             "304 with a length and no body",
             &[send("HTTP/1.1 304 Same\r\nContent-Length: 5\r\n\r\n")],
         )
-        .is_status(304)
+        .with_status(304)
         .and_in_tls(),
         asked(
             "F30",
@@ -652,7 +652,7 @@ fn not_ours() -> Vec<Case> {
         let answer = format!(
             "HTTP/1.1 {status} Elsewhere\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
         );
-        asked("F42", what, &[send(answer)]).is_status(status.parse().unwrap())
+        asked("F42", what, &[send(answer)]).with_status(status.parse().unwrap())
     };
     vec![
         asked(

@@ -233,7 +233,7 @@ fn requests_unread() -> Vec<Row> {
             ],
         )
         .with(&POST)
-        .is_status(413),
+        .with_status(413),
         asked(
             "F11",
             "413 before the body was read, then RST",
@@ -244,7 +244,7 @@ fn requests_unread() -> Vec<Row> {
             ],
         )
         .with(&POST)
-        .is_status(413),
+        .with_status(413),
         asked(
             "F11",
             "RST within the request's body",
