@@ -29,7 +29,7 @@ pub enum Evidence {
     RunQueueWait {
         /// Number of the one that waited longest, from 0.
         worker: u32,
-        /// Its time waiting for a CPU, nanoseconds.
+        /// Its time waiting for a CPU, nanoseconds, but for what the control group's quota cost.
         run_queue_wait_ns: u64,
         /// Of so much time, nanoseconds.
         elapsed_ns: u64,

@@ -151,9 +151,16 @@ fn worker_busy(result: &RunResult) -> Option<Evidence> {
     })
 }
 
+/// The kernel counts a thread that its group's quota keeps from running as waiting: that part has its own
+/// evidence.
 fn run_queue_wait(result: &RunResult) -> Option<Evidence> {
+    let machine = result.generator.machine.as_ref();
+    let throttled_ns = machine.and_then(|machine| machine.throttled_ns);
     let (worker, run_queue_wait_ns) = judged(result)
-        .filter_map(|worker| Some((worker, worker.usage.run_queue_wait_ns?)))
+        .filter_map(|worker| {
+            let wait_ns = worker.usage.run_queue_wait_ns?;
+            Some((worker, wait_ns.saturating_sub(throttled_ns.unwrap_or(0))))
+        })
         .filter(|(worker, wait_ns)| {
             let elapsed_ns = u128::from(worker.elapsed_ns);
             is_share(*wait_ns, elapsed_ns, RUN_QUEUE_WAIT_PERCENT)

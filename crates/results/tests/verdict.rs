@@ -145,6 +145,8 @@ fn each_sign_is_found_in_a_closed_loop() {
             |r| {
                 machine(r).throttled_periods = Some(40);
                 machine(r).throttled_ns = Some(1_600 * MS);
+                // The kernel counts it twice.
+                r.generator.workers[0].usage.run_queue_wait_ns = Some(1_650 * MS);
             },
             "the CPU quota of the control group stopped this program 40 times, for 1.60s altogether: raise the quota, or use fewer threads (-t)",
         ),
@@ -355,7 +357,7 @@ fn the_largest_numbers_do_not_overflow() {
         busy_ns: u64::MAX,
         steal_ns: u64::MAX,
         throttled_periods: Some(u64::MAX),
-        throttled_ns: Some(u64::MAX),
+        throttled_ns: Some(u64::MAX / 2),
         cpu_pressure_ns: Some(u64::MAX),
     };
     let counters = &mut result.recording.counters;
