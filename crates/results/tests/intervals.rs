@@ -49,6 +49,14 @@ fn a_sample_is_in_the_interval_of_its_moment_and_gaps_are_rows() {
 }
 
 #[test]
+fn equal_values_of_one_interval_are_counted_together() {
+    let mut intervals = of(&[(0, 5), (1, 7), (2, 5)]);
+    assert_eq!(intervals.rows()[0].samples, [(5, 2), (7, 1)]);
+    intervals.merge(&intervals.clone());
+    assert_eq!(intervals.rows()[0].samples, [(5, 4), (7, 2)]);
+}
+
+#[test]
 fn adding_nothing_makes_no_row() {
     let mut intervals = Intervals::default();
     intervals.add(u64::MAX, &Histogram::new());
