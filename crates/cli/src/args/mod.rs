@@ -100,15 +100,34 @@ impl Dialect {
     }
 }
 
-/// Below the options, in the help and in the manual page.
-pub(super) const EXIT_CODES: &str = "\
-Exit codes:
-  0    the run finished, also if requests failed, or after Ctrl-C
-  1    wrong arguments, a target or script that does not work, nothing answered
-  2    a condition of --fail-if holds, or cannot be judged
-  5    with --strict: the generator was the limit (goes before 2)
-  130  Ctrl-C twice
-  143  SIGTERM; the report is made all the same";
+/// How a run can end, for the help and the manual page.
+pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
+    (
+        0,
+        "the run finished, also if requests failed, or after Ctrl-C",
+    ),
+    (
+        1,
+        "wrong arguments, a target or script that does not work, nothing answered",
+    ),
+    (2, "a condition of --fail-if holds, or cannot be judged"),
+    (
+        5,
+        "with --strict: the generator was the limit (goes before 2)",
+    ),
+    (130, "Ctrl-C twice"),
+    (143, "SIGTERM; the report is made all the same"),
+];
+
+/// Below the options.
+fn exit_codes() -> String {
+    let lines = EXIT_CODES
+        .iter()
+        .map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
+    std::iter::once("Exit codes:".to_owned())
+        .chain(lines)
+        .collect()
+}
 
 /// HTTP load generator: the drop-in for wrk, wrk2 and wrk-cmm
 ///
@@ -119,7 +138,7 @@ Exit codes:
     name = "wrkbench",
     version,
     disable_version_flag = true,
-    after_help = EXIT_CODES,
+    after_help = exit_codes(),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]

@@ -19,7 +19,7 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Load one target (this is also what happens without a command)
 #[derive(Debug, Clone, Parser)]
-#[command(name = "wrkbench", disable_version_flag = true, after_help = super::EXIT_CODES)]
+#[command(name = "wrkbench", disable_version_flag = true, after_help = super::exit_codes())]
 pub(crate) struct RunArgs {
     // First, so that no group's heading is over them in the help.
     /// Where the requests go: http://host[:port][/path] or https://

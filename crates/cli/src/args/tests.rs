@@ -792,7 +792,13 @@ fn help_ends_with_0_and_called_as_wrk_with_1() {
     ] {
         match parsed_as(Dialect::Native, line) {
             Ok(Request::Help { text, exit_code: 0 }) => {
-                for part in ["--connections <N>", "serve", "completions", "[default: 10s"] {
+                for part in [
+                    "--connections <N>",
+                    "serve",
+                    "completions",
+                    "[default: 10s",
+                    "\n  5    with --strict",
+                ] {
                     assert!(text.contains(part), "{line:?} lacks {part}:\n{text}");
                 }
             }

@@ -18,8 +18,24 @@ pub(super) fn page(command: Option<&str>) -> io::Result<Vec<u8>> {
         None => whole,
     };
     let mut page = Vec::new();
-    Man::new(of).render(&mut page)?;
+    let has_exit_codes = of.get_after_help().is_some();
+    // The text of the help would be filled like a paragraph.
+    Man::new(of.after_help(None::<&str>)).render(&mut page)?;
+    if has_exit_codes {
+        page.extend_from_slice(exit_status().as_bytes());
+    }
     Ok(page)
+}
+
+/// The section that man-pages(7) calls so.
+fn exit_status() -> String {
+    let rows = args::EXIT_CODES.iter().map(|(code, meaning)| {
+        let meaning = meaning.replace('-', "\\-");
+        format!(".TP\n\\fB{code}\\fR\n{meaning}\n")
+    });
+    std::iter::once(".SH \"EXIT STATUS\"\n".to_owned())
+        .chain(rows)
+        .collect()
 }
 
 #[cfg(test)]
@@ -49,6 +65,18 @@ mod tests {
                 "the page lacks {}",
                 word.get_name()
             );
+        }
+    }
+
+    #[test]
+    fn exit_codes_are_in_the_pages_of_a_run_and_only_there() {
+        for (command, expected) in [(None, true), (Some("run"), true), (Some("serve"), false)] {
+            let page = plain(command);
+            assert!(!page.contains("EXTRA"), "{page}");
+            for (code, meaning) in args::EXIT_CODES {
+                let row = format!(".TP\nfB{code}fR\n{meaning}\n");
+                assert_eq!(page.contains(&row), expected, "{command:?}: {row}");
+            }
         }
     }
 
