@@ -80,6 +80,22 @@ fn a_run_in_which_nothing_succeeded_is_that_and_no_failed_condition() {
     assert_eq!(lines(&run, "failed"), [""; 0]);
 }
 
+#[test]
+fn after_ctrl_c_the_run_is_judged_by_what_there_was() {
+    let site = site();
+    for (condition, expected) in [("requests>0", 2), ("requests<1", 0)] {
+        let run = load(&site).with(&["-d1h", "--fail-if", condition]);
+        let mut run = run.start();
+        run.await_banner();
+        let before = site.counts().responses;
+        site.await_counts("answers", |counts| counts.responses > before + 10);
+        run.process.signal("INT");
+        let run = run.finish();
+        assert!(run.result.window.interrupted);
+        assert_eq!(run.code, Some(expected), "{}", run.story());
+    }
+}
+
 /// Each request costs the script a millisecond or more: the worker has no time for anything else.
 const EXPENSIVE: &str = "
     function request()
