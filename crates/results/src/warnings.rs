@@ -271,7 +271,7 @@ pub fn warnings(result: &RunResult) -> Vec<Warning> {
 fn about_answers(result: &RunResult) -> Vec<Warning> {
     let counters = &result.recording.counters;
     let (sent, answered) = (counters.sent, counters.answered);
-    let samples = answered.saturating_add(result.recording.timed_out.count());
+    let samples = result.recording.latency().count();
     let mut found = Vec::new();
     if answered == 0 {
         found.push(Warning::NothingAnswered { sent });
@@ -345,6 +345,8 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
             timeout_ms,
         });
     } else if requests > 0
+        // With a rate they are in the latency at their age.
+        && !result.plan.pacing.is_open()
         && oldest_ns > LONG_WAIT_NS
         && oldest_ns > slowest_ns.saturating_mul(LONG_WAIT_FACTOR)
     {

@@ -396,6 +396,31 @@ fn each_doubt_is_raised_by_its_cause() {
 }
 
 #[test]
+fn requests_in_flight_are_in_the_latency_of_a_rate_so_their_wait_is_no_doubt() {
+    let mut result = at_a_rate();
+    result.recording.timed_out = results::Histogram::new();
+    result.recording.counters.oldest_in_flight_ns = 1_900_000_000;
+    let is_long = |warning: &Warning| matches!(warning, Warning::LongInFlight { .. });
+    assert!(!warnings(&result).iter().any(is_long));
+    result.plan.pacing = Pacing::Closed;
+    assert!(warnings(&result).iter().any(is_long));
+}
+
+#[test]
+fn batches_that_are_timed_as_one_are_one_sample_each() {
+    let result = changed(|r| {
+        r.plan.load.batch_latency = true;
+        r.recording.service_time = results::Histogram::new();
+        r.recording.service_time.record_n(4_000_000, 500);
+    });
+    let expected = Warning::FewSamples {
+        samples: 501,
+        needed: 1000,
+    };
+    assert!(warnings(&result).contains(&expected));
+}
+
+#[test]
 fn a_few_stale_connections_are_no_doubt() {
     let result = changed(|r| (0..20).for_each(|_| r.recording.errors.add(ErrorKind::Stale, 1)));
     assert!(
