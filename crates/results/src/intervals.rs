@@ -58,6 +58,13 @@ impl TryFrom<Written> for Intervals {
             if !ascending || !inside {
                 return Err("intervals: samples contradict their extremes".to_owned());
             }
+            // Several values may share a bucket, and no encoding of a histogram has room for more.
+            let total = row.samples.iter().try_fold(0_i64, |total, (_, count)| {
+                total.checked_add(i64::try_from(*count).ok()?)
+            });
+            if total.is_none() {
+                return Err("intervals: a count is out of range".to_owned());
+            }
         }
         Ok(Self { interval_ms, rows })
     }

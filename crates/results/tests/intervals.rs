@@ -119,6 +119,9 @@ fn what_is_not_written_is_refused() {
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,0]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,-1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[],"colour":1}]}"#,
+        // More samples than the encoding of a histogram has room for: 2^63, also in several values.
+        r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":1,"samples":[[1,9223372036854775808]]}]}"#,
+        r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":2,"samples":[[1,4611686018427387904],[2,4611686018427387904]]}]}"#,
     ];
     for text in refused {
         assert!(serde_json::from_str::<Intervals>(text).is_err(), "{text}");
@@ -131,7 +134,8 @@ fn what_is_not_written_is_refused() {
 #[test]
 fn the_largest_counts_that_can_be_read_can_be_added_up() {
     let max = u64::MAX;
-    let row = format!(r#"{{"min_ns":1,"max_ns":{max},"samples":[[1,{max}],[{max},{max}]]}}"#);
+    let (half, rest) = (1_u64 << 62, (1_u64 << 62) - 1);
+    let row = format!(r#"{{"min_ns":1,"max_ns":{max},"samples":[[1,{half}],[{max},{rest}]]}}"#);
     let text = format!(r#"{{"interval_ms":1000,"rows":[{row},{row}]}}"#);
     let mut intervals: Intervals = serde_json::from_str(&text).unwrap();
     intervals.merge(&intervals.clone());
