@@ -9,9 +9,14 @@ use crate::truth::document::mean_ms;
 use crate::truth::lab::Lab;
 use crate::truth::peers::{Peer, Work};
 
-const SERVER: &str = "--queue --answer delay=exp:5ms";
 const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const DURATION_S: u32 = 4;
+
+/// Long services for few connections, so that the way there and back does not show; short ones for
+/// many, since what was sent before the window and answered within it is not in the rate.
+const SLOW: &str = "--queue --answer delay=exp:5ms";
+const QUICK: &str = "--queue --answer delay=exp:1ms";
+const FEW: u32 = 4;
 
 /// With pauses of 20 ms.
 const THINKING: [u32; 2] = [4, 8];
@@ -26,14 +31,23 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             .to_owned(),
     );
     for customers in CONNECTIONS {
-        let options = format!("-t1 -c{customers} --warmup 1s -d{DURATION_S}s --timeout 30s");
-        one(lab, case, customers, (&options, DURATION_S), 0.0)?;
+        let server = if customers <= FEW { SLOW } else { QUICK };
+        let round = Round {
+            customers,
+            server,
+            duration_s: DURATION_S,
+            think_ms: 0.0,
+        };
+        round.run(lab, case)?;
     }
-    let script = lab.file("think.lua").display().to_string();
     for customers in THINKING {
-        let options =
-            format!("-t1 -c{customers} --warmup 1s -d{THINKING_S}s --timeout 30s -s {script}");
-        one(lab, case, customers, (&options, THINKING_S), THINK_MS)?;
+        let round = Round {
+            customers,
+            server: SLOW,
+            duration_s: THINKING_S,
+            think_ms: THINK_MS,
+        };
+        round.run(lab, case)?;
     }
     let work = Work {
         connections: 8,
@@ -44,7 +58,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         url: String::new(),
     };
     let which = [Peer::Wrk, Peer::WrkCmm, Peer::H2load];
-    lab.peers(case, &which, (SERVER, "/"), &work, |said, log| {
+    lab.peers(case, &which, (QUICK, "/"), &work, |said, log| {
         let served = stats::mean(&log.sojourns_ms()).unwrap_or(f64::NAN);
         vec![(
             "N=8: mean time, by the log".to_owned(),
@@ -55,51 +69,66 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     })
 }
 
-fn one(
-    lab: &Lab,
-    case: &mut CaseResult,
+/// One run with so many connections.
+struct Round {
     customers: u32,
-    (options, duration_s): (&str, u32),
+    server: &'static str,
+    duration_s: u32,
+    /// 0, or [`THINK_MS`].
     think_ms: f64,
-) -> anyhow::Result<()> {
-    let (ours, log) = lab.observe(case, SERVER, |origin| {
-        lab.ours(options, &origin.url("/"), duration_s + 1)
-    })?;
-    let window_s = f64::from(duration_s);
-    let service_ms =
-        stats::mean(&log.services_in_last_ms(window_s)).context("the server answered nothing")?;
-    let network = ClosedNetwork {
-        customers,
-        service: service_ms,
-        think: think_ms,
-    };
-    let truth = network.figures();
-    let label = match think_ms {
-        0.0 => format!("N={customers}"),
-        pause => format!("N={customers}, pause {pause} ms"),
-    };
-    let time_ms = mean_ms(&ours.recording().service_time).map(Figure::Ms);
-    case.ours(
-        format!("{label}: rate"),
-        Figure::PerSec(truth.throughput * 1e3),
-        NEAR,
-        ours.requests_per_sec().map(Figure::PerSec),
-    );
-    // With pauses the queue's length is left to chance: then only the log of the same run is near.
-    if think_ms == 0.0 {
+}
+
+impl Round {
+    fn run(&self, lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+        let Self {
+            customers,
+            server,
+            duration_s,
+            think_ms,
+        } = *self;
+        let mut options = format!("-t1 -c{customers} --warmup 1s -d{duration_s}s --timeout 30s");
+        if think_ms > 0.0 {
+            options += &format!(" -s {}", lab.file("think.lua").display());
+        }
+        let (ours, log) = lab.observe(case, server, |origin| {
+            lab.ours(&options, &origin.url("/"), duration_s + 1)
+        })?;
+        let window_s = f64::from(duration_s);
+        let service_ms = stats::mean(&log.services_in_last_ms(window_s))
+            .context("the server answered nothing")?;
+        let network = ClosedNetwork {
+            customers,
+            service: service_ms,
+            think: think_ms,
+        };
+        let truth = network.figures();
+        let label = match think_ms {
+            0.0 => format!("N={customers}"),
+            pause => format!("N={customers}, pause {pause} ms"),
+        };
+        let time_ms = mean_ms(&ours.recording().service_time).map(Figure::Ms);
         case.ours(
-            format!("{label}: mean time"),
-            Figure::Ms(truth.response),
+            format!("{label}: rate"),
+            Figure::PerSec(truth.throughput * 1e3),
             NEAR,
-            time_ms.clone(),
+            ours.requests_per_sec().map(Figure::PerSec),
         );
+        // With pauses the queue's length is left to chance: then only the log of the same run is near.
+        if think_ms == 0.0 {
+            case.ours(
+                format!("{label}: mean time"),
+                Figure::Ms(truth.response),
+                NEAR,
+                time_ms.clone(),
+            );
+        }
+        let logged = stats::mean(&log.last(window_s).sojourns_ms());
+        case.ours(
+            format!("{label}: mean time, by the log"),
+            Figure::Ms(logged.unwrap_or(f64::NAN)),
+            Tolerance::ShareOr(0.01, 0.15),
+            time_ms,
+        );
+        Ok(())
     }
-    let logged = stats::mean(&log.last(window_s).sojourns_ms());
-    case.ours(
-        format!("{label}: mean time, by the log"),
-        Figure::Ms(logged.unwrap_or(f64::NAN)),
-        Tolerance::ShareOr(0.01, 0.15),
-        time_ms,
-    );
-    Ok(())
 }

@@ -50,7 +50,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     case.ours(
         "p50, by the server's log",
         Figure::Ms(logged.unwrap_or(f64::NAN)),
-        Tolerance::Within(0.1),
+        Tolerance::Within(1.0),
         ours.latency_ms(50.0).map(Figure::Ms),
     );
     silent(lab, case)?;
