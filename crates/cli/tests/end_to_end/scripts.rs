@@ -194,6 +194,58 @@ fn the_examples_in_wrk_cmms_formats_report_the_run_that_was() {
 }
 
 #[test]
+fn with_a_rate_a_script_for_wrk2_reads_every_response_time() {
+    const SCRIPT: &str = r#"
+        function init()
+          begun = wrk.time_us()
+        end
+        function delay()
+          return 0.5
+        end
+        function request()
+          assert(wrk.time_us() >= begun and wrk.time_us() > 1.7e15)
+          return wrk.format()
+        end
+        function done(summary, latency)
+          local distinct, i = 0, 1
+          while latency(i) > 0 do
+            distinct, i = distinct + select(2, latency(i)), i + 1
+          end
+          for rank = 2, #latency do
+            assert(latency[rank] >= latency[rank - 1])
+          end
+          local half = math.ceil(#latency / 2)
+          print("figures", #latency, distinct, latency[half], latency[#latency])
+        end
+    "#;
+    let site = site();
+    let run = load(&site)
+        .requests(200)
+        .with(&["-R1k"])
+        .script(SCRIPT)
+        .run();
+    let line = run.stdout.lines().last().unwrap();
+    let figures: Vec<f64> = line
+        .strip_prefix("figures\t")
+        .unwrap()
+        .split('\t')
+        .map(|figure| figure.parse().unwrap())
+        .collect();
+    let latency = &run.document["summary"]["latency"];
+    let count = latency["count"].as_f64().unwrap();
+    assert_eq!(figures[..2], [count, count]);
+    let median = latency["percentiles"].as_array().unwrap();
+    let median = median.iter().find(|row| row["percent"] == 50.0).unwrap();
+    for (ours, document_ns) in [
+        (figures[2], &median["value_ns"]),
+        (figures[3], &latency["max_ns"]),
+    ] {
+        let document_us = document_ns.as_f64().unwrap() / 1000.0;
+        assert!((ours - document_us).abs() < 0.01, "{ours} {document_us}");
+    }
+}
+
+#[test]
 fn the_example_for_several_hosts_gives_each_thread_an_address() {
     let site = site();
     let run = load(&site)
