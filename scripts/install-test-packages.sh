@@ -36,6 +36,8 @@ missing_packages() {
     has curl || echo curl
     has strace || echo strace
     has taskset || echo util-linux
+    has ip || echo iproute2
+    has faketime || echo faketime
 }
 
 # Prints the units of these servers that exist now.

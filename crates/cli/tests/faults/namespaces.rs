@@ -267,10 +267,19 @@ fn routes() -> Vec<Row> {
         row(
             "F22",
             "the address to connect from is not of this machine",
-            "exit 1, one line, nothing started",
+            "exit 1, one line",
             1000,
             "serve 127.0.0.1:8080
              exec \"$W\" $O -b 198.51.100.9 -d1s http://127.0.0.1:8080/",
+            |run| run.line_with(&["wrkbench: "]),
+        ),
+        row(
+            "F22",
+            "the address to connect from is of the other family",
+            "exit 1, one line",
+            1000,
+            "serve 127.0.0.1:8080
+             exec \"$W\" $O -b ::1 -d1s http://127.0.0.1:8080/",
             |run| run.line_with(&["wrkbench: "]),
         ),
     ]
