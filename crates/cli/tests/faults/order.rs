@@ -199,7 +199,18 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
                 // A whole answer makes room for a request, which may be on its way by then.
                 assert!((2..=4).contains(&run.answered()), "{}", run.story());
                 assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
-                assert_eq!(run.kinds(), [ErrorKind::Truncated], "{}", run.story());
+                // Where no further request was on its way, the half is nobody's.
+                let known = [ErrorKind::Truncated, ErrorKind::Unsolicited];
+                assert!(
+                    run.kinds().iter().all(|kind| known.contains(kind)),
+                    "{}",
+                    run.story()
+                );
+                assert!(
+                    run.kinds().contains(&ErrorKind::Truncated),
+                    "{}",
+                    run.story()
+                );
                 Seen::Held(run.errors())
             })
         },
