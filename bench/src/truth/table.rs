@@ -48,7 +48,7 @@ pub(crate) fn write_case(out: &mut dyn Write, case: &CaseResult) -> io::Result<(
     if !case.checks.is_empty() {
         writeln!(
             out,
-            "  {:<34} {:<9} {:>14} {:>14}  {:<16} verdict",
+            "  {:<39} {:<9} {:>14} {:>14}  {:<16} verdict",
             "what", "tool", "truth", "said", "tolerance"
         )?;
     }
@@ -71,7 +71,7 @@ fn write_check(out: &mut dyn Write, what: &str, check: &Check) -> io::Result<()>
     let seen = check.seen.as_ref().map(ToString::to_string);
     writeln!(
         out,
-        "  {what:<34} {:<9} {:>14} {:>14}  {:<16} {verdict}",
+        "  {what:<39} {:<9} {:>14} {:>14}  {:<16} {verdict}",
         check.tool,
         check.truth.to_string(),
         seen.unwrap_or_else(|| "-".to_owned()),
