@@ -76,6 +76,8 @@ pub fn choose_backend(choice: BackendChoice) -> Result<ChosenBackend, EngineErro
 pub(crate) struct Task {
     pub(crate) index: usize,
     pub(crate) backend: Backend,
+    /// Whether epoll will do when a ring cannot be made.
+    pub(crate) may_fall_back: bool,
     pub(crate) tls: Option<TlsClient>,
     pub(crate) settings: Settings,
     pub(crate) source: Box<dyn RequestSource>,
@@ -95,26 +97,38 @@ impl Task {
             ..LoopOptions::default()
         };
         match self.backend {
-            Backend::Uring => self.with_loop(Uring::new(&options)),
-            Backend::Epoll => self.with_loop(Epoll::new(&options)),
+            Backend::Uring => match Uring::new(&options) {
+                // One ring can be made and the fiftieth not: they take memory that is limited.
+                Err(error) if self.may_fall_back => {
+                    self.with_loop(Epoll::new(&options), Some(error.to_string()));
+                }
+                ring => self.with_loop(ring, None),
+            },
+            Backend::Epoll => self.with_loop(Epoll::new(&options), None),
         }
     }
 
-    fn with_loop<L: EventLoop>(mut self, io: io::Result<L>) {
+    fn with_loop<L: EventLoop>(mut self, io: io::Result<L>, no_ring: Option<String>) {
         let io = match io {
             Ok(io) => io,
             Err(error) => return self.report_broken(error.to_string()),
         };
         let h1 = h1::Shared::new(h1::Limits::default(), self.source.wants_responses());
         match self.tls.take() {
-            None => self.with_session::<L, H1>(io, h1),
+            None => self.with_session::<L, H1>(io, h1, no_ring),
             Some(TlsClient { config, name }) => {
-                self.with_session::<L, Tls<H1>>(io, tls::Shared::new(config, name, h1));
+                let tls = tls::Shared::new(config, name, h1);
+                self.with_session::<L, Tls<H1>>(io, tls, no_ring);
             }
         }
     }
 
-    fn with_session<L: EventLoop, S: Session>(self, io: L, shared: S::Shared) {
+    fn with_session<L: EventLoop, S: Session>(
+        self,
+        io: L,
+        shared: S::Shared,
+        no_ring: Option<String>,
+    ) {
         let Self {
             index,
             settings,
@@ -134,7 +148,7 @@ impl Task {
             }
         };
         // Failing to send or to receive here means that the main thread has gone: so do we.
-        if reports.send(Report::Ready).is_err() {
+        if reports.send(Report::Ready { no_ring }).is_err() {
             return;
         }
         let Ok(schedule) = start.recv() else { return };

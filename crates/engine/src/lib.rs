@@ -77,6 +77,8 @@ pub struct Outcome {
     pub workers: Vec<WorkerUsage>,
     /// How late each worker was, by worker.
     pub lags: Vec<WorkerLags>,
+    /// Of each worker that runs on epoll since it could not have a ring, the reason.
+    pub without_ring: Vec<String>,
     /// Workers that were still inside the script at the end and were left there.
     pub stuck_workers: Vec<u32>,
     /// Worker threads that have reported and are closing their sockets, which takes a while when

@@ -6,7 +6,7 @@ use crate::source::RequestSource;
 use crate::worker::{Ended, Settings, Worker};
 use crate::{EngineError, Job, Outcome};
 use eventloop::{EventLoop, monotonic_ns};
-use plan::RunPlan;
+use plan::{BackendChoice, RunPlan};
 use protocol::Session;
 use results::{Recording, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,18 @@ use std::time::Duration;
 
 /// What workers tell the main thread.
 pub(crate) enum Report {
-    Ready,
-    Broken { index: usize, message: String },
-    Ended { index: usize, ended: Box<Ended> },
+    Ready {
+        /// Why this worker uses epoll though io_uring was chosen.
+        no_ring: Option<String>,
+    },
+    Broken {
+        index: usize,
+        message: String,
+    },
+    Ended {
+        index: usize,
+        ended: Box<Ended>,
+    },
 }
 
 /// How often the main thread looks for an interrupt.
@@ -40,7 +49,7 @@ pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome
     let (reports_in, reports) = mpsc::channel();
     let mut crew = Crew::hire(plan, job, &stop, &reports_in)?;
     drop(reports_in);
-    crew.await_ready(&reports)?;
+    let without_ring = crew.await_ready(&reports)?;
 
     let start_ns = monotonic_ns() + LEAD_NS;
     let measure_ns = start_ns + nanoseconds(plan.warmup);
@@ -56,7 +65,10 @@ pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome
         // A worker that has gone is noticed by its missing report.
         let _ = start.send(schedule);
     }
-    Ok(crew.collect(&reports, schedule, &stop, interrupted))
+    Ok(Outcome {
+        without_ring,
+        ..crew.collect(&reports, schedule, &stop, interrupted)
+    })
 }
 
 /// Runs one worker in the calling thread, on a loop of the caller's choice.
@@ -104,6 +116,7 @@ impl Crew {
             let task = Task {
                 index,
                 backend: job.backend,
+                may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: job.tls.clone(),
                 settings: settings(plan, &job.address, index, threads),
                 source,
@@ -125,10 +138,12 @@ impl Crew {
         Ok(crew)
     }
 
-    fn await_ready(&self, reports: &Receiver<Report>) -> Result<(), EngineError> {
+    /// Gives the reasons of those that could not have a ring.
+    fn await_ready(&self, reports: &Receiver<Report>) -> Result<Vec<String>, EngineError> {
+        let mut without_ring = Vec::new();
         for _ in 0..self.starts.len() {
             match reports.recv() {
-                Ok(Report::Ready) => {}
+                Ok(Report::Ready { no_ring }) => without_ring.extend(no_ring),
                 Ok(Report::Broken { index, message }) => {
                     return Err(EngineError::Worker { index, message });
                 }
@@ -140,7 +155,7 @@ impl Crew {
                 }
             }
         }
-        Ok(())
+        Ok(without_ring)
     }
 
     fn collect(
@@ -173,7 +188,8 @@ impl Crew {
                         stop_ns = stop_ns.min(monotonic_ns());
                     }
                 }
-                Ok(Report::Ready | Report::Broken { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Report::Ready { .. } | Report::Broken { .. })
+                | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     outcome.failures.push("a worker thread died".to_owned());
                     break;

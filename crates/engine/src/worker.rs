@@ -153,6 +153,8 @@ pub(crate) struct Worker<L, S: Session> {
     outstanding: u64,
     /// The last answer; without any for long, a run without time limit gives up.
     progress_ns: u64,
+    /// Connections that were opened for the first time.
+    opened: u32,
     random: fastrand::Rng,
     first_trouble: Option<(ErrorKind, String)>,
     events: Vec<Event>,
@@ -169,6 +171,9 @@ const STAMPED_ONE_IN: u32 = 64;
 
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
+/// Connections opened before clock, completions and the stop are looked at: the kernel takes a tenth of
+/// a millisecond for one on loopback, and there may be a million.
+const OPENED_PER_TURN: u32 = 64;
 /// Completions taken before clock, timers and the stop are looked at again.
 const COMPLETIONS_PER_TURN: usize = 256;
 /// The first pause after repeated failures, and the longest.
@@ -220,6 +225,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             budget: settings.requests.unwrap_or(u64::MAX),
             outstanding: 0,
             progress_ns: 0,
+            opened: 0,
             random: fastrand::Rng::with_seed(settings.seed),
             first_trouble: None,
             events: Vec::with_capacity(64),
@@ -272,9 +278,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(address) = self.source.take_address() {
             self.settings.address = address;
         }
-        for key in 0..self.settings.connections {
-            self.open(key, self.schedule.start_ns);
-        }
         let per_turn = if self.pacer.is_some() {
             COMPLETIONS_PER_PACED_TURN
         } else {
@@ -290,6 +293,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
                 return Ok(());
             }
+            self.open_some(now_ns);
             while let Some(key) = self.wakes.take_due(now_ns) {
                 self.on_wake(key, now_ns)?;
             }
@@ -304,7 +308,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.recorder().tick(now_ns);
             let until_ns = self.next_deadline_ns(now_ns);
             self.wait(until_ns)?;
-            slept_until_ns = Some(until_ns).filter(|_| until_ns >= self.schedule.measure_ns);
+            // A wait for a moment that has passed already only looks what happened.
+            let slept = until_ns > now_ns && until_ns >= self.schedule.measure_ns;
+            slept_until_ns = slept.then_some(until_ns);
             // A turn is bounded: with thousands of connections at once it could outlast the end.
             for _ in 0..per_turn {
                 let Some(completion) = self.io.next() else {
@@ -323,6 +329,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When something is to be done even if nothing happens.
     fn next_deadline_ns(&self, now_ns: u64) -> u64 {
+        if self.opened < self.settings.connections {
+            return now_ns;
+        }
         let due_ns = self
             .pacer
             .as_ref()

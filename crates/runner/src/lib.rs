@@ -148,6 +148,7 @@ impl Prepared {
             first_trouble,
             workers,
             lags,
+            without_ring,
             stuck_workers,
             leaving,
         } = outcome;
@@ -160,10 +161,7 @@ impl Prepared {
                 warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
                 interrupted,
             },
-            backend: Backend {
-                name: chosen.backend.name().to_owned(),
-                reason: chosen.reason,
-            },
+            backend: used_backend(chosen, plan.load.threads, &without_ring),
             plan,
             recording,
             generator: Generator {
@@ -188,6 +186,28 @@ impl Prepared {
             first_trouble,
             leaving,
         })
+    }
+}
+
+/// What really ran: under `auto` a worker that cannot have a ring takes epoll.
+fn used_backend(chosen: ChosenBackend, threads: u32, without_ring: &[String]) -> Backend {
+    let (name, reason) = match without_ring.first() {
+        None => (chosen.backend.name(), chosen.reason),
+        Some(why) if without_ring.len() >= threads as usize => {
+            ("epoll", format!("io_uring cannot be used: {why}"))
+        }
+        Some(why) => {
+            let some = without_ring.len();
+            let reason = format!(
+                "{}; {some} of {threads} threads use epoll: {why}",
+                chosen.reason
+            );
+            (chosen.backend.name(), reason)
+        }
+    };
+    Backend {
+        name: name.to_owned(),
+        reason,
     }
 }
 
@@ -287,4 +307,28 @@ fn open_file_note(connections: u32) -> Option<String> {
             "the limit of open files is {limit}, too low for {connections} connections: raise it with ulimit -n {needed}"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_could_not_have_a_ring_are_told_of() {
+        let chosen = || ChosenBackend {
+            backend: engine::Backend::Uring,
+            reason: "allowed here".to_owned(),
+        };
+        let why = |threads| vec!["no memory".to_owned(); threads];
+        let told = |threads| {
+            let Backend { name, reason } = used_backend(chosen(), 4, &why(threads));
+            format!("{name}: {reason}")
+        };
+        assert_eq!(told(0), "io_uring: allowed here");
+        assert_eq!(
+            told(1),
+            "io_uring: allowed here; 1 of 4 threads use epoll: no memory"
+        );
+        assert_eq!(told(4), "epoll: io_uring cannot be used: no memory");
+    }
 }

@@ -1,6 +1,6 @@
 //! A worker's connections: opened, replaced, given up, and what their ends mean.
 
-use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, STAMPED_ONE_IN, Stop, Worker};
+use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_TURN, STAMPED_ONE_IN, Stop, Worker};
 use crate::connection::{Connection, State};
 use crate::failure;
 use eventloop::{CloseMode, EventLoop};
@@ -8,6 +8,18 @@ use protocol::{Session, SessionError};
 use results::ErrorKind;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Opens the next of the connections that were never open.
+    pub(super) fn open_some(&mut self, now_ns: u64) {
+        let end = self
+            .settings
+            .connections
+            .min(self.opened.saturating_add(OPENED_PER_TURN));
+        for key in self.opened..end {
+            self.open(key, now_ns);
+        }
+        self.opened = end;
+    }
+
     pub(super) fn open(&mut self, key: u32, now_ns: u64) {
         let connection = &mut self.connections[key as usize];
         connection.state = State::Connecting;

@@ -129,7 +129,7 @@ fn even_arrivals_of_several_workers_are_one_even_schedule_to_the_nanosecond() {
             })
             .collect();
         arrived.sort_unstable();
-        assert_eq!(arrived.len(), (rate_per_sec as f64).ceil() as usize);
+        assert_eq!(arrived.len(), rate_per_sec.ceil() as usize);
         for (number, arrived_ns) in arrived.iter().enumerate() {
             let due_ns = number as f64 * 1e9 / rate_per_sec;
             let off_ns = (*arrived_ns as f64 - due_ns).abs();
