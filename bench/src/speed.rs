@@ -78,6 +78,7 @@ fn timing_options(options: &Options) -> truth::options::Options {
         only: Vec::new(),
         json: None,
         ours_only: true,
+        keep_awake: false,
         io: String::new(),
         wrkbench: options.wrkbench.clone(),
         wrk: options.wrk.clone(),

@@ -18,7 +18,7 @@ use super::origin::Origin;
 use super::peers::{Peer, Said, Work};
 use crate::machine::Machine;
 use crate::place::{self, Places};
-use crate::process::{Ended, Process};
+use crate::process::{Ended, Placement, Process};
 use crate::scratch::Scratch;
 use crate::usage::Usage;
 
@@ -27,6 +27,9 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// Looks at `/proc` take time on a core that is being measured, so there are few.
 const POLL: Duration = Duration::from_millis(200);
+
+/// A shell that never stops.
+const BURN: &str = "while :; do :; done";
 
 /// Scripts that cases give to clients.
 const SCRIPTS: [(&str, &str); 2] = [
@@ -47,6 +50,8 @@ pub(crate) struct Lab {
     interrupted: Arc<AtomicBool>,
     /// CPU time of all clients so far, in microseconds.
     clients_us: Cell<u64>,
+    /// Keeps the client's core from sleeping.
+    awake: Option<Process>,
 }
 
 impl Lab {
@@ -74,8 +79,11 @@ impl Lab {
         for (name, text) in SCRIPTS {
             scratch.write(name, text)?;
         }
+        let places = Places::choose(machine.cores, cores.0, cores.1);
+        let awake = options.keep_awake.then(|| idle_burner(places.client));
         Ok(Self {
-            places: Places::choose(machine.cores, cores.0, cores.1),
+            places,
+            awake: awake.transpose()?,
             cores,
             machine,
             wrkbench,
@@ -104,7 +112,11 @@ impl Lab {
     pub(crate) fn places_text(&self) -> String {
         let (server, client) = self.cores;
         if self.places.are_apart {
-            format!("server on core {server}, client on core {client}, one client thread")
+            let awake = match self.awake {
+                Some(_) => " that is kept awake",
+                None => "",
+            };
+            format!("server on core {server}, client on core {client}{awake}, one client thread")
         } else {
             "only one core: server and client share it, so times mean little".to_owned()
         }
@@ -131,7 +143,12 @@ impl Lab {
     /// When it does not start.
     pub(crate) fn serve(&self, options: &str) -> anyhow::Result<Origin> {
         let log = self.file("server.csv");
-        let mut arguments = words("serve --listen 127.0.0.1:0 --log");
+        // It polls where it has a core of its own, so that the log has arrivals and not awakenings.
+        let mut arguments = words("serve --listen 127.0.0.1:0");
+        if self.places.are_apart {
+            arguments.push("--poll".to_owned());
+        }
+        arguments.push("--log".to_owned());
         arguments.push(log.display().to_string());
         arguments.extend(words(options));
         let process = Process::start(&self.wrkbench, &arguments, self.places.server)?;
@@ -151,12 +168,18 @@ impl Lab {
         progress(&format!("{}: {server_options}", case.name));
         let origin = self.serve(server_options)?;
         let before = Usage::now(origin.cpu_us()?)?;
-        let clients_before_us = self.clients_us.get();
+        let clients_before_us = self.clients_side_us()?;
         let found = run(&origin)?;
-        let client_us = self.clients_us.get() - clients_before_us;
+        let client_us = self.clients_side_us()?.saturating_sub(clients_before_us);
         let others_share = Usage::now(origin.cpu_us()?)?.others_share(before, client_us);
         case.others_share = case.others_share.max(others_share);
         Ok((found, origin.stop(&self.interrupted)?))
+    }
+
+    /// CPU time so far of all clients, and of what keeps their core awake, in microseconds.
+    fn clients_side_us(&self) -> anyhow::Result<u64> {
+        let awake_us = self.awake.as_ref().map_or(Ok(0), Process::cpu_us)?;
+        Ok(self.clients_us.get() + awake_us)
     }
 
     /// Runs a client to its end.
@@ -176,13 +199,12 @@ impl Lab {
         Ok(ended)
     }
 
-    /// Something that keeps the client's core busy until it is dropped.
+    /// A program that competes for the client's core until it is dropped.
     ///
     /// # Errors
     /// When it cannot be started.
     pub(crate) fn burn(&self) -> anyhow::Result<Process> {
-        let arguments = ["-c", "while :; do :; done"];
-        Process::start(Path::new("/bin/sh"), &arguments, self.places.client)
+        Process::start(Path::new("/bin/sh"), &["-c", BURN], self.places.client)
     }
 
     /// Runs wrkbench with these options on a URL. `launcher` are words to put before the program, such
@@ -264,6 +286,12 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// Runs only when nothing else wants the core (SCHED_IDLE, sched(7)), which so never sleeps.
+fn idle_burner(place: Placement) -> anyhow::Result<Process> {
+    let arguments = ["--idle", "0", "/bin/sh", "-c", BURN];
+    Process::start(Path::new("chrt"), &arguments, place)
 }
 
 /// What it is, the truth, how near it must be, and what a tool said.

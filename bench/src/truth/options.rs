@@ -20,6 +20,11 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) ours_only: bool,
 
+    /// Keep the client's core from sleeping, by a program that yields to everything. On a virtual machine
+    /// a core that slept needs a tenth of a millisecond to wake up, and every time has that in it.
+    #[arg(long)]
+    pub(crate) keep_awake: bool,
+
     /// The event backend of our client: auto, uring or epoll.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     pub(crate) io: String,

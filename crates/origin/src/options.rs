@@ -41,6 +41,8 @@ pub struct Options {
     /// The TLS handshake is not begun for so long after its first bytes (or, if that is later, after
     /// `accept_delay_ns`), in nanoseconds.
     pub tls_delay_ns: u64,
+    /// Workers never sleep: each keeps a core busy, and nothing waits for a core to wake up.
+    pub is_polling: bool,
     /// The most requests whose arrival and departure are logged; 0 turns the log off. An entry
     /// takes 48 bytes.
     pub log_requests: usize,
@@ -101,6 +103,7 @@ impl Default for Options {
             greeting: Greeting::Serve,
             accept_delay_ns: 0,
             tls_delay_ns: 0,
+            is_polling: false,
             log_requests: 0,
             record_requests: 0,
             tls: None,

@@ -221,6 +221,7 @@ impl WorkerStart {
             greeting,
             accept_delay_ns,
             tls_delay_ns,
+            is_polling,
             tls,
             ..
         } = &self.options;
@@ -230,6 +231,7 @@ impl WorkerStart {
         };
         let mut worker = Worker::new(io, site, Arc::clone(stop), numbers);
         worker.greeting = *greeting;
+        worker.is_polling = *is_polling;
         worker.patience = Patience {
             accept_delay_ns: *accept_delay_ns,
             tls_delay_ns: *tls_delay_ns,

@@ -38,6 +38,7 @@ pub(crate) struct Worker<L> {
     pub(crate) site: Site,
     pub(crate) greeting: Greeting,
     pub(crate) patience: Patience,
+    pub(crate) is_polling: bool,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) numbers: Numbers,
@@ -80,6 +81,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             site,
             greeting: Greeting::Serve,
             patience: Patience::default(),
+            is_polling: false,
             tls: None,
             stop,
             numbers,
@@ -95,7 +97,13 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     /// When the loop is broken.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         while !self.stop.load(Ordering::Acquire) {
-            self.io.wait(self.timers.next_ns())?;
+            // A moment that has passed: look, and do not sleep.
+            let until_ns = if self.is_polling {
+                Some(0)
+            } else {
+                self.timers.next_ns()
+            };
+            self.io.wait(until_ns)?;
             for _ in 0..COMPLETIONS_PER_TURN {
                 let Some(completion) = self.io.next() else {
                     break;

@@ -50,6 +50,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
           requires = "tls", value_parser = origin::parse_duration_ns, allow_hyphen_values = true)]
     pub(crate) tls_delay: u64,
+    /// Never sleep: arrivals are noted at once, and each thread keeps a core busy
+    #[arg(long)]
+    pub(crate) poll: bool,
     /// At the end write the arrival and departure of each request to this file, as CSV
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) log: Option<PathBuf>,

@@ -43,6 +43,7 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         greeting: arguments.greeting,
         accept_delay_ns: arguments.accept_delay,
         tls_delay_ns: arguments.tls_delay,
+        is_polling: arguments.poll,
         log_requests: if arguments.log.is_some() {
             LOG_REQUESTS_DEFAULT
         } else {

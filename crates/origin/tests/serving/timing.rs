@@ -167,3 +167,19 @@ fn a_new_connection_is_left_waiting_and_an_old_one_is_not() {
         assert!(quickest_ns < Some(30_000_000), "{arrivals_ns:?}");
     });
 }
+
+#[test]
+fn a_polling_server_answers_as_any_other_and_stops_when_told() {
+    let options = Options {
+        is_polling: true,
+        ..logged(Options::default())
+    };
+    on_each_backend(&options, |server| {
+        for target in ["/", "/?delay=2ms", "/?size=1M", "/?tail=1ms"] {
+            assert_eq!(Client::get(&server, target).status(), "200");
+        }
+        let truth = server.stop();
+        assert_eq!((truth.counts.requests, truth.counts.responses), (4, 4));
+        assert!(truth.sojourns_ns()[1] >= 2_000_000);
+    });
+}
