@@ -53,11 +53,13 @@ pub struct Settings {
     pub batch_latency: bool,
 }
 
-/// Polling this long before each moment hides how long the kernel takes to get a thread running.
-const SPIN_NS: u64 = 50_000;
-/// ... and may use this share of the time between two requests, so that a fast schedule, in which the
-/// thread hardly sleeps anyway, does not cost a whole CPU.
-const SPIN_SHARE: f64 = 0.1;
+/// The longest that the loop polls before a request is due instead of sleeping. It polls only as long as
+/// wake-ups are usually late (docs/decisions/0009-polling-before-a-deadline.md), so most of this time the
+/// thread would not have run anyway.
+const SPIN_NS: u64 = 100_000;
+/// ... and this share of the time between two requests, so that a fast schedule does not cost a whole
+/// CPU.
+const SPIN_SHARE: f64 = 0.4;
 
 impl Settings {
     /// How long to poll before a request is due: nothing in a closed loop.
