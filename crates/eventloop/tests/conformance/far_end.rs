@@ -4,6 +4,7 @@
 use crate::client::Client;
 use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
 use eventloop::{Address, EventLoop};
+use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,6 +12,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+/// Connections that may wait for `accept`; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
 
 /// A far end that waits longer for the client gives up, so that no test hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -92,6 +96,9 @@ impl FarEnd {
     /// Serves TCP on loopback with threads.
     pub(crate) fn tcp(bind_to: &str, scripts: Vec<Script>) -> io::Result<Self> {
         let listener = TcpListener::bind(bind_to)?;
+        // The usual queue of 128 overflows when a thousand connect at once. The kernel then drops the end
+        // of handshakes and repeats its part after 1, 2, 4 ... seconds (tcp(7), tcp_abort_on_overflow).
+        SockRef::from(&listener).listen(BACKLOG)?;
         let address = Address::Tcp(listener.local_addr()?);
         let (sender, reports) = channel();
         let gate = Arc::<Gate>::default();
