@@ -70,15 +70,20 @@ impl Verdict {
         matches!(self, Self::GeneratorLimited { .. })
     }
 
-    /// For people: one line for each sign; none if there is nothing to say.
-    pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let evidence = match self {
-            Self::GeneratorLimited { evidence } => evidence.as_slice(),
-            Self::Fine | Self::Unknown => &[],
-        };
-        evidence
-            .iter()
-            .map(|sign| format!("the generator was the limit: {sign}"))
+    /// For people: one line, or of a limited generator one for each sign.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Fine => vec!["the generator was fine: nothing shows that it was late".to_owned()],
+            Self::GeneratorLimited { evidence } => evidence
+                .iter()
+                .map(|sign| format!("the generator was the limit: {sign}"))
+                .collect(),
+            Self::Unknown => vec![
+                "it is not known whether the generator was the limit: the run was too short, or a thread could not be asked"
+                    .to_owned(),
+            ],
+        }
     }
 }
 

@@ -72,7 +72,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let mut finished = prepared.run(&interrupts.stop)?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish, &mut output);
-    let code = tell_after(&mut finished, &wish, program);
+    let code = tell_after(&mut finished, &wish, version, program);
     delivered?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
@@ -167,7 +167,7 @@ fn tell_before(prepared: &Prepared, wish: &ReportWish, version: bool, program: &
 
 /// Errors and doubts, or the failure that makes them needless; then the judgement that was asked for,
 /// which is the exit code.
-fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
+fn tell_after(finished: &mut Finished, wish: &ReportWish, version: bool, program: &str) -> u8 {
     let notes = finished.take_notes();
     if let Some(failure) = finished.failure() {
         tell(program, failure);
@@ -185,16 +185,22 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, program: &str) -> u8 {
             tell(program, format_args!("warning: {warning}"));
         }
     }
-    judge(result, wish, program)
+    judge(result, wish, version, program)
 }
 
-/// Tells whose limit was measured and which conditions hold, in a line each.
-fn judge(result: &RunResult, wish: &ReportWish, program: &str) -> u8 {
+/// Tells whose limit was measured and which conditions hold, in a line each. That all was well is said to
+/// those who ask for a rate, which a generator can fail to keep, or for more words (`-v`); whoever puts
+/// the program in wrk's place hears nothing.
+fn judge(result: &RunResult, wish: &ReportWish, version: bool, program: &str) -> u8 {
     let verdict = &result.generator.verdict;
-    let is_refused = wish.strict && verdict.is_generator_limited();
+    let is_limited = verdict.is_generator_limited();
+    let is_refused = wish.strict && is_limited;
     let word = if is_refused { "failed" } else { "note" };
-    for line in verdict.lines().filter(|_| is_refused || !wish.quiet) {
-        tell(program, format_args!("{word}: {line}"));
+    let is_told = is_limited || wish.strict || version || result.plan.pacing.is_open();
+    if is_refused || is_told && !wish.quiet {
+        for line in verdict.lines() {
+            tell(program, format_args!("{word}: {line}"));
+        }
     }
     let failures: Vec<String> = wish
         .fail_if
