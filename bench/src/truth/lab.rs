@@ -80,7 +80,9 @@ impl Lab {
             scratch.write(name, text)?;
         }
         let places = Places::choose(machine.cores, cores.0, cores.1);
-        let awake = options.keep_awake.then(|| idle_burner(places.client));
+        // On a single core a polling server would leave nothing to the client.
+        let stays_awake = options.keep_awake && places.are_apart;
+        let awake = stays_awake.then(|| idle_burner(places.client));
         Ok(Self {
             places,
             awake: awake.transpose()?,
@@ -113,10 +115,10 @@ impl Lab {
         let (server, client) = self.cores;
         if self.places.are_apart {
             let awake = match self.awake {
-                Some(_) => " that is kept awake",
+                Some(_) => "; neither sleeps",
                 None => "",
             };
-            format!("server on core {server}, client on core {client}{awake}, one client thread")
+            format!("server on core {server}, client on core {client}, one client thread{awake}")
         } else {
             "only one core: server and client share it, so times mean little".to_owned()
         }
@@ -143,9 +145,8 @@ impl Lab {
     /// When it does not start.
     pub(crate) fn serve(&self, options: &str) -> anyhow::Result<Origin> {
         let log = self.file("server.csv");
-        // It polls where it has a core of its own, so that the log has arrivals and not awakenings.
         let mut arguments = words("serve --listen 127.0.0.1:0");
-        if self.places.are_apart {
+        if self.awake.is_some() {
             arguments.push("--poll".to_owned());
         }
         arguments.push("--log".to_owned());

@@ -20,8 +20,9 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) ours_only: bool,
 
-    /// Keep the client's core from sleeping, by a program that yields to everything. On a virtual machine
-    /// a core that slept needs a tenth of a millisecond to wake up, and every time has that in it.
+    /// Let neither core sleep: the server polls, and a program that yields to everything runs beside the
+    /// client. On a virtual machine a core that slept needs a tenth of a millisecond to wake up, and every
+    /// time has that in it. With two cores nothing else should run: it would have the client's only.
     #[arg(long)]
     pub(crate) keep_awake: bool,
 
