@@ -64,18 +64,38 @@ const SPIN_SHARE: f64 = 0.4;
 impl Settings {
     /// How long to poll before a request is due: nothing in a closed loop.
     pub(crate) fn spin_ns(&self) -> u64 {
+        self.gap_ns()
+            .map_or(0, |gap_ns| (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64)
+    }
+
+    /// How long to poll for an answer: nothing in a closed loop.
+    fn answer_poll_ns(&self) -> u64 {
+        self.gap_ns()
+            .filter(|gap_ns| *gap_ns >= ANSWER_POLL_GAP_MIN_NS)
+            .map_or(0, |gap_ns| {
+                (gap_ns * SPIN_SHARE).min(ANSWER_POLL_NS as f64) as u64
+            })
+    }
+
+    /// The shortest mean distance between two requests of this worker; `None` in a closed loop.
+    fn gap_ns(&self) -> Option<f64> {
         let fastest_per_sec = match &self.pacing {
-            Pacing::Closed => return 0,
+            Pacing::Closed => return None,
             Pacing::Constant { rate_per_sec, .. } => *rate_per_sec,
             Pacing::Stages { stages, .. } => stages
                 .iter()
                 .map(|stage| stage.from_per_sec.max(stage.to_per_sec))
                 .fold(0.0, f64::max),
         };
-        let gap_ns = f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE);
-        (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64
+        Some(f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
     }
 }
+
+/// After a request is sent the loop polls for its answer so long at most: on a machine that is idle but
+/// for the test, waking up for it takes longer than many an answer does. The share of the time between
+/// two requests bounds it again, and below this distance nothing is polled for.
+const ANSWER_POLL_NS: u64 = 500_000;
+const ANSWER_POLL_GAP_MIN_NS: f64 = 200_000.0;
 
 /// How a worker's run ended.
 pub struct Ended {
@@ -141,6 +161,8 @@ pub(crate) struct Worker<L, S: Session> {
     pacer: Option<Pacer>,
     /// With a rate: connections that can take a request, the one that has been free longest first.
     free: VecDeque<u32>,
+    /// How long to poll for an answer after a request was sent; 0 is not at all.
+    answer_poll_ns: u64,
     /// Which of the source addresses is next.
     source_index: u128,
     /// Tells what this thread has used.
@@ -220,6 +242,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             pacer: None,
             free: VecDeque::new(),
+            answer_poll_ns: settings.answer_poll_ns(),
             source_index: u128::from(settings.worker),
             watch,
             watched: None,
@@ -309,6 +332,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // After what was due has been sent: it may take a tenth of a millisecond.
             self.recorder().tick(now_ns);
             let until_ns = self.next_deadline_ns(now_ns);
+            if self.outstanding == 0 {
+                self.io.poll_until(0);
+            }
             self.wait(until_ns)?;
             // A wait for a moment that has passed already only looks what happened.
             let slept = until_ns > now_ns && until_ns >= self.schedule.measure_ns;

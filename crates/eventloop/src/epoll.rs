@@ -39,6 +39,8 @@ pub struct Epoll {
     control: [u8; CONTROL_BYTES],
     has_pwait2: bool,
     aim: Aim,
+    /// Until then waits do not sleep.
+    poll_until_ns: u64,
 }
 
 struct Socket {
@@ -103,6 +105,7 @@ impl Epoll {
             control: [0; CONTROL_BYTES],
             has_pwait2: true,
             aim: Aim::new(options.spin_ns),
+            poll_until_ns: 0,
         })
     }
 
@@ -252,6 +255,10 @@ impl Epoll {
         loop {
             let timeout_ns = match sleep_until_ns {
                 _ if !self.ready.is_empty() || !self.work.is_empty() => Some(0),
+                _ if self.poll_until_ns > 0 && monotonic_ns() < self.poll_until_ns => {
+                    first = false;
+                    Some(0)
+                }
                 Some(until) => Some(until.saturating_sub(monotonic_ns())),
                 None => None,
             };
@@ -551,6 +558,10 @@ impl EventLoop for Epoll {
 
     fn received(&self) -> &[u8] {
         &self.buffer[..self.received]
+    }
+
+    fn poll_until(&mut self, until_ns: u64) {
+        self.poll_until_ns = until_ns;
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {

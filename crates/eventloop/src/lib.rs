@@ -142,6 +142,11 @@ pub trait EventLoop {
     /// Only when the loop itself is broken; sockets report through completions.
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()>;
 
+    /// Until then waits poll instead of sleeping; a moment that has passed ends it. For an answer that is
+    /// about to come: to be woken for it takes longer than it does. Only with
+    /// [`LoopOptions::spin_ns`]; a loop may as well do nothing.
+    fn poll_until(&mut self, _until_ns: u64) {}
+
     /// The next thing that happened, if any; ends the loan of the bytes of the one before.
     fn next(&mut self) -> Option<Completion>;
 

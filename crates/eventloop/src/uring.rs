@@ -69,6 +69,8 @@ pub struct Uring {
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
     aim: Aim,
+    /// Until then waits do not sleep.
+    poll_until_ns: u64,
 }
 
 /// A filled buffer in the hands of the caller.
@@ -210,6 +212,7 @@ impl Uring {
             lent: None,
             taken_ns: 0,
             aim: Aim::new(options.spin_ns),
+            poll_until_ns: 0,
         })
     }
 
@@ -1002,13 +1005,21 @@ impl EventLoop for Uring {
         loop {
             self.rearm_starved();
             self.flush_held()?;
-            let slept = self.enter(sleep_until_ns)?;
+            let polls = self.poll_until_ns > 0 && monotonic_ns() < self.poll_until_ns;
+            let slept = self.enter(if polls { Some(0) } else { sleep_until_ns })?;
             self.taken_ns = monotonic_ns();
             let something = !self.ready.is_empty()
                 || !self.backlog.is_empty()
                 || !self.ring.completion().is_empty();
             if something {
                 return Ok(());
+            }
+            let poll_until_ns =
+                until_ns.map_or(self.poll_until_ns, |until| until.min(self.poll_until_ns));
+            if polls && self.taken_ns < poll_until_ns {
+                self.spin(poll_until_ns);
+                first = false;
+                continue;
             }
             let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
                 continue;
@@ -1056,6 +1067,10 @@ impl EventLoop for Uring {
                 return completion;
             }
         }
+    }
+
+    fn poll_until(&mut self, until_ns: u64) {
+        self.poll_until_ns = until_ns;
     }
 
     fn received(&self) -> &[u8] {

@@ -226,6 +226,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[inline]
     fn note_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
+        if self.answer_poll_ns > 0 {
+            self.io
+                .poll_until(sent_ns.saturating_add(self.answer_poll_ns));
+        }
         let connection = &mut self.connections[key as usize];
         let free_ns = connection.free_ns;
         connection.flights.push(Flight {
