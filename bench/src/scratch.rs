@@ -3,10 +3,14 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
-/// A folder of this process alone.
+/// Folders that this process has made.
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// A folder of one owner alone.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -18,7 +22,9 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made, or is there already.
     pub(crate) fn create() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("wrkbench-bench-{}", std::process::id()));
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wrkbench-bench-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         let scratch = Self { path };
         fs::set_permissions(&scratch.path, Permissions::from_mode(0o755))?;
@@ -46,5 +52,16 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed now is cleared with the system's temporary files.
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_owners_in_one_process_have_folders_of_their_own() {
+        let (first, second) = (Scratch::create().unwrap(), Scratch::create().unwrap());
+        assert_ne!(first.path(), second.path());
     }
 }
