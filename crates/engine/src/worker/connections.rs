@@ -114,9 +114,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Replaces a connection that the server closed while we were thinking, when the thought is due.
     /// Earlier it would only be closed again, and thinking anew would put the request off for ever.
-    pub(super) fn reopen_when_due(&mut self, key: u32) {
+    pub(super) fn reopen_when_due(&mut self, key: u32, now_ns: u64) {
         let due_ns = self.connections[key as usize].due_ns;
-        self.disconnect(key, due_ns);
+        self.disconnect(key, now_ns);
         let connection = &mut self.connections[key as usize];
         connection.rested = true;
         connection.due_ns = due_ns;
@@ -194,7 +194,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
             Ok(()) if self.connections[key as usize].state == State::Thinking => {
                 self.note_reconnect(at_ns);
-                self.reopen_when_due(key);
+                self.reopen_when_due(key, at_ns);
             }
             Ok(()) => {
                 self.note_reconnect(at_ns);
@@ -231,7 +231,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let thinking = connection.state == State::Thinking;
             self.note_reconnect(at_ns);
             if thinking {
-                self.reopen_when_due(key);
+                self.reopen_when_due(key, at_ns);
             } else {
                 self.reopen(key, at_ns);
             }
