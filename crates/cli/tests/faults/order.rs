@@ -174,8 +174,11 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
             "-T30s",
         ),
         {
-            let conduct = conduct(layer, When::Asked, 1, &[send([RIGHT, RIGHT].concat())]);
-            let what = format!("a pipeline with an answer too many for each request{suffix}");
+            // More in one piece than may be on their way: fewer could all meet requests that
+            // were sent meanwhile, and nobody could tell.
+            let too_many = RIGHT.repeat(DEPTH as usize + 1);
+            let conduct = conduct(layer, When::Asked, 1, &[send(too_many)]);
+            let what = format!("a pipeline with more answers at once than requests{suffix}");
             // Whose answer is which cannot be told; that there are too many, can.
             Row::new("F38", what, "unsolicited, and nothing hangs", move || {
                 let run = run(conduct.clone(), &arguments("-T30s"), 0);
