@@ -247,6 +247,7 @@ mod tests {
 
     fn plan() -> RunPlan {
         RunPlan {
+            telemetry: None,
             target: Target::parse("https://h:1/p").unwrap(),
             load: Load::default(),
             pacing: Pacing::Closed,

@@ -16,6 +16,7 @@ mod saved;
 mod source;
 mod stop;
 mod target;
+mod telemetry;
 mod tls;
 pub mod units;
 
@@ -27,6 +28,7 @@ pub use request::{Body, HeaderError, RequestSpec, parse_header};
 pub use source::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
+pub use telemetry::TelemetrySpec;
 pub use tls::TlsSpec;
 
 use std::time::Duration;
@@ -56,4 +58,7 @@ pub struct RunPlan {
     pub tls: TlsSpec,
     /// Which kernel interface drives the sockets.
     pub backend: BackendChoice,
+    /// What is watched in the kernel meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<TelemetrySpec>,
 }

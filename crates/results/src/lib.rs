@@ -25,6 +25,8 @@ mod run_result;
 mod sample_guard;
 mod series;
 mod summary;
+mod telemetry;
+mod trial;
 mod verdict;
 mod warnings;
 mod written;
@@ -47,6 +49,10 @@ pub use sample_guard::ThinPercentiles;
 pub use series::{Row, Series};
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary,
+};
+pub use telemetry::{SocketSummary, Spread, Telemetry};
+pub use trial::{
+    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, Setting, Trial, TrialOutcome,
 };
 pub use verdict::{Verdict, verdict};
 pub use warnings::{Warning, warnings};

@@ -153,6 +153,7 @@ impl Prepared {
             leaving,
         } = outcome;
         let mut result = RunResult {
+            telemetry: None,
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

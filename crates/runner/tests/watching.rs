@@ -13,6 +13,7 @@ const REQUESTS: u64 = 400;
 fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
     let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
     let plan = RunPlan {
+        telemetry: None,
         target: Target::parse(&server.url()).expect("the server knows its URL"),
         load: Load {
             threads: 2,

@@ -32,6 +32,7 @@ impl DemoArgs {
     /// When an option has a value that no run can have.
     pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
         let plan = RunPlan {
+            telemetry: None,
             target,
             // One worker: the server shares the machine, and two cores are all we may assume.
             load: Load {

@@ -205,6 +205,7 @@ impl RunArgs {
         let has_options_of_cmm = self.load.delay_stats.is_some() || connection.bind_ip.is_some();
         let (pacing, draws_seed) = self.rate.into_pacing()?;
         let plan = RunPlan {
+            telemetry: None,
             target,
             stop: Stop {
                 duration: self.load.duration.or(by_default),

@@ -328,8 +328,10 @@ fn a_percentile_that_rests_on_too_few_requests_is_not_vouched_for() {
 /// The document of a run by number.
 fn result(run: Run) -> RunResult {
     RunResult {
+        telemetry: None,
         schema_version: SCHEMA_VERSION,
         plan: RunPlan {
+            telemetry: None,
             target: Target::parse("http://127.0.0.1/").expect("a URL"),
             load: Load::default(),
             pacing: Pacing::Closed,

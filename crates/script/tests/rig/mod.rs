@@ -215,6 +215,7 @@ pub fn one_line(message: String) -> String {
 /// A finished run of two seconds with this recording.
 pub fn run_result(recording: Recording) -> RunResult {
     RunResult {
+        telemetry: None,
         schema_version: SCHEMA_VERSION,
         plan: plan(),
         environment: Environment::default(),
@@ -242,6 +243,7 @@ pub fn rate_result(recording: Recording) -> RunResult {
 
 fn plan() -> RunPlan {
     RunPlan {
+        telemetry: None,
         target: Target {
             url: "http://one.test/".to_owned(),
             scheme: Scheme::Http,

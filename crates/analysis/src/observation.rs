@@ -1,0 +1,30 @@
+//! One run as tables and comparisons see it, wherever it came from.
+
+use std::collections::BTreeMap;
+
+use results::{RunResult, Setting};
+
+/// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm print.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// Where it was found: the file, with the line for one of several in it.
+    pub source: String,
+    /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a text.
+    pub settings: Vec<Setting>,
+    /// Set of load options, if one is known.
+    pub profile: Option<String>,
+    /// Target, if one is known.
+    pub target: Option<String>,
+    /// Number of the run within its cell, from 1.
+    pub run: u32,
+    /// Place in the order in which the runs were made, from 1; `None` if the order is not known.
+    pub position: Option<u32>,
+    /// What was measured, by name of column: `requests`, `duration_in_microseconds`, `bytes`,
+    /// `requests_per_sec`, `bytes_transfer_per_sec`, `latency_p50_us`, `latency_mean_us`, `errors` and
+    /// such. What is not known is not there.
+    pub values: BTreeMap<String, f64>,
+    /// The whole result with its histograms, where there is one.
+    pub result: Option<Box<RunResult>>,
+    /// Why there is nothing to average: the run failed.
+    pub failure: Option<String>,
+}

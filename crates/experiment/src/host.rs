@@ -1,0 +1,88 @@
+//! The machine as an experiment sees it: files, commands, readiness, and time.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a command came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommandOutput {
+    /// Exit code; `None` if a signal or the time limit ended it.
+    pub exit_code: Option<i32>,
+    /// It ran out of time and was ended with everything it had started.
+    pub timed_out: bool,
+    /// How long it took.
+    pub duration: Duration,
+    /// What it wrote.
+    pub stdout: Vec<u8>,
+    /// What it wrote to stderr.
+    pub stderr: Vec<u8>,
+}
+
+/// Everything an experiment may do to a machine: the real one, or one that a test made up.
+pub trait Host {
+    /// The content of a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// Writes into the file as it is, in one write: how a kernel setting is set.
+    ///
+    /// # Errors
+    /// The system's; a setting that the kernel refuses is `InvalidInput`.
+    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Puts a new content in a file's place: under a temporary name in the same folder, with the
+    /// mode and owner of the one that was, onto the disk, then renamed. A file that is not there is
+    /// made.
+    ///
+    /// # Errors
+    /// The system's.
+    fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Whether the file could be written, without writing.
+    ///
+    /// # Errors
+    /// Why it could not.
+    fn check_writable(&self, path: &Path) -> io::Result<()>;
+
+    /// Whether a program of this name would be found.
+    fn has_program(&self, name: &str) -> bool;
+
+    /// Runs a line of shell with these variables added to the environment, at most for `limit`.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput>;
+
+    /// Asks a URL once and says its status.
+    ///
+    /// # Errors
+    /// Why there was no answer.
+    fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16>;
+
+    /// Monotonic time, nanoseconds.
+    fn now_ns(&self) -> u64;
+
+    /// Lets time pass.
+    fn sleep(&mut self, duration: Duration);
+
+    /// Wall-clock time, RFC 3339; a label.
+    fn wall_clock(&self) -> Option<String>;
+
+    /// Whether the user is root.
+    fn is_root(&self) -> bool;
+
+    /// What tells this start of the machine from others (`/proc/sys/kernel/random/boot_id`).
+    fn boot_id(&self) -> String;
+
+    /// What tells this network namespace from others (the link `/proc/self/ns/net`).
+    fn network_namespace(&self) -> String;
+}

@@ -1,0 +1,10 @@
+//! Many runs: factors, levels, rounds, and a machine that is put back as it was.
+//!
+//! The crate calls no engine and touches nothing itself: it is handed a [`Host`] for the machine and
+//! a function that makes one run.
+
+#![forbid(unsafe_code)]
+
+mod host;
+
+pub use host::{CommandOutput, Host};

@@ -1,0 +1,18 @@
+//! What to watch in the kernel beside the load.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Telemetry of a run: sockets, counters, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetrySpec {
+    /// Which TCP sockets, in ss's words (`sport = :80 or dport = :443`); an empty filter takes all
+    /// of them, `None` none.
+    pub sockets: Option<String>,
+    /// Time between samples; more than zero.
+    #[serde(rename = "interval_ns", with = "crate::saved::duration_ns")]
+    pub interval: Duration,
+    /// Whether the growth of the kernel's counters is recorded.
+    pub counters: bool,
+}
