@@ -1,6 +1,7 @@
 //! The one place where choices become concrete types: which event loop, which session.
 
 use crate::control::{Locker, Schedule, StopFlag};
+use crate::handover::Handover;
 use crate::run::Report;
 use crate::source::RequestSource;
 use crate::worker::{Settings, Worker};
@@ -82,6 +83,7 @@ pub(crate) struct Task {
     pub(crate) settings: Settings,
     pub(crate) source: Box<dyn RequestSource>,
     pub(crate) watch: Option<Box<dyn Watch>>,
+    pub(crate) handover: Option<Handover>,
     pub(crate) locker: Locker,
     pub(crate) stop: StopFlag,
     pub(crate) start: Receiver<Schedule>,
@@ -134,19 +136,21 @@ impl Task {
             settings,
             source,
             watch,
+            handover,
             locker,
             stop,
             start,
             reports,
             ..
         } = self;
-        let mut worker = match Worker::<L, S>::new(io, shared, settings, source, watch, locker) {
-            Ok(worker) => worker,
-            Err(message) => {
-                let _ = reports.send(Report::Broken { index, message });
-                return;
-            }
-        };
+        let mut worker =
+            match Worker::<L, S>::new(io, shared, settings, source, watch, handover, locker) {
+                Ok(worker) => worker,
+                Err(message) => {
+                    let _ = reports.send(Report::Broken { index, message });
+                    return;
+                }
+            };
         // Failing to send or to receive here means that the main thread has gone: so do we.
         if reports.send(Report::Ready { no_ring }).is_err() {
             return;

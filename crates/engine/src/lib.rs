@@ -9,6 +9,7 @@ mod connection;
 mod control;
 mod dispatch;
 mod failure;
+mod handover;
 mod pacing;
 mod recorder;
 mod run;

@@ -2,6 +2,7 @@
 
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::dispatch::Task;
+use crate::handover::Desks;
 use crate::source::RequestSource;
 use crate::worker::{Ended, Settings, Worker};
 use crate::{EngineError, Job, Outcome};
@@ -82,7 +83,8 @@ pub fn run_here<L: EventLoop, S: Session>(
     source: Box<dyn RequestSource>,
     schedule: Schedule,
 ) -> Result<Ended, String> {
-    let mut worker = Worker::<L, S>::new(io, shared, settings, source, None, Locker::default())?;
+    let mut worker =
+        Worker::<L, S>::new(io, shared, settings, source, None, None, Locker::default())?;
     worker
         .run(schedule, &StopFlag::default())
         .ok_or_else(|| "the recording was taken away".to_owned())
@@ -108,6 +110,7 @@ impl Crew {
         };
         let threads = job.sources.len();
         let mut watches = job.watches.into_iter();
+        let desks = (plan.pacing.is_open() && threads > 1).then(|| Desks::new(threads));
         for (index, source) in job.sources.into_iter().enumerate() {
             let (start_in, start) = mpsc::channel();
             let locker = Locker::default();
@@ -121,6 +124,7 @@ impl Crew {
                 settings: settings(plan, &job.address, index, threads),
                 source,
                 watch: watches.next(),
+                handover: desks.as_ref().map(|desks| desks.of(index)),
                 locker,
                 stop: stop.clone(),
                 start,

@@ -1,6 +1,7 @@
 //! One thread's work: its event loop, its connections, its recording.
 //!
-//! A worker shares nothing with the others while it runs and allocates nothing per request. It waits,
+//! A worker shares nothing with the others while it runs, but for requests that it has no connection for,
+//! and allocates nothing per request. It waits,
 //! takes completions, and lets each connection go on: answer complete, next request out.
 
 mod answers;
@@ -11,6 +12,7 @@ use crate::Watch;
 use crate::connection::Connection;
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::failure;
+use crate::handover::Handover;
 use crate::pacing::Pacer;
 use crate::recorder::Recorder;
 use crate::source::{RequestSource, SourceError};
@@ -161,6 +163,8 @@ pub(crate) struct Worker<L, S: Session> {
     pacer: Option<Pacer>,
     /// With a rate: connections that can take a request, the one that has been free longest first.
     free: VecDeque<u32>,
+    /// With a rate and several workers: what is due goes to whoever can send it.
+    handover: Option<Handover>,
     /// How long to poll for an answer after a request was sent; 0 is not at all.
     answer_poll_ns: u64,
     /// Which of the source addresses is next.
@@ -193,6 +197,9 @@ const COMPLETIONS_PER_PACED_TURN: usize = 16;
 /// One connection in so many tells how long its bytes lay in the kernel.
 const STAMPED_ONE_IN: u32 = 64;
 
+/// The key of the socket over which other workers wake this one. There are fewer connections.
+const BELL: u32 = u32::MAX;
+
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
 /// Connections opened before clock, completions and the stop are looked at: the kernel takes a tenth of
@@ -215,12 +222,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         settings: Settings,
         source: Box<dyn RequestSource>,
         watch: Option<Box<dyn Watch>>,
+        handover: Option<Handover>,
         locker: Locker,
     ) -> Result<Self, String> {
         let requests = match source.fixed() {
             Some(batch) => fixed_requests::<L, S>(&mut io, &batch, settings.pipeline)?,
             None => Requests::Asked,
         };
+        if let Some(handover) = &handover {
+            let bell = handover.hang_bell();
+            bell.and_then(|bell| io.adopt(BELL, bell))
+                .map_err(|error| format!("cannot be woken by other threads: {error}"))?;
+        }
         let connections = (0..settings.connections)
             .map(|_| Connection::new(S::new(&mut shared)))
             .collect::<Vec<_>>();
@@ -242,6 +255,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             pacer: None,
             free: VecDeque::new(),
+            handover,
             answer_poll_ns: settings.answer_poll_ns(),
             source_index: u128::from(settings.worker),
             watch,
@@ -325,7 +339,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             while let Some(key) = self.deadlines.take_due(now_ns) {
                 self.on_deadline(key, now_ns);
             }
+            if let Some(handover) = &mut self.handover {
+                handover.take_mail();
+            }
             self.send_due(now_ns)?;
+            self.share_requests(now_ns);
             if !self.measuring && now_ns >= self.schedule.measure_ns {
                 self.begin_measuring(now_ns);
             }
@@ -360,11 +378,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.opened < self.settings.connections {
             return now_ns;
         }
-        let due_ns = self
-            .pacer
-            .as_ref()
-            .filter(|_| !self.free.is_empty() && self.budget > 0)
-            .map(Pacer::next_due_ns);
+        // Without a free connection a moment that comes is only of use if others may have one; when
+        // it has come and they have none, they will ring.
+        let is_awaited = |due_ns: &u64| {
+            let is_new = |handover: &Handover| !handover.is_starving() && *due_ns > now_ns;
+            !self.free.is_empty() || self.handover.as_ref().is_some_and(is_new)
+        };
+        let due_ns = self.own_due_ns().filter(is_awaited);
         [self.wakes.next_ns(), self.deadlines.next_ns(), due_ns]
             .into_iter()
             .flatten()
@@ -408,7 +428,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .max(self.progress_ns);
         let stuck =
             self.schedule.end_ns == u64::MAX && now_ns.saturating_sub(since_ns) > NO_PROGRESS_NS;
-        (self.budget == 0 && self.outstanding == 0) || stuck
+        let has_adopted = || {
+            let handover = self.handover.as_ref();
+            handover.is_some_and(|handover| handover.oldest_ns().is_some())
+        };
+        (self.budget == 0 && self.outstanding == 0 && !has_adopted()) || stuck
     }
 
     fn on_completion(&mut self, completion: Completion) -> Result<(), Stop> {
@@ -418,6 +442,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             at_ns,
             outcome,
         } = completion;
+        if key == BELL {
+            // It has woken us; what it was for is on the desk.
+            return Ok(());
+        }
         let connection = &mut self.connections[key as usize];
         if connection.token != Some(token) {
             // The end of a connection that has been replaced; its buffers are welcome.
@@ -518,16 +546,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Self {
             pacer: Some(pacer),
             recorder: Some(recorder),
+            handover,
             budget,
             ..
         } = self
         else {
             return;
         };
-        pacer.leave(ended_ns, *budget, |due_ns, requests| {
+        let mut leave = |due_ns, requests| {
             if recorder.measures(due_ns) {
                 recorder.unsent(requests, ended_ns.saturating_sub(due_ns));
             }
-        });
+        };
+        for due_ns in handover.as_mut().map(Handover::close).unwrap_or_default() {
+            leave(due_ns, 1);
+        }
+        pacer.leave(ended_ns, *budget, leave);
     }
 }

@@ -491,6 +491,15 @@ impl EventLoop for Epoll {
         token
     }
 
+    fn adopt(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
+        let raw = socket.as_raw_fd();
+        socket::set_nonblocking(raw)?;
+        let token = self.insert(key, Some(socket), State::Open);
+        self.register(raw, token)
+            .map_err(io::Error::from_raw_os_error)?;
+        Ok(token)
+    }
+
     fn send(&mut self, token: Token, payload: Payload) {
         let Some(socket) = self.live(token) else {
             return;

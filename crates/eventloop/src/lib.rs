@@ -122,6 +122,16 @@ pub trait EventLoop {
     /// Ends in [`Outcome::Connected`] or [`Outcome::ConnectFailed`].
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token;
 
+    /// Takes over a connected stream socket, which is then like one that was connected here: how
+    /// another thread can wake a waiting loop.
+    ///
+    /// # Errors
+    /// When the kernel does not take it; a simulated loop knows no sockets but its own.
+    fn adopt(&mut self, key: u32, socket: std::os::fd::OwnedFd) -> io::Result<Token> {
+        let _ = (key, socket);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Queues bytes. Sends of one socket leave in the order of the calls, each whole.
     ///
     /// Success is reported for [`Payload::Owned`] only, and may be reported late.

@@ -240,10 +240,7 @@ impl Uring {
     fn probe_multishot(&mut self) -> io::Result<()> {
         use std::io::Write;
         let (mut near, far) = std::os::unix::net::UnixStream::pair()?;
-        let token = self
-            .insert(0, State::Open, Some(OwnedFd::from(far)))
-            .map_err(io::Error::from_raw_os_error)?;
-        self.arm_receive(token);
+        self.adopt(0, OwnedFd::from(far))?;
         near.write_all(b"x")?;
         self.wait(Some(monotonic_ns() + 1_000_000_000))?;
         match self.next().map(|completion| completion.outcome) {
@@ -908,6 +905,14 @@ impl EventLoop for Uring {
     fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
         self.shared.push(bytes.into_boxed_slice());
         SharedBytes(self.shared.len() as u32 - 1)
+    }
+
+    fn adopt(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
+        let token = self
+            .insert(key, State::Open, Some(socket))
+            .map_err(io::Error::from_raw_os_error)?;
+        self.arm_receive(token);
+        Ok(token)
     }
 
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {

@@ -75,6 +75,7 @@ on_every_backend![
 ];
 
 on_every_kernel_backend![
+    a_socket_taken_over_receives_and_wakes_a_loop_that_waits,
     an_unbound_unix_path_fails_with_enoent,
     a_unix_path_that_is_too_long_fails_with_enametoolong,
     a_unix_socket_whose_listener_is_gone_is_refused,

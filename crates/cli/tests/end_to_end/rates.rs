@@ -1,8 +1,14 @@
 //! Runs with a rate: what is due, what is sent, what is left out; warm-up; seeds.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use plan::{Arrivals, Pacing};
 
-use crate::harness::{Run, load, one_line, site};
+use crate::harness::{Folder, Process, Run, io_arguments, load, one_line, program, site};
+use crate::judge;
 
 /// Everything that was due is accounted for, and of it so many.
 fn expect_due(run: &Run<'_>, due: u64) {
@@ -48,6 +54,48 @@ fn stages_are_run_one_after_the_other_and_say_how_long_the_run_is() {
         .for_ms(100)
         .with(&["--stages", "100:200ms,9k:1h"]);
     expect_due(&run.run(), 10);
+}
+
+/// A server that never answers on the connection with the first request. Ends with the test's process.
+fn first_request_hangs() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let is_first = Arc::new(AtomicBool::new(true));
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let is_first = Arc::clone(&is_first);
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while connection.read(&mut bytes).is_ok_and(|read| read > 0) {
+                    if is_first.swap(false, Ordering::SeqCst) {
+                        let _ = connection.read(&mut bytes);
+                        return;
+                    }
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                    connection.write_all(answer).unwrap();
+                }
+            });
+        }
+    });
+    url
+}
+
+#[test]
+fn what_is_due_goes_to_a_connection_of_another_thread_when_ones_own_hangs() {
+    for more in [&[][..], &["-n100"]] {
+        let folder = Folder::new();
+        let json = folder.file("r.json");
+        let mut command = program(&["-t2", "-c2", "-R200", "-d500ms", "-T60s"]);
+        command.args(more).args(io_arguments());
+        command.args(["--json", &json, &first_request_hangs()]);
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let result = judge::document(&std::fs::read(&json).unwrap());
+        let counters = &result.recording.counters;
+        assert_eq!((counters.due, counters.in_flight), (100, 1), "{output:?}");
+        // Half of them were due in the thread whose only connection hangs.
+        assert!(counters.answered > 75, "{output:?}");
+    }
 }
 
 #[test]
@@ -172,7 +220,7 @@ fn called_as_wrk2_a_run_without_a_rate_is_refused_in_its_words() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
     let mut command = std::process::Command::new(&link);
     command.args(["-t2", "-c4", "-d1", &site.url("/")]);
-    let output = crate::harness::Process::start(command).finish();
+    let output = Process::start(command).finish();
     assert_eq!(output.code, Some(1));
     assert!(
         output.stdout.starts_with("Usage: wrk <options> <url>  "),

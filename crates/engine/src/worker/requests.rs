@@ -2,6 +2,7 @@
 
 use super::{Requests, SPARE_BUFFERS, Stop, Worker};
 use crate::connection::{Flight, State};
+use crate::handover::Handover;
 use eventloop::{EventLoop, Payload, SharedBytes};
 use protocol::Session;
 use protocol::h1::request;
@@ -43,19 +44,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Sends what is due by the schedule, as long as there are free connections. What is late is
-    /// sent at once.
+    /// sent at once, and what another worker could not send, too.
     pub(super) fn send_due(&mut self, now_ns: u64) -> Result<(), Stop> {
-        while let Some(pacer) = &self.pacer {
-            let due_ns = pacer.next_due_ns();
-            if due_ns > now_ns || self.budget == 0 {
-                return Ok(());
-            }
+        while let Some((due_ns, adopted)) = self.next_due(now_ns) {
             let Some(key) = self.free.pop_front() else {
                 return Ok(());
             };
             self.connections[key as usize].offered = false;
             if !self.has_room(key) {
                 continue;
+            }
+            if adopted {
+                self.adopt_request(due_ns);
             }
             let before = self.connections[key as usize].sent;
             match &self.requests {
@@ -64,7 +64,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             let sent = self.connections[key as usize].sent.saturating_sub(before);
             if let Some(pacer) = &mut self.pacer {
-                pacer.take(u32::try_from(sent).unwrap_or(u32::MAX));
+                // Of a batch the further requests are our own.
+                let own = sent.saturating_sub(u64::from(adopted));
+                pacer.take(u32::try_from(own).unwrap_or(u32::MAX));
             }
             // With pipelining there may be room for more.
             if self.has_room(key) {
@@ -73,6 +75,64 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         Ok(())
+    }
+
+    /// The request that has been due longest, if any is: when it was, and whether it was taken over.
+    #[inline]
+    fn next_due(&self, now_ns: u64) -> Option<(u64, bool)> {
+        let own_ns = self.own_due_ns().filter(|due_ns| *due_ns <= now_ns);
+        let adopted_ns = self.handover.as_ref().and_then(Handover::oldest_ns);
+        match (own_ns, adopted_ns) {
+            (own_ns, Some(adopted_ns)) if own_ns.is_none_or(|own_ns| adopted_ns <= own_ns) => {
+                Some((adopted_ns, true))
+            }
+            (own_ns, _) => own_ns.map(|own_ns| (own_ns, false)),
+        }
+    }
+
+    /// When the next request of this worker's own share is due.
+    #[inline]
+    pub(super) fn own_due_ns(&self) -> Option<u64> {
+        let pacer = self.pacer.as_ref().filter(|_| self.budget > 0)?;
+        Some(pacer.next_due_ns())
+    }
+
+    /// A request that was taken over is about to be sent.
+    fn adopt_request(&mut self, due_ns: u64) {
+        if let Some(handover) = &mut self.handover {
+            handover.take_oldest();
+        }
+        // Whoever handed it over has paid for it.
+        if self.settings.requests.is_some() && due_ns >= self.schedule.measure_ns {
+            self.budget = self.budget.saturating_add(1);
+        }
+    }
+
+    /// At the end of a turn: shows the other workers how we stand, and hands over what is due and
+    /// finds no connection here.
+    pub(super) fn share_requests(&mut self, now_ns: u64) {
+        let is_starving = self.free.is_empty() && self.next_due(now_ns).is_some();
+        let Some(handover) = &mut self.handover else {
+            return;
+        };
+        handover.show_free(self.free.len());
+        handover.show_starving(is_starving);
+        if !is_starving {
+            return;
+        }
+        let Some(pacer) = &mut self.pacer else { return };
+        let (budget, settings, schedule) = (&mut self.budget, &self.settings, &self.schedule);
+        handover.hand_over(|| {
+            let due_ns = pacer.next_due_ns();
+            if due_ns > now_ns || *budget == 0 {
+                return None;
+            }
+            pacer.take(1);
+            if settings.requests.is_some() && due_ns >= schedule.measure_ns {
+                *budget -= 1;
+            }
+            Some(due_ns)
+        });
     }
 
     /// Whether a request can be sent on the connection now.

@@ -4,11 +4,11 @@ use crate::backend::Kernel;
 use crate::client::{Client, STAMP_ERROR_NS};
 use crate::far_end::{Directory, End, FarEnd, Step};
 use crate::promises::{assert_same, pattern};
-use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, SocketOptions};
+use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -45,6 +45,25 @@ fn answering_script() -> Vec<Step> {
         Step::Write(pattern(50_000)),
         Step::ReadToEnd,
     ]
+}
+
+pub(crate) fn a_socket_taken_over_receives_and_wakes_a_loop_that_waits<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let (mut near, far) = UnixStream::pair().expect("a pair");
+    let token = client.io.adopt(7, far.into()).expect("a socket is taken");
+    let writer = std::thread::spawn(move || {
+        near.write_all(b"ring").expect("room for four bytes");
+        near
+    });
+    // Without a deadline: nothing else ends this wait.
+    client.io.wait(None).expect("the loop works");
+    let completion = client.io.next().expect("something has happened");
+    assert_eq!((completion.key, completion.token), (7, token));
+    assert!(matches!(completion.outcome, Outcome::Received(4)));
+    assert_eq!(client.io.received(), b"ring");
+    drop(writer.join().expect("the writer"));
 }
 
 pub(crate) fn an_unbound_unix_path_fails_with_enoent<K: Kernel>() {
