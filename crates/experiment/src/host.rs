@@ -1,8 +1,9 @@
 //! The machine as an experiment sees it: files, commands, readiness, and time.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What a command came to.
@@ -18,6 +19,26 @@ pub struct CommandOutput {
     pub stdout: Vec<u8>,
     /// What it wrote to stderr.
     pub stderr: Vec<u8>,
+}
+
+/// What became of a wish for the lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lock {
+    /// It is ours, until [`Host::unlock`] or the end of this process and of its guardian.
+    Ours,
+    /// Somebody has it, and says this of himself.
+    HeldBy(String),
+}
+
+/// The name under which [`Host::replace`] writes what takes a file's place: the same each time, so
+/// that what an interrupted one left can be removed. It begins with a dot and ends as no
+/// configuration does, so that no server takes it for its own.
+#[must_use]
+pub fn replacement_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".wrkbench-new");
+    path.with_file_name(name)
 }
 
 /// Everything an experiment may do to a machine: the real one, or one that a test made up.
@@ -41,6 +62,44 @@ pub trait Host {
     /// # Errors
     /// The system's.
     fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Adds to the end of a file, which is made if it is not there, and returns when it is on the
+    /// disk, its name included.
+    ///
+    /// # Errors
+    /// The system's; a part of it may then be written.
+    fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Removes a file, for good also after a power cut.
+    ///
+    /// # Errors
+    /// The system's; `NotFound` if there is none.
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Makes a folder and those above it, closed to others; one that is there is left alone.
+    ///
+    /// # Errors
+    /// The system's.
+    fn make_folder(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Takes the lock of this name, or says who has it. The note is what others are told.
+    ///
+    /// # Errors
+    /// The system's.
+    fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock>;
+
+    /// Gives the lock back.
+    fn unlock(&mut self);
+
+    /// Makes sure that a guardian watches this process, and restores by this folder's journal when
+    /// it dies. One that has died itself is replaced.
+    ///
+    /// # Errors
+    /// When there is none, and none can be started.
+    fn keep_guardian(&mut self, folder: &Path) -> io::Result<()>;
+
+    /// Lets the guardian go: there is nothing more to guard.
+    fn dismiss_guardian(&mut self);
 
     /// Whether the file could be written, without writing.
     ///

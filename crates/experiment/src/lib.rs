@@ -5,6 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
+#[doc(hidden)]
+pub mod fake;
 mod host;
 
-pub use host::{CommandOutput, Host};
+pub use change::{Change, sysctl_path};
+pub use host::{CommandOutput, Host, Lock, replacement_name};

@@ -1,0 +1,414 @@
+//! A machine that a test made up: files in memory, a virtual clock, scripted commands and failures.
+//!
+//! Kernel settings are its files below `/proc/sys`: they take only what exists, with a line feed at the
+//! end and tabs between numbers, as the kernel shows them. Every operation is counted, and the n-th
+//! can be made the last one: so a test dies at each moment there is.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::host::{CommandOutput, Host, Lock};
+
+/// The files of a made-up machine, by path.
+pub type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// What a command does to the files, and what it says.
+pub type FakeCommand = Box<dyn FnMut(&mut Files, &BTreeMap<String, String>) -> CommandOutput>;
+
+/// What a kernel setting makes of a value.
+pub type FakeSetting = Box<dyn Fn(&str) -> io::Result<String>>;
+
+/// What happens at the operation that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The process is killed before it: nothing more happens.
+    KilledBefore,
+    /// The process is killed when this part of what it writes to the disk is written, in thousandths;
+    /// other operations are whole or not at all.
+    KilledWithin(usize),
+    /// It fails with this error, and things go on.
+    Error(io::ErrorKind),
+}
+
+/// The made-up machine.
+pub struct Fake {
+    /// What is on its disk and in its kernel.
+    pub files: Files,
+    /// Every operation that could have changed something, in order.
+    pub log: Vec<String>,
+    /// Monotonic time, nanoseconds.
+    pub clock_ns: u64,
+    /// Whether the user is root.
+    pub root: bool,
+    /// Which start of the machine it is.
+    pub boot: String,
+    /// Which network namespace the process is in.
+    pub namespace: String,
+    /// Paths that cannot be written.
+    pub read_only: BTreeSet<PathBuf>,
+    /// Programs that are not found.
+    pub missing_programs: BTreeSet<String>,
+    /// Answers to [`Host::ask`] in turn, by URL; when they run out it is 200.
+    pub answers: BTreeMap<String, VecDeque<io::Result<u16>>>,
+    /// Who has the lock, if not we.
+    pub lock_holder: Option<String>,
+    /// Whether the lock is ours.
+    pub is_locked: bool,
+    /// Whether a guardian watches.
+    pub has_guardian: bool,
+    /// The longest a file may become; the disk is full beyond it.
+    pub disk_limit: Option<usize>,
+    commands: BTreeMap<String, FakeCommand>,
+    settings: BTreeMap<PathBuf, FakeSetting>,
+    failure: Option<(usize, Failure)>,
+    operations: Cell<usize>,
+    is_dead: Cell<bool>,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            files: Files::new(),
+            log: Vec::new(),
+            clock_ns: 0,
+            root: true,
+            boot: "boot-1".to_owned(),
+            namespace: "net:[1]".to_owned(),
+            read_only: BTreeSet::new(),
+            missing_programs: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            lock_holder: None,
+            is_locked: false,
+            has_guardian: false,
+            disk_limit: None,
+            commands: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            failure: None,
+            operations: Cell::new(0),
+            is_dead: Cell::new(false),
+        }
+    }
+}
+
+impl Fake {
+    /// A machine with these files.
+    #[must_use]
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let files = files
+            .iter()
+            .map(|(path, content)| (PathBuf::from(path), content.as_bytes().to_vec()))
+            .collect();
+        Self {
+            files,
+            ..Self::default()
+        }
+    }
+
+    /// The content of a file, as text.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Option<String> {
+        let content = self.files.get(Path::new(path))?;
+        Some(String::from_utf8_lossy(content).into_owned())
+    }
+
+    /// What the command line does from now on; commands that nothing is said of succeed in silence.
+    pub fn on_command(
+        &mut self,
+        command: &str,
+        does: impl FnMut(&mut Files, &BTreeMap<String, String>) -> CommandOutput + 'static,
+    ) {
+        self.commands.insert(command.to_owned(), Box::new(does));
+    }
+
+    /// What the kernel makes of values of this setting from now on.
+    pub fn on_setting(&mut self, path: &str, takes: impl Fn(&str) -> io::Result<String> + 'static) {
+        self.settings.insert(path.into(), Box::new(takes));
+    }
+
+    /// The operation with this number, counted from 0 and from now on, fails so.
+    pub fn fail_at(&mut self, operation: usize, failure: Failure) {
+        self.operations.set(0);
+        self.failure = Some((operation, failure));
+    }
+
+    /// How many operations there have been since the last [`Self::fail_at`].
+    #[must_use]
+    pub fn operations(&self) -> usize {
+        self.operations.get()
+    }
+
+    /// Whether the process has been killed.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.is_dead.get()
+    }
+
+    /// Another process on the same machine: nothing fails any more, the lock and the guardian of the
+    /// dead one are gone.
+    pub fn revive(&mut self) {
+        self.failure = None;
+        self.is_dead.set(false);
+        self.is_locked = false;
+        self.has_guardian = false;
+    }
+
+    /// The machine is started anew: these are its settings, and its disk is as it was.
+    pub fn reboot(&mut self, settings: &Files) {
+        self.revive();
+        self.boot.push('\'');
+        self.files.retain(|path, _| !is_setting(path));
+        self.files.extend(settings.clone());
+    }
+
+    /// Counts an operation.
+    ///
+    /// # Errors
+    /// If it is the one to fail, or the process is dead.
+    fn step(&self) -> io::Result<Option<usize>> {
+        if self.is_dead.get() {
+            return Err(io::Error::other("killed"));
+        }
+        let number = self.operations.replace(self.operations.get() + 1);
+        match self.failure {
+            Some((at, failure)) if at == number => match failure {
+                Failure::KilledBefore => {
+                    self.is_dead.set(true);
+                    Err(io::Error::other("killed"))
+                }
+                Failure::KilledWithin(thousandths) => {
+                    self.is_dead.set(true);
+                    Ok(Some(thousandths))
+                }
+                Failure::Error(kind) => Err(kind.into()),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// Counts an operation that changes something, and writes it down.
+    fn act(&mut self, what: &str) -> io::Result<Option<usize>> {
+        let part = self.step()?;
+        self.log.push(what.to_owned());
+        Ok(part)
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<()> {
+        if self.read_only.contains(path) || (is_setting(path) && !self.root) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(())
+    }
+
+    fn room(&self, length: usize) -> io::Result<()> {
+        match self.disk_limit {
+            Some(limit) if length > limit => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a setting shows when this is written.
+    fn taken(&self, path: &Path, content: &[u8]) -> io::Result<Vec<u8>> {
+        let text = String::from_utf8_lossy(content);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let mut shown = match self.settings.get(path) {
+            Some(takes) => takes(&words.join(" "))?,
+            None => words.join("\t"),
+        };
+        shown.push('\n');
+        Ok(shown.into_bytes())
+    }
+}
+
+fn is_setting(path: &Path) -> bool {
+    path.starts_with("/proc/sys")
+}
+
+/// The first thousandths of a content, or all of it.
+fn part_of(content: &[u8], thousandths: Option<usize>) -> &[u8] {
+    let end = thousandths.map_or(content.len(), |part| content.len() * part / 1000);
+    content.get(..end).unwrap_or(content)
+}
+
+/// What a killed process is told; it does not live to see it.
+fn unless_killed(thousandths: Option<usize>) -> io::Result<()> {
+    match thousandths {
+        None => Ok(()),
+        Some(_) => Err(io::Error::other("killed")),
+    }
+}
+
+impl Host for Fake {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let killed = self.step()?;
+        unless_killed(killed)?;
+        let content = self.files.get(path).cloned();
+        content.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let part = self.act(&format!("write {} {content:?}", path.display()))?;
+        self.writable(path)?;
+        if !self.files.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let shown = if is_setting(path) {
+            self.taken(path, content)?
+        } else {
+            part_of(content, part).to_vec()
+        };
+        self.files.insert(path.to_owned(), shown);
+        unless_killed(part)
+    }
+
+    fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let part = self.act(&format!("replace {}", path.display()))?;
+        self.writable(path)?;
+        self.room(content.len())?;
+        let place = match part {
+            None => path.to_owned(),
+            Some(_) => crate::host::replacement_name(path),
+        };
+        self.files.insert(place, part_of(content, part).to_vec());
+        unless_killed(part)
+    }
+
+    fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let part = self.act(&format!("append {}", path.display()))?;
+        self.writable(path)?;
+        let limit = self.disk_limit;
+        let file = self.files.entry(path.to_owned()).or_default();
+        file.extend_from_slice(part_of(content, part));
+        if let Some(limit) = limit
+            && file.len() > limit
+        {
+            // A full disk takes what it can.
+            file.truncate(limit);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        unless_killed(part)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        let part = self.act(&format!("remove {}", path.display()))?;
+        self.writable(path)?;
+        let removed = self.files.remove(path);
+        unless_killed(part)?;
+        removed
+            .map(drop)
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        let part = self.act(&format!("make_folder {}", path.display()))?;
+        self.writable(path)?;
+        unless_killed(part)
+    }
+
+    fn lock(&mut self, path: &Path, _note: &str) -> io::Result<Lock> {
+        let part = self.act(&format!("lock {}", path.display()))?;
+        unless_killed(part)?;
+        if let Some(holder) = &self.lock_holder {
+            return Ok(Lock::HeldBy(holder.clone()));
+        }
+        self.is_locked = true;
+        Ok(Lock::Ours)
+    }
+
+    fn unlock(&mut self) {
+        self.is_locked = false;
+    }
+
+    fn keep_guardian(&mut self, _folder: &Path) -> io::Result<()> {
+        let part = self.act("keep_guardian")?;
+        self.has_guardian = true;
+        unless_killed(part)
+    }
+
+    fn dismiss_guardian(&mut self) {
+        self.has_guardian = false;
+    }
+
+    fn check_writable(&self, path: &Path) -> io::Result<()> {
+        let killed = self.step()?;
+        unless_killed(killed)?;
+        self.writable(path)?;
+        if is_setting(path) && !self.files.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        !self.missing_programs.contains(name)
+    }
+
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput> {
+        let mut line = format!("run {command}");
+        for (name, value) in environment {
+            let _ = write!(line, " {name}={value}");
+        }
+        let killed = self.act(&line)?;
+        let mut output = match self.commands.get_mut(command) {
+            Some(does) => does(&mut self.files, environment),
+            None => CommandOutput {
+                exit_code: Some(0),
+                ..CommandOutput::default()
+            },
+        };
+        if output.duration > limit {
+            output.duration = limit;
+            output.timed_out = true;
+            output.exit_code = None;
+        }
+        self.sleep(output.duration);
+        unless_killed(killed)?;
+        Ok(output)
+    }
+
+    fn ask(&mut self, url: &str, _limit: Duration) -> io::Result<u16> {
+        let killed = self.act(&format!("ask {url}"))?;
+        unless_killed(killed)?;
+        let answers = self.answers.get_mut(url);
+        answers.and_then(VecDeque::pop_front).unwrap_or(Ok(200))
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock_ns
+    }
+
+    fn sleep(&mut self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.clock_ns = self.clock_ns.saturating_add(ns);
+    }
+
+    fn wall_clock(&self) -> Option<String> {
+        let seconds = self.clock_ns / 1_000_000_000;
+        Some(format!(
+            "2026-01-01T{:02}:{:02}:{:02}Z",
+            seconds / 3600 % 24,
+            seconds / 60 % 60,
+            seconds % 60
+        ))
+    }
+
+    fn is_root(&self) -> bool {
+        self.root
+    }
+
+    fn boot_id(&self) -> String {
+        self.boot.clone()
+    }
+
+    fn network_namespace(&self) -> String {
+        self.namespace.clone()
+    }
+}
