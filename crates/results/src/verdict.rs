@@ -217,11 +217,17 @@ pub(crate) fn is_short(result: &RunResult) -> bool {
     counters.unsent >= SAMPLES_ABOVE_MIN && u128::from(counters.sent) * 100 < needed
 }
 
-/// Whether most of the time that requests waited for their sending was the generator's own.
+/// Whether most of the time that requests waited for their sending was the generator's own. One that
+/// cannot keep up is later and later, and what it sends last is as late as the missing part of the
+/// schedule is long; half of that is asked for. Where connections hang nothing is late that was sent.
 fn waited_for_generator(result: &RunResult) -> bool {
     let lags = &result.recording.lags;
     let (own_ns, send_ns) = (lags.own.sum_ns(), lags.send.sum_ns());
-    own_ns > 0 && own_ns.saturating_mul(2) >= send_ns
+    let counters = &result.recording.counters;
+    let missing_ns = u128::from(result.window.duration_ns) * u128::from(counters.unsent)
+        / u128::from(counters.due.max(1));
+    let latest_ns = u128::from(lags.own.max_ns().unwrap_or(0));
+    latest_ns * 2 >= missing_ns && own_ns.saturating_mul(2) >= send_ns
 }
 
 /// A delay of which either a few samples or half of them matter.
