@@ -82,12 +82,12 @@ fn a_result_of_a_later_version_is_refused_by_its_version() {
     let text = String::from_utf8(saved(&fixture::result(Recording::new()))).unwrap();
     let later = text.replace("\"schema_version\": 1", "\"schema_version\": 2");
     let error = load(later.as_bytes()).unwrap_err();
-    assert_eq!(error, LoadError::Newer { found: 2 });
+    assert_eq!(error, LoadError::Newer { found: 2, known: 1 });
     assert!(error.to_string().contains("use a newer wrkbench"));
     // Also when everything else has changed.
     assert_eq!(
         load(b"{\"schema_version\": 9, \"x\": []}"),
-        Err(LoadError::Newer { found: 9 })
+        Err(LoadError::Newer { found: 9, known: 1 })
     );
     let never = text.replace("\"schema_version\": 1", "\"schema_version\": 0");
     assert_eq!(
