@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod environment;
 #[doc(hidden)]
 pub mod fake;
+mod hooks;
 mod host;
 
 pub use change::{Change, sysctl_path};
+pub use environment::observe;
 pub use host::{CommandOutput, Host, Lock, replacement_name};

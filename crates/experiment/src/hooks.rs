@@ -1,0 +1,241 @@
+//! Commands around trials, and the wait until a server is ready: run, kept, judged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use results::HookOutput;
+
+use crate::host::{CommandOutput, Host};
+
+/// Of each output as much is kept as helps to see what went wrong: its end, where errors are.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// A reason is one line that fits a screen.
+const REASON_CHARS: usize = 200;
+
+/// Between two questions whether a server is ready: short beside any restart, long beside an answer.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest that one question may stay open, so that a server that took the connection while it
+/// still started is asked again.
+const QUESTION_LIMIT: Duration = Duration::from_secs(2);
+
+/// Runs a command and keeps what it said. The error is why it did not succeed, in one line.
+pub(crate) fn run_hook(
+    host: &mut dyn Host,
+    hook: &str,
+    command: &str,
+    environment: &BTreeMap<String, String>,
+    limit: Duration,
+) -> (HookOutput, Result<(), String>) {
+    let mut kept = HookOutput {
+        hook: hook.to_owned(),
+        command: command.to_owned(),
+        ..HookOutput::default()
+    };
+    match host.run(command, environment, limit) {
+        Ok(output) => {
+            let judged = judge(hook, &output, limit);
+            kept.exit_code = output.exit_code;
+            kept.duration_ms = u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX);
+            kept.stdout = end_of(&output.stdout);
+            kept.stderr = end_of(&output.stderr);
+            (kept, judged)
+        }
+        Err(error) => {
+            let reason = format!("{hook}: {command:?} could not be started: {error}");
+            kept.stderr.clone_from(&reason);
+            (kept, Err(reason))
+        }
+    }
+}
+
+fn judge(hook: &str, output: &CommandOutput, limit: Duration) -> Result<(), String> {
+    let said = last_line(&output.stderr).or_else(|| last_line(&output.stdout));
+    let said = said.map_or_else(String::new, |line| format!(": {line}"));
+    match (output.timed_out, output.exit_code) {
+        (true, _) => Err(format!(
+            "{hook}: not done within {}{said}",
+            plan::units::time(limit)
+        )),
+        (false, Some(0)) => Ok(()),
+        (false, Some(code)) => Err(format!("{hook}: exit code {code}{said}")),
+        (false, None) => Err(format!("{hook}: ended by a signal{said}")),
+    }
+}
+
+/// The last line that says anything: where programs put what went wrong.
+fn last_line(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    let plain = line.chars().map(|c| if c.is_control() { '?' } else { c });
+    Some(plain.take(REASON_CHARS).collect())
+}
+
+fn end_of(output: &[u8]) -> String {
+    let cut = output.len().saturating_sub(KEPT_BYTES);
+    let text = String::from_utf8_lossy(&output[cut..]);
+    if cut == 0 {
+        text.into_owned()
+    } else {
+        format!("[{cut} bytes before this are left out]\n{text}")
+    }
+}
+
+/// Asks until an answer is taken or the time is over.
+///
+/// # Errors
+/// Why it was not ready, in one line; `None` if `is_over` said that there is no need any more.
+pub(crate) fn await_ready(
+    host: &mut dyn Host,
+    url: &str,
+    takes: impl Fn(u16) -> bool,
+    within: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(), Option<String>> {
+    let deadline_ns = later(host.now_ns(), within);
+    loop {
+        let left = Duration::from_nanos(deadline_ns.saturating_sub(host.now_ns()));
+        // The first question is asked however little time there is.
+        let limit = left.clamp(PAUSE, QUESTION_LIMIT);
+        let last = match host.ask(url, limit) {
+            Ok(status) if takes(status) => return Ok(()),
+            Ok(status) => format!("status {status}"),
+            Err(error) => error.to_string(),
+        };
+        if is_over() {
+            return Err(None);
+        }
+        if later(host.now_ns(), PAUSE) >= deadline_ns {
+            let within = plan::units::time(within);
+            return Err(Some(format!("{url} not ready within {within}: {last}")));
+        }
+        host.sleep(PAUSE);
+    }
+}
+
+/// Lets time pass, but not when there is no need any more.
+pub(crate) fn settle(host: &mut dyn Host, duration: Duration, is_over: &dyn Fn() -> bool) {
+    let end_ns = later(host.now_ns(), duration);
+    while !is_over() {
+        let left = Duration::from_nanos(end_ns.saturating_sub(host.now_ns()));
+        if left.is_zero() {
+            return;
+        }
+        host.sleep(left.min(PAUSE));
+    }
+}
+
+fn later(now_ns: u64, duration: Duration) -> u64 {
+    now_ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io;
+
+    use super::*;
+    use crate::fake::Fake;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+    const URL: &str = "http://h/";
+
+    fn hook(output: CommandOutput) -> (HookOutput, Result<(), String>) {
+        let mut host = Fake::default();
+        host.on_command("x", move |_, _| output.clone());
+        run_hook(&mut host, "restart", "x", &BTreeMap::new(), LIMIT)
+    }
+
+    fn said(exit_code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> CommandOutput {
+        CommandOutput {
+            exit_code,
+            stdout: stdout.to_vec(),
+            stderr: stderr.to_vec(),
+            ..CommandOutput::default()
+        }
+    }
+
+    #[test]
+    fn what_a_command_came_to_is_said_in_one_line() {
+        for (output, expected) in [
+            (said(Some(0), b"", b"warning\n"), Ok(())),
+            (said(Some(3), b"", b""), Err("restart: exit code 3")),
+            (
+                said(Some(1), b"out", b"a\nthe\x07 end\n\n"),
+                Err("restart: exit code 1: the? end"),
+            ),
+            (
+                said(Some(1), b"only this\n", b" \n"),
+                Err("restart: exit code 1: only this"),
+            ),
+            (said(None, b"", b""), Err("restart: ended by a signal")),
+            (
+                CommandOutput {
+                    duration: LIMIT * 2,
+                    ..said(Some(0), b"", b"\xff")
+                },
+                Err("restart: not done within 5s: \u{fffd}"),
+            ),
+        ] {
+            let (_, judged) = hook(output);
+            assert_eq!(judged, expected.map_err(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn of_long_output_the_end_is_kept() {
+        let mut long = vec![b'a'; KEPT_BYTES];
+        long.extend(b"bcd");
+        let (kept, _) = hook(said(Some(0), &long, b"short"));
+        let (note, text) = kept.stdout.split_once('\n').unwrap();
+        assert_eq!(note, "[3 bytes before this are left out]");
+        assert_eq!((text.len(), &text[KEPT_BYTES - 4..]), (KEPT_BYTES, "abcd"));
+        assert_eq!(kept.stderr, "short");
+    }
+
+    fn ready(answers: Vec<io::Result<u16>>, within_ms: u64) -> (Result<(), Option<String>>, Fake) {
+        let mut host = Fake::default();
+        host.answers.insert(URL.to_owned(), VecDeque::from(answers));
+        let within = Duration::from_millis(within_ms);
+        let outcome = await_ready(&mut host, URL, |status| status == 200, within, &|| false);
+        (outcome, host)
+    }
+
+    fn refused() -> io::Result<u16> {
+        Err(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    #[test]
+    fn a_server_is_asked_until_it_is_ready() {
+        let (outcome, host) = ready(vec![refused(), Ok(503), Ok(200)], 10_000);
+        assert_eq!(outcome, Ok(()));
+        assert_eq!(host.log.len(), 3);
+        assert_eq!(host.now_ns(), 100_000_000);
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_in_time_is_told_of_with_its_last_answer() {
+        let answers = || (0..100).map(|_| Ok(503)).collect();
+        let (outcome, host) = ready(answers(), 1000);
+        let line = "http://h/ not ready within 1s: status 503";
+        assert_eq!(outcome, Err(Some(line.to_owned())));
+        assert!(host.now_ns() <= 1_000_000_000);
+        // However short the time is, it is asked once.
+        let (_, host) = ready(answers(), 0);
+        assert_eq!(host.log.len(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_when_there_is_no_need_any_more() {
+        let mut host = Fake::default();
+        host.answers
+            .insert(URL.to_owned(), VecDeque::from(vec![refused()]));
+        let outcome = await_ready(&mut host, URL, |_| true, LIMIT, &|| true);
+        assert_eq!(outcome, Err(None));
+        settle(&mut host, LIMIT, &|| true);
+        assert_eq!(host.now_ns(), 0);
+        settle(&mut host, Duration::from_millis(1234), &|| false);
+        assert_eq!(host.now_ns(), 1_234_000_000);
+    }
+}
