@@ -7,6 +7,7 @@
 mod clock;
 mod machine;
 mod procfs;
+pub mod sockets;
 mod thread;
 
 pub use machine::MachineMeter;

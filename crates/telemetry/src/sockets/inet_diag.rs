@@ -1,0 +1,329 @@
+//! Messages of sock_diag (sock_diag(7), netlink(7)): what is sent, and what comes back. Bytes in,
+//! sockets out: whatever the bytes are, nothing here fails harder than by leaving a message out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, TimerKind};
+use super::state::{State, States};
+use super::tcp_info::{Members, TcpInfo};
+
+/// `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// `struct inet_diag_req_v2`.
+const REQUEST_BYTES: usize = 56;
+/// `struct inet_diag_msg`.
+const MESSAGE_BYTES: usize = 72;
+/// `struct rtattr`.
+const ATTRIBUTE_HEADER_BYTES: usize = 4;
+
+/// `SOCK_DIAG_BY_FAMILY` (`include/uapi/linux/sock_diag.h`).
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `INET_DIAG_REQ_BYTECODE`.
+const REQUEST_BYTECODE: u16 = 1;
+/// Every extension that the eight bits of a request can name, but for `INET_DIAG_MEMINFO`: all of it
+/// is in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` asks for any congestion control's own values.
+const EXTENSIONS: u8 = 0xfe;
+
+/// `INET_DIAG_*`: the attributes of an answer that are read.
+mod attribute {
+    pub(super) const INFO: u16 = 2;
+    pub(super) const VEGASINFO: u16 = 3;
+    pub(super) const CONG: u16 = 4;
+    pub(super) const TOS: u16 = 5;
+    pub(super) const TCLASS: u16 = 6;
+    pub(super) const SKMEMINFO: u16 = 7;
+    pub(super) const SHUTDOWN: u16 = 8;
+    pub(super) const DCTCPINFO: u16 = 9;
+    pub(super) const SKV6ONLY: u16 = 11;
+    pub(super) const MARK: u16 = 15;
+    pub(super) const BBRINFO: u16 = 16;
+    pub(super) const CLASS_ID: u16 = 17;
+    pub(super) const ULP_INFO: u16 = 19;
+    pub(super) const CGROUP_ID: u16 = 21;
+    /// `INET_ULP_INFO_NAME`, within `ULP_INFO`.
+    pub(super) const ULP_NAME: u16 = 1;
+    /// `NLA_TYPE_MASK`: the two highest bits are flags.
+    pub(super) const TYPE_MASK: u16 = 0x3fff;
+}
+
+/// The question for all sockets of a family in some states, which pass a filter of the kernel's if
+/// there is one.
+pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32) -> Vec<u8> {
+    let attribute_bytes = if bytecode.is_empty() {
+        0
+    } else {
+        ATTRIBUTE_HEADER_BYTES + bytecode.len()
+    };
+    let length = HEADER_BYTES + REQUEST_BYTES + attribute_bytes;
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+    let mut bytes = Vec::with_capacity(length);
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    // The kernel knows who asks.
+    bytes.extend(0_u32.to_ne_bytes());
+    bytes.extend([family, libc::IPPROTO_TCP as u8, EXTENSIONS, 0]);
+    bytes.extend(states.bits().to_ne_bytes());
+    // No socket in particular.
+    bytes.resize(HEADER_BYTES + REQUEST_BYTES, 0);
+    if attribute_bytes > 0 {
+        // The filter makes sure that it is not longer than can be said here.
+        let length = u16::try_from(attribute_bytes).unwrap_or(u16::MAX);
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend(REQUEST_BYTECODE.to_ne_bytes());
+        bytes.extend(bytecode);
+    }
+    bytes
+}
+
+/// What a datagram had beside sockets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Aside {
+    /// The kernel's table changed while it was read, so that some sockets may be missing.
+    pub(super) is_interrupted: bool,
+    /// The answer is over.
+    pub(super) end: Option<End>,
+}
+
+/// How an answer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// All has been told.
+    Done,
+    /// The kernel refused, with this errno.
+    Refused(i32),
+}
+
+/// The sockets in a datagram of sock_diag, answers to anybody's questions alike. Messages that are cut
+/// or not understood are left out.
+#[must_use]
+pub fn parse_datagram(bytes: &[u8]) -> Vec<Socket> {
+    let mut sockets = Vec::new();
+    read_datagram(bytes, None, &mut |socket| sockets.push(socket));
+    sockets
+}
+
+/// Hands on the sockets in a datagram; of a dump only those that answer the question with this number.
+pub(super) fn read_datagram(
+    bytes: &[u8],
+    sequence: Option<u32>,
+    take: &mut dyn FnMut(Socket),
+) -> Aside {
+    let mut aside = Aside::default();
+    for message in messages(bytes) {
+        if sequence.is_some_and(|sequence| sequence != message.sequence) {
+            continue;
+        }
+        aside.is_interrupted |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
+        // Both carry an errno below zero, or zero.
+        let errno = || Members(message.payload).u32(0).map_or(0, u32::cast_signed);
+        match i32::from(message.kind) {
+            libc::NLMSG_DONE if errno() < 0 => aside.end = Some(End::Refused(-errno())),
+            libc::NLMSG_DONE => aside.end = Some(End::Done),
+            libc::NLMSG_ERROR => aside.end = Some(End::Refused(errno().saturating_neg())),
+            _ if message.kind == SOCK_DIAG_BY_FAMILY => {
+                if let Some(socket) = socket(message.payload) {
+                    take(socket);
+                }
+            }
+            _ => {}
+        }
+    }
+    aside
+}
+
+/// One netlink message.
+struct Message<'a> {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    payload: &'a [u8],
+}
+
+/// Messages of a datagram up to the first that is cut.
+fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let header = Members(rest);
+        let length = usize::try_from(header.u32(0)?).ok()?;
+        let message = Message {
+            kind: header.u16(4)?,
+            flags: header.u16(6)?,
+            sequence: header.u32(8)?,
+            payload: rest.get(HEADER_BYTES..length)?,
+        };
+        rest = after(rest, length);
+        Some(message)
+    })
+}
+
+/// Type and payload of each attribute up to the first that is cut.
+fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let header = Members(rest);
+        let length = usize::from(header.u16(0)?);
+        let kind = header.u16(2)? & attribute::TYPE_MASK;
+        let payload = rest.get(ATTRIBUTE_HEADER_BYTES..length)?;
+        rest = after(rest, length);
+        Some((kind, payload))
+    })
+}
+
+/// What follows so many bytes; everything in netlink begins at a multiple of four (`NLMSG_ALIGN`,
+/// `RTA_ALIGN`).
+fn after(bytes: &[u8], length: usize) -> &[u8] {
+    bytes.get(length.next_multiple_of(4)..).unwrap_or_default()
+}
+
+/// Reads `struct inet_diag_msg` and the attributes behind it.
+fn socket(payload: &[u8]) -> Option<Socket> {
+    let head = Members(payload.get(..MESSAGE_BYTES)?);
+    let family = i32::from(head.u8(0)?);
+    let state = State::of_number(head.u8(1)?)?;
+    let is_whole = !matches!(state, State::TimeWait | State::SynReceived);
+    let is_listening = state == State::Listen;
+    let (received, sent) = (head.u32(56)?, head.u32(60)?);
+    let queue = |bytes: u32| (is_whole && !is_listening).then_some(bytes);
+    let (uid, inode) = (head.u32(64)?, head.u32(68)?);
+    let (cookie_low, cookie_high) = (head.u32(44)?, head.u32(48)?);
+    let mut socket = Socket {
+        cookie: u64::from(cookie_high) << 32 | u64::from(cookie_low),
+        state,
+        local_address: address(family, head.bytes(8)?)?,
+        local_port: head.be16(4)?,
+        peer_address: address(family, head.bytes(24)?)?,
+        peer_port: head.be16(6)?,
+        is_v6_only: None,
+        interface_index: head.u32(40).filter(|index| *index != 0),
+        interface: None,
+        // A socket without a file, or a stub of one, has no owner: then both are zero.
+        uid: (uid != 0 || inode != 0).then_some(uid),
+        inode: (inode != 0).then_some(inode),
+        recv_queue_bytes: queue(received),
+        send_queue_bytes: queue(sent),
+        listen: is_listening.then_some(ListenQueue {
+            waiting: received,
+            limit: sent,
+        }),
+        timer: timer(head.u8(2)?, head.u32(52)?, head.u8(3)?),
+        info: None,
+        congestion: None,
+        congestion_info: None,
+        memory: None,
+        tos: None,
+        tclass: None,
+        class_id: None,
+        shutdown: None,
+        fwmark: None,
+        cgroup_id: None,
+        upper_protocol: None,
+    };
+    for (kind, payload) in attributes(payload.get(MESSAGE_BYTES..)?) {
+        socket.add(kind, payload);
+    }
+    Some(socket)
+}
+
+impl Socket {
+    /// Takes the value of an attribute that is understood.
+    fn add(&mut self, kind: u16, payload: &[u8]) {
+        let value = Members(payload);
+        match kind {
+            // The kernel fills in next to nothing for a listening socket.
+            attribute::INFO if self.state != State::Listen => self.info = TcpInfo::parse(payload),
+            attribute::CONG => self.congestion = name(payload),
+            attribute::VEGASINFO | attribute::BBRINFO | attribute::DCTCPINFO => {
+                self.congestion_info = congestion_info(kind, value);
+            }
+            attribute::TOS => self.tos = value.u8(0),
+            attribute::TCLASS => self.tclass = value.u8(0),
+            attribute::SKMEMINFO => self.memory = memory(value),
+            attribute::SHUTDOWN => self.shutdown = value.u8(0),
+            attribute::SKV6ONLY => self.is_v6_only = value.u8(0).map(|only| only != 0),
+            attribute::MARK => self.fwmark = value.u32(0),
+            attribute::CLASS_ID => self.class_id = value.u32(0),
+            attribute::CGROUP_ID => self.cgroup_id = value.u64(0),
+            attribute::ULP_INFO => {
+                self.upper_protocol = attributes(payload)
+                    .find(|(kind, _)| *kind == attribute::ULP_NAME)
+                    .and_then(|(_, payload)| name(payload));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn address(family: i32, bytes: [u8; 16]) -> Option<IpAddr> {
+    match family {
+        libc::AF_INET => {
+            let [a, b, c, d, ..] = bytes;
+            Some(Ipv4Addr::new(a, b, c, d).into())
+        }
+        libc::AF_INET6 => Some(Ipv6Addr::from(bytes).into()),
+        _ => None,
+    }
+}
+
+fn timer(kind: u8, expires_ms: u32, retries: u8) -> Option<Timer> {
+    let kind = match kind {
+        0 => return None,
+        1 => TimerKind::On,
+        2 => TimerKind::Keepalive,
+        3 => TimerKind::TimeWait,
+        4 => TimerKind::Persist,
+        _ => TimerKind::Unknown,
+    };
+    Some(Timer {
+        kind,
+        expires_ms,
+        retries,
+    })
+}
+
+fn memory(value: Members<'_>) -> Option<SocketMemory> {
+    let word = |index: usize| value.u32(index * size_of::<u32>());
+    Some(SocketMemory {
+        rmem_alloc_bytes: word(0)?,
+        rcvbuf_bytes: word(1)?,
+        wmem_alloc_bytes: word(2)?,
+        sndbuf_bytes: word(3)?,
+        fwd_alloc_bytes: word(4)?,
+        wmem_queued_bytes: word(5)?,
+        optmem_bytes: word(6)?,
+        backlog_bytes: word(7),
+        drops: word(8),
+    })
+}
+
+fn congestion_info(kind: u16, value: Members<'_>) -> Option<CongestionInfo> {
+    match kind {
+        attribute::BBRINFO => Some(CongestionInfo::Bbr {
+            bandwidth_bytes_per_sec: u64::from(value.u32(4)?) << 32 | u64::from(value.u32(0)?),
+            min_rtt_us: value.u32(8)?,
+            pacing_gain: value.u32(12)?,
+            cwnd_gain: value.u32(16)?,
+        }),
+        attribute::VEGASINFO => Some(CongestionInfo::Vegas {
+            is_enabled: value.u32(0)? != 0,
+            rtt_count: value.u32(4)?,
+            rtt_us: value.u32(8)?,
+            min_rtt_us: value.u32(12)?,
+        }),
+        attribute::DCTCPINFO => Some(CongestionInfo::Dctcp {
+            is_enabled: value.u16(0)? != 0,
+            ce_state: value.u16(2)?,
+            alpha: value.u32(4)?,
+            acked_ecn_bytes: value.u32(8)?,
+            acked_total_bytes: value.u32(12)?,
+        }),
+        _ => None,
+    }
+}
+
+/// A name of the kernel's, which ends with a zero.
+fn name(bytes: &[u8]) -> Option<String> {
+    let name = bytes.split(|byte| *byte == 0).next()?;
+    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}

@@ -1,0 +1,22 @@
+//! TCP sockets of this network namespace as the kernel sees them, over netlink (sock_diag(7)).
+//!
+//! [`Diag`] asks for those that are there, [`Destroyed`] is told of those that went, and a [`Filter`]
+//! in ss's words says which of them. `docs/telemetry.md` has the meaning and unit of each value.
+
+mod destroyed;
+mod diag;
+mod filter;
+mod inet_diag;
+mod json;
+mod netlink;
+mod socket;
+mod state;
+mod tcp_info;
+
+pub use destroyed::Destroyed;
+pub use diag::Diag;
+pub use filter::{Filter, FilterError};
+pub use inet_diag::parse_datagram;
+pub use socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, TimerKind};
+pub use state::{State, States};
+pub use tcp_info::TcpInfo;

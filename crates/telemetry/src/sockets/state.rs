@@ -1,0 +1,177 @@
+//! States of a TCP socket, and sets of them.
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Not};
+
+/// State of a TCP socket, by its number in the kernel (`include/net/tcp_states.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// Data flows.
+    Established = 1,
+    /// We have asked for the connection.
+    SynSent = 2,
+    /// The peer has asked, and the handshake is not over.
+    SynReceived = 3,
+    /// We have closed, and the peer has not confirmed it.
+    FinWait1 = 4,
+    /// We have closed; the peer knows, and has not closed.
+    FinWait2 = 5,
+    /// Over; late segments are waited for. The kernel keeps no `tcp_info` of these.
+    TimeWait = 6,
+    /// Not connected.
+    Closed = 7,
+    /// The peer has closed, and we have not.
+    CloseWait = 8,
+    /// The peer has closed, then we; the peer has not confirmed it.
+    LastAck = 9,
+    /// Waits for connections.
+    Listen = 10,
+    /// Both have closed at the same time.
+    Closing = 11,
+    /// Bound to a port, neither connected nor listening (Linux 6.8 tells these on request only).
+    BoundInactive = 13,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Established,
+        Self::SynSent,
+        Self::SynReceived,
+        Self::FinWait1,
+        Self::FinWait2,
+        Self::TimeWait,
+        Self::Closed,
+        Self::CloseWait,
+        Self::LastAck,
+        Self::Listen,
+        Self::Closing,
+        Self::BoundInactive,
+    ];
+
+    /// The state that has this number in the kernel.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| *state as u8 == number)
+    }
+
+    /// What ss prints for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Established => "ESTAB",
+            Self::SynSent => "SYN-SENT",
+            Self::SynReceived => "SYN-RECV",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Closed => "UNCONN",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::LastAck => "LAST-ACK",
+            Self::Listen => "LISTEN",
+            Self::Closing => "CLOSING",
+            Self::BoundInactive => "UNCONN",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct States(u32);
+
+impl States {
+    /// All that ss knows. Bound sockets that do nothing are left out, as ss leaves them out.
+    pub const ALL: Self = Self((1 << 12) - 2);
+    /// What ss shows when it is not asked for more: neither listening nor unconnected sockets, nor
+    /// those of which the kernel keeps a stub only.
+    pub const OPEN: Self = Self(
+        Self::ALL.0
+            & !(1 << State::Listen as u8
+                | 1 << State::Closed as u8
+                | 1 << State::TimeWait as u8
+                | 1 << State::SynReceived as u8),
+    );
+    /// What `ss -l` shows: listening and unconnected.
+    pub const LISTENING: Self = Self(1 << State::Listen as u8 | 1 << State::Closed as u8);
+
+    /// The states that a word of ss means: one state, or a group of them. `None` if it is none of
+    /// ss's words; capitals do not matter.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let of = |state: State| Some(Self::from(state));
+        match word.to_ascii_lowercase().as_str() {
+            "all" => Some(Self::ALL),
+            "connected" => Some(Self::ALL & !Self::LISTENING),
+            "synchronized" => Some(Self::ALL & !(Self::LISTENING | Self::from(State::SynSent))),
+            "bucket" => Some(Self::BUCKET),
+            "big" => Some(Self::ALL & !Self::BUCKET),
+            "established" | "estab" => of(State::Established),
+            "syn-sent" => of(State::SynSent),
+            "syn-recv" | "syn-rcv" => of(State::SynReceived),
+            "fin-wait-1" => of(State::FinWait1),
+            "fin-wait-2" => of(State::FinWait2),
+            "time-wait" => of(State::TimeWait),
+            "close" | "closed" | "unconnected" => of(State::Closed),
+            "close-wait" => of(State::CloseWait),
+            "last-ack" => of(State::LastAck),
+            "listen" | "listening" => of(State::Listen),
+            "closing" => of(State::Closing),
+            "bound-inactive" => of(State::BoundInactive),
+            _ => None,
+        }
+    }
+
+    /// The kernel keeps less than a whole socket for these.
+    const BUCKET: Self = Self(1 << State::SynReceived as u8 | 1 << State::TimeWait as u8);
+
+    /// Whether the state is one of these.
+    #[must_use]
+    pub fn has(self, state: State) -> bool {
+        self.0 & Self::from(state).0 != 0
+    }
+
+    /// Whether there is none at all.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// As `inet_diag_req_v2.idiag_states` wants them: a bit for each number.
+    pub(super) fn bits(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<State> for States {
+    fn from(state: State) -> Self {
+        Self(1 << state as u8)
+    }
+}
+
+impl BitOr for States {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitAnd for States {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl Not for States {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self(!self.0)
+    }
+}
