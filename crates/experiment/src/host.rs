@@ -21,6 +21,28 @@ pub struct CommandOutput {
     pub stderr: Vec<u8>,
 }
 
+impl CommandOutput {
+    /// How it failed, in words that follow the command: `failed with exit code 1: no such file`.
+    /// Wanted only of one that did.
+    #[must_use]
+    pub fn failure(&self) -> String {
+        let how = match self.exit_code {
+            _ if self.timed_out => format!(
+                "took longer than {:.1} s and was ended",
+                self.duration.as_secs_f64()
+            ),
+            Some(code) => format!("failed with exit code {code}"),
+            None => "was ended by a signal".to_owned(),
+        };
+        let text = String::from_utf8_lossy(&self.stderr);
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        match last {
+            Some(line) => format!("{how}: {}", line.trim().escape_debug()),
+            None => how,
+        }
+    }
+}
+
 /// What became of a wish for the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lock {

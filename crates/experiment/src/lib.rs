@@ -11,7 +11,12 @@ mod environment;
 pub mod fake;
 mod hooks;
 mod host;
+mod journal;
+mod restore;
+mod safekeeping;
 
 pub use change::{Change, sysctl_path};
 pub use environment::observe;
 pub use host::{CommandOutput, Host, Lock, replacement_name};
+pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, restore};
+pub use safekeeping::{Effective, FILE_SIZE_MAX, Safekeeping, SafetyError};

@@ -1,0 +1,296 @@
+//! What was changed and how it was before, on the disk before the change is made.
+//!
+//! One file, one record on each line (`journal/record.rs`). It is only added to, so that what a power cut leaves is
+//! the beginning of what was written; and it goes when everything is back.
+
+mod record;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::change::sysctl_path;
+use crate::host::Host;
+
+pub(crate) use record::{Begin, Content, FORMAT_VERSION, Record, Thing, Undo};
+use record::{Line, encode, lines};
+
+/// Name of the file in its folder.
+const FILE_NAME: &str = "journal";
+/// Where a damaged journal is kept when what could be read of it was put back.
+const DAMAGED_NAME: &str = "journal.damaged";
+
+/// One thing that was changed, and all that was done to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u32,
+    pub(crate) thing: Thing,
+    /// How it was; `None` for a file that was not there, and for commands.
+    pub(crate) old: Option<Content>,
+    /// What was written, in order.
+    pub(crate) written: Vec<Content>,
+    /// What it showed after each write: the kernel rounds and clamps.
+    pub(crate) shown: Vec<Option<Content>>,
+    /// The last write may have happened or not.
+    pub(crate) is_pending: bool,
+    /// What undoes a command.
+    pub(crate) undo: Option<Undo>,
+    pub(crate) is_restored: bool,
+}
+
+impl Entry {
+    /// The file that shows it.
+    pub(crate) fn place(&self) -> Option<PathBuf> {
+        place(&self.thing)
+    }
+}
+
+/// The file that shows a thing; a command has none.
+pub(crate) fn place(thing: &Thing) -> Option<PathBuf> {
+    match thing {
+        Thing::Sysctl { key } => sysctl_path(key),
+        Thing::File { path } => Some(path.clone()),
+        Thing::Command { .. } | Thing::AtEnd => None,
+    }
+}
+
+/// The journal of one sweep.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    pub(crate) begin: Begin,
+    pub(crate) entries: Vec<Entry>,
+    /// An append failed: there may be half a record at the end, after which nothing may come.
+    is_broken: bool,
+    /// Lines in the middle cannot be read.
+    is_damaged: bool,
+}
+
+/// Why a journal cannot be taken for true.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The system's.
+    Io(io::Error),
+    /// Another version of the program wrote it.
+    Version(u64),
+    /// It is damaged, and not only cut off.
+    Damaged {
+        /// The first line that cannot be read, from 1.
+        line: usize,
+        /// What the others say, if the first one is among them.
+        readable: Option<Box<Journal>>,
+    },
+}
+
+impl Journal {
+    /// Begins one.
+    pub(crate) fn create<H: Host + ?Sized>(
+        host: &mut H,
+        folder: &Path,
+        begin: Begin,
+    ) -> io::Result<Self> {
+        let mut journal = Self::of(folder, begin.clone());
+        journal.append(host, &[Record::Begin(begin)])?;
+        Ok(journal)
+    }
+
+    fn of(folder: &Path, begin: Begin) -> Self {
+        Self {
+            path: folder.join(FILE_NAME),
+            begin,
+            entries: Vec::new(),
+            is_broken: false,
+            is_damaged: false,
+        }
+    }
+
+    /// The one that lies in the folder, if any. What a power cut left half written at the end is no
+    /// part of it: its change was not made. A journal without a whole first record never came to a
+    /// change, and is removed.
+    pub(crate) fn read<H: Host + ?Sized>(
+        host: &mut H,
+        folder: &Path,
+    ) -> Result<Option<Self>, ReadError> {
+        let path = folder.join(FILE_NAME);
+        let bytes = match host.read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if is_absence(&error) => return Ok(None),
+            Err(error) => return Err(ReadError::Io(error)),
+        };
+        let (journal, whole_bytes) = Self::parse(folder, &bytes)?;
+        if whole_bytes == bytes.len() {
+            return Ok(journal);
+        }
+        let Some(mut journal) = journal else {
+            host.remove(&path).map_err(ReadError::Io)?;
+            return Ok(None);
+        };
+        // So that something can be added. On a full disk it cannot; then nothing is added.
+        let whole = bytes.get(..whole_bytes).unwrap_or_default();
+        journal.is_broken = host.replace(&path, whole).is_err();
+        Ok(Some(journal))
+    }
+
+    /// The journal in these bytes, and how many of them are whole records.
+    fn parse(folder: &Path, bytes: &[u8]) -> Result<(Option<Self>, usize), ReadError> {
+        let (lines, whole_bytes) = lines(bytes);
+        let mut journal: Option<Self> = None;
+        let mut first_damaged = None;
+        for (index, line) in lines.into_iter().enumerate() {
+            let understood = match (line, &mut journal) {
+                (Line::OtherVersion(version), _) => return Err(ReadError::Version(version)),
+                (Line::Record(record), None) => match *record {
+                    Record::Begin(begin) => {
+                        journal = Some(Self::of(folder, begin));
+                        true
+                    }
+                    _ => false,
+                },
+                (Line::Record(record), Some(journal)) => journal.take(*record),
+                (Line::Damaged, _) => false,
+            };
+            if !understood {
+                first_damaged.get_or_insert(index + 1);
+            }
+        }
+        match first_damaged {
+            None => Ok((journal, whole_bytes)),
+            Some(line) => Err(ReadError::Damaged {
+                line,
+                readable: journal.map(|journal| {
+                    Box::new(Self {
+                        is_broken: true,
+                        is_damaged: true,
+                        ..journal
+                    })
+                }),
+            }),
+        }
+    }
+
+    /// Takes a record in; `false` if it cannot follow those before it.
+    fn take(&mut self, record: Record) -> bool {
+        match record {
+            Record::Begin(_) => false,
+            Record::Save { id, thing, old } => {
+                let is_new = self.entry(id).is_none();
+                if is_new {
+                    self.entries.push(Entry {
+                        id,
+                        thing,
+                        old,
+                        written: Vec::new(),
+                        shown: Vec::new(),
+                        is_pending: false,
+                        undo: None,
+                        is_restored: false,
+                    });
+                }
+                is_new
+            }
+            Record::Write { id, new, undo } => self.with_entry(id, |entry| {
+                entry.written.push(new);
+                entry.undo = undo;
+                entry.is_pending = true;
+            }),
+            Record::Took { id, now } => self.with_entry(id, |entry| {
+                entry.shown.push(now);
+                entry.is_pending = false;
+            }),
+            Record::Restored { id } => self.with_entry(id, |entry| entry.is_restored = true),
+        }
+    }
+
+    fn with_entry(&mut self, id: u32, change: impl FnOnce(&mut Entry)) -> bool {
+        let entry = self.entries.iter_mut().find(|entry| entry.id == id);
+        entry.map(change).is_some()
+    }
+
+    pub(crate) fn entry(&self, id: u32) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// The entry of the same thing, by whatever name.
+    pub(crate) fn entry_of(&self, thing: &Thing) -> Option<&Entry> {
+        let place_of_it = place(thing);
+        self.entries.iter().find(|entry| match &place_of_it {
+            Some(place) => entry.place().as_ref() == Some(place),
+            None => entry.thing == *thing,
+        })
+    }
+
+    /// A number that no entry has.
+    pub(crate) fn next_id(&self) -> u32 {
+        let last = self.entries.iter().map(|entry| entry.id).max();
+        last.map_or(0, |id| id.saturating_add(1))
+    }
+
+    /// Whether anything was changed at all. A command for the end alone is no change.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.thing != Thing::AtEnd && !entry.written.is_empty())
+    }
+
+    /// What remains to be put back, the last change first; the command for the end among it.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
+        let has_changes = self.has_changes();
+        let is_unfinished =
+            move |entry: &&Entry| has_changes && !entry.is_restored && !entry.written.is_empty();
+        self.entries.iter().rev().filter(is_unfinished)
+    }
+
+    /// Puts records on the disk, then into memory.
+    pub(crate) fn append<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        records: &[Record],
+    ) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("an earlier record could not be written"));
+        }
+        let mut bytes = Vec::new();
+        for record in records {
+            bytes.extend(encode(record)?);
+        }
+        let appended = host.append(&self.path, &bytes);
+        self.is_broken = appended.is_err();
+        appended?;
+        for record in records {
+            self.take(record.clone());
+        }
+        Ok(())
+    }
+
+    /// Marks an entry as put back: on the disk if that goes, since otherwise it is only looked at once
+    /// more than needed.
+    pub(crate) fn mark_restored<H: Host + ?Sized>(&mut self, host: &mut H, id: u32) {
+        let record = Record::Restored { id };
+        if self.append(host, std::slice::from_ref(&record)).is_err() {
+            self.take(record);
+        }
+    }
+
+    /// Removes the file; a damaged one is kept under another name.
+    pub(crate) fn remove<H: Host + ?Sized>(&self, host: &mut H) -> io::Result<()> {
+        if self.is_damaged {
+            let bytes = host.read(&self.path)?;
+            host.replace(&self.path.with_file_name(DAMAGED_NAME), &bytes)?;
+        }
+        match host.remove(&self.path) {
+            Err(error) if !is_absence(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Whether an error says that there is no such file.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}

@@ -1,0 +1,259 @@
+//! The records of a journal, and their lines: a checksum, a blank, JSON.
+//!
+//! Text, so that somebody with an editor can put things back where the program cannot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the records. A program refuses those that it does not know.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+/// Whose journal it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    pub(crate) version: u32,
+    /// Name of the plan.
+    pub(crate) plan: String,
+    pub(crate) pid: u32,
+    /// Wall-clock time, RFC 3339; a label.
+    pub(crate) since: Option<String>,
+    pub(crate) boot_id: String,
+    pub(crate) network_namespace: String,
+}
+
+/// What can be changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Thing {
+    /// A kernel setting.
+    Sysctl { key: String },
+    /// A file.
+    File { path: PathBuf },
+    /// Whatever a command changes.
+    Command { name: String },
+    /// What is run when everything else is back.
+    AtEnd,
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sysctl { key } => f.write_str(key),
+            Self::File { path } => write!(f, "{}", path.display()),
+            Self::Command { name } => write!(f, "command {name:?}"),
+            Self::AtEnd => f.write_str("command at the end"),
+        }
+    }
+}
+
+/// How a command is undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Undo {
+    pub(crate) command: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) limit_ms: u64,
+}
+
+/// Bytes; as text where they are text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Saved", into = "Saved")]
+pub(crate) struct Content(pub(crate) Vec<u8>);
+
+/// Longest value that a message shows.
+const SHOWN_CHARS_MAX: usize = 80;
+
+impl fmt::Display for Content {
+    /// On one line: as a person would type it, cut where it is long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(&self.0);
+        let words: Vec<_> = text.split_whitespace().collect();
+        let line = words.join(" ");
+        if line.is_empty() {
+            return f.write_str("empty");
+        }
+        for character in line.chars().take(SHOWN_CHARS_MAX) {
+            write!(f, "{}", character.escape_debug())?;
+        }
+        if line.chars().nth(SHOWN_CHARS_MAX).is_some() {
+            f.write_str("...")?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Saved {
+    Text(String),
+    Bytes { bytes: Vec<u8> },
+}
+
+impl From<Saved> for Content {
+    fn from(saved: Saved) -> Self {
+        match saved {
+            Saved::Text(text) => Self(text.into_bytes()),
+            Saved::Bytes { bytes } => Self(bytes),
+        }
+    }
+}
+
+impl From<Content> for Saved {
+    fn from(content: Content) -> Self {
+        match String::from_utf8(content.0) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Bytes {
+                bytes: error.into_bytes(),
+            },
+        }
+    }
+}
+
+/// One step of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Record {
+    /// The first one.
+    Begin(Begin),
+    /// How a thing is before it is changed for the first time.
+    Save {
+        id: u32,
+        thing: Thing,
+        /// `None` for a file that is not there, and for commands.
+        old: Option<Content>,
+    },
+    /// What is written next.
+    Write {
+        id: u32,
+        new: Content,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undo: Option<Undo>,
+    },
+    /// What it shows after that; `None` for commands.
+    Took { id: u32, now: Option<Content> },
+    /// It is as it was.
+    Restored { id: u32 },
+}
+
+/// A line of a journal.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Record(Box<Record>),
+    /// Whole, and of a version that this program does not know.
+    OtherVersion(u64),
+    Damaged,
+}
+
+/// The line of a record.
+pub(super) fn encode(record: &Record) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_vec(record)?;
+    let mut line = format!("{:08x} ", crc32(&json)).into_bytes();
+    line.extend(json);
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The lines, and how many bytes they are. A last line without its line feed is left out: it was cut
+/// off while it was written. So are zeros at the end: with them file systems fill what did not reach the disk.
+pub(super) fn lines(bytes: &[u8]) -> (Vec<Line>, usize) {
+    let mut found = Vec::new();
+    let mut whole_bytes = 0;
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let Some(line_only) = line.strip_suffix(b"\n") else {
+            break;
+        };
+        found.push(decode(line_only));
+        whole_bytes += line.len();
+    }
+    (found, whole_bytes)
+}
+
+fn decode(line: &[u8]) -> Line {
+    let Some((sum, json)) = line.split_at_checked(9) else {
+        return Line::Damaged;
+    };
+    if sum != format!("{:08x} ", crc32(json)).as_bytes() {
+        return Line::Damaged;
+    }
+    // The version is looked at first: of a later one nothing else need be understood.
+    let version = serde_json::from_slice::<serde_json::Value>(json)
+        .ok()
+        .and_then(|value| value["begin"]["version"].as_u64());
+    match version {
+        Some(version) if version != u64::from(FORMAT_VERSION) => Line::OtherVersion(version),
+        _ => serde_json::from_slice(json)
+            .map_or(Line::Damaged, |record| Line::Record(Box::new(record))),
+    }
+}
+
+/// CRC-32 as of IEEE 802.3 (reflected, polynomial 0xEDB88320), the one of gzip and of `crc32`.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            let low = crc & 1;
+            crc >>= 1;
+            if low == 1 {
+                crc ^= 0xEDB8_8320;
+            }
+        }
+    }
+    !crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_gzip() {
+        // The check value of the catalogue of CRCs, and the sum of nothing.
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
+
+    #[test]
+    fn contents_are_kept_byte_for_byte() {
+        for bytes in [
+            &b""[..],
+            b"4096\t131072\t6291456\n",
+            b"\0\x01\x02",
+            b"\xff\xfe\x00 not text \xc3",
+            "äöü\r\n\"\\\u{2028}".as_bytes(),
+        ] {
+            let record = Record::Took {
+                id: 7,
+                now: Some(Content(bytes.to_vec())),
+            };
+            let line = encode(&record).unwrap();
+            assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
+            let (found, length) = lines(&line);
+            assert_eq!(found, [Line::Record(Box::new(record))]);
+            assert_eq!(length, line.len());
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_damage() {
+        let line = encode(&Record::Restored { id: 3 }).unwrap();
+        for at in 0..line.len() - 1 {
+            let mut bytes = line.clone();
+            bytes[at] ^= 1;
+            let (found, _) = lines(&bytes);
+            assert!(found.contains(&Line::Damaged), "byte {at}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_shown_on_one_short_line() {
+        let shown = |bytes: &[u8]| Content(bytes.to_vec()).to_string();
+        assert_eq!(shown(b"4096\t131072\t6291456\n"), "4096 131072 6291456");
+        assert_eq!(shown(b"\n"), "empty");
+        assert_eq!(shown(b"a\x1b[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(shown(&[b'x'; 200]), format!("{}...", "x".repeat(80)));
+    }
+}

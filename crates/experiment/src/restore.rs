@@ -1,0 +1,359 @@
+//! Puts back what a journal says was changed: in reverse, each thing by itself, as often as needed.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::host::{Host, Lock, replacement_name};
+use crate::journal::{Content, Entry, Journal, Thing, Undo, is_absence, place};
+use crate::safekeeping::{LOCK_NAME, SafetyError};
+
+/// What to do with a value that somebody else has set meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Conflicts {
+    /// Leave it, and leave the journal, so that a person decides.
+    #[default]
+    Report,
+    /// Overwrite it with the value from before the sweep.
+    Overwrite,
+    /// Leave it, and forget that there was another.
+    Keep,
+}
+
+/// What became of one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RestoreOutcome {
+    /// It was as before already.
+    Unchanged,
+    /// It is as before again; with the value, for a kernel setting.
+    Restored(Option<String>),
+    /// It ended by itself, or is somewhere else; why.
+    Dropped(&'static str),
+    /// Somebody else changed it, and it was left so.
+    Foreign {
+        /// What it is now; `None` if it is not there.
+        now: Option<String>,
+        /// What it was before the sweep; `None` if it was not there.
+        old: Option<String>,
+        /// The difference was accepted, and is forgotten.
+        is_kept: bool,
+    },
+    /// It could not be put back, for this reason.
+    Failed(String),
+}
+
+impl RestoreOutcome {
+    /// Whether nothing remains to be done.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        match self {
+            Self::Unchanged | Self::Restored(_) | Self::Dropped(_) => true,
+            Self::Foreign { is_kept, .. } => *is_kept,
+            Self::Failed(_) => false,
+        }
+    }
+}
+
+/// One thing and what became of it; its display is a line for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RestoreStep {
+    /// What: a setting's name, a file's path, a command.
+    pub what: String,
+    /// What became of it.
+    pub outcome: RestoreOutcome,
+}
+
+impl fmt::Display for RestoreStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.what)?;
+        match &self.outcome {
+            RestoreOutcome::Unchanged => f.write_str("is as it was"),
+            RestoreOutcome::Restored(None) => f.write_str("put back"),
+            RestoreOutcome::Restored(Some(value)) => write!(f, "put back to {value}"),
+            RestoreOutcome::Dropped(why) => f.write_str(why),
+            RestoreOutcome::Foreign { now, old, is_kept } => {
+                let absent = "not there";
+                let now = now.as_deref().unwrap_or(absent);
+                let old = old.as_deref().unwrap_or(absent);
+                write!(
+                    f,
+                    "changed by someone else meanwhile: is {now}, was {old} before the sweep"
+                )?;
+                if *is_kept {
+                    f.write_str("; left as it is")
+                } else {
+                    f.write_str(
+                        "; left as it is: `wrkbench restore --force` puts the old one back, \
+                         `wrkbench restore --keep` accepts the new one",
+                    )
+                }
+            }
+            RestoreOutcome::Failed(why) => write!(f, "NOT put back: {why}"),
+        }
+    }
+}
+
+/// What became of everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// In the order of the work: the last change first.
+    pub steps: Vec<RestoreStep>,
+}
+
+impl RestoreReport {
+    /// Whether everything is as it was, or need not be.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.steps.iter().all(|step| step.outcome.is_settled())
+    }
+}
+
+/// Puts back by hand what the journal in the folder says. `None` if there is no journal.
+///
+/// # Errors
+/// When a sweep is at work, when the journal cannot be trusted, or when it belongs to another network
+/// namespace; nothing was touched then.
+pub fn restore<H: Host + ?Sized>(
+    host: &mut H,
+    folder: &Path,
+    conflicts: Conflicts,
+) -> Result<Option<RestoreReport>, SafetyError> {
+    let lock = folder.join(LOCK_NAME);
+    match host.lock(&lock, "wrkbench restore") {
+        Ok(Lock::Ours) => {}
+        Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
+        // Without the folder there is no journal either.
+        Err(error) if is_absence(&error) => return Ok(None),
+        Err(source) => return Err(SafetyError::Lock { path: lock, source }),
+    }
+    let report = restore_locked(host, folder, conflicts);
+    host.unlock();
+    report
+}
+
+/// The same for who has the lock already.
+pub(crate) fn restore_locked<H: Host + ?Sized>(
+    host: &mut H,
+    folder: &Path,
+    conflicts: Conflicts,
+) -> Result<Option<RestoreReport>, SafetyError> {
+    let journal = match Journal::read(host, folder) {
+        Ok(journal) => journal,
+        Err(error) => {
+            let readable = SafetyError::of_journal(error, folder);
+            match readable {
+                SafetyError::Damaged {
+                    readable: Some(journal),
+                    ..
+                } if conflicts == Conflicts::Overwrite => Some(*journal.0),
+                error => return Err(error),
+            }
+        }
+    };
+    let Some(mut journal) = journal else {
+        return Ok(None);
+    };
+    refuse_other_namespace(host, &journal, conflicts)?;
+    Ok(Some(put_back(host, &mut journal, conflicts)))
+}
+
+/// Whether the journal is of this start of the machine, but of another network namespace. What a
+/// namespace's settings were is told by their names only, so they would land in the wrong one.
+fn is_elsewhere<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
+    !is_rebooted(host, journal) && host.network_namespace() != journal.begin.network_namespace
+}
+
+fn is_rebooted<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
+    host.boot_id() != journal.begin.boot_id
+}
+
+fn refuse_other_namespace<H: Host + ?Sized>(
+    host: &H,
+    journal: &Journal,
+    conflicts: Conflicts,
+) -> Result<(), SafetyError> {
+    let has_to_do_with_it = |entry: &Entry| !matches!(entry.thing, Thing::File { .. });
+    if conflicts == Conflicts::Overwrite
+        || !is_elsewhere(host, journal)
+        || !journal.unfinished().any(has_to_do_with_it)
+    {
+        return Ok(());
+    }
+    Err(SafetyError::OtherNamespace {
+        theirs: journal.begin.network_namespace.clone(),
+        ours: host.network_namespace(),
+    })
+}
+
+/// Puts everything back that the journal has, and removes it if that succeeded.
+pub(crate) fn put_back<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &mut Journal,
+    conflicts: Conflicts,
+) -> RestoreReport {
+    let mut report = RestoreReport::default();
+    let (at_end, changes): (Vec<_>, Vec<_>) = journal
+        .unfinished()
+        .cloned()
+        .partition(|entry| entry.thing == Thing::AtEnd);
+    for entry in changes {
+        let outcome = put_entry_back(host, journal, &entry, conflicts);
+        if outcome.is_settled() {
+            journal.mark_restored(host, entry.id);
+        }
+        report.steps.push(RestoreStep {
+            what: entry.thing.to_string(),
+            outcome,
+        });
+    }
+    for entry in at_end {
+        let outcome = undo(host, entry.undo.as_ref());
+        // Not before everything is back: it is for services that take it up.
+        if outcome.is_settled() && report.is_complete() {
+            journal.mark_restored(host, entry.id);
+        }
+        report.steps.push(RestoreStep {
+            what: entry.thing.to_string(),
+            outcome,
+        });
+    }
+    if report.is_complete()
+        && let Err(error) = journal.remove(host)
+    {
+        report.steps.push(RestoreStep {
+            what: journal.path().display().to_string(),
+            outcome: RestoreOutcome::Failed(format!("the journal cannot be removed ({error})")),
+        });
+    }
+    report
+}
+
+fn put_entry_back<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &Journal,
+    entry: &Entry,
+    conflicts: Conflicts,
+) -> RestoreOutcome {
+    match &entry.thing {
+        Thing::Sysctl { .. } if is_rebooted(host, journal) => {
+            RestoreOutcome::Dropped("ended with the restart of the machine")
+        }
+        Thing::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
+            RestoreOutcome::Dropped("left out: it is of another network namespace")
+        }
+        Thing::Sysctl { .. } => put_setting_back(host, entry, conflicts),
+        Thing::File { path } => put_file_back(host, path, entry, conflicts),
+        Thing::Command { .. } | Thing::AtEnd => undo(host, entry.undo.as_ref()),
+    }
+}
+
+/// Whether a setting is one of the network's, which each namespace has for itself.
+fn is_of_network(key: &str) -> bool {
+    place(&Thing::Sysctl {
+        key: key.to_owned(),
+    })
+    .is_some_and(|path| path.starts_with("/proc/sys/net"))
+}
+
+fn put_setting_back<H: Host + ?Sized>(
+    host: &mut H,
+    entry: &Entry,
+    conflicts: Conflicts,
+) -> RestoreOutcome {
+    let (Some(path), Some(old)) = (entry.place(), &entry.old) else {
+        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
+    };
+    let now = match read_if_there(host, &path) {
+        Ok(now) => now,
+        Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
+    };
+    let Some(now) = now else {
+        // It cannot be made: a kernel module or an interface went away with it.
+        return foreign(entry, None, conflicts != Conflicts::Report);
+    };
+    if now == *old {
+        return RestoreOutcome::Unchanged;
+    }
+    // A write that was begun may have been clamped to a value that nobody knows.
+    let is_ours = entry.is_pending || entry.shown.contains(&Some(now.clone()));
+    if !is_ours && conflicts != Conflicts::Overwrite {
+        return foreign(entry, Some(&now), conflicts == Conflicts::Keep);
+    }
+    if let Err(error) = host.write(&path, &old.0) {
+        return RestoreOutcome::Failed(format!("{old} cannot be written ({error})"));
+    }
+    match host.read(&path) {
+        Ok(now) if now == old.0 => RestoreOutcome::Restored(Some(old.to_string())),
+        Ok(now) => RestoreOutcome::Failed(format!("the kernel made {} of {old}", Content(now))),
+        Err(error) => RestoreOutcome::Failed(format!("cannot be read again ({error})")),
+    }
+}
+
+fn put_file_back<H: Host + ?Sized>(
+    host: &mut H,
+    path: &Path,
+    entry: &Entry,
+    conflicts: Conflicts,
+) -> RestoreOutcome {
+    // What an interrupted replacement left; mostly there is none.
+    if let Err(error) = host.remove(&replacement_name(path))
+        && !is_absence(&error)
+    {
+        return RestoreOutcome::Failed(format!("its unfinished replacement stays ({error})"));
+    }
+    let now = match read_if_there(host, path) {
+        Ok(now) => now,
+        Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
+    };
+    if now == entry.old {
+        return RestoreOutcome::Unchanged;
+    }
+    let is_ours = now.as_ref().is_some_and(|now| entry.written.contains(now));
+    if !is_ours && conflicts != Conflicts::Overwrite {
+        return foreign(entry, now.as_ref(), conflicts == Conflicts::Keep);
+    }
+    let done = match &entry.old {
+        Some(old) => host.replace(path, &old.0),
+        None => host.remove(path),
+    };
+    match done {
+        Ok(()) => RestoreOutcome::Restored(None),
+        Err(error) => RestoreOutcome::Failed(error.to_string()),
+    }
+}
+
+fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcome {
+    let shown = |content: &Content| match entry.thing {
+        Thing::File { .. } => format!("{} bytes", content.0.len()),
+        _ => content.to_string(),
+    };
+    RestoreOutcome::Foreign {
+        now: now.map(shown),
+        old: entry.old.as_ref().map(shown),
+        is_kept,
+    }
+}
+
+/// Runs the command that undoes another one.
+fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>) -> RestoreOutcome {
+    let Some(undo) = undo else {
+        return RestoreOutcome::Failed("the journal does not say what undoes it".to_owned());
+    };
+    let limit = Duration::from_millis(undo.limit_ms);
+    match host.run(&undo.command, &undo.environment, limit) {
+        Ok(output) if output.exit_code == Some(0) => RestoreOutcome::Restored(None),
+        Ok(output) => RestoreOutcome::Failed(format!("`{}` {}", undo.command, output.failure())),
+        Err(error) => {
+            RestoreOutcome::Failed(format!("`{}` cannot be started ({error})", undo.command))
+        }
+    }
+}
+
+fn read_if_there<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Option<Content>> {
+    match host.read(path) {
+        Ok(bytes) => Ok(Some(Content(bytes))),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,604 @@
+//! Changes a machine so that everything can be put back, whatever happens meanwhile.
+//!
+//! The order of each change: a guardian is alive, the journal has on the disk how the thing was and what is
+//! written next, the write, what it shows now. So at every moment either nothing has changed or
+//! somebody knows.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::change::{Change, sysctl_path};
+use crate::host::{CommandOutput, Host, Lock};
+use crate::journal::{
+    Begin, Content, Entry, FORMAT_VERSION, Journal, ReadError, Record, Thing, Undo,
+};
+use crate::restore::{Conflicts, RestoreReport, put_back};
+
+/// Name of the lock in the journal's folder.
+pub(crate) const LOCK_NAME: &str = "lock";
+
+/// Largest file whose content is changed: it is a configuration, and the journal has copies of it.
+pub const FILE_SIZE_MAX: usize = 4 << 20;
+
+/// Settings of which the kernel sets one to zero when the other is written, and does not take zero
+/// back (`dirty_bytes_handler` and its siblings in mm/page-writeback.c, mm/util.c).
+const PAIRS: [(&str, &str); 3] = [
+    ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
+    (
+        "/proc/sys/vm/dirty_background_ratio",
+        "/proc/sys/vm/dirty_background_bytes",
+    ),
+    (
+        "/proc/sys/vm/overcommit_ratio",
+        "/proc/sys/vm/overcommit_kbytes",
+    ),
+];
+
+/// Why nothing was changed, or not as wished.
+#[derive(Debug, thiserror::Error)]
+pub enum SafetyError {
+    /// Another sweep is at work.
+    #[error("another sweep is at work ({holder}): wait until it has ended")]
+    Locked {
+        /// What it says of itself.
+        holder: String,
+    },
+    /// The lock cannot be had.
+    #[error("{}: cannot be locked ({source})", path.display())]
+    Lock {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An earlier sweep has left things changed.
+    #[error(
+        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not put back what it changed: \
+         run `wrkbench restore` first (its journal is in {})",
+        folder.display()
+    )]
+    Unfinished {
+        /// Name of its plan.
+        plan: String,
+        /// Its process.
+        pid: u32,
+        /// When it began.
+        since: String,
+        /// Where its journal lies.
+        folder: PathBuf,
+    },
+    /// The journal cannot be read or written.
+    #[error("{}: the journal cannot be {doing} ({source}); nothing was changed", path.display())]
+    Journal {
+        /// `read`, `written`.
+        doing: &'static str,
+        /// Its folder or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The journal is damaged.
+    #[error(
+        "{}: line {line} of the journal is damaged, so nothing was touched. {known}. Put these back by hand and \
+         remove the file, or let `wrkbench restore --force` put back what can be read",
+        folder.join("journal").display()
+    )]
+    Damaged {
+        /// Its folder.
+        folder: PathBuf,
+        /// The first line that cannot be read, from 1.
+        line: usize,
+        /// What can be read of it, in words.
+        known: String,
+        #[doc(hidden)]
+        readable: Option<ReadableJournal>,
+    },
+    /// A later program wrote it.
+    #[error(
+        "{}: the journal has version {version}, this program knows {FORMAT_VERSION}: \
+         run `wrkbench restore` of the program that wrote it",
+        folder.display()
+    )]
+    OtherVersion {
+        /// Its folder.
+        folder: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// The journal is of another network namespace.
+    #[error(
+        "the sweep ran in network namespace {theirs}, this is {ours}: run `wrkbench restore` in that one \
+         (nsenter --net=/proc/PID/ns/net wrkbench restore, with the PID of a process in it). If it has ended, its \
+         settings have too: `wrkbench restore --force` then puts back the rest"
+    )]
+    OtherNamespace {
+        /// The journal's.
+        theirs: String,
+        /// This process's.
+        ours: String,
+    },
+    /// There is no guardian.
+    #[error("the guardian process cannot be started ({0}), and without it nothing is changed")]
+    Guardian(io::Error),
+    /// The thing cannot be changed, or not be put back.
+    #[error("{what}: {why}")]
+    Refused {
+        /// Which thing.
+        what: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// Somebody else has changed the thing since we did.
+    #[error(
+        "{what}: changed by someone else during the sweep: is {now}, the sweep had set {expected}; not overwritten"
+    )]
+    Foreign {
+        /// Which thing.
+        what: String,
+        /// What it is.
+        now: String,
+        /// What it was to be.
+        expected: String,
+    },
+    /// A command that applies a level failed.
+    #[error("{name}: `{command}` {}", output.failure())]
+    Apply {
+        /// Name of the factor.
+        name: String,
+        /// The command.
+        command: String,
+        /// What it came to.
+        output: Box<CommandOutput>,
+    },
+}
+
+/// What can be read of a damaged journal.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ReadableJournal(pub(crate) Box<Journal>);
+
+impl SafetyError {
+    pub(crate) fn of_journal(error: ReadError, folder: &Path) -> Self {
+        let folder = folder.to_owned();
+        match error {
+            ReadError::Io(source) => Self::Journal {
+                doing: "read",
+                path: folder,
+                source,
+            },
+            ReadError::Version(version) => Self::OtherVersion { folder, version },
+            ReadError::Damaged { line, readable } => Self::Damaged {
+                folder,
+                line,
+                known: known(readable.as_deref()),
+                readable: readable.map(ReadableJournal),
+            },
+        }
+    }
+}
+
+/// What a damaged journal still says, for who puts things back by hand.
+fn known(readable: Option<&Journal>) -> String {
+    let Some(journal) = readable else {
+        return "Nothing of it can be trusted; what is left can be read with an editor".to_owned();
+    };
+    let line = |entry: &Entry| match (&entry.thing, &entry.old, &entry.undo) {
+        (Thing::File { path }, Some(old), _) => {
+            format!("{} had {} bytes", path.display(), old.0.len())
+        }
+        (thing, Some(old), _) => format!("{thing} was {old}"),
+        (Thing::File { path }, None, _) => format!("{} was not there", path.display()),
+        (thing, None, Some(undo)) => format!("{thing} is undone by `{}`", undo.command),
+        (thing, None, None) => thing.to_string(),
+    };
+    let lines: Vec<_> = journal
+        .entries
+        .iter()
+        .filter(|entry| !entry.is_restored)
+        .map(line)
+        .collect();
+    if lines.is_empty() {
+        return "The lines that can be read name no change".to_owned();
+    }
+    format!(
+        "Before the sweep, as far as it can be read: {}",
+        lines.join("; ")
+    )
+}
+
+/// What a change came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effective {
+    /// What a kernel setting shows now, without its line feed; the kernel clamps and rounds.
+    pub value: Option<String>,
+    /// What a command that applies a level said.
+    pub output: Option<CommandOutput>,
+}
+
+/// One sweep's hold on the machine: the lock, and from the first change on the journal and the
+/// guardian. It is to be ended with [`Self::restore_all`]; if the process dies before, the guardian does it.
+#[derive(Debug)]
+#[must_use = "what it changes is put back by restore_all"]
+pub struct Safekeeping {
+    folder: PathBuf,
+    plan: String,
+    /// From the first change on.
+    journal: Option<Journal>,
+}
+
+impl Safekeeping {
+    /// Takes the lock. Nothing is changed yet.
+    ///
+    /// # Errors
+    /// When another sweep is at work, or an earlier one has left its journal.
+    pub fn begin<H: Host + ?Sized>(
+        host: &mut H,
+        folder: &Path,
+        plan: &str,
+    ) -> Result<Self, SafetyError> {
+        let lock = folder.join(LOCK_NAME);
+        let since = host.wall_clock();
+        let note = format!(
+            "sweep of {plan:?}, pid {}, since {}",
+            std::process::id(),
+            since.as_deref().unwrap_or("an unknown time")
+        );
+        let locked = host
+            .make_folder(folder)
+            .and_then(|()| host.lock(&lock, &note));
+        match locked {
+            Ok(Lock::Ours) => {}
+            Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
+            Err(source) => return Err(SafetyError::Lock { path: lock, source }),
+        }
+        if let Err(error) = refuse_unfinished(host, folder) {
+            host.unlock();
+            return Err(error);
+        }
+        Ok(Self {
+            folder: folder.to_owned(),
+            plan: plan.to_owned(),
+            journal: None,
+        })
+    }
+
+    /// Makes a change, and says what it came to.
+    ///
+    /// # Errors
+    /// When it was not made, or only in part; [`Self::restore_all`] knows which.
+    pub fn change<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        change: &Change,
+    ) -> Result<Effective, SafetyError> {
+        match change {
+            Change::Sysctl { key, value } => self.set(host, key, value),
+            Change::File { path, content } => self.replace(host, path, content),
+            Change::Command {
+                name,
+                apply,
+                restore,
+                environment,
+                limit,
+            } => {
+                let undo = Undo {
+                    command: restore.clone(),
+                    environment: environment.clone(),
+                    limit_ms: milliseconds(*limit),
+                };
+                self.apply(host, name, apply, undo, *limit)
+            }
+        }
+    }
+
+    /// This command runs when everything is back, also by the guardian: services that were started
+    /// with changed settings take up the old ones. To be called before the first change.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    pub fn at_end<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        command: &str,
+        limit: Duration,
+    ) -> Result<(), SafetyError> {
+        let undo = Undo {
+            command: command.to_owned(),
+            environment: std::collections::BTreeMap::new(),
+            limit_ms: milliseconds(limit),
+        };
+        let new = Content(command.as_bytes().to_vec());
+        self.note(host, Thing::AtEnd, None, new, Some(undo))?;
+        Ok(())
+    }
+
+    /// Puts everything back, lets the guardian go and gives the lock back.
+    pub fn restore_all<H: Host + ?Sized>(self, host: &mut H) -> RestoreReport {
+        let report = match self.journal {
+            Some(mut journal) => put_back(host, &mut journal, Conflicts::Report),
+            None => RestoreReport::default(),
+        };
+        host.dismiss_guardian();
+        host.unlock();
+        report
+    }
+
+    fn set<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        key: &str,
+        value: &str,
+    ) -> Result<Effective, SafetyError> {
+        let refuse = |why: String| SafetyError::Refused {
+            what: key.to_owned(),
+            why,
+        };
+        let path =
+            sysctl_path(key).ok_or_else(|| refuse("is no name of a kernel setting".to_owned()))?;
+        refuse_half_of_a_pair(host, &path).map_err(refuse)?;
+        let now = host
+            .read(&path)
+            .map_err(|error| refuse(format!("cannot be read ({error})")))?;
+        let thing = Thing::Sysctl {
+            key: key.to_owned(),
+        };
+        let is_first = self.check_ours(&thing, Some(&now))?;
+        let content = format!("{value}\n").into_bytes();
+        let id = self.note(
+            host,
+            thing,
+            Some(Content(now.clone())),
+            Content(content.clone()),
+            None,
+        )?;
+        // The kernel must take the present value, or it could not be put back. It changes nothing.
+        let written = if is_first {
+            host.write(&path, &now).map_err(|error| {
+                refuse(format!(
+                    "the present value {} cannot be written, so it could not be put back ({error})",
+                    Content(now)
+                ))
+            })
+        } else {
+            Ok(())
+        };
+        let written = written.and_then(|()| {
+            host.write(&path, &content)
+                .map_err(|error| refuse(format!("the kernel does not take {value} ({error})")))
+        });
+        // Also after a failure: of several numbers the first may have been taken.
+        let shown = host.read(&path);
+        let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
+        self.took(host, id, Some(Content(shown.clone())))?;
+        written?;
+        Ok(Effective {
+            value: Some(String::from_utf8_lossy(&shown).trim_end().to_owned()),
+            output: None,
+        })
+    }
+
+    fn replace<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        path: &Path,
+        content: &[u8],
+    ) -> Result<Effective, SafetyError> {
+        let what = path.display().to_string();
+        let refuse = |why: String| SafetyError::Refused {
+            what: what.clone(),
+            why,
+        };
+        if !path.is_absolute() {
+            return Err(refuse("is no absolute path".to_owned()));
+        }
+        let now = match host.read(path) {
+            Ok(now) => Some(now),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refuse(format!("cannot be read ({error})"))),
+        };
+        let largest = content.len().max(now.as_ref().map_or(0, Vec::len));
+        if largest > FILE_SIZE_MAX {
+            return Err(refuse(format!(
+                "has {largest} bytes; files up to {FILE_SIZE_MAX} are changed"
+            )));
+        }
+        let thing = Thing::File {
+            path: path.to_owned(),
+        };
+        self.check_ours(&thing, now.as_deref())?;
+        let id = self.note(
+            host,
+            thing,
+            now.map(Content),
+            Content(content.to_vec()),
+            None,
+        )?;
+        host.replace(path, content)
+            .map_err(|error| refuse(format!("cannot be replaced ({error})")))?;
+        let shown = host.read(path);
+        let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
+        self.took(host, id, Some(Content(shown)))?;
+        Ok(Effective::default())
+    }
+
+    fn apply<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        name: &str,
+        command: &str,
+        undo: Undo,
+        limit: Duration,
+    ) -> Result<Effective, SafetyError> {
+        let environment = undo.environment.clone();
+        let thing = Thing::Command {
+            name: name.to_owned(),
+        };
+        let new = Content(command.as_bytes().to_vec());
+        let id = self.note(host, thing, None, new, Some(undo))?;
+        let output =
+            host.run(command, &environment, limit)
+                .map_err(|error| SafetyError::Refused {
+                    what: name.to_owned(),
+                    why: format!("`{command}` cannot be started ({error})"),
+                })?;
+        self.took(host, id, None)?;
+        if output.exit_code != Some(0) {
+            return Err(SafetyError::Apply {
+                name: name.to_owned(),
+                command: command.to_owned(),
+                output: Box::new(output),
+            });
+        }
+        Ok(Effective {
+            value: None,
+            output: Some(output),
+        })
+    }
+
+    /// Whether the thing is changed for the first time.
+    ///
+    /// # Errors
+    /// When it is not as we left it.
+    fn check_ours(&self, thing: &Thing, now: Option<&[u8]>) -> Result<bool, SafetyError> {
+        let entry = self.journal.as_ref().and_then(|j| j.entry_of(thing));
+        let Some(entry) = entry else {
+            return Ok(true);
+        };
+        // After a write that failed half-way anything may be there.
+        let Some(Some(last)) = entry.shown.last().filter(|_| !entry.is_pending) else {
+            return Ok(false);
+        };
+        if now == Some(last.0.as_slice()) {
+            return Ok(false);
+        }
+        let shown = |content: &Content| match thing {
+            Thing::File { .. } => format!("a content of {} bytes", content.0.len()),
+            _ => content.to_string(),
+        };
+        Err(SafetyError::Foreign {
+            what: thing.to_string(),
+            now: now.map_or_else(
+                || "not there".to_owned(),
+                |now| shown(&Content(now.to_vec())),
+            ),
+            expected: shown(last),
+        })
+    }
+
+    /// Puts on the disk what is to be written, and how the thing was if that is not there yet. From
+    /// here on the change may be made.
+    fn note<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        thing: Thing,
+        old: Option<Content>,
+        new: Content,
+        undo: Option<Undo>,
+    ) -> Result<u32, SafetyError> {
+        let unwritten = |path: &Path, source| SafetyError::Journal {
+            doing: "written",
+            path: path.to_owned(),
+            source,
+        };
+        if self.journal.is_none() {
+            let begin = Begin {
+                version: FORMAT_VERSION,
+                plan: self.plan.clone(),
+                pid: std::process::id(),
+                since: host.wall_clock(),
+                boot_id: host.boot_id(),
+                network_namespace: host.network_namespace(),
+            };
+            let journal = Journal::create(host, &self.folder, begin);
+            self.journal = Some(journal.map_err(|source| unwritten(&self.folder, source))?);
+        }
+        host.keep_guardian(&self.folder)
+            .map_err(SafetyError::Guardian)?;
+        let Some(journal) = &mut self.journal else {
+            unreachable!("it was made above");
+        };
+        let known = journal.entry_of(&thing).map(|entry| entry.id);
+        let mut records = Vec::new();
+        let id = known.unwrap_or_else(|| {
+            let id = journal.next_id();
+            records.push(Record::Save { id, thing, old });
+            id
+        });
+        records.push(Record::Write { id, new, undo });
+        let path = journal.path().to_owned();
+        journal
+            .append(host, &records)
+            .map_err(|source| unwritten(&path, source))?;
+        Ok(id)
+    }
+
+    fn took<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        id: u32,
+        now: Option<Content>,
+    ) -> Result<(), SafetyError> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        let path = journal.path().to_owned();
+        journal
+            .append(host, &[Record::Took { id, now }])
+            .map_err(|source| SafetyError::Refused {
+                what: path.display().to_string(),
+                why: format!("the journal cannot be written any more ({source})"),
+            })
+    }
+}
+
+/// Refuses to begin over what an earlier sweep has left. A journal of which nothing remains to be
+/// put back is removed.
+fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+    let journal =
+        Journal::read(host, folder).map_err(|error| SafetyError::of_journal(error, folder))?;
+    let Some(journal) = journal else {
+        return Ok(());
+    };
+    if journal.unfinished().next().is_some() {
+        return Err(SafetyError::Unfinished {
+            plan: journal.begin.plan.clone(),
+            pid: journal.begin.pid,
+            since: journal
+                .begin
+                .since
+                .clone()
+                .unwrap_or_else(|| "at an unknown time".to_owned()),
+            folder: folder.to_owned(),
+        });
+    }
+    journal.remove(host).map_err(|source| SafetyError::Journal {
+        doing: "removed",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Of a pair the kernel does not take back the one that is zero.
+fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), String> {
+    for (left, right) in PAIRS {
+        for (ours, other) in [(left, right), (right, left)] {
+            if path != Path::new(ours) {
+                continue;
+            }
+            let is_zero = |content: io::Result<Vec<u8>>| {
+                content.is_ok_and(|content| content.trim_ascii() == b"0")
+            };
+            if is_zero(host.read(path)) && !is_zero(host.read(Path::new(other))) {
+                return Err(format!(
+                    "is 0 because {other} is in force, and the kernel takes no 0 back: plan that one instead"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
