@@ -9,6 +9,7 @@ mod refusal;
 mod report;
 mod run;
 mod serve;
+mod sockets;
 mod usage;
 
 use std::ffi::{OsStr, OsString};
@@ -22,6 +23,7 @@ pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, ReportWish, Style};
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
+pub(crate) use sockets::SocketsRequest;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) enum Request {
     Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback.
     Demo(DemoArgs),
+    /// List sockets.
+    Sockets(SocketsRequest),
     /// Print a completion script.
     Completions(Shell),
     /// Print a manual page, of a command if one is named.
@@ -157,6 +161,8 @@ enum Word {
     Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback for five seconds
     Demo(DemoArgs),
+    /// List every TCP socket with its TCP_INFO, as JSON
+    Sockets(sockets::SocketsArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -166,7 +172,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -224,6 +230,7 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Run(run)) => run_request(*run, Dialect::Native),
         Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
+        Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Completions { shell }) => Ok(Request::Completions(shell)),
         Some(Word::Man { command }) => Ok(Request::Man(command)),
         None => run_request(line.run, Dialect::Native),

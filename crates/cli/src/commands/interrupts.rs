@@ -5,11 +5,13 @@
 //! that it arrived. After Ctrl-C it is that of a finished run, as in wrk.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::low_level::pipe;
 
 /// What a shell reports for a process that a signal has ended: 128 and the number of the signal.
 const EXIT_SIGINT: i32 = 130;
@@ -48,4 +50,15 @@ impl Interrupts {
             .load(Ordering::Relaxed)
             .then_some(EXIT_SIGTERM)
     }
+}
+
+/// Yields a byte for each signal.
+///
+/// # Errors
+/// When the kernel does not take the handlers.
+pub(super) fn signal_pipe() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    pipe::register(SIGINT, writer.try_clone()?)?;
+    pipe::register(SIGTERM, writer)?;
+    Ok(reader)
 }

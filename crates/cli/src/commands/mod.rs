@@ -7,6 +7,7 @@ mod man;
 mod result_file;
 mod run;
 mod serve;
+mod sockets;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -23,6 +24,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Run(request) => run::run(*request, dialect.program()),
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
+        Request::Sockets(request) => sockets::sockets(&request),
         Request::Completions(shell) => print(&completions::script(shell)),
         Request::Man(command) => print(&man::page(command.as_deref())?),
         Request::Help { text, exit_code } => {

@@ -2,15 +2,13 @@
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, TlsSettings, Truth};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::low_level::pipe;
 
+use super::interrupts::signal_pipe;
 use crate::args::{Io, ServeArgs};
 
 /// Names of the certificate that is made when none is given.
@@ -23,7 +21,7 @@ const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
 pub(super) fn serve(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let options = options(arguments)?;
     // Watched before the address is printed: who reads it may send the signal at once.
-    let mut signals = signals().context("cannot watch for Ctrl-C")?;
+    let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
     let server = Server::start(options).context("serve: cannot start")?;
     announce(&server)?;
     signals.read_exact(&mut [0])?;
@@ -125,12 +123,4 @@ fn conclude(truth: &Truth, log: Option<&Path>) -> anyhow::Result<ExitCode> {
         Some(failure) => bail!("serve: {failure}"),
         None => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// Yields a byte for each signal.
-fn signals() -> io::Result<UnixStream> {
-    let (reader, writer) = UnixStream::pair()?;
-    pipe::register(SIGINT, writer.try_clone()?)?;
-    pipe::register(SIGTERM, writer)?;
-    Ok(reader)
 }

@@ -105,7 +105,7 @@ fn the_completions_for_bash_are_a_script_that_knows_the_options() {
 
 #[test]
 fn each_command_has_help_and_a_manual_page() {
-    for command in ["run", "serve", "demo", "completions", "man"] {
+    for command in ["run", "serve", "demo", "sockets", "completions", "man"] {
         let help = Process::start(program(&[command, "--help"])).finish();
         assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{help:?}");
         assert!(help.stdout.contains("Usage: "), "{help:?}");
