@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use results::HookOutput;
 
-use crate::host::{CommandOutput, Host};
+use crate::host::Host;
 
 /// Of each output as much is kept as helps to see what went wrong: its end, where errors are.
 const KEPT_BYTES: usize = 16 * 1024;
 
 /// A reason is one line that fits a screen.
-const REASON_CHARS: usize = 200;
+const REASON_CHARS: usize = 300;
 
 /// Between two questions whether a server is ready: short beside any restart, long beside an answer.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -35,7 +35,10 @@ pub(crate) fn run_hook(
     };
     match host.run(command, environment, limit) {
         Ok(output) => {
-            let judged = judge(hook, &output, limit);
+            let judged = match output.exit_code {
+                Some(0) if !output.timed_out => Ok(()),
+                _ => Err(one_line(&format!("{hook}: `{command}` {}", output.failure()))),
+            };
             kept.exit_code = output.exit_code;
             kept.duration_ms = u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX);
             kept.stdout = end_of(&output.stdout);
@@ -43,33 +46,21 @@ pub(crate) fn run_hook(
             (kept, judged)
         }
         Err(error) => {
-            let reason = format!("{hook}: {command:?} could not be started: {error}");
+            let reason = one_line(&format!("{hook}: `{command}` cannot be started ({error})"));
             kept.stderr.clone_from(&reason);
             (kept, Err(reason))
         }
     }
 }
 
-fn judge(hook: &str, output: &CommandOutput, limit: Duration) -> Result<(), String> {
-    let said = last_line(&output.stderr).or_else(|| last_line(&output.stdout));
-    let said = said.map_or_else(String::new, |line| format!(": {line}"));
-    match (output.timed_out, output.exit_code) {
-        (true, _) => Err(format!(
-            "{hook}: not done within {}{said}",
-            plan::units::time(limit)
-        )),
-        (false, Some(0)) => Ok(()),
-        (false, Some(code)) => Err(format!("{hook}: exit code {code}{said}")),
-        (false, None) => Err(format!("{hook}: ended by a signal{said}")),
+/// What programs say can be long and have bells in it.
+fn one_line(reason: &str) -> String {
+    let plain = reason.chars().map(|c| if c.is_control() { '?' } else { c });
+    let mut line: String = plain.take(REASON_CHARS).collect();
+    if line.len() < reason.len() {
+        line.push_str("...");
     }
-}
-
-/// The last line that says anything: where programs put what went wrong.
-fn last_line(output: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(output);
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
-    let plain = line.chars().map(|c| if c.is_control() { '?' } else { c });
-    Some(plain.take(REASON_CHARS).collect())
+    line
 }
 
 fn end_of(output: &[u8]) -> String {
@@ -137,6 +128,7 @@ mod tests {
 
     use super::*;
     use crate::fake::Fake;
+    use crate::host::CommandOutput;
 
     const LIMIT: Duration = Duration::from_secs(5);
     const URL: &str = "http://h/";
@@ -160,27 +152,36 @@ mod tests {
     fn what_a_command_came_to_is_said_in_one_line() {
         for (output, expected) in [
             (said(Some(0), b"", b"warning\n"), Ok(())),
-            (said(Some(3), b"", b""), Err("restart: exit code 3")),
             (
-                said(Some(1), b"out", b"a\nthe\x07 end\n\n"),
-                Err("restart: exit code 1: the? end"),
+                said(Some(3), b"out", b""),
+                Err("restart: `x` failed with exit code 3"),
             ),
             (
-                said(Some(1), b"only this\n", b" \n"),
-                Err("restart: exit code 1: only this"),
+                said(Some(1), b"", b"a\nthe end\n\n"),
+                Err("restart: `x` failed with exit code 1: the end"),
             ),
-            (said(None, b"", b""), Err("restart: ended by a signal")),
+            (
+                said(None, b"", b""),
+                Err("restart: `x` was ended by a signal"),
+            ),
             (
                 CommandOutput {
                     duration: LIMIT * 2,
-                    ..said(Some(0), b"", b"\xff")
+                    ..said(Some(0), b"", b"")
                 },
-                Err("restart: not done within 5s: \u{fffd}"),
+                Err("restart: `x` took longer than 5.0 s and was ended"),
             ),
         ] {
             let (_, judged) = hook(output);
             assert_eq!(judged, expected.map_err(str::to_owned));
         }
+    }
+
+    #[test]
+    fn a_reason_is_one_line_however_much_was_said() {
+        let (_, judged) = hook(said(Some(1), b"", &[b'a'; 5000]));
+        let reason = judged.unwrap_err();
+        assert!(reason.ends_with("aaa...") && reason.len() < 400, "{reason}");
     }
 
     #[test]
