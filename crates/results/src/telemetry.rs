@@ -11,18 +11,23 @@ use serde::{Deserialize, Serialize};
 pub struct Telemetry {
     /// Time between samples, nanoseconds.
     pub interval_ns: u64,
-    /// Samples taken within the run.
+    /// Times that all sockets were asked for within the window.
     pub samples: u64,
+    /// CPU time of the thread that watched, nanoseconds: what all this has cost.
+    pub cpu_ns: Option<u64>,
     /// The sockets that the filter let through; `None` if none were asked for.
     pub sockets: Option<SocketSummary>,
     /// Counters of the kernel by name (`TcpExt.ListenDrops`, `Tcp.RetransSegs`, `softnet.dropped`),
-    /// their growth from the begin of the run to its end. What this kernel does not count is not
-    /// there.
+    /// their growth from the begin of the window to its end, zeros included. What this kernel does not
+    /// count is not there.
     pub counters: BTreeMap<String, i64>,
+    /// What could not be watched, a line each: the figures are then too low, or those of a part of the
+    /// window.
+    pub notes: Vec<String>,
 }
 
 /// Sockets of one run, each counted once however often it was sampled, with the final values of
-/// those that closed.
+/// those that closed. A sum is `None` when this kernel does not count such a thing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SocketSummary {
@@ -31,13 +36,13 @@ pub struct SocketSummary {
     /// Of these, how many closed within the run with their last values told by the kernel.
     pub closed: u64,
     /// Bytes sent within the run, again sent ones included.
-    pub bytes_sent: u64,
+    pub bytes_sent: Option<u64>,
     /// Of these, bytes that were sent again.
-    pub bytes_retransmitted: u64,
+    pub bytes_retransmitted: Option<u64>,
     /// Bytes received within the run.
-    pub bytes_received: u64,
-    /// Segments with data sent within the run.
-    pub segments_sent: u64,
+    pub bytes_received: Option<u64>,
+    /// Segments with data sent within the run, again sent ones included.
+    pub segments_sent: Option<u64>,
     /// Segments sent again within the run.
     pub segments_retransmitted: u64,
     /// Smoothed round trip times over all samples of all sockets, microseconds.
@@ -45,24 +50,42 @@ pub struct SocketSummary {
     /// Congestion windows over all samples of all sockets, segments.
     pub cwnd: Option<Spread>,
     /// Time that sockets had something to send, microseconds, summed over sockets.
-    pub busy_us: u64,
+    pub busy_us: Option<u64>,
     /// Of it, time limited by the peer's receive window.
-    pub rwnd_limited_us: u64,
+    pub rwnd_limited_us: Option<u64>,
     /// Of it, time limited by the send buffer.
-    pub sndbuf_limited_us: u64,
-    /// Connections that listening sockets dropped within the run.
-    pub listen_drops: u64,
-    /// Longest queue of connections waiting to be accepted that a sample saw.
-    pub listen_queue_max: u64,
+    pub sndbuf_limited_us: Option<u64>,
+    /// Connections that listening sockets dropped within the run; `None` also when the filter lets no
+    /// listening socket through.
+    pub listen_drops: Option<u64>,
+    /// Longest queue of connections waiting to be accepted that a sample saw; `None` when no sample saw
+    /// a listening socket.
+    pub listen_queue_max: Option<u64>,
 }
 
 impl SocketSummary {
     /// Share of sent segments that were sent again, 0 to 1; `None` when nothing was sent.
     #[must_use]
     pub fn retransmitted_share(&self) -> Option<f64> {
-        (self.segments_sent > 0)
-            .then(|| self.segments_retransmitted as f64 / self.segments_sent as f64)
+        share(Some(self.segments_retransmitted), self.segments_sent)
     }
+
+    /// Share of the busy time that was limited by the peer's receive window, 0 to 1.
+    #[must_use]
+    pub fn rwnd_limited_share(&self) -> Option<f64> {
+        share(self.rwnd_limited_us, self.busy_us)
+    }
+
+    /// Share of the busy time that was limited by the send buffer, 0 to 1.
+    #[must_use]
+    pub fn sndbuf_limited_share(&self) -> Option<f64> {
+        share(self.sndbuf_limited_us, self.busy_us)
+    }
+}
+
+fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
+    let whole = whole.filter(|whole| *whole > 0)?;
+    Some(part? as f64 / whole as f64)
 }
 
 /// How values spread.
@@ -79,4 +102,28 @@ pub struct Spread {
     pub p99: f64,
     /// The greatest.
     pub max: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_nothing_or_of_something_unknown_is_unknown() {
+        let mut summary = SocketSummary {
+            segments_sent: Some(200),
+            segments_retransmitted: 5,
+            busy_us: Some(0),
+            rwnd_limited_us: Some(0),
+            ..SocketSummary::default()
+        };
+        assert_eq!(summary.retransmitted_share(), Some(0.025));
+        assert_eq!(summary.rwnd_limited_share(), None);
+        summary.busy_us = Some(8);
+        summary.rwnd_limited_us = Some(2);
+        assert_eq!(summary.rwnd_limited_share(), Some(0.25));
+        assert_eq!(summary.sndbuf_limited_share(), None);
+        summary.segments_sent = None;
+        assert_eq!(summary.retransmitted_share(), None);
+    }
 }
