@@ -276,6 +276,12 @@ impl Host for Fake {
         unless_killed(part)
     }
 
+    fn discard_replacement(&mut self, path: &Path) -> io::Result<()> {
+        let part = self.act(&format!("discard_replacement {}", path.display()))?;
+        self.files.remove(&crate::host::replacement_name(path));
+        unless_killed(part)
+    }
+
     fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
         let part = self.act(&format!("append {}", path.display()))?;
         self.writable(path)?;

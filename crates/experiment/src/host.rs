@@ -56,7 +56,7 @@ pub enum Lock {
 /// that what an interrupted one left can be removed. It begins with a dot and ends as no
 /// configuration does, so that no server takes it for its own.
 #[must_use]
-pub fn replacement_name(path: &Path) -> PathBuf {
+pub(crate) fn replacement_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".wrkbench-new");
@@ -84,6 +84,12 @@ pub trait Host {
     /// # Errors
     /// The system's.
     fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Removes what an interrupted [`Self::replace`] of this file has left beside it, if anything.
+    ///
+    /// # Errors
+    /// The system's.
+    fn discard_replacement(&mut self, path: &Path) -> io::Result<()>;
 
     /// Adds to the end of a file, which is made if it is not there, and returns when it is on the
     /// disk, its name included.

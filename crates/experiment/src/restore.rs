@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::host::{Host, Lock, replacement_name};
+use crate::host::{Host, Lock};
 use crate::journal::{Content, Entry, Journal, Thing, Undo, is_absence, place};
 use crate::safekeeping::{LOCK_NAME, SafetyError};
 
@@ -297,9 +297,7 @@ fn put_file_back<H: Host + ?Sized>(
     conflicts: Conflicts,
 ) -> RestoreOutcome {
     // What an interrupted replacement left; mostly there is none.
-    if let Err(error) = host.remove(&replacement_name(path))
-        && !is_absence(&error)
-    {
+    if let Err(error) = host.discard_replacement(path) {
         return RestoreOutcome::Failed(format!("its unfinished replacement stays ({error})"));
     }
     let now = match read_if_there(host, path) {

@@ -1,0 +1,265 @@
+//! The real machine.
+
+mod command;
+mod question;
+mod replacement;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{Access, access};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::host::{CommandOutput, Host, Lock};
+use watch::Watch;
+
+pub(crate) use watch::{LastWord, end_group, listen};
+
+/// Asks an https URL once, within a time, and says the status; this crate speaks no TLS.
+pub type AskHttps = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
+
+/// What the machine cannot know by itself: it comes from the command line's side.
+pub struct MachineSettings {
+    /// Asks https URLs.
+    pub ask_https: AskHttps,
+    /// Wall-clock time, RFC 3339.
+    pub wall_clock: fn() -> Option<String>,
+    /// Starts a guardian; the journal's folder is added as its last argument. Without it nothing can be
+    /// changed.
+    pub guardian: Option<Command>,
+}
+
+/// The machine that the program runs on.
+pub struct Machine {
+    settings: MachineSettings,
+    lock: Option<File>,
+    watch: Option<Watch>,
+}
+
+impl Machine {
+    /// Takes hold of nothing yet.
+    #[must_use]
+    pub fn new(settings: MachineSettings) -> Self {
+        Self {
+            settings,
+            lock: None,
+            watch: None,
+        }
+    }
+
+    /// What a guardian gets as its stdout: it keeps the lock while it lives.
+    fn lock_for_guardian(&self) -> io::Result<Stdio> {
+        match &self.lock {
+            Some(lock) => Ok(Stdio::from(lock.try_clone()?)),
+            None => Ok(Stdio::null()),
+        }
+    }
+}
+
+impl Host for Machine {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let written = OpenOptions::new().write(true).open(path)?.write(content)?;
+        if written == content.len() {
+            Ok(())
+        } else {
+            Err(io::Error::new(
+                io::ErrorKind::WriteZero,
+                format!("only {written} of {} bytes were taken", content.len()),
+            ))
+        }
+    }
+
+    fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        replacement::replace(path, content)
+    }
+
+    fn discard_replacement(&mut self, path: &Path) -> io::Result<()> {
+        replacement::discard(path)
+    }
+
+    fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let (mut file, is_new) = match OpenOptions::new().append(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut options = OpenOptions::new();
+                options.append(true).create_new(true).mode(0o600);
+                (options.open(path)?, true)
+            }
+            file => (file?, false),
+        };
+        file.write_all(content)?;
+        file.sync_data()?;
+        if is_new {
+            replacement::sync_folder(path)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)?;
+        replacement::sync_folder(path)
+    }
+
+    fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        // A journal in a folder that a power cut forgets would be none. Folders above that cannot be
+        // opened were there before.
+        for ancestor in path.ancestors() {
+            if let Ok(folder) = File::open(ancestor) {
+                let _ = folder.sync_all();
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o600);
+        let mut file = options.truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                file.take(HOLDER_BYTES_MAX).read_to_string(&mut holder)?;
+                let plain = holder.trim().escape_debug().to_string();
+                return Ok(Lock::HeldBy(plain.replace("\\\"", "\"")));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        file.set_len(0)?;
+        file.write_all(note.as_bytes())?;
+        self.lock = Some(file);
+        Ok(Lock::Ours)
+    }
+
+    fn unlock(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            let _ = lock.set_len(0);
+        }
+    }
+
+    fn keep_guardian(&mut self, folder: &Path) -> io::Result<()> {
+        if self.watch.as_mut().is_some_and(Watch::is_alive) {
+            return Ok(());
+        }
+        self.watch = None;
+        let lock = self.lock_for_guardian()?;
+        let Some(command) = &mut self.settings.guardian else {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this program has none",
+            ));
+        };
+        self.watch = Some(Watch::start(command, folder, lock)?);
+        Ok(())
+    }
+
+    fn dismiss_guardian(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.dismiss();
+        }
+    }
+
+    fn check_writable(&self, path: &Path) -> io::Result<()> {
+        match OpenOptions::new().write(true).open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        if path.starts_with("/proc") {
+            return fs::metadata(path).map(drop);
+        }
+        // It is replaced, for which the folder must be writable.
+        let real = replacement::real_path(path)?;
+        let folder = replacement::folder_of(&real);
+        Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        if name.contains('/') {
+            // dash takes any file for a program here.
+            return Path::new(name).is_file() && access(name, Access::EXEC_OK).is_ok();
+        }
+        // The shell that will run it knows its built-in ones and the search path.
+        Command::new("sh")
+            .args(["-c", "command -v -- \"$1\"", "sh", name])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput> {
+        command::run(command, environment, limit, self.watch.as_ref())
+    }
+
+    fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
+        let target = plan::Target::parse(url)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+        match target.scheme {
+            plan::Scheme::Http => question::ask(&target, limit),
+            plan::Scheme::Https => (self.settings.ask_https)(url, limit),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pauses between questions and trials: there is no event to wait for"
+    )]
+    fn sleep(&mut self, duration: Duration) {
+        std::thread::sleep(duration);
+    }
+
+    fn wall_clock(&self) -> Option<String> {
+        (self.settings.wall_clock)()
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn boot_id(&self) -> String {
+        let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        id.unwrap_or_default().trim().to_owned()
+    }
+
+    fn network_namespace(&self) -> String {
+        let link = fs::read_link("/proc/self/ns/net");
+        link.unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// Longest text that is taken from a lock about its holder.
+const HOLDER_BYTES_MAX: u64 = 512;
+
+/// Monotonic time, nanoseconds.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000) + u64::try_from(now.tv_nsec).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

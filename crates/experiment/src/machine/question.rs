@@ -1,0 +1,90 @@
+//! Asks an http URL once: is it there, and with which status?
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use plan::Target;
+
+use super::now_ns;
+
+/// Longest status line that is waited for.
+const STATUS_LINE_BYTES_MAX: usize = 8192;
+
+/// The status of the answer to a GET, within the limit all in all (but for the resolver's time).
+pub(super) fn ask(target: &Target, limit: Duration) -> io::Result<u16> {
+    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+    let end_ns = now_ns().saturating_add(limit_ns);
+    let mut stream = connect(target, end_ns)?;
+    stream.set_write_timeout(Some(left(end_ns)?))?;
+    stream.write_all(request(target).as_bytes())?;
+    let mut head = Vec::new();
+    let mut buffer = [0; 1024];
+    loop {
+        stream.set_read_timeout(Some(left(end_ns)?))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(unanswered("closed without an answer")),
+            Ok(read) => head.extend_from_slice(buffer.get(..read).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(too_late()),
+            Err(error) => return Err(error),
+        }
+        if let Some(end) = head.iter().position(|&byte| byte == b'\n') {
+            return status(head.get(..end).unwrap_or_default())
+                .ok_or_else(|| unanswered("what answers does not speak HTTP"));
+        }
+        if head.len() > STATUS_LINE_BYTES_MAX {
+            return Err(unanswered("what answers does not speak HTTP"));
+        }
+    }
+}
+
+fn request(target: &Target) -> String {
+    let path = target.path.split('#').next().unwrap_or("/");
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        target.host_header
+    )
+}
+
+/// Tries the addresses in turn.
+fn connect(target: &Target, end_ns: u64) -> io::Result<TcpStream> {
+    let mut last = unanswered("the name has no address");
+    for address in (target.host.as_str(), target.port_number()).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, left(end_ns)?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The code in `HTTP/1.1 200 OK`.
+fn status(line: &[u8]) -> Option<u16> {
+    let line = std::str::from_utf8(line).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    if !words.next()?.starts_with("HTTP/1.") {
+        return None;
+    }
+    let code = words.next().filter(|code| code.len() == 3)?;
+    code.parse().ok().filter(|code| (100..1000).contains(code))
+}
+
+/// The time that is left.
+///
+/// # Errors
+/// If there is none.
+fn left(end_ns: u64) -> io::Result<Duration> {
+    match end_ns.saturating_sub(now_ns()) {
+        0 => Err(too_late()),
+        left_ns => Ok(Duration::from_nanos(left_ns)),
+    }
+}
+
+fn too_late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+}
+
+fn unanswered(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

@@ -1,0 +1,125 @@
+//! Puts a new content in a file's place, whole or not at all.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
+
+use crate::host::replacement_name;
+
+/// Longest list of extended attributes, and longest value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX` in
+/// the kernel's include/uapi/linux/limits.h).
+const XATTR_BYTES_MAX: usize = 65_536;
+
+/// Replaces the content; see [`crate::Host::replace`].
+pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let real = real_path(path)?;
+    let old = match File::open(&real) {
+        Ok(file) => Some(replaceable(file)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let new = replacement_name(&real);
+    remove_if_there(&new)?;
+    let replaced = write_new(&new, content, old.as_ref()).and_then(|()| fs::rename(&new, &real));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    replaced?;
+    sync_folder(&real)
+}
+
+/// Removes what an interrupted replacement left.
+pub(super) fn discard(path: &Path) -> io::Result<()> {
+    remove_if_there(&replacement_name(&real_path(path)?))
+}
+
+/// Where the file really is: a link stays a link.
+pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if fs::symlink_metadata(path).is_ok() {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "it is a link to a file that is not there",
+                ));
+            }
+            Ok(path.to_owned())
+        }
+        real => real,
+    }
+}
+
+/// The folder of a file.
+pub(super) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Brings the names in a file's folder onto the disk.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder_of(path))?.sync_all()
+}
+
+/// The old file, if another one in its place is as good.
+fn replaceable(file: File) -> io::Result<(File, Metadata)> {
+    let metadata = file.metadata()?;
+    let refusal = if !metadata.is_file() {
+        "it is no regular file"
+    } else if metadata.nlink() > 1 {
+        "it has other names (hard links), which would keep the old content"
+    } else {
+        return Ok((file, metadata));
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, refusal))
+}
+
+fn write_new(path: &Path, content: &[u8], old: Option<&(File, Metadata)>) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if old.is_some() {
+        // Until it has the owner and mode of the other one, nobody else is to read it.
+        options.mode(0o600);
+    }
+    let mut file = options.open(path)?;
+    file.write_all(content)?;
+    if let Some((old, metadata)) = old {
+        let ours = file.metadata()?;
+        if (ours.uid(), ours.gid()) != (metadata.uid(), metadata.gid()) {
+            fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
+        }
+        copy_attributes(old, &file)?;
+        // After the owner, whose change takes the set-user-id bits away.
+        file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+    }
+    file.sync_all()
+}
+
+/// Copies extended attributes: access lists, labels. A file system without them has none to copy.
+fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
+    let mut names = vec![0_u8; XATTR_BYTES_MAX];
+    let length = match flistxattr(from, &mut names[..]) {
+        Ok(length) => length,
+        Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let names = names.get(..length).unwrap_or_default();
+    for name in names.split(|&byte| byte == 0).filter(|n| !n.is_empty()) {
+        let mut value = vec![0_u8; XATTR_BYTES_MAX];
+        let length = fgetxattr(from, name, &mut value[..])?;
+        let value = value.get(..length).unwrap_or_default();
+        fsetxattr(to, name, value, XattrFlags::empty())?;
+    }
+    Ok(())
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

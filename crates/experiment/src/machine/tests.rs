@@ -1,0 +1,431 @@
+//! The real machine, in folders and processes of the tests' own.
+
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use crate::host::replacement_name;
+
+/// A folder that goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wrkbench-machine-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn machine() -> Machine {
+    machine_with(None)
+}
+
+fn machine_with(guardian: Option<Command>) -> Machine {
+    Machine::new(MachineSettings {
+        ask_https: Box::new(|_, _| Ok(299)),
+        wall_clock: || None,
+        guardian,
+    })
+}
+
+/// A time that no command of these tests takes.
+const LONG: Duration = Duration::from_secs(60);
+
+fn run(command: &str) -> CommandOutput {
+    run_within(command, LONG)
+}
+
+fn run_within(command: &str, limit: Duration) -> CommandOutput {
+    let environment = BTreeMap::from([("LEVEL".to_owned(), "a b".to_owned())]);
+    machine().run(command, &environment, limit).unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether the process runs; one that is only not buried yet does not.
+fn is_running(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().next());
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+#[test]
+fn a_replaced_file_keeps_its_mode_and_leaves_nothing_beside_it() {
+    let folder = Folder::new();
+    let path = folder.file("server.conf", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
+    machine().replace(&path, b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o4751);
+    assert_eq!(folder.names(), ["server.conf"]);
+}
+
+#[test]
+fn a_replaced_file_keeps_owner_and_attributes() {
+    if !machine().is_root() {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.file("server.conf", "old");
+    std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
+    let has_attributes = rustix::fs::setxattr(
+        &path,
+        "user.wrkbench",
+        b"kept",
+        rustix::fs::XattrFlags::empty(),
+    )
+    .is_ok();
+    machine().replace(&path, b"new").unwrap();
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (12345, 54321));
+    if has_attributes {
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(&path, "user.wrkbench", &mut value[..]).unwrap();
+        assert_eq!(&value[..length], b"kept");
+    }
+}
+
+#[test]
+fn a_link_stays_a_link_and_its_file_is_replaced() {
+    let folder = Folder::new();
+    let path = folder.file("available", "old");
+    let link = folder.0.join("enabled");
+    symlink("available", &link).unwrap();
+    machine().replace(&link, b"new").unwrap();
+    assert_eq!(fs::read_link(&link).unwrap(), Path::new("available"));
+    assert_eq!(fs::read(path).unwrap(), b"new");
+    let lost = folder.0.join("lost");
+    symlink("nowhere", &lost).unwrap();
+    assert!(machine().replace(&lost, b"new").is_err());
+}
+
+#[test]
+fn a_file_that_is_not_there_is_made_and_one_with_two_names_is_refused() {
+    let folder = Folder::new();
+    let path = folder.0.join("new.conf");
+    machine().replace(&path, b"made").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"made");
+    fs::hard_link(&path, folder.0.join("other.conf")).unwrap();
+    let error = machine().replace(&path, b"x").unwrap_err();
+    assert!(error.to_string().contains("hard link"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"made");
+    assert!(machine().replace(&folder.0, b"x").is_err(), "a folder");
+}
+
+#[test]
+fn what_an_interrupted_replacement_left_is_removed_also_behind_a_link() {
+    let folder = Folder::new();
+    let path = folder.file("server.conf", "old");
+    fs::create_dir(folder.0.join("enabled")).unwrap();
+    let link = folder.0.join("enabled/server.conf");
+    symlink(&path, &link).unwrap();
+    fs::write(replacement_name(&path), "half").unwrap();
+    machine().discard_replacement(&link).unwrap();
+    assert_eq!(folder.names(), ["enabled", "server.conf"]);
+    machine().discard_replacement(&link).unwrap();
+    // A stale one, also a link that leads elsewhere, does not disturb the next.
+    let victim = folder.file("victim", "mine");
+    symlink(&victim, replacement_name(&path)).unwrap();
+    machine().replace(&path, b"new").unwrap();
+    assert_eq!(fs::read(&victim).unwrap(), b"mine");
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+}
+
+#[test]
+fn appends_are_added_and_closed_to_others() {
+    let folder = Folder::new();
+    let path = folder.0.join("journal");
+    let mut machine = machine();
+    machine.append(&path, b"one").unwrap();
+    machine.append(&path, b" two").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"one two");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    machine.remove(&path).unwrap();
+    let error = machine.remove(&path).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn folders_are_made_down_to_the_last_and_closed_to_others() {
+    let folder = Folder::new();
+    let path = folder.0.join("a/b/c");
+    machine().make_folder(&path).unwrap();
+    machine().make_folder(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn who_comes_second_to_the_lock_is_told_who_has_it() {
+    let folder = Folder::new();
+    let path = folder.0.join("lock");
+    let (mut first, mut second) = (machine(), machine());
+    assert_eq!(first.lock(&path, "pid 1, \"x\"").unwrap(), Lock::Ours);
+    assert_eq!(
+        second.lock(&path, "pid 2").unwrap(),
+        Lock::HeldBy("pid 1, \"x\"".to_owned())
+    );
+    first.unlock();
+    assert_eq!(second.lock(&path, "pid 2").unwrap(), Lock::Ours);
+    drop(second);
+    assert_eq!(first.lock(&path, "pid 1").unwrap(), Lock::Ours);
+}
+
+#[test]
+fn a_command_gets_the_environment_and_says_how_it_ended() {
+    let output = run("echo \"$LEVEL\"; echo why >&2; exit 3");
+    assert_eq!(output.exit_code, Some(3));
+    assert_eq!(text(&output.stdout), "a b\n");
+    assert_eq!(text(&output.stderr), "why\n");
+    assert!(!output.timed_out);
+    assert_eq!(output.failure(), "failed with exit code 3: why");
+    let output = run("kill -TERM $$");
+    assert_eq!((output.exit_code, output.timed_out), (None, false));
+}
+
+#[test]
+fn a_command_has_nothing_to_read_and_its_quotes_are_its_own() {
+    assert_eq!(text(&run("cat; echo done").stdout), "done\n");
+    assert_eq!(
+        text(&run("echo \"it's\" '$LEVEL' \"$#\"").stdout),
+        "it's $LEVEL 0\n"
+    );
+    assert_ne!(run("if then").exit_code, Some(0));
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
+    let output = run_within("sleep 1000 & echo $!; wait", Duration::from_millis(300));
+    assert!(output.timed_out);
+    assert_eq!(output.exit_code, None);
+    let pid = text(&output.stdout);
+    assert!(!pid.trim().is_empty());
+    // The signal has been sent to the whole group; the kernel delivers it in its own time.
+    while is_running(pid.trim()) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_left_in_the_background_is_not_waited_for_and_may_go_on_talking() {
+    let folder = Folder::new();
+    let go = folder.0.join("go");
+    let said = folder.0.join("said");
+    assert!(run(&format!("mkfifo {}", go.display())).exit_code == Some(0));
+    // More than a pipe holds, after the hook has ended.
+    let output = run(&format!(
+        "(read x <{0}; head -c 300000 /dev/zero; echo $? >{1}.new; mv {1}.new {1}) & echo started",
+        go.display(),
+        said.display()
+    ));
+    assert_eq!(text(&output.stdout), "started\n");
+    fs::write(&go, "\n").unwrap();
+    while !said.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(fs::read(&said).unwrap(), b"0\n");
+}
+
+#[test]
+fn of_much_output_the_end_is_kept_with_a_note() {
+    let output = run("head -c 300000 /dev/zero | tr '\\0' x; echo; echo the end");
+    let text = text(&output.stdout);
+    assert!(
+        text.starts_with("[234473 bytes before this are left out]\nxxx"),
+        "{}",
+        &text[..80]
+    );
+    assert!(text.ends_with("x\nthe end\n"));
+    assert!(text.len() < 66_000);
+}
+
+#[test]
+fn an_endless_output_does_not_outlast_the_limit() {
+    let output = run_within("yes", Duration::from_millis(200));
+    assert!(output.timed_out);
+}
+
+#[test]
+fn programs_are_found_as_the_shell_finds_them() {
+    let machine = machine();
+    for name in ["sh", "cd", "/bin/sh"] {
+        assert!(machine.has_program(name), "{name}");
+    }
+    for name in ["no-such-program", "", "-v", "$(true)", "/etc/passwd"] {
+        assert!(!machine.has_program(name), "{name}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_known_before() {
+    let folder = Folder::new();
+    let path = folder.file("a.conf", "x");
+    let machine = machine();
+    machine.check_writable(&path).unwrap();
+    machine.check_writable(&folder.0.join("new.conf")).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"x");
+    for path in [
+        folder.0.join("nowhere/new.conf"),
+        // Not even root writes these.
+        "/proc/sys/kernel/ostype".into(),
+        "/proc/sys/net/no_such_key".into(),
+        folder.0.clone(),
+    ] {
+        assert!(machine.check_writable(&path).is_err(), "{path:?}");
+    }
+}
+
+/// Answers one connection with this.
+fn answering(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+        let expected = format!("GET /ready?x=1 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
+        assert!(text(&request).starts_with(&expected), "{request:?}");
+        let _ = stream.write_all(answer);
+    });
+    format!("http://127.0.0.1:{port}/ready?x=1")
+}
+
+#[test]
+fn a_question_brings_the_status_or_the_reason() {
+    let mut ask = {
+        let mut machine = machine();
+        move |url: &str| machine.ask(url, LONG).map_err(|error| error.to_string())
+    };
+    assert_eq!(ask(&answering(b"HTTP/1.1 503 Not yet\r\n\r\n")), Ok(503));
+    assert_eq!(ask(&answering(b"HTTP/1.0 200\r\n")), Ok(200));
+    for answer in [
+        &b"SSH-2.0-OpenSSH\r\n"[..],
+        b"HTTP/1.1 abc\r\n",
+        b"HTTP/1.1 20\r\n",
+        b"\n",
+        b"",
+    ] {
+        assert!(ask(&answering(answer)).is_err(), "{answer:?}");
+    }
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    assert!(ask(&format!("http://127.0.0.1:{port}/")).is_err());
+    assert!(ask("ftp://127.0.0.1/").is_err());
+    assert_eq!(ask("https://127.0.0.1/"), Ok(299));
+    // Silence has an end.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let error = machine().ask(&url, Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+}
+
+/// A guardian that is a line of shell; its first argument is the folder.
+fn shell(line: &str) -> Option<Command> {
+    let mut command = Command::new("sh");
+    command.args(["-c", line, "sh"]);
+    Some(command)
+}
+
+#[test]
+fn a_guardian_that_has_died_is_replaced() {
+    let folder = Folder::new();
+    let pids = folder.0.join("pids");
+    let mut machine = machine_with(shell(
+        "echo $$ >>\"$1/pids\"; echo ready >&0; exec cat <&0 >\"$1/heard\"",
+    ));
+    machine.keep_guardian(&folder.0).unwrap();
+    machine.keep_guardian(&folder.0).unwrap();
+    let first = fs::read_to_string(&pids).unwrap();
+    assert_eq!(first.lines().count(), 1);
+    assert!(run(&format!("kill -9 {first}")).exit_code == Some(0));
+    while is_running(first.trim()) {
+        std::thread::yield_now();
+    }
+    machine.keep_guardian(&folder.0).unwrap();
+    assert_eq!(fs::read_to_string(&pids).unwrap().lines().count(), 2);
+    let output = machine.run("true", &BTreeMap::new(), LONG).unwrap();
+    assert_eq!(output.exit_code, Some(0));
+    drop(machine);
+    let heard = folder.0.join("heard");
+    while !fs::read_to_string(&heard)
+        .unwrap_or_default()
+        .contains("ended")
+    {
+        std::thread::yield_now();
+    }
+    assert!(fs::read_to_string(&heard).unwrap().starts_with("begins "));
+}
+
+#[test]
+fn a_guardian_that_does_not_come_up_is_an_error() {
+    let folder = Folder::new();
+    for (line, why) in [
+        (Some("exit 0"), "ended at once"),
+        (Some("echo hello >&0"), "something else"),
+        (None, "has none"),
+    ] {
+        let mut machine = machine_with(line.and_then(shell));
+        let error = machine.keep_guardian(&folder.0).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let mut machine = machine_with(Some(Command::new("/no/such/program")));
+    assert!(machine.keep_guardian(&folder.0).is_err());
+}
+
+#[test]
+fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
+    let folder = Folder::new();
+    let lock = folder.0.join("lock");
+    let mut first = machine_with(shell(
+        "echo ready >&0; read -r word <&0; test \"$word\" = farewell",
+    ));
+    assert_eq!(first.lock(&lock, "first").unwrap(), Lock::Ours);
+    first.keep_guardian(&folder.0).unwrap();
+    first.lock = None;
+    let mut second = machine();
+    assert!(
+        matches!(second.lock(&lock, "second").unwrap(), Lock::HeldBy(_)),
+        "the guardian has it"
+    );
+    first.dismiss_guardian();
+    assert_eq!(second.lock(&lock, "second").unwrap(), Lock::Ours);
+}
