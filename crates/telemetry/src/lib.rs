@@ -5,10 +5,13 @@
 //! understood, is `None`.
 
 mod clock;
+mod counters;
+mod file;
 mod machine;
 mod procfs;
 pub mod sockets;
 mod thread;
 
+pub use counters::Counters;
 pub use machine::MachineMeter;
 pub use thread::ThreadMeter;

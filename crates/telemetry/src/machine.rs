@@ -1,12 +1,11 @@
 //! What happened to the whole machine and to our control group during a run.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use results::MachineUsage;
 
 use crate::clock;
+use crate::file::read;
 use crate::procfs::cgroup::{self, Throttling, Version};
 use crate::procfs::{pressure, stat};
 
@@ -29,9 +28,6 @@ struct Reading {
     throttled: Vec<Option<Throttling>>,
     pressure_ns: Option<u64>,
 }
-
-/// No file that is read here is longer on any real machine, and one that is costs no more memory.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 
 impl MachineMeter {
     /// Finds out what can be read, and reads it for the first time.
@@ -123,13 +119,6 @@ fn quotas(root: &Path) -> Vec<PathBuf> {
             version.is_quota(&quota).then(|| folder.join("cpu.stat"))
         })
         .collect()
-}
-
-fn read(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

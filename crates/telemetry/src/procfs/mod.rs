@@ -3,4 +3,12 @@
 pub(crate) mod cgroup;
 pub(crate) mod pressure;
 pub(crate) mod schedstat;
+pub(crate) mod snmp;
+pub(crate) mod softnet;
 pub(crate) mod stat;
+
+/// Lines that end: the last one of a text that was cut may look like another number.
+fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
+}

@@ -1,5 +1,60 @@
 //! `/proc/stat` (proc(5)): what the CPUs did since the machine started.
 
+use super::whole_lines;
+
+/// What the numbers of the first line are, in their order. Older kernels have fewer.
+pub(crate) const CPU_TIMES: [&str; 10] = [
+    "user",
+    "nice",
+    "system",
+    "idle",
+    "iowait",
+    "irq",
+    "softirq",
+    "steal",
+    "guest",
+    "guest_nice",
+];
+
+/// Lines that begin with a total, and what it counts.
+const TOTALS: [(&str, &str); 4] = [
+    ("intr", "interrupts"),
+    ("ctxt", "context_switches"),
+    ("processes", "forks"),
+    ("softirq", "softirqs"),
+];
+
+/// Places of the network's two among the numbers of the line `softirq`, the total being the first
+/// (`softirq_to_name` in the kernel's sources).
+const SOFTIRQS: [(usize, &str); 2] = [(3, "softirqs_net_tx"), (4, "softirqs_net_rx")];
+
+/// CPU times of all CPUs together, in ticks, by their names in [`CPU_TIMES`].
+pub(crate) fn cpu_ticks(text: &str) -> impl Iterator<Item = (&'static str, u64)> {
+    whole_lines(text)
+        .find_map(|line| line.strip_prefix("cpu "))
+        .into_iter()
+        .flat_map(|total| CPU_TIMES.into_iter().zip(total.split_ascii_whitespace()))
+        .filter_map(|(name, ticks)| Some((name, ticks.parse().ok()?)))
+}
+
+/// Events since the machine started, by name.
+pub(crate) fn events(text: &str) -> Vec<(&'static str, u64)> {
+    let mut events = Vec::new();
+    for line in whole_lines(text) {
+        let Some((head, numbers)) = line.split_once(' ') else {
+            continue;
+        };
+        let number = |place: usize| numbers.split_ascii_whitespace().nth(place)?.parse().ok();
+        let total = TOTALS.iter().find(|(known, _)| *known == head);
+        events.extend(total.and_then(|(_, name)| Some((*name, number(0)?))));
+        if head == "softirq" {
+            let kinds = SOFTIRQS.iter();
+            events.extend(kinds.filter_map(|(place, name)| Some((*name, number(*place)?))));
+        }
+    }
+    events
+}
+
 /// CPU times of all CPUs together, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cpus {
@@ -62,6 +117,27 @@ mod tests {
             steal_ticks: 218,
         };
         assert_eq!(parse(RECORDED), Some(cpus));
+    }
+
+    #[test]
+    fn times_and_events_have_their_names() {
+        let ticks: Vec<_> = cpu_ticks(RECORDED).collect();
+        assert_eq!(ticks.len(), 10);
+        assert_eq!(ticks[7], ("steal", 218));
+        let old: Vec<_> = cpu_ticks("cpu  1 2 3 4\n").collect();
+        assert_eq!(old.last(), Some(&("idle", 4)));
+        let text = "ctxt 5\nprocesses 7\nsoftirq 100 1 2 3 44 5\nintr 9 0 0\nbtime 3\n";
+        let expected = [
+            ("context_switches", 5),
+            ("forks", 7),
+            ("softirqs", 100),
+            ("softirqs_net_tx", 3),
+            ("softirqs_net_rx", 44),
+            ("interrupts", 9),
+        ];
+        assert_eq!(events(text), expected);
+        assert_eq!(events("ctxt 5\nprocesses 7"), [("context_switches", 5)]);
+        assert_eq!(events("ctxt\nctxt x\nsoftirq\n"), []);
     }
 
     #[test]
