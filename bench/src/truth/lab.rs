@@ -80,7 +80,6 @@ impl Lab {
             scratch.write(name, text)?;
         }
         let places = Places::choose(machine.cores, cores.0, cores.1);
-        // On a single core a polling server would leave nothing to the client.
         let stays_awake = options.keep_awake && places.are_apart;
         let awake = stays_awake.then(|| idle_burner(places.client));
         Ok(Self {
@@ -146,7 +145,9 @@ impl Lab {
     pub(crate) fn serve(&self, options: &str) -> anyhow::Result<Origin> {
         let log = self.file("server.csv");
         let mut arguments = words("serve --listen 127.0.0.1:0");
-        if self.awake.is_some() {
+        // A server that slept would log a request when it has woken up for it, and what it took to wake
+        // would be in our times and not in its truth.
+        if self.places.are_apart {
             arguments.push("--poll".to_owned());
         }
         arguments.push("--log".to_owned());
