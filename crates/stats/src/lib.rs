@@ -5,11 +5,20 @@
 #![forbid(unsafe_code)]
 
 mod bootstrap;
+mod drift;
+mod effect;
 mod fit;
 mod queueing;
+mod rank;
 mod sample;
 
 pub use bootstrap::{Blocks, Interval};
+pub use drift::{Trend, modified_z_score, trend};
+pub use effect::median_difference_bootstrap;
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
-pub use sample::{mean, quantile, sorted};
+pub use rank::{
+    PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,
+    mann_whitney_p_min,
+};
+pub use sample::{mean, median, quantile, sorted};

@@ -19,6 +19,17 @@ pub fn quantile(ascending: &[f64], q: f64) -> Option<f64> {
     ascending.get(rank.max(1) - 1).copied()
 }
 
+/// The middle value, or the mean of the two middle ones; `None` of nothing.
+#[must_use]
+pub fn median(samples: &[f64]) -> Option<f64> {
+    let ascending = sorted(samples);
+    let upper = *ascending.get(ascending.len() / 2)?;
+    if ascending.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some(f64::midpoint(ascending[ascending.len() / 2 - 1], upper))
+}
+
 /// Arithmetic mean; `None` of nothing.
 #[must_use]
 pub fn mean(samples: &[f64]) -> Option<f64> {
