@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod design;
 mod environment;
+mod factor;
 #[doc(hidden)]
 pub mod fake;
 mod guardian;
@@ -14,13 +16,28 @@ mod hooks;
 mod host;
 mod journal;
 mod machine;
+mod progress;
 mod restore;
+mod resume;
+mod run;
 mod safekeeping;
+mod spec;
+mod store;
 
 pub use change::{Change, sysctl_path};
+pub use design::{Planned, Schedule};
 pub use environment::observe;
+pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use host::{CommandOutput, Host, Lock};
 pub use machine::{AskHttps, Machine, MachineSettings};
+pub use progress::Progress;
 pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, restore};
+pub use resume::{Remaining, ResumeError, Wish, remaining, taken_up};
+pub use run::{Abort, Assignment, Event, Outcome, Programme, Surroundings, run};
 pub use safekeeping::{Effective, FILE_SIZE_MAX, Safekeeping, SafetyError};
+pub use spec::{
+    Baseline, Hook, Hooks, LoadOption, LoadOptions, OptionValue, Profile, Ready, Selection, Spec,
+    SpecError, TargetSpec,
+};
+pub use store::{Store, StoreError, samples_name, trial_name};

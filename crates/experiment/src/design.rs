@@ -1,0 +1,190 @@
+//! Which cells there are, and in which order they run.
+
+use results::{Cell, Order, Setting};
+
+use crate::spec::{Selection, Spec};
+
+/// One trial to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// Place in the order of the whole experiment, from 1.
+    pub position: u32,
+    /// Round, from 1.
+    pub round: u32,
+    /// Which run of this cell in its round, from 1; more than 1 for a repeated baseline only.
+    pub repeat: u32,
+    /// What is run.
+    pub cell: Cell,
+}
+
+/// Everything that will be run, in order. The same plan and seed give the same one, and more rounds
+/// only add to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    /// Seed of the order; without a meaning for a sequential one.
+    pub seed: u64,
+    /// The cells, by their numbers.
+    pub cells: Vec<Cell>,
+    /// The trials.
+    pub trials: Vec<Planned>,
+}
+
+impl Schedule {
+    /// Orders a plan's trials.
+    ///
+    /// A round is one run of each cell in random order (randomized complete blocks: Fisher 1935; the
+    /// shuffle is that of Fisher and Yates, in Durstenfeld's form), so that what changes slowly
+    /// on the machine meets all levels alike. A baseline stands before each group of others, and at the very end.
+    #[must_use]
+    pub fn new(spec: &Spec, seed: u64) -> Self {
+        let cells = cells(spec);
+        let baseline = cells.iter().position(|cell| cell.is_baseline);
+        let every = spec
+            .baseline
+            .as_ref()
+            .map_or(1, |baseline| baseline.every.max(1));
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut trials = Vec::new();
+        for round in 1..=spec.rounds {
+            let mut order: Vec<usize> = (0..cells.len())
+                .filter(|at| Some(*at) != baseline)
+                .collect();
+            if spec.order == Order::Shuffled {
+                random.shuffle(&mut order);
+            }
+            let order = with_baseline(&order, baseline, every, round == spec.rounds);
+            let mut repeat = 0;
+            for at in order {
+                repeat += u32::from(Some(at) == baseline);
+                trials.push(Planned {
+                    position: u32::try_from(trials.len() + 1).unwrap_or(u32::MAX),
+                    round,
+                    repeat: if Some(at) == baseline { repeat } else { 1 },
+                    cell: cells[at].clone(),
+                });
+            }
+        }
+        Self {
+            seed,
+            cells,
+            trials,
+        }
+    }
+}
+
+/// The order of a round with the baseline in it.
+fn with_baseline(
+    others: &[usize],
+    baseline: Option<usize>,
+    every: u32,
+    is_last_round: bool,
+) -> Vec<usize> {
+    let Some(baseline) = baseline else {
+        return others.to_vec();
+    };
+    let every = usize::try_from(every).unwrap_or(usize::MAX);
+    let mut order: Vec<usize> = others
+        .chunks(every)
+        .flat_map(|group| std::iter::once(baseline).chain(group.iter().copied()))
+        .collect();
+    // A plan of the baseline alone has it once a round. Otherwise the next round begins with it.
+    if others.is_empty() || is_last_round {
+        order.push(baseline);
+    }
+    order
+}
+
+/// The cells of a plan, numbered from 1: every combination of levels that is not excluded, the last
+/// factor changing fastest, after the factors the profile and then the target.
+#[must_use]
+pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
+    let is_left = |cell: &Cell| {
+        !spec
+            .exclude
+            .iter()
+            .any(|exclusion| selects(exclusion, cell))
+    };
+    let mut cells: Vec<Cell> = all_cells(spec).into_iter().filter(is_left).collect();
+    for (index, cell) in cells.iter_mut().enumerate() {
+        cell.number = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        cell.is_baseline = spec
+            .baseline
+            .as_ref()
+            .is_some_and(|baseline| selects(&baseline.cell, cell));
+    }
+    cells
+}
+
+/// The cells with those that are excluded, not numbered.
+pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
+    let mut cells = vec![Cell::default()];
+    for factor in &spec.factors {
+        cells = crossed_with(&cells, &factor.levels, |cell, level| {
+            cell.settings.push(Setting {
+                factor: factor.name.clone(),
+                level: level.name.clone(),
+            });
+        });
+    }
+    if !spec.profiles.is_empty() {
+        cells = crossed_with(&cells, &spec.profiles, |cell, profile| {
+            cell.profile = Some(profile.name.clone());
+        });
+    }
+    crossed_with(&cells, &spec.targets, |cell, target| {
+        cell.target.clone_from(&target.name);
+    })
+}
+
+fn crossed_with<T>(cells: &[Cell], things: &[T], set: impl Fn(&mut Cell, &T)) -> Vec<Cell> {
+    let with = |cell: &Cell, thing: &T| {
+        let mut cell = cell.clone();
+        set(&mut cell, thing);
+        cell
+    };
+    cells
+        .iter()
+        .flat_map(|cell| things.iter().map(move |thing| (cell, thing)))
+        .map(|(cell, thing)| with(cell, thing))
+        .collect()
+}
+
+/// How many combinations there are, the excluded ones included.
+pub(crate) fn crossed(spec: &Spec) -> usize {
+    let levels = spec.factors.iter().map(|factor| factor.levels.len());
+    let others = [spec.profiles.len().max(1), spec.targets.len()];
+    levels.chain(others).fold(1, usize::saturating_mul)
+}
+
+/// How many trials a plan has.
+pub(crate) fn trials(spec: &Spec) -> usize {
+    let rounds = usize::try_from(spec.rounds).unwrap_or(usize::MAX);
+    let cells = cells(spec);
+    let others = cells.iter().filter(|cell| !cell.is_baseline).count();
+    let every = spec.baseline.as_ref().map(|baseline| baseline.every.max(1));
+    let baselines = every.map_or(0, |every| {
+        others
+            .div_ceil(usize::try_from(every).unwrap_or(usize::MAX))
+            .max(1)
+    });
+    let last = usize::from(every.is_some() && others > 0);
+    (others + baselines)
+        .saturating_mul(rounds)
+        .saturating_add(last)
+}
+
+/// Whether a cell has, of every factor that the selection names, one of the levels that it names.
+pub(crate) fn selects(selection: &Selection, cell: &Cell) -> bool {
+    selection.levels.iter().all(|(factor, levels)| {
+        let level = match factor.as_str() {
+            "target" => Some(&cell.target),
+            "profile" => cell.profile.as_ref(),
+            _ => cell
+                .settings
+                .iter()
+                .find(|setting| setting.factor == *factor)
+                .map(|setting| &setting.level),
+        };
+        level.is_some_and(|level| levels.contains(level))
+    })
+}
