@@ -5,5 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod observation;
+pub mod quantity;
+mod read;
 
 pub use observation::Observation;
+pub use read::{ReadError, read};

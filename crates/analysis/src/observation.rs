@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use results::{RunResult, Setting};
 
 /// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm print.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
     /// Where it was found: the file, with the line for one of several in it.
     pub source: String,
+    /// Number of its cell in the plan of a sweep, from 1; `None` where there is no plan.
+    pub cell: Option<u32>,
     /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a text.
     pub settings: Vec<Setting>,
     /// Set of load options, if one is known.
@@ -19,12 +21,28 @@ pub struct Observation {
     pub run: u32,
     /// Place in the order in which the runs were made, from 1; `None` if the order is not known.
     pub position: Option<u32>,
-    /// What was measured, by name of column: `requests`, `duration_in_microseconds`, `bytes`,
-    /// `requests_per_sec`, `bytes_transfer_per_sec`, `latency_p50_us`, `latency_mean_us`, `errors` and
-    /// such. What is not known is not there.
+    /// What was measured, by name: see [`crate::quantity`]. What is not known is not there.
     pub values: BTreeMap<String, f64>,
     /// The whole result with its histograms, where there is one.
     pub result: Option<Box<RunResult>>,
     /// Why there is nothing to average: the run failed.
     pub failure: Option<String>,
+}
+
+impl Observation {
+    /// Whether the other is a run of the same thing.
+    #[must_use]
+    pub fn is_same_cell(&self, other: &Self) -> bool {
+        self.settings == other.settings
+            && self.profile == other.profile
+            && self.target == other.target
+    }
+
+    /// What was measured, by name: of any percentile where there is a histogram, else of those that
+    /// the source named.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<f64> {
+        let known = self.values.get(name).copied();
+        known.or_else(|| crate::quantity::of_result(self.result.as_deref()?, name))
+    }
 }

@@ -1,0 +1,241 @@
+//! Names of what is measured, in one spelling for all sources.
+//!
+//! The first five are those of wrk-cmm's json.lua, which buffertest's tables show:
+//!
+//! | name | unit |
+//! |---|---|
+//! | `requests` | answers |
+//! | `duration_in_microseconds` | |
+//! | `bytes` | of responses |
+//! | `requests_per_sec` | |
+//! | `bytes_transfer_per_sec` | |
+//! | `latency_mean_us`, `_stdev_us`, `_min_us`, `_max_us` | microseconds |
+//! | `latency_within_stdev_percent` | share within one standard deviation, 0 to 100 |
+//! | `latency_p99.9_us` | any percentile, microseconds |
+//! | `service_time_...` | the same, counted from the sending: wrk2's uncorrected latency |
+//! | `connect_...`, `tls_...`, `first_byte_...`, `last_byte_...` | the same of a request's parts |
+//! | `thread_rate_mean`, `_stdev`, `_min`, `_max`, `thread_rate_within_stdev_percent` | wrk's Req/Sec: requests per second of one thread |
+//! | `errors_connect`, `errors_read`, `errors_write`, `errors_timeout`, `errors` | wrk's counters of events, and their sum |
+//! | `statuses_over_399` | answers |
+//! | `status_200` | answers with this status |
+//! | `error_refused` | events of this kind of error |
+//! | `threads`, `connections`, `rate` | what was asked for; requests per second |
+//! | `sockets_...`, and counters as the kernel names them (`TcpExt.ListenDrops`) | telemetry |
+
+use std::collections::BTreeMap;
+
+use results::{
+    AchievedRate, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary, Telemetry,
+};
+
+/// Answers.
+pub const REQUESTS: &str = "requests";
+/// Length of the measurement, microseconds.
+pub const DURATION_US: &str = "duration_in_microseconds";
+/// Bytes of responses.
+pub const BYTES: &str = "bytes";
+/// Answers per second.
+pub const REQUESTS_PER_SEC: &str = "requests_per_sec";
+/// Bytes of responses per second.
+pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
+/// Mean latency, microseconds.
+pub const LATENCY_MEAN_US: &str = "latency_mean_us";
+/// Events of wrk's four counters.
+pub const ERRORS: &str = "errors";
+/// Answers with a status above 399.
+pub const STATUSES_OVER_399: &str = "statuses_over_399";
+
+/// Name of a percentile (0..=100) of a time: `latency_p99.9_us` of `latency`.
+#[must_use]
+pub fn percentile(of: &str, percent: f64) -> String {
+    format!("{of}_p{percent}_us")
+}
+
+/// The time and the percentile behind such a name.
+#[must_use]
+pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
+    let (of, percent) = name.strip_suffix("_us")?.rsplit_once("_p")?;
+    let plain = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let percent: f64 = percent.parse().ok().filter(|_| plain)?;
+    (percent <= 100.0).then_some((of, percent))
+}
+
+/// Something of a result by its name; `None` if it has no such thing.
+#[must_use]
+pub fn of_result(result: &RunResult, name: &str) -> Option<f64> {
+    let (of, percent) = percentile_of(name)?;
+    let histogram = histogram(result, of)?;
+    (!histogram.is_empty()).then(|| us(histogram.value_at_percentile(percent)))
+}
+
+/// The samples behind the names that begin so: `latency`, `connect` and such.
+#[must_use]
+pub fn histogram(result: &RunResult, of: &str) -> Option<Histogram> {
+    let recording = &result.recording;
+    match of {
+        "latency" => Some(recording.latency()),
+        "service_time" => Some(recording.uncorrected()),
+        "connect" => Some(recording.phases.connect.clone()),
+        "tls" => Some(recording.phases.tls.clone()),
+        "first_byte" => Some(recording.phases.first_byte.clone()),
+        "last_byte" => Some(recording.phases.last_byte.clone()),
+        _ => None,
+    }
+}
+
+/// Everything that a result says, by name.
+#[must_use]
+pub fn all_of_result(result: &RunResult) -> BTreeMap<String, f64> {
+    let mut values = BTreeMap::new();
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    let mut put = |name: &str, value: f64| {
+        values.insert(name.to_owned(), value);
+    };
+    put(REQUESTS, counters.answered as f64);
+    put(DURATION_US, us(result.window.duration_ns));
+    put(BYTES, counters.bytes as f64);
+    put(REQUESTS_PER_SEC, result.requests_per_sec());
+    put(BYTES_PER_SEC, result.bytes_per_sec());
+    put("threads", f64::from(result.plan.load.threads));
+    put("connections", f64::from(result.plan.load.connections));
+    if let Some(rate) = AchievedRate::of(result) {
+        put("rate", rate.asked_per_sec);
+    }
+    let errors = &recording.errors;
+    let legacy = [
+        ("errors_connect", Legacy::Connect),
+        ("errors_read", Legacy::Read),
+        ("errors_write", Legacy::Write),
+        ("errors_timeout", Legacy::Timeout),
+    ];
+    let mut sum = 0_u64;
+    for (name, counter) in legacy {
+        let events = errors.legacy(counter);
+        sum = sum.saturating_add(events);
+        put(name, events as f64);
+    }
+    put(ERRORS, sum as f64);
+    put(STATUSES_OVER_399, recording.statuses.over_399() as f64);
+    for (kind, count) in errors.iter() {
+        put(&format!("error_{kind}"), count.events as f64);
+    }
+    for (status, count) in recording.statuses.iter() {
+        put(&format!("status_{status}"), count as f64);
+    }
+    for of in TIMES {
+        if let Some(histogram) = histogram(result, of) {
+            put_times(&mut values, of, &histogram);
+        }
+    }
+    put_rates(&mut values, &recording.rates);
+    if let Some(telemetry) = &result.telemetry {
+        put_telemetry(&mut values, telemetry);
+    }
+    values
+}
+
+/// Times that a result has a histogram of.
+pub const TIMES: [&str; 6] = [
+    "latency",
+    "service_time",
+    "connect",
+    "tls",
+    "first_byte",
+    "last_byte",
+];
+
+fn put_times(values: &mut BTreeMap<String, f64>, of: &str, histogram: &Histogram) {
+    if histogram.is_empty() {
+        return;
+    }
+    let mut put = |what: &str, value: f64| {
+        values.insert(format!("{of}_{what}"), value);
+    };
+    put("mean_us", histogram.mean_ns() / 1e3);
+    put("stdev_us", histogram.stdev_ns() / 1e3);
+    for (what, value_ns) in [
+        ("min_us", histogram.min_ns()),
+        ("max_us", histogram.max_ns()),
+    ] {
+        if let Some(value_ns) = value_ns {
+            put(what, us(value_ns));
+        }
+    }
+    if let Some(share) = histogram.within_stdev_percent() {
+        put("within_stdev_percent", share);
+    }
+    let percentiles = histogram.values_at_percentiles(&Summary::PERCENTILES);
+    for (percent, value_ns) in Summary::PERCENTILES.into_iter().zip(percentiles) {
+        values.insert(percentile(of, percent), us(value_ns));
+    }
+}
+
+fn put_rates(values: &mut BTreeMap<String, f64>, rates: &Rates) {
+    let (Some(min), Some(max)) = (rates.min(), rates.max()) else {
+        return;
+    };
+    let mut put = |what: &str, value: f64| {
+        values.insert(format!("thread_rate_{what}"), value);
+    };
+    put("mean", rates.mean());
+    put("stdev", rates.stdev());
+    put("min", min as f64);
+    put("max", max as f64);
+    if let Some(share) = rates.within_stdev_percent() {
+        put("within_stdev_percent", share);
+    }
+}
+
+fn put_telemetry(values: &mut BTreeMap<String, f64>, telemetry: &Telemetry) {
+    for (name, growth) in &telemetry.counters {
+        values.insert(name.clone(), *growth as f64);
+    }
+    if let Some(sockets) = &telemetry.sockets {
+        put_sockets(values, sockets);
+    }
+}
+
+fn put_sockets(values: &mut BTreeMap<String, f64>, sockets: &SocketSummary) {
+    let mut put = |what: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            values.insert(format!("sockets_{what}"), value);
+        }
+    };
+    let count = |count: u64| Some(count as f64);
+    let known = |count: Option<u64>| count.map(|count| count as f64);
+    let percent = |share: Option<f64>| share.map(|share| share * 100.0);
+    put("seen", count(sockets.sockets));
+    put("closed", count(sockets.closed));
+    put("segments_sent", known(sockets.segments_sent));
+    put(
+        "segments_retransmitted",
+        count(sockets.segments_retransmitted),
+    );
+    put(
+        "retransmitted_percent",
+        percent(sockets.retransmitted_share()),
+    );
+    put(
+        "rwnd_limited_percent",
+        percent(sockets.rwnd_limited_share()),
+    );
+    put(
+        "sndbuf_limited_percent",
+        percent(sockets.sndbuf_limited_share()),
+    );
+    put("listen_drops", known(sockets.listen_drops));
+    put("listen_queue_max", known(sockets.listen_queue_max));
+    for (of, unit, spread) in [("rtt", "_us", sockets.rtt_us), ("cwnd", "", sockets.cwnd)] {
+        let field = |field: fn(&Spread) -> f64| spread.as_ref().map(field);
+        put(&format!("{of}_min{unit}"), field(|spread| spread.min));
+        put(&format!("{of}_p50{unit}"), field(|spread| spread.p50));
+        put(&format!("{of}_p90{unit}"), field(|spread| spread.p90));
+        put(&format!("{of}_p99{unit}"), field(|spread| spread.p99));
+        put(&format!("{of}_max{unit}"), field(|spread| spread.max));
+    }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}

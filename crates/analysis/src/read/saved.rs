@@ -1,0 +1,62 @@
+//! Our own documents: results of runs, and trials of sweeps.
+
+use std::path::Path;
+
+use results::file::{load, load_trial};
+use results::{RunResult, Trial, TrialOutcome};
+
+use super::ReadError;
+use crate::{Observation, quantity};
+
+/// Reads a saved result.
+pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
+    let result = load(document).map_err(|error| damaged(path, error))?;
+    Ok(of_result(path.display().to_string(), result))
+}
+
+/// Reads a trial of a sweep.
+pub(super) fn read_trial(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
+    let trial = load_trial(document).map_err(|error| damaged(path, error))?;
+    Ok(of_trial(path.display().to_string(), trial))
+}
+
+fn damaged(path: &Path, error: results::file::LoadError) -> ReadError {
+    ReadError::Damaged {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+fn of_result(source: String, result: RunResult) -> Observation {
+    let failure =
+        (result.recording.counters.answered == 0).then(|| "nothing was answered".to_owned());
+    Observation {
+        source,
+        target: Some(result.plan.target.url.clone()),
+        run: 1,
+        values: quantity::all_of_result(&result),
+        result: Some(Box::new(result)),
+        failure,
+        ..Observation::default()
+    }
+}
+
+fn of_trial(source: String, trial: Trial) -> Observation {
+    let measured = match trial.outcome {
+        TrialOutcome::Finished(result) => of_result(source, *result),
+        TrialOutcome::Failed(reason) => Observation {
+            source,
+            failure: Some(reason),
+            ..Observation::default()
+        },
+    };
+    Observation {
+        cell: Some(trial.cell.number),
+        settings: trial.cell.settings,
+        profile: trial.cell.profile,
+        target: Some(trial.cell.target),
+        run: trial.round,
+        position: Some(trial.position),
+        ..measured
+    }
+}
