@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use results::HookOutput;
 
-use crate::host::Host;
+use crate::host::{CommandOutput, Host};
 
 /// Of each output as much is kept as helps to see what went wrong: its end, where errors are.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -28,28 +28,33 @@ pub(crate) fn run_hook(
     environment: &BTreeMap<String, String>,
     limit: Duration,
 ) -> (HookOutput, Result<(), String>) {
-    let mut kept = HookOutput {
-        hook: hook.to_owned(),
-        command: command.to_owned(),
-        ..HookOutput::default()
-    };
     match host.run(command, environment, limit) {
         Ok(output) => {
             let judged = match output.exit_code {
                 Some(0) if !output.timed_out => Ok(()),
-                _ => Err(one_line(&format!("{hook}: `{command}` {}", output.failure()))),
+                _ => Err(one_line(&format!(
+                    "{hook}: `{command}` {}",
+                    output.failure()
+                ))),
             };
-            kept.exit_code = output.exit_code;
-            kept.duration_ms = u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX);
-            kept.stdout = end_of(&output.stdout);
-            kept.stderr = end_of(&output.stderr);
-            (kept, judged)
+            (kept(hook, command, &output), judged)
         }
         Err(error) => {
             let reason = one_line(&format!("{hook}: `{command}` cannot be started ({error})"));
-            kept.stderr.clone_from(&reason);
-            (kept, Err(reason))
+            (kept(hook, command, &CommandOutput::default()), Err(reason))
         }
+    }
+}
+
+/// What is kept of a command that has run.
+pub(crate) fn kept(hook: &str, command: &str, output: &CommandOutput) -> HookOutput {
+    HookOutput {
+        hook: hook.to_owned(),
+        command: command.to_owned(),
+        exit_code: output.exit_code,
+        duration_ms: u64::try_from(output.duration.as_millis()).unwrap_or(u64::MAX),
+        stdout: end_of(&output.stdout),
+        stderr: end_of(&output.stderr),
     }
 }
 
@@ -128,7 +133,6 @@ mod tests {
 
     use super::*;
     use crate::fake::Fake;
-    use crate::host::CommandOutput;
 
     const LIMIT: Duration = Duration::from_secs(5);
     const URL: &str = "http://h/";

@@ -1,0 +1,113 @@
+//! How far an experiment is, and how long it will go on.
+
+use std::time::Duration;
+
+/// Counts and times of the trials so far and of those to come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    total: usize,
+    rounds: u32,
+    /// What the trials to come take by their options, the last one first.
+    nominal_left: Vec<Duration>,
+    /// The same of those that were made.
+    nominal_made: Duration,
+    made: u32,
+    spent: Duration,
+}
+
+impl Progress {
+    /// Of an experiment with so many trials in so many rounds; those that remain take so long by their
+    /// options.
+    pub(crate) fn new(
+        total: usize,
+        rounds: u32,
+        remaining: impl DoubleEndedIterator<Item = Duration>,
+    ) -> Self {
+        Self {
+            total,
+            rounds,
+            nominal_left: remaining.rev().collect(),
+            nominal_made: Duration::ZERO,
+            made: 0,
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// A trial is over, and has taken so long with all its attempts.
+    pub(crate) fn advance(&mut self, took: Duration) {
+        if let Some(nominal) = self.nominal_left.pop() {
+            self.nominal_made += nominal;
+            self.made += 1;
+            self.spent += took;
+        }
+    }
+
+    /// Trials of the whole experiment.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Trials that are over, those of an earlier start included.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.total - self.nominal_left.len()
+    }
+
+    /// Rounds of the whole experiment.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// How long the rest will take: as its options say, prolonged by as much as the trials so far were. At
+    /// first nothing is known of restarts and waits, so it is too short; and of a run without a duration
+    /// (`-n`) nothing is known before there was one.
+    #[must_use]
+    pub fn time_left(&self) -> Duration {
+        let nominal: Duration = self.nominal_left.iter().sum();
+        if self.made == 0 {
+            return nominal;
+        }
+        if self.nominal_made.is_zero() {
+            let left = u32::try_from(self.nominal_left.len()).unwrap_or(u32::MAX);
+            return (self.spent / self.made).saturating_mul(left);
+        }
+        nominal.mul_f64(self.spent.as_secs_f64() / self.nominal_made.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    #[test]
+    fn the_time_left_follows_what_trials_really_took() {
+        let nominal = [10, 10, 20].map(seconds);
+        let mut progress = Progress::new(5, 2, nominal.into_iter());
+        assert_eq!(
+            (progress.done(), progress.total(), progress.rounds()),
+            (2, 5, 2)
+        );
+        assert_eq!(progress.time_left(), seconds(40));
+        progress.advance(seconds(15));
+        assert_eq!((progress.done(), progress.time_left()), (3, seconds(45)));
+        progress.advance(seconds(25));
+        assert_eq!((progress.done(), progress.time_left()), (4, seconds(40)));
+        progress.advance(seconds(1));
+        progress.advance(seconds(1));
+        assert_eq!((progress.done(), progress.time_left()), (5, seconds(0)));
+    }
+
+    #[test]
+    fn without_a_duration_every_trial_takes_what_the_others_took() {
+        let mut progress = Progress::new(3, 1, [Duration::ZERO; 3].into_iter());
+        assert_eq!(progress.time_left(), Duration::ZERO);
+        progress.advance(seconds(4));
+        assert_eq!(progress.time_left(), seconds(8));
+    }
+}

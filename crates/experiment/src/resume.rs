@@ -1,0 +1,269 @@
+//! Taking up an experiment that was begun: whether it is still the same, and what is left of it.
+
+use std::path::PathBuf;
+
+use results::{Experiment, TrialOutcome};
+use toml::{Table, Value};
+
+use crate::design::Planned;
+use crate::host::Host;
+use crate::store::{Store, StoreError, trial_name};
+
+/// Keys of a plan that may change while it runs: none of them bears on what is measured. Rounds can be
+/// added.
+const FREE_KEYS: [&str; 4] = ["results", "retries", "rounds", "threshold"];
+
+/// More differences than this say no more.
+const SHOWN_DIFFERENCES: usize = 5;
+
+/// Why an experiment is not taken up; one line each.
+#[derive(Debug, thiserror::Error)]
+pub enum ResumeError {
+    /// The folder is in use, and nobody asked to go on.
+    #[error(
+        "{} holds the sweep {name:?}{}: go on with it by --resume, or give another folder (--results)",
+        folder.display(),
+        started_at.as_ref().map_or_else(String::new, |at| format!(" of {at}"))
+    )]
+    Occupied {
+        /// The folder.
+        folder: PathBuf,
+        /// Whose it is.
+        name: String,
+        /// When that began.
+        started_at: Option<String>,
+    },
+    /// The plan is no longer what it was.
+    #[error(
+        "cannot --resume: the plan has changed since the sweep in {} began: {}",
+        folder.display(),
+        differences.join("; ")
+    )]
+    Changed {
+        /// The folder.
+        folder: PathBuf,
+        /// What differs.
+        differences: Vec<String>,
+    },
+    /// What is there cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What the user has said on the command line about the experiment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Go on with what is there.
+    pub resume: bool,
+    /// Seed of the order.
+    pub seed: Option<u64>,
+    /// Rounds.
+    pub rounds: Option<u32>,
+}
+
+/// The experiment that is to be taken up, with its seed and at least its rounds; `None` if a new one begins.
+///
+/// # Errors
+/// When the folder holds another one, or this one in another state of the plan.
+pub fn taken_up(
+    host: &dyn Host,
+    store: &Store,
+    plan_toml: &str,
+    wish: Wish,
+) -> Result<Option<Experiment>, ResumeError> {
+    let Some(present) = store.experiment(host)? else {
+        return Ok(None);
+    };
+    let folder = store.folder().to_owned();
+    if !wish.resume {
+        return Err(ResumeError::Occupied {
+            folder,
+            name: present.name,
+            started_at: present.started_at,
+        });
+    }
+    let mut differences = plan_differences(&present.plan_toml, plan_toml);
+    if let Some(seed) = wish.seed.filter(|seed| *seed != present.seed) {
+        differences.push(format!("--seed: was {}, is {seed}", present.seed));
+    }
+    let rounds = wish.rounds.or_else(|| {
+        let [before, now] = [&present.plan_toml, plan_toml].map(rounds_of);
+        now.filter(|_| before != now)
+    });
+    let rounds = rounds.unwrap_or(present.rounds);
+    if rounds < present.rounds {
+        differences.push(format!(
+            "rounds: were {}, are {rounds}, and can only become more",
+            present.rounds
+        ));
+    }
+    if !differences.is_empty() {
+        return Err(ResumeError::Changed {
+            folder,
+            differences,
+        });
+    }
+    Ok(Some(Experiment { rounds, ..present }))
+}
+
+/// What is left of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remaining {
+    /// The trials that were not measured yet, in order.
+    pub trials: Vec<Planned>,
+    /// What was found that was not as it should be, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Looks which trials were measured. Those that failed, and those whose file is damaged, are made again.
+#[must_use]
+pub fn remaining(
+    host: &dyn Host,
+    store: &Store,
+    experiment: &Experiment,
+    schedule: &[Planned],
+) -> Remaining {
+    let mut notes = Vec::new();
+    let mut is_left = |planned: &Planned| {
+        let name = trial_name(experiment, planned);
+        match store.trial(host, &name) {
+            Ok(None) => true,
+            Ok(Some(trial)) => {
+                let is_this = trial.cell == planned.cell
+                    && (trial.round, trial.repeat, trial.position)
+                        == (planned.round, planned.repeat, planned.position);
+                if !is_this {
+                    notes.push(format!("trial {name} is of another plan: it is made again"));
+                }
+                !is_this || matches!(trial.outcome, TrialOutcome::Failed(_))
+            }
+            Err(error) => {
+                notes.push(format!("{error}: it is made again"));
+                true
+            }
+        }
+    };
+    let trials = schedule.iter().filter(|planned| is_left(planned));
+    Remaining {
+        trials: trials.cloned().collect(),
+        notes,
+    }
+}
+
+fn rounds_of(plan_toml: &str) -> Option<u32> {
+    let plan: Table = plan_toml.parse().ok()?;
+    u32::try_from(plan.get("rounds")?.as_integer()?).ok()
+}
+
+/// What of two plans is not the same, whatever their layout and comments.
+fn plan_differences(before: &str, now: &str) -> Vec<String> {
+    if before == now {
+        return Vec::new();
+    }
+    let (Ok(before), Ok(now)) = (before.parse::<Table>(), now.parse::<Table>()) else {
+        return vec!["its text".to_owned()];
+    };
+    let mut found = Vec::new();
+    let free = |plan: Table| -> Table {
+        plan.into_iter()
+            .filter(|(key, _)| !FREE_KEYS.contains(&key.as_str()))
+            .collect()
+    };
+    compare(
+        "",
+        &Value::Table(free(before)),
+        &Value::Table(free(now)),
+        &mut found,
+    );
+    if found.len() > SHOWN_DIFFERENCES {
+        let more = found.len() - SHOWN_DIFFERENCES;
+        found.truncate(SHOWN_DIFFERENCES);
+        found.push(format!("and {more} more"));
+    }
+    found
+}
+
+/// Notes where two values differ, at the innermost place that has a name.
+fn compare(place: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
+    let inner = |key: &dyn std::fmt::Display| match place {
+        "" => key.to_string(),
+        _ => format!("{place}.{key}"),
+    };
+    match (before, now) {
+        (Value::Table(before), Value::Table(now)) => {
+            for (key, was) in before {
+                match now.get(key) {
+                    Some(is) => compare(&inner(key), was, is, found),
+                    None => found.push(format!("{}: was {}, is gone", inner(key), shown(was))),
+                }
+            }
+            for (key, is) in now {
+                if !before.contains_key(key) {
+                    found.push(format!("{}: is new, {}", inner(key), shown(is)));
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(now))
+            if before.len() == now.len() && before.iter().chain(now).all(Value::is_table) =>
+        {
+            for (at, (was, is)) in before.iter().zip(now).enumerate() {
+                compare(&inner(&(at + 1)), was, is, found);
+            }
+        }
+        _ if before == now => {}
+        _ => found.push(format!("{place}: was {}, is {}", shown(before), shown(now))),
+    }
+}
+
+/// On one line, not too long.
+fn shown(value: &Value) -> String {
+    const LONGEST: usize = 60;
+    let text = value.to_string().replace('\n', " ");
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "name = 'x'\nrounds = 2\nresults = 'here'\n[load]\nconnections = 4\n\
+                        [[factor]]\nname = 'a'\nlevels = [1, 2]\n";
+
+    fn differences(change: impl Fn(&str) -> String) -> Vec<String> {
+        plan_differences(PLAN, &change(PLAN))
+    }
+
+    #[test]
+    fn a_plan_that_means_the_same_has_not_changed() {
+        for changed in [
+            PLAN.to_owned(),
+            PLAN.replace("rounds = 2", "# more\nrounds = 9"),
+            PLAN.replace("'here'", "\"there\" # moved"),
+            PLAN.replace("[1, 2]", "[\n  1,\n  2,\n]"),
+        ] {
+            assert_eq!(plan_differences(PLAN, &changed), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named_by_its_place() {
+        assert_eq!(
+            differences(|plan| plan.replace("connections = 4", "threads = 1")),
+            [
+                "load.connections: was 4, is gone",
+                "load.threads: is new, 1"
+            ]
+        );
+        assert_eq!(
+            differences(|plan| plan.replace("[1, 2]", "[1, 3]")),
+            ["factor.1.levels: was [1, 2], is [1, 3]"]
+        );
+        assert_eq!(differences(|_| "= not toml".to_owned()), ["its text"]);
+        let many: String = (0..9).map(|n| format!("k{n} = 1\n")).collect();
+        let many = differences(|plan| format!("{many}{plan}"));
+        assert_eq!(many.last().map(String::as_str), Some("and 4 more"));
+    }
+}
