@@ -327,3 +327,6 @@ fn name(bytes: &[u8]) -> Option<String> {
     let name = bytes.split(|byte| *byte == 0).next()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -260,3 +260,208 @@ fn second_bits(byte: u8, before: u32, bits: u32) -> u8 {
     };
     (byte >> shift) & ((1 << bits) - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+
+    /// As long as Linux 6.18 writes it.
+    const LENGTH_NOW: usize = 280;
+
+    /// Bytes that are all different as far as a byte can be, so that no member reads like another.
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at * 7 + at / 256) as u8).collect()
+    }
+
+    /// Holds members against the bytes at libc's offset of the same name.
+    macro_rules! check_members {
+        ($info:ident, $bytes:ident, $read:ident; $($ours:ident = $theirs:ident),* $(,)?) => {
+            $(assert_eq!(
+                Some($info.$ours).map(Into::into),
+                Some(Members(&$bytes).$read(offset_of!(libc::tcp_info, $theirs))),
+                stringify!($ours)
+            );)*
+        };
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn each_member_is_read_where_libc_has_it() {
+        let bytes = pattern(LENGTH_NOW);
+        let info = TcpInfo::parse(&bytes).unwrap();
+        check_members!(info, bytes, u8;
+            ca_state = tcpi_ca_state, retransmits = tcpi_retransmits, probes = tcpi_probes,
+            backoff = tcpi_backoff, options = tcpi_options,
+        );
+        check_members!(info, bytes, u32;
+            rto_us = tcpi_rto, ato_us = tcpi_ato, snd_mss_bytes = tcpi_snd_mss,
+            rcv_mss_bytes = tcpi_rcv_mss, unacked = tcpi_unacked, sacked = tcpi_sacked,
+            lost = tcpi_lost, retrans = tcpi_retrans, fackets = tcpi_fackets,
+            last_data_sent_ms = tcpi_last_data_sent, last_data_recv_ms = tcpi_last_data_recv,
+            last_ack_recv_ms = tcpi_last_ack_recv, pmtu_bytes = tcpi_pmtu,
+            rcv_ssthresh_bytes = tcpi_rcv_ssthresh, rtt_us = tcpi_rtt, rttvar_us = tcpi_rttvar,
+            snd_cwnd = tcpi_snd_cwnd,
+            advmss_bytes = tcpi_advmss, reordering = tcpi_reordering, rcv_rtt_us = tcpi_rcv_rtt,
+            rcv_space_bytes = tcpi_rcv_space, total_retrans = tcpi_total_retrans,
+            segs_out = tcpi_segs_out, segs_in = tcpi_segs_in, notsent_bytes = tcpi_notsent_bytes,
+            min_rtt_us = tcpi_min_rtt, data_segs_in = tcpi_data_segs_in,
+            data_segs_out = tcpi_data_segs_out, delivered = tcpi_delivered,
+            delivered_ce = tcpi_delivered_ce, dsack_dups = tcpi_dsack_dups,
+            reord_seen = tcpi_reord_seen, rcv_ooopack = tcpi_rcv_ooopack,
+            snd_wnd_bytes = tcpi_snd_wnd, rcv_wnd_bytes = tcpi_rcv_wnd, rehash = tcpi_rehash,
+            total_rto_time_ms = tcpi_total_rto_time, received_ce = tcpi_received_ce,
+            delivered_e1_bytes = tcpi_delivered_e1_bytes,
+            delivered_e0_bytes = tcpi_delivered_e0_bytes,
+            delivered_ce_bytes = tcpi_delivered_ce_bytes,
+            received_e1_bytes = tcpi_received_e1_bytes, received_e0_bytes = tcpi_received_e0_bytes,
+            received_ce_bytes = tcpi_received_ce_bytes,
+        );
+        check_members!(info, bytes, u16;
+            total_rto = tcpi_total_rto, total_rto_recoveries = tcpi_total_rto_recoveries,
+        );
+        check_members!(info, bytes, u64;
+            pacing_rate_bytes_per_sec = tcpi_pacing_rate,
+            max_pacing_rate_bytes_per_sec = tcpi_max_pacing_rate, bytes_acked = tcpi_bytes_acked,
+            bytes_received = tcpi_bytes_received, delivery_rate_bytes_per_sec = tcpi_delivery_rate,
+            busy_time_us = tcpi_busy_time, rwnd_limited_us = tcpi_rwnd_limited,
+            sndbuf_limited_us = tcpi_sndbuf_limited, bytes_sent = tcpi_bytes_sent,
+            bytes_retrans = tcpi_bytes_retrans,
+        );
+        let ssthresh = Members(&bytes).u32(offset_of!(libc::tcp_info, tcpi_snd_ssthresh));
+        assert_eq!(
+            info.snd_ssthresh,
+            ssthresh.filter(|value| *value < INFINITE_SSTHRESH)
+        );
+        // Two bit fields of C, on a machine with the low byte first.
+        assert_eq!(size_of::<libc::tcp_info>(), LENGTH_NOW);
+        assert_eq!(
+            (info.snd_wscale, info.rcv_wscale),
+            (bytes[6] & 15, bytes[6] >> 4)
+        );
+        assert_eq!(info.delivery_rate_app_limited, bytes[7] & 1 == 1);
+        assert_eq!(info.fastopen_client_fail, bytes[7] >> 1 & 3);
+    }
+
+    /// How many optional members a structure of each length that Linux has had reaches.
+    #[test]
+    fn an_older_kernels_structure_has_the_members_up_to_its_end() {
+        let optional = |info: &TcpInfo| {
+            [
+                ("pacing_rate", info.pacing_rate_bytes_per_sec.is_some()),
+                (
+                    "max_pacing_rate",
+                    info.max_pacing_rate_bytes_per_sec.is_some(),
+                ),
+                ("bytes_acked", info.bytes_acked.is_some()),
+                ("bytes_received", info.bytes_received.is_some()),
+                ("segs_out", info.segs_out.is_some()),
+                ("segs_in", info.segs_in.is_some()),
+                ("notsent_bytes", info.notsent_bytes.is_some()),
+                ("min_rtt", info.min_rtt_us.is_some()),
+                ("data_segs_in", info.data_segs_in.is_some()),
+                ("data_segs_out", info.data_segs_out.is_some()),
+                ("delivery_rate", info.delivery_rate_bytes_per_sec.is_some()),
+                ("busy_time", info.busy_time_us.is_some()),
+                ("rwnd_limited", info.rwnd_limited_us.is_some()),
+                ("sndbuf_limited", info.sndbuf_limited_us.is_some()),
+                ("delivered", info.delivered.is_some()),
+                ("delivered_ce", info.delivered_ce.is_some()),
+                ("bytes_sent", info.bytes_sent.is_some()),
+                ("bytes_retrans", info.bytes_retrans.is_some()),
+                ("dsack_dups", info.dsack_dups.is_some()),
+                ("reord_seen", info.reord_seen.is_some()),
+                ("rcv_ooopack", info.rcv_ooopack.is_some()),
+                ("snd_wnd", info.snd_wnd_bytes.is_some()),
+                ("rcv_wnd", info.rcv_wnd_bytes.is_some()),
+                ("rehash", info.rehash.is_some()),
+                ("total_rto", info.total_rto.is_some()),
+                ("total_rto_recoveries", info.total_rto_recoveries.is_some()),
+                ("total_rto_time", info.total_rto_time_ms.is_some()),
+                ("received_ce", info.received_ce.is_some()),
+                ("delivered_e1_bytes", info.delivered_e1_bytes.is_some()),
+                ("delivered_e0_bytes", info.delivered_e0_bytes.is_some()),
+                ("delivered_ce_bytes", info.delivered_ce_bytes.is_some()),
+                ("received_e1_bytes", info.received_e1_bytes.is_some()),
+                ("received_e0_bytes", info.received_e0_bytes.is_some()),
+                ("received_ce_bytes", info.received_ce_bytes.is_some()),
+            ]
+        };
+        let whole = pattern(LENGTH_NOW);
+        for (length, last) in [
+            (104, None),
+            (120, Some("max_pacing_rate")),
+            (136, Some("bytes_received")),
+            (144, Some("segs_in")),
+            (152, Some("min_rtt")),
+            (160, Some("data_segs_out")),
+            (168, Some("delivery_rate")),
+            (192, Some("sndbuf_limited")),
+            (200, Some("delivered_ce")),
+            (216, Some("bytes_retrans")),
+            (224, Some("reord_seen")),
+            (232, Some("snd_wnd")),
+            (240, Some("rehash")),
+            (248, Some("total_rto_time")),
+            (252, Some("received_ce")),
+            (276, Some("received_ce_bytes")),
+            (280, Some("received_ce_bytes")),
+        ] {
+            let info = TcpInfo::parse(&whole[..length]).unwrap();
+            let found = optional(&info);
+            let there = found.iter().take_while(|(_, is_there)| *is_there).count();
+            let last_there = there.checked_sub(1).map(|index| found[index].0);
+            assert_eq!(last_there, last, "{length} bytes");
+            assert!(
+                found[there..].iter().all(|(_, is_there)| !is_there),
+                "{length} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_structure_cut_anywhere_keeps_what_stands_before_the_cut() {
+        let bytes = pattern(LENGTH_NOW);
+        let whole = TcpInfo::parse(&bytes).unwrap();
+        for length in 0..=bytes.len() {
+            let info = TcpInfo::parse(&bytes[..length]);
+            assert_eq!(info.is_some(), length >= LENGTH_MIN, "{length}");
+            let Some(info) = info else { continue };
+            assert_eq!(info.total_retrans, whole.total_retrans);
+            assert_eq!(
+                info.snd_wnd_bytes,
+                whole.snd_wnd_bytes.filter(|_| length >= 232)
+            );
+            assert_eq!(
+                info.bytes_acked,
+                whole.bytes_acked.filter(|_| length >= 128)
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_newer_kernel_has_behind_the_end_changes_nothing() {
+        let bytes = pattern(LENGTH_NOW + 64);
+        assert_eq!(TcpInfo::parse(&bytes), TcpInfo::parse(&bytes[..LENGTH_NOW]));
+    }
+
+    #[test]
+    fn the_kernels_words_for_not_known_and_unlimited_are_no_numbers() {
+        let mut bytes = vec![0; LENGTH_NOW];
+        bytes[76..80].copy_from_slice(&INFINITE_SSTHRESH.to_ne_bytes());
+        bytes[104..120].fill(0xff);
+        bytes[148..152].fill(0xff);
+        let info = TcpInfo::parse(&bytes).unwrap();
+        assert_eq!(info.snd_ssthresh, None);
+        assert_eq!(info.pacing_rate_bytes_per_sec, None);
+        assert_eq!(info.max_pacing_rate_bytes_per_sec, None);
+        assert_eq!(
+            (info.rtt_us, info.rcv_rtt_us, info.min_rtt_us),
+            (None, None, None)
+        );
+        assert_eq!(info.ca_state_name(), Some("open"));
+        bytes[1] = 5;
+        assert_eq!(TcpInfo::parse(&bytes).unwrap().ca_state_name(), None);
+    }
+}

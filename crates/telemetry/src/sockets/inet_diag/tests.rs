@@ -1,0 +1,289 @@
+//! Datagrams that a kernel sent (`tests/data/README.md`), whole and damaged.
+
+use serde_json::{Map, Value};
+
+use super::*;
+
+const IPV4: &[u8] = include_bytes!("../../../tests/data/sockets/ipv4.bin");
+const IPV6: &[u8] = include_bytes!("../../../tests/data/sockets/ipv6.bin");
+const DESTROYED: &[u8] = include_bytes!("../../../tests/data/sockets/destroyed.bin");
+const RECORDINGS: [&[u8]; 3] = [IPV4, IPV6, DESTROYED];
+
+/// The number that the recorded questions had.
+const SEQUENCE: u32 = 7;
+
+/// The only recorded socket with these ports.
+fn recorded(recording: &[u8], local_port: u16, peer_port: u16) -> Socket {
+    let mut found: Vec<_> = parse_datagram(recording)
+        .into_iter()
+        .filter(|socket| (socket.local_port, socket.peer_port) == (local_port, peer_port))
+        .collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn object(socket: &Socket) -> Map<String, Value> {
+    match serde_json::to_value(socket).unwrap() {
+        Value::Object(object) => object,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_recorded_connection_has_what_went_through_it() {
+    let socket = recorded(IPV4, 40001, 8080);
+    let info = socket.info.as_ref().unwrap();
+    assert_eq!(socket.state, State::Established);
+    assert_eq!(socket.local_address_port(), "127.0.0.1:40001");
+    assert_eq!(socket.peer_address_port(), "127.0.0.1:8080");
+    assert_eq!(info.bytes_sent, Some(12345));
+    assert_eq!(info.bytes_acked, Some(12346), "its SYN counts");
+    assert_eq!(info.bytes_received, Some(54321));
+    assert_eq!((info.total_retrans, info.lost), (0, 0));
+    assert!(info.rtt_us.is_some() && info.min_rtt_us.is_some());
+    assert_eq!(
+        info.option_names().collect::<Vec<_>>(),
+        ["ts", "sack", "wscale"]
+    );
+    assert_eq!(socket.congestion.as_deref(), Some("bbr"));
+    let Some(CongestionInfo::Bbr { min_rtt_us, .. }) = socket.congestion_info else {
+        panic!("{:?}", socket.congestion_info);
+    };
+    assert_eq!(Some(min_rtt_us), info.min_rtt_us);
+    assert_eq!(socket.timer.unwrap().kind, TimerKind::Keepalive);
+    assert_eq!(socket.recv_queue_bytes, Some(0));
+    assert_eq!(socket.send_queue_bytes, Some(0));
+    assert_eq!(socket.uid, Some(0), "root's, since it has an inode");
+    assert_eq!(socket.memory.unwrap().drops, Some(0));
+    assert_eq!(socket.listen, None);
+}
+
+#[test]
+fn a_recorded_peer_that_does_not_read_closes_the_window() {
+    let socket = recorded(IPV4, 40004, 8080);
+    let info = socket.info.as_ref().unwrap();
+    assert!(socket.send_queue_bytes.unwrap() > 0);
+    assert_eq!(socket.timer.unwrap().kind, TimerKind::Persist);
+    assert!(info.rwnd_limited_us.unwrap() > 0);
+    assert!(info.notsent_bytes.unwrap() > 0);
+    let peer = recorded(IPV4, 8080, 40004);
+    let received = peer.info.unwrap().bytes_received.unwrap();
+    assert_eq!(u64::from(peer.recv_queue_bytes.unwrap()), received);
+    assert!(peer.memory.unwrap().rmem_alloc_bytes > 0);
+}
+
+#[test]
+fn a_recorded_listening_socket_has_a_queue_with_a_limit_and_nothing_of_a_connection() {
+    let socket = recorded(IPV4, 8080, 0);
+    assert_eq!(socket.state, State::Listen);
+    let queue = socket.listen.unwrap();
+    assert_eq!((queue.waiting, queue.limit), (0, 7));
+    assert_eq!(
+        (socket.recv_queue_bytes, socket.send_queue_bytes),
+        (None, None)
+    );
+    assert_eq!(socket.info, None);
+    let object = object(&socket);
+    assert_eq!(object["listen_limit"], 7);
+    assert_eq!(object["peer_address_port"], "0.0.0.0:*");
+    for absent in ["cwnd", "rtt", "recv_q", "bytessent"] {
+        assert!(!object.contains_key(absent), "{absent}");
+    }
+}
+
+#[test]
+fn a_recorded_time_wait_is_a_stub_of_which_only_the_addresses_are_known() {
+    let socket = recorded(IPV4, 40005, 8080);
+    assert_eq!(socket.state, State::TimeWait);
+    assert_eq!(socket.timer.unwrap().kind, TimerKind::TimeWait);
+    assert_eq!((socket.uid, socket.inode), (None, None));
+    assert_eq!(
+        (socket.recv_queue_bytes, socket.send_queue_bytes),
+        (None, None)
+    );
+    assert_eq!((&socket.info, &socket.congestion), (&None, &None));
+}
+
+#[test]
+fn recorded_addresses_of_ipv6_are_written_as_ss_writes_them() {
+    let both = recorded(IPV6, 8081, 0);
+    assert_eq!(both.is_v6_only, Some(false));
+    assert_eq!(both.local_address_port(), "*:8081");
+    let only = recorded(IPV6, 8082, 0);
+    assert_eq!(only.is_v6_only, Some(true));
+    assert_eq!(only.local_address_port(), "[::1]:8082");
+    assert_eq!(only.peer_address_port(), "[::]:*");
+    let mapped = recorded(IPV6, 8081, 40002);
+    assert_eq!(mapped.local_address_port(), "[::ffff:127.0.0.1]:8081");
+    let client = recorded(IPV6, 40003, 8082);
+    assert_eq!(client.peer_address_port(), "[::1]:8082");
+    assert_eq!(client.tclass, Some(0x20));
+    let reno = recorded(IPV4, 40002, 8081);
+    assert_eq!(reno.congestion.as_deref(), Some("reno"));
+    assert_eq!(reno.congestion_info, None);
+}
+
+#[test]
+fn a_recorded_end_has_the_last_values_of_the_socket_that_was() {
+    let before = recorded(IPV4, 40001, 8080);
+    let after = recorded(DESTROYED, 40001, 8080);
+    assert_eq!(after.cookie, before.cookie);
+    assert_eq!(after.state, State::Closed);
+    let info = after.info.unwrap();
+    assert_eq!(
+        (info.bytes_sent, info.bytes_received),
+        (Some(12345), Some(54321))
+    );
+    assert_eq!(
+        (after.uid, after.congestion),
+        (None, None),
+        "not told of the dead"
+    );
+    let six = recorded(DESTROYED, 40003, 8082);
+    assert_eq!(six.local_address_port(), "[::1]:40003");
+}
+
+#[test]
+fn a_recording_cut_at_any_byte_gives_the_sockets_before_the_cut() {
+    for recording in RECORDINGS {
+        let whole = parse_datagram(recording);
+        assert!(whole.len() >= 4);
+        let mut most = 0;
+        for end in 0..recording.len() {
+            let cut = parse_datagram(&recording[..end]);
+            assert_eq!(cut[..], whole[..cut.len()], "cut at {end}");
+            assert!(cut.len() >= most, "cut at {end}");
+            most = cut.len();
+        }
+    }
+}
+
+#[test]
+fn a_message_that_ends_early_leaves_out_what_it_has_not_and_changes_nothing_else() {
+    for message in RECORDINGS.into_iter().flat_map(messages) {
+        let Some(whole) = socket(message.payload) else {
+            continue;
+        };
+        let whole = object(&whole);
+        for end in 0..message.payload.len() {
+            let cut = socket(&message.payload[..end]);
+            assert_eq!(cut.is_some(), end >= MESSAGE_BYTES, "cut at {end}");
+            for (name, value) in cut.iter().flat_map(object) {
+                // How the unspecified address is written depends on one of the attributes.
+                if !name.ends_with("_address_port") {
+                    assert_eq!(whole.get(&name), Some(&value), "{name}, cut at {end}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_answers_to_the_question_are_taken_and_its_end_is_seen() {
+    let count = |sequence| {
+        let mut sockets = 0;
+        let aside = read_datagram(IPV6, sequence, &mut |_| sockets += 1);
+        (sockets, aside.end)
+    };
+    let all = parse_datagram(IPV6).len();
+    assert_eq!(count(Some(SEQUENCE)), (all, Some(End::Done)));
+    assert_eq!(count(None), (all, Some(End::Done)));
+    assert_eq!(count(Some(SEQUENCE + 1)), (0, None));
+}
+
+/// A message of a kind with flags and four bytes in it.
+fn made(kind: i32, flags: i32, payload: i32) -> Vec<u8> {
+    [
+        &20_u32.to_ne_bytes()[..],
+        &(kind as u16).to_ne_bytes(),
+        &(flags as u16).to_ne_bytes(),
+        &SEQUENCE.to_ne_bytes(),
+        &0_u32.to_ne_bytes(),
+        &payload.to_ne_bytes(),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_refusal_and_an_interrupted_answer_are_told_apart_from_a_whole_one() {
+    let read = |bytes: &[u8]| read_datagram(bytes, Some(SEQUENCE), &mut |_| panic!("no socket"));
+    let refused = |errno| Some(End::Refused(errno));
+    assert_eq!(
+        read(&made(libc::NLMSG_ERROR, 0, -libc::ENOENT)).end,
+        refused(libc::ENOENT)
+    );
+    assert_eq!(
+        read(&made(libc::NLMSG_DONE, 0, -libc::EINVAL)).end,
+        refused(libc::EINVAL)
+    );
+    assert_eq!(
+        read(&made(libc::NLMSG_ERROR, 0, i32::MIN)).end,
+        refused(i32::MAX)
+    );
+    let interrupted = read(&made(libc::NLMSG_DONE, libc::NLM_F_DUMP_INTR, 0));
+    assert!(interrupted.is_interrupted);
+    assert_eq!(interrupted.end, Some(End::Done));
+    assert!(!read(&made(libc::NLMSG_DONE, libc::NLM_F_MULTI, 0)).is_interrupted);
+    // A length that does not even cover the header ends the reading.
+    let mut endless = made(libc::NLMSG_DONE, 0, 0);
+    endless[..4].fill(0);
+    assert_eq!(read(&endless), Aside::default());
+}
+
+#[test]
+fn unknown_families_states_and_attributes_are_left_out() {
+    let message = messages(IPV4).next().unwrap();
+    let with = |at: usize, value: u8| {
+        let mut payload = message.payload.to_vec();
+        payload[at] = value;
+        socket(&payload)
+    };
+    assert!(with(0, 2).is_some());
+    assert_eq!(with(0, 77), None);
+    for state in [0, 12, 14, 255] {
+        assert_eq!(with(1, state), None);
+    }
+    let known = socket(message.payload).unwrap();
+    // Eight bytes of an attribute that nobody knows, before and behind those that are known.
+    let unknown = [8, 0, 0xee, 0x3e, 1, 2, 3, 4];
+    let (head, attributes) = message.payload.split_at(MESSAGE_BYTES);
+    assert_eq!(
+        socket(&[head, &unknown, attributes].concat()),
+        Some(known.clone())
+    );
+    assert_eq!(socket(&[head, attributes, &unknown].concat()), Some(known));
+}
+
+#[test]
+fn a_question_is_as_long_as_it_says_and_names_family_states_and_filter() {
+    let request = request(libc::AF_INET as u8, States::LISTENING, &[1, 4, 8, 0], 9);
+    let head = Members(&request);
+    assert_eq!(request.len(), 16 + 56 + 4 + 4);
+    assert_eq!(head.u32(0), Some(80));
+    assert_eq!(head.u16(4), Some(SOCK_DIAG_BY_FAMILY));
+    assert_eq!(head.u32(8), Some(9));
+    assert_eq!(request[16..20], [2, 6, 0xfe, 0]);
+    assert_eq!(head.u32(20), Some(1 << 10 | 1 << 7));
+    assert_eq!(
+        (head.u16(72), head.u16(74)),
+        (Some(8), Some(REQUEST_BYTECODE))
+    );
+    assert_eq!(super::request(10, States::ALL, &[], 1).len(), 72);
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_the_bytes_are_reading_them_ends(
+        recording in proptest::sample::select(RECORDINGS.to_vec()),
+        changes in proptest::collection::vec((0_usize..6024, proptest::num::u8::ANY), 0..40),
+    ) {
+        let mut bytes = recording.to_vec();
+        for (at, value) in changes {
+            let length = bytes.len();
+            bytes[at % length] = value;
+        }
+        for socket in parse_datagram(&bytes) {
+            proptest::prop_assert!(object(&socket).contains_key("state"));
+        }
+    }
+}
