@@ -46,13 +46,13 @@ pub struct WorkerUsage {
 }
 
 /// How late one worker was; [`crate::Recording::lags`] has all workers' samples together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerLags {
     /// Number of the worker, from 0.
     pub worker: u32,
-    /// Of [`Lags::send`].
-    pub send: LagDigest,
+    /// [`Lags::send`] of this worker.
+    pub send: Histogram,
     /// Of [`Lags::own`].
     pub own: LagDigest,
     /// Of [`Lags::wakeup`].
@@ -98,7 +98,7 @@ impl WorkerLags {
         } = lags;
         Self {
             worker,
-            send: LagDigest::of(send),
+            send: send.clone(),
             own: LagDigest::of(own),
             wakeup: LagDigest::of(wakeup),
             receive: LagDigest::of(receive),
