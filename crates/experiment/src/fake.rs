@@ -27,8 +27,8 @@ pub type FakeSetting = Box<dyn Fn(&str) -> io::Result<String>>;
 pub enum Failure {
     /// The process is killed before it: nothing more happens.
     KilledBefore,
-    /// The process is killed when this part of what it writes to the disk is written, in thousandths;
-    /// other operations are whole or not at all.
+    /// The process is killed when so many bytes of what it writes to the disk are written; other
+    /// operations are done whole before.
     KilledWithin(usize),
     /// It fails with this error, and things go on.
     Error(io::ErrorKind),
@@ -179,9 +179,9 @@ impl Fake {
                     self.is_dead.set(true);
                     Err(io::Error::other("killed"))
                 }
-                Failure::KilledWithin(thousandths) => {
+                Failure::KilledWithin(bytes) => {
                     self.is_dead.set(true);
-                    Ok(Some(thousandths))
+                    Ok(Some(bytes))
                 }
                 Failure::Error(kind) => Err(kind.into()),
             },
@@ -227,15 +227,16 @@ fn is_setting(path: &Path) -> bool {
     path.starts_with("/proc/sys")
 }
 
-/// The first thousandths of a content, or all of it.
-fn part_of(content: &[u8], thousandths: Option<usize>) -> &[u8] {
-    let end = thousandths.map_or(content.len(), |part| content.len() * part / 1000);
-    content.get(..end).unwrap_or(content)
+/// The first bytes of a content, or all of it.
+fn part_of(content: &[u8], bytes: Option<usize>) -> &[u8] {
+    bytes
+        .and_then(|bytes| content.get(..bytes))
+        .unwrap_or(content)
 }
 
 /// What a killed process is told; it does not live to see it.
-fn unless_killed(thousandths: Option<usize>) -> io::Result<()> {
-    match thousandths {
+fn unless_killed(bytes: Option<usize>) -> io::Result<()> {
+    match bytes {
         None => Ok(()),
         Some(_) => Err(io::Error::other("killed")),
     }

@@ -117,13 +117,13 @@ impl Journal {
             Err(error) => return Err(ReadError::Io(error)),
         };
         let (journal, whole_bytes) = Self::parse(folder, &bytes)?;
-        if whole_bytes == bytes.len() {
-            return Ok(journal);
-        }
         let Some(mut journal) = journal else {
             host.remove(&path).map_err(ReadError::Io)?;
             return Ok(None);
         };
+        if whole_bytes == bytes.len() {
+            return Ok(Some(journal));
+        }
         // So that something can be added. On a full disk it cannot; then nothing is added.
         let whole = bytes.get(..whole_bytes).unwrap_or_default();
         journal.is_broken = host.replace(&path, whole).is_err();
@@ -231,11 +231,14 @@ impl Journal {
             .any(|entry| entry.thing != Thing::AtEnd && !entry.written.is_empty())
     }
 
-    /// What remains to be put back, the last change first; the command for the end among it.
+    /// What remains to be put back, the last change first; the command for the end among it. Of a damaged
+    /// journal also what was only saved: that it was written may be in the lines that are lost.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
-        let has_changes = self.has_changes();
-        let is_unfinished =
-            move |entry: &&Entry| has_changes && !entry.is_restored && !entry.written.is_empty();
+        let has_changes = self.has_changes() || self.is_damaged;
+        let is_unfinished = move |entry: &&Entry| {
+            let may_be_changed = !entry.written.is_empty() || self.is_damaged;
+            has_changes && may_be_changed && !entry.is_restored
+        };
         self.entries.iter().rev().filter(is_unfinished)
     }
 

@@ -80,8 +80,7 @@ pub enum SafetyError {
     },
     /// The journal is damaged.
     #[error(
-        "{}: line {line} of the journal is damaged, so nothing was touched. {known}. Put these back by hand and \
-         remove the file, or let `wrkbench restore --force` put back what can be read",
+        "{}: line {line} of the journal is damaged, so nothing was touched. {known}",
         folder.join("journal").display()
     )]
     Damaged {
@@ -181,7 +180,9 @@ impl SafetyError {
 /// What a damaged journal still says, for who puts things back by hand.
 fn known(readable: Option<&Journal>) -> String {
     let Some(journal) = readable else {
-        return "Nothing of it can be trusted; what is left can be read with an editor".to_owned();
+        return "Whose it is cannot be read: look into it with an editor, put back by hand what it saved, and \
+                remove it"
+            .to_owned();
     };
     let line = |entry: &Entry| match (&entry.thing, &entry.old, &entry.undo) {
         (Thing::File { path }, Some(old), _) => {

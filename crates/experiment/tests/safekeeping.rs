@@ -1,0 +1,762 @@
+//! Nothing stays changed: on a machine that is made up, killed, filled up and meddled with at every moment.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use experiment::fake::{Failure, Fake, Files};
+use experiment::{
+    Change, CommandOutput, Conflicts, Effective, RestoreOutcome, RestoreReport, Safekeeping,
+    SafetyError, restore,
+};
+
+const FOLDER: &str = "/var/lib/wrkbench/restore";
+const JOURNAL: &str = "/var/lib/wrkbench/restore/journal";
+const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
+const TCP_RMEM: &str = "/proc/sys/net/ipv4/tcp_rmem";
+const THREADS_MAX: &str = "/proc/sys/kernel/threads-max";
+const CONF: &str = "/etc/nginx/nginx.conf";
+const NEW_CONF: &str = "/etc/nginx/conf.d/tuned.conf";
+const MTU: &str = "/made-up/mtu";
+const RESTARTS: &str = "/made-up/restarts";
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A machine as it was before the sweep.
+fn machine() -> Fake {
+    let mut fake = Fake::with(&[
+        (RMEM_MAX, "212992\n"),
+        (TCP_RMEM, "4096\t131072\t6291456\n"),
+        (THREADS_MAX, "7000\n"),
+        (CONF, "worker_processes 1;\n"),
+        (MTU, "1500"),
+    ]);
+    // As the kernel does it with some: less than wished.
+    fake.on_setting(THREADS_MAX, |value| {
+        let wished: u64 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(wished.min(9000).to_string())
+    });
+    fake.on_command("set-mtu", |files, environment| {
+        let level = environment.get("LEVEL").cloned().unwrap_or_default();
+        files.insert(MTU.into(), level.into_bytes());
+        succeeded()
+    });
+    fake.on_command("reset-mtu", |files, _| {
+        files.insert(MTU.into(), b"1500".to_vec());
+        succeeded()
+    });
+    fake.on_command("fail", |_, _| CommandOutput {
+        exit_code: Some(1),
+        stderr: b"no such interface\n".to_vec(),
+        ..CommandOutput::default()
+    });
+    fake
+}
+
+fn succeeded() -> CommandOutput {
+    CommandOutput {
+        exit_code: Some(0),
+        ..CommandOutput::default()
+    }
+}
+
+fn sysctl(key: &str, value: &str) -> Change {
+    Change::Sysctl {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
+fn file(path: &str, content: &str) -> Change {
+    Change::File {
+        path: path.into(),
+        content: content.as_bytes().to_vec(),
+    }
+}
+
+fn command(apply: &str, level: &str) -> Change {
+    Change::Command {
+        name: "mtu".to_owned(),
+        apply: apply.to_owned(),
+        restore: "reset-mtu".to_owned(),
+        environment: BTreeMap::from([("LEVEL".to_owned(), level.to_owned())]),
+        limit: MINUTE,
+    }
+}
+
+/// A bit of everything, each more than once.
+fn changes() -> Vec<Change> {
+    vec![
+        sysctl("net.core.rmem_max", "262144"),
+        file(CONF, "worker_processes 2; # longer than the old one\n"),
+        sysctl("net.ipv4.tcp_rmem", "4096 16384 65536"),
+        command("set-mtu", "9000"),
+        sysctl("net/core/rmem_max", "524288"),
+        file(NEW_CONF, "gzip on;\n"),
+        sysctl("kernel.threads-max", "1000000"),
+        file(CONF, "x"),
+        command("set-mtu", "1400"),
+        sysctl("kernel.threads-max", "6000"),
+    ]
+}
+
+fn begin(host: &mut Fake) -> Result<Safekeeping, SafetyError> {
+    Safekeeping::begin(host, Path::new(FOLDER), "buffers")
+}
+
+/// Makes the changes one after the other up to the first failure, and puts everything back.
+fn sweep(host: &mut Fake, changes: &[Change]) -> Result<RestoreReport, SafetyError> {
+    let mut safekeeping = begin(host)?;
+    for change in changes {
+        if safekeeping.change(host, change).is_err() {
+            break;
+        }
+    }
+    Ok(safekeeping.restore_all(host))
+}
+
+/// A machine in the midst of a sweep whose process has died after these changes.
+fn died_after(changes: &[Change]) -> Fake {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    for change in changes {
+        safekeeping.change(&mut host, change).unwrap();
+    }
+    drop(safekeeping);
+    host.revive();
+    host
+}
+
+fn restore_by(host: &mut Fake, conflicts: Conflicts) -> Result<Option<RestoreReport>, SafetyError> {
+    restore(host, Path::new(FOLDER), conflicts)
+}
+
+/// Puts back; must succeed in full.
+fn restore_fully(host: &mut Fake, when: &str) {
+    match restore_by(host, Conflicts::Report) {
+        Ok(None) => {}
+        Ok(Some(report)) if report.is_complete() => {}
+        other => panic!("{when}: {other:?}"),
+    }
+}
+
+/// The one outcome of this thing.
+fn outcome_of<'a>(report: &'a RestoreReport, what: &str) -> &'a RestoreOutcome {
+    let mut steps = report.steps.iter().filter(|step| step.what == what);
+    let step = steps.next().unwrap_or_else(|| panic!("{what}: {report:?}"));
+    assert!(steps.next().is_none(), "{what}: {report:?}");
+    &step.outcome
+}
+
+fn text(files: &Files) -> BTreeMap<&Path, String> {
+    let show = |content: &Vec<u8>| String::from_utf8_lossy(content).into_owned();
+    files
+        .iter()
+        .map(|(path, content)| (path.as_path(), show(content)))
+        .collect()
+}
+
+#[track_caller]
+fn assert_as_before(host: &Fake, when: &str) {
+    let before = machine().files;
+    assert_eq!(text(&host.files), text(&before), "{when}");
+}
+
+#[test]
+fn a_sweep_that_ends_leaves_everything_as_it_was() {
+    let mut host = machine();
+    let report = sweep(&mut host, &changes()).unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_as_before(&host, "after the end");
+    assert!(!host.is_locked && !host.has_guardian);
+    let what: Vec<_> = report.steps.iter().map(|step| step.what.as_str()).collect();
+    assert_eq!(
+        what,
+        [
+            "kernel.threads-max",
+            NEW_CONF,
+            "command \"mtu\"",
+            "net.ipv4.tcp_rmem",
+            CONF,
+            "net.core.rmem_max"
+        ]
+    );
+}
+
+#[test]
+fn changes_are_made_and_the_effective_value_is_told() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    let mut change = |change: Change| safekeeping.change(&mut host, &change).unwrap();
+    let value = |effective: Effective| effective.value;
+    let value_of = |change: Effective| value(change).unwrap();
+    assert_eq!(
+        value_of(change(sysctl("net.core.rmem_max", "262144"))),
+        "262144"
+    );
+    assert_eq!(
+        value_of(change(sysctl("net.ipv4.tcp_rmem", "1 2 3"))),
+        "1\t2\t3"
+    );
+    assert_eq!(
+        value_of(change(sysctl("kernel.threads-max", "99999"))),
+        "9000"
+    );
+    let effective = change(command("set-mtu", "9000"));
+    assert_eq!(effective.output.unwrap().exit_code, Some(0));
+    change(file(CONF, "other"));
+    assert_eq!(host.text(MTU).as_deref(), Some("9000"));
+    assert_eq!(host.text(CONF).as_deref(), Some("other"));
+    assert!(host.has_guardian);
+    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert_as_before(&host, "after the end");
+}
+
+#[test]
+fn killed_before_any_operation_everything_is_put_back() {
+    for operation in 0.. {
+        let mut host = machine();
+        host.fail_at(operation, Failure::KilledBefore);
+        let _ = sweep(&mut host, &changes());
+        if !host.is_dead() {
+            assert!(operation > 80, "only {operation} operations were tried");
+            return;
+        }
+        host.revive();
+        restore_fully(&mut host, &format!("killed before operation {operation}"));
+        assert_as_before(&host, &format!("killed before operation {operation}"));
+    }
+}
+
+#[test]
+fn killed_within_any_write_at_any_byte_everything_is_put_back() {
+    let changes = [
+        sysctl("net.core.rmem_max", "262144"),
+        file(CONF, "x y z"),
+        command("set-mtu", "9000"),
+    ];
+    for operation in 0.. {
+        for bytes in 0.. {
+            let mut host = machine();
+            host.fail_at(operation, Failure::KilledWithin(bytes));
+            let _ = sweep(&mut host, &changes);
+            if !host.is_dead() {
+                assert!(operation > 30, "only {operation} operations were tried");
+                return;
+            }
+            let when = format!("killed within operation {operation} after {bytes} bytes");
+            let is_append = host
+                .log
+                .last()
+                .is_some_and(|last| last.starts_with("append"));
+            let journal_bytes = host.files.get(Path::new(JOURNAL)).map_or(0, Vec::len);
+            let is_whole = !is_append || host.text(JOURNAL).is_some_and(|j| j.ends_with('\n'));
+            host.revive();
+            restore_fully(&mut host, &when);
+            assert_as_before(&host, &when);
+            // Most records are one line; all of one with two are tried by the bound.
+            if !is_append && bytes > 8 || (is_whole && bytes > journal_bytes) {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_while_putting_back_it_can_be_put_back_again() {
+    let changes = changes();
+    for operation in 0.. {
+        let mut host = died_after(&changes);
+        host.fail_at(operation, Failure::KilledBefore);
+        let _ = restore_by(&mut host, Conflicts::Report);
+        if !host.is_dead() {
+            assert!(operation > 20, "only {operation} operations were tried");
+            return;
+        }
+        host.revive();
+        restore_fully(&mut host, &format!("killed before {operation}"));
+        assert_as_before(&host, &format!("killed before {operation}"));
+        assert_eq!(restore_by(&mut host, Conflicts::Report).unwrap(), None);
+    }
+}
+
+#[test]
+fn killed_in_the_sweep_and_in_the_restore_it_can_be_put_back_again() {
+    let changes = changes();
+    for first in (0..).step_by(7) {
+        for second in 0.. {
+            let mut host = machine();
+            host.fail_at(first, Failure::KilledBefore);
+            let _ = sweep(&mut host, &changes);
+            if !host.is_dead() {
+                return;
+            }
+            host.revive();
+            host.fail_at(second, Failure::KilledWithin(9));
+            let _ = restore_by(&mut host, Conflicts::Report);
+            let was_killed = host.is_dead();
+            host.revive();
+            let when = format!("killed before {first}, then within {second}");
+            restore_fully(&mut host, &when);
+            assert_as_before(&host, &when);
+            if !was_killed {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn whatever_operation_fails_everything_is_put_back_or_the_journal_stays() {
+    for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied] {
+        let mut incomplete = 0;
+        for operation in 0.. {
+            let mut host = machine();
+            host.fail_at(operation, Failure::Error(kind));
+            let report = sweep(&mut host, &changes());
+            let when = format!("{kind:?} at operation {operation}");
+            assert!(!host.is_locked && !host.has_guardian, "{when}");
+            match report {
+                Ok(report) if !report.is_complete() => incomplete += 1,
+                _ => {
+                    if let Some(journal) = host.files.remove(Path::new(JOURNAL)) {
+                        // Only its first record came to the disk.
+                        assert_eq!(journal.iter().filter(|&&b| b == b'\n').count(), 1, "{when}");
+                    }
+                    assert_as_before(&host, &when);
+                }
+            }
+            let has_failed = host.operations() > operation;
+            host.revive();
+            restore_fully(&mut host, &when);
+            assert_as_before(&host, &when);
+            if !has_failed {
+                break;
+            }
+        }
+        assert!(incomplete > 5, "failures while putting back were not tried");
+    }
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_changed_that_the_journal_does_not_have() {
+    for limit in 0..6000 {
+        let mut host = machine();
+        host.disk_limit = Some(limit);
+        let report = sweep(&mut host, &changes());
+        let when = format!("files of at most {limit} bytes");
+        if report.is_ok_and(|report| report.is_complete()) {
+            host.files.remove(Path::new(JOURNAL));
+            assert_as_before(&host, &when);
+        } else {
+            host.disk_limit = None;
+            restore_fully(&mut host, &when);
+            assert_as_before(&host, &when);
+        }
+    }
+}
+
+#[test]
+fn when_the_journal_cannot_be_written_the_setting_is_not() {
+    let mut host = machine();
+    host.disk_limit = Some(10);
+    let mut safekeeping = begin(&mut host).unwrap();
+    let error = safekeeping
+        .change(&mut host, &sysctl("net.core.rmem_max", "1"))
+        .unwrap_err();
+    assert!(matches!(error, SafetyError::Journal { .. }), "{error}");
+    assert!(error.to_string().contains("nothing was changed"), "{error}");
+    assert!(!host.log.iter().any(|line| line.starts_with("write")));
+    let _ = safekeeping.restore_all(&mut host);
+}
+
+#[test]
+fn without_a_guardian_nothing_is_changed() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    // The journal's first record, then the guardian.
+    host.fail_at(2, Failure::Error(io::ErrorKind::NotFound));
+    let error = safekeeping
+        .change(&mut host, &sysctl("net.core.rmem_max", "1"))
+        .unwrap_err();
+    assert!(matches!(error, SafetyError::Guardian(_)), "{error}");
+    assert!(!host.log.iter().any(|line| line.starts_with("write")));
+    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert_as_before(&host, "without a guardian");
+}
+
+#[test]
+fn the_guardian_is_looked_after_before_each_change() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    for change in changes() {
+        host.has_guardian = false;
+        safekeeping.change(&mut host, &change).unwrap();
+        assert!(host.has_guardian, "{change:?}");
+    }
+    let _ = safekeeping.restore_all(&mut host);
+}
+
+#[test]
+fn after_a_damage_nothing_is_touched_without_force() {
+    let died = died_after(&changes());
+    let journal = died.files[Path::new(JOURNAL)].clone();
+    // The last byte is a line feed: without it the last record is one that was cut off.
+    for at in 0..journal.len() - 1 {
+        let mut host = died_after(&changes());
+        let mut damaged = journal.clone();
+        damaged[at] ^= 1;
+        host.files.insert(JOURNAL.into(), damaged.clone());
+        let before = host.files.clone();
+        let error = restore_by(&mut host, Conflicts::Report).unwrap_err();
+        assert!(
+            matches!(error, SafetyError::Damaged { .. }),
+            "{at}: {error}"
+        );
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
+        assert_eq!(text(&host.files), text(&before), "{at}");
+        let error = begin(&mut host).unwrap_err();
+        assert!(
+            matches!(error, SafetyError::Damaged { .. }),
+            "{at}: {error}"
+        );
+        assert!(!host.is_locked);
+    }
+}
+
+#[test]
+fn of_a_damaged_journal_force_puts_back_what_can_be_read_and_keeps_it() {
+    let mut host = died_after(&changes());
+    let mut journal = host.text(JOURNAL).unwrap();
+    let at = journal.find("16384").unwrap();
+    journal.replace_range(at..=at, "7");
+    host.files
+        .insert(JOURNAL.into(), journal.clone().into_bytes());
+    let error = restore_by(&mut host, Conflicts::Report)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("net.core.rmem_max was 212992"), "{error}");
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    let kept = host.files.remove(Path::new(&format!("{JOURNAL}.damaged")));
+    assert_eq!(kept, Some(journal.into_bytes()));
+    assert_as_before(&host, "after force");
+}
+
+#[test]
+fn a_journal_of_something_else_is_no_journal() {
+    for content in [
+        "\n",
+        "hello\n",
+        "{}\n",
+        "00000000 {}\n",
+        &"x".repeat(100_000),
+    ] {
+        let mut host = machine();
+        host.files.insert(JOURNAL.into(), content.into());
+        match restore_by(&mut host, Conflicts::Overwrite) {
+            // Without a line feed it is the beginning of a first record.
+            Ok(None) => assert!(!content.ends_with('\n')),
+            Err(SafetyError::Damaged { .. }) => assert!(content.ends_with('\n')),
+            other => panic!("{content:?}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn zeros_that_a_power_cut_left_at_the_end_are_no_damage() {
+    let mut host = died_after(&changes());
+    let journal = host.files.get_mut(Path::new(JOURNAL)).unwrap();
+    journal.extend([0; 300]);
+    restore_fully(&mut host, "zeros");
+    assert_as_before(&host, "zeros");
+}
+
+#[test]
+fn a_value_that_someone_else_has_set_is_left_and_reported() {
+    let meddle = |host: &mut Fake| {
+        host.files.insert(RMEM_MAX.into(), b"5\n".to_vec());
+        host.files.insert(CONF.into(), b"edited".to_vec());
+    };
+    let mut host = died_after(&changes());
+    meddle(&mut host);
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(!report.is_complete());
+    assert_eq!(
+        *outcome_of(&report, "net.core.rmem_max"),
+        RestoreOutcome::Foreign {
+            now: Some("5".to_owned()),
+            old: Some("212992".to_owned()),
+            is_kept: false
+        }
+    );
+    assert!(matches!(
+        outcome_of(&report, CONF),
+        RestoreOutcome::Foreign { .. }
+    ));
+    // The others are back.
+    assert_eq!(host.text(TCP_RMEM), machine().text(TCP_RMEM));
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
+    assert_eq!(host.text(CONF).as_deref(), Some("edited"));
+    // Until somebody decides there is no other sweep.
+    let error = begin(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Unfinished { .. }), "{error}");
+    assert!(error.to_string().contains("`wrkbench restore`"), "{error}");
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert!(report.is_complete());
+    assert_as_before(&host, "after force");
+
+    let mut host = died_after(&changes());
+    meddle(&mut host);
+    let report = restore_by(&mut host, Conflicts::Keep).unwrap().unwrap();
+    assert!(report.is_complete());
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
+    assert_eq!(host.text(CONF).as_deref(), Some("edited"));
+    assert_eq!(host.text(JOURNAL), None);
+    assert!(begin(&mut host).is_ok());
+}
+
+#[test]
+fn what_is_back_already_is_not_looked_at_again() {
+    let mut host = died_after(&changes());
+    host.files.insert(CONF.into(), b"edited".to_vec());
+    let _ = restore_by(&mut host, Conflicts::Report).unwrap();
+    // Set by the administrator, after it had been put back.
+    host.files.insert(RMEM_MAX.into(), b"7\n".to_vec());
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert_eq!(report.steps.len(), 1, "{report:?}");
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("7\n"));
+}
+
+#[test]
+fn a_value_changed_by_someone_else_during_the_sweep_is_not_overwritten() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    for change in changes() {
+        safekeeping.change(&mut host, &change).unwrap();
+    }
+    host.files.insert(RMEM_MAX.into(), b"5\n".to_vec());
+    host.files.insert(CONF.into(), b"edited".to_vec());
+    for change in [sysctl("net.core.rmem_max", "1"), file(CONF, "y")] {
+        let error = safekeeping.change(&mut host, &change).unwrap_err();
+        assert!(matches!(error, SafetyError::Foreign { .. }), "{error}");
+    }
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
+    assert_eq!(host.text(CONF).as_deref(), Some("edited"));
+    let report = safekeeping.restore_all(&mut host);
+    assert!(!report.is_complete());
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
+    assert!(!host.is_locked && !host.has_guardian);
+}
+
+#[test]
+fn a_setting_that_is_gone_is_reported_and_can_be_forgotten() {
+    let mut host = died_after(&changes());
+    host.files.remove(Path::new(TCP_RMEM));
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(!report.is_complete());
+    assert!(matches!(
+        outcome_of(&report, "net.ipv4.tcp_rmem"),
+        RestoreOutcome::Foreign { now: None, .. }
+    ));
+    for conflicts in [Conflicts::Keep, Conflicts::Overwrite] {
+        let mut host = died_after(&changes());
+        host.files.remove(Path::new(TCP_RMEM));
+        let report = restore_by(&mut host, conflicts).unwrap().unwrap();
+        assert!(report.is_complete(), "{report:?}");
+        assert_eq!(host.text(JOURNAL), None);
+    }
+}
+
+#[test]
+fn after_a_restart_of_the_machine_settings_are_dropped_and_the_rest_is_put_back() {
+    let mut host = died_after(&changes());
+    let mut defaults = machine().files;
+    defaults.retain(|path, _| path.starts_with("/proc"));
+    // What the machine starts with need not be what the sweep had found.
+    defaults.insert(RMEM_MAX.into(), b"100\n".to_vec());
+    host.reboot(&defaults);
+    host.namespace = "net:[2]".to_owned();
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert!(matches!(
+        outcome_of(&report, "net.core.rmem_max"),
+        RestoreOutcome::Dropped(_)
+    ));
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("100\n"));
+    host.files.insert(RMEM_MAX.into(), b"212992\n".to_vec());
+    assert_as_before(&host, "after the restart");
+}
+
+#[test]
+fn a_journal_of_another_network_namespace_is_refused_or_its_settings_left_out() {
+    let mut host = died_after(&changes());
+    host.namespace = "net:[2]".to_owned();
+    let before = host.files.clone();
+    for conflicts in [Conflicts::Report, Conflicts::Keep] {
+        let error = restore_by(&mut host, conflicts).unwrap_err();
+        assert!(
+            matches!(error, SafetyError::OtherNamespace { .. }),
+            "{error}"
+        );
+        assert!(error.to_string().contains("nsenter"), "{error}");
+        assert_eq!(text(&host.files), text(&before));
+    }
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(
+        host.text(RMEM_MAX).as_deref(),
+        Some("524288\n"),
+        "is not ours"
+    );
+    assert_eq!(host.text(THREADS_MAX), machine().text(THREADS_MAX));
+    assert_eq!(host.text(CONF), machine().text(CONF));
+}
+
+#[test]
+fn two_sweeps_do_not_overlap() {
+    let mut host = died_after(&changes());
+    host.lock_holder = Some("sweep of \"x\", pid 7".to_owned());
+    let before = host.files.clone();
+    let error = begin(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Locked { .. }), "{error}");
+    assert!(error.to_string().contains("pid 7"), "{error}");
+    let error = restore_by(&mut host, Conflicts::Overwrite).unwrap_err();
+    assert!(matches!(error, SafetyError::Locked { .. }), "{error}");
+    assert_eq!(text(&host.files), text(&before));
+}
+
+#[test]
+fn who_is_not_root_is_told_and_nothing_remains() {
+    let mut host = machine();
+    host.root = false;
+    let mut safekeeping = begin(&mut host).unwrap();
+    let error = safekeeping
+        .change(&mut host, &sysctl("net.core.rmem_max", "1"))
+        .unwrap_err();
+    assert!(error.to_string().contains("net.core.rmem_max"), "{error}");
+    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert_as_before(&host, "not root");
+    host.read_only.insert(FOLDER.into());
+    let error = begin(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Lock { .. }), "{error}");
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_by_its_name() {
+    let mut host = machine();
+    host.files
+        .insert("/proc/sys/vm/dirty_ratio".into(), b"20\n".to_vec());
+    host.files
+        .insert("/proc/sys/vm/dirty_bytes".into(), b"0\n".to_vec());
+    host.on_setting("/proc/sys/net/core/write_only", |_| {
+        Err(io::ErrorKind::InvalidInput.into())
+    });
+    host.files
+        .insert("/proc/sys/net/core/write_only".into(), b"1\n".to_vec());
+    let before = host.files.clone();
+    let mut safekeeping = begin(&mut host).unwrap();
+    for (change, why) in [
+        (
+            sysctl("net.core.no_such", "1"),
+            "net.core.no_such: cannot be read",
+        ),
+        (
+            sysctl("../../etc/passwd", "1"),
+            "no name of a kernel setting",
+        ),
+        (sysctl("vm.dirty_bytes", "4096"), "plan that one instead"),
+        (sysctl("kernel.threads-max", "many"), "does not take many"),
+        (sysctl("net.core.write_only", "2"), "could not be put back"),
+        (file("relative", ""), "no absolute path"),
+        (
+            file("/big", &"x".repeat(experiment::FILE_SIZE_MAX + 1)),
+            "bytes",
+        ),
+        (
+            command("fail", "1"),
+            "mtu: `fail` failed with exit code 1: no such interface",
+        ),
+    ] {
+        let error = safekeeping
+            .change(&mut host, &change)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    safekeeping
+        .change(&mut host, &sysctl("vm.dirty_ratio", "30"))
+        .unwrap();
+    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert_eq!(text(&host.files), text(&before));
+}
+
+#[test]
+fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
+    let restarted = |host: &mut Fake| {
+        host.on_command("restart", |files, _| {
+            let now = files.get(Path::new(CONF)).cloned().unwrap_or_default();
+            files.insert(PathBuf::from(RESTARTS), now);
+            succeeded()
+        });
+    };
+    let started = |host: &mut Fake| {
+        let mut safekeeping = begin(host).unwrap();
+        safekeeping.at_end(host, "restart", MINUTE).unwrap();
+        safekeeping
+    };
+    let mut host = machine();
+    restarted(&mut host);
+    assert!(started(&mut host).restore_all(&mut host).is_complete());
+    assert_as_before(&host, "nothing was changed");
+
+    for dies in [false, true] {
+        let mut host = machine();
+        restarted(&mut host);
+        let mut safekeeping = started(&mut host);
+        safekeeping.change(&mut host, &file(CONF, "x")).unwrap();
+        if dies {
+            drop(safekeeping);
+            host.revive();
+            restore_fully(&mut host, "with a command for the end");
+        } else {
+            assert!(safekeeping.restore_all(&mut host).is_complete());
+        }
+        assert_eq!(host.text(RESTARTS), machine().text(CONF));
+        host.files.remove(Path::new(RESTARTS));
+        assert_as_before(&host, "after the restart");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_undone_stays_in_the_journal() {
+    let mut host = died_after(&[command("set-mtu", "9000"), file(CONF, "x")]);
+    host.on_command("reset-mtu", |_, _| CommandOutput {
+        exit_code: Some(2),
+        stderr: b"busy\n".to_vec(),
+        ..CommandOutput::default()
+    });
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(!report.is_complete());
+    let line = report.steps.last().unwrap().to_string();
+    assert!(
+        line.contains("NOT put back") && line.contains("busy"),
+        "{line}"
+    );
+    assert_eq!(host.text(CONF), machine().text(CONF), "the others are back");
+    host.on_command("reset-mtu", |files, _| {
+        files.insert(MTU.into(), b"1500".to_vec());
+        succeeded()
+    });
+    restore_fully(&mut host, "when it works again");
+    assert_as_before(&host, "when it works again");
+}
