@@ -96,3 +96,6 @@ impl fmt::Display for FilterError {
 }
 
 impl std::error::Error for FilterError {}
+
+#[cfg(test)]
+mod tests;

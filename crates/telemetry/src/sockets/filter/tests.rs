@@ -1,0 +1,573 @@
+//! What filters mean, and that the kernel takes them to mean the same.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+
+use super::*;
+use crate::sockets::inet_diag::parse_datagram;
+use crate::sockets::state::State;
+use crate::sockets::{Diag, States};
+
+/// A filter in a world where one service has a name.
+fn parse(text: &str) -> Result<Filter, FilterError> {
+    parser::parse(text, &|name| (name == "http").then_some(80))
+}
+
+/// A connection from 10.1.2.3:40000 to 192.0.2.1:80 but for what a test changes.
+fn socket() -> Socket {
+    let recording = include_bytes!("../../../tests/data/sockets/ipv4.bin");
+    let mut socket = parse_datagram(recording).remove(0);
+    socket.state = State::Established;
+    socket.local_address = Ipv4Addr::new(10, 1, 2, 3).into();
+    socket.local_port = 40000;
+    socket.peer_address = Ipv4Addr::new(192, 0, 2, 1).into();
+    socket.peer_port = 80;
+    socket
+}
+
+#[track_caller]
+fn takes(text: &str) -> bool {
+    parse(text).unwrap().takes(&socket())
+}
+
+#[test]
+fn ports_compare_with_each_of_sss_signs_and_words() {
+    for (signs, below, equal, above) in [
+        (&["=", "==", "eq"][..], false, true, false),
+        (&["!=", "ne", "neq"], true, false, true),
+        (&["<", "lt"], false, false, true),
+        (&["<=", "le", "leq"], false, true, true),
+        (&[">", "gt"], true, false, false),
+        (&[">=", "ge", "geq"], true, true, false),
+    ] {
+        for sign in signs {
+            for (port, expected) in [(":79", below), (":80", equal), (":81", above)] {
+                assert_eq!(
+                    takes(&format!("dport {sign} {port}")),
+                    expected,
+                    "{sign} {port}"
+                );
+            }
+        }
+    }
+    for text in [
+        "dport :80",
+        "dport 80",
+        "dport=80",
+        "dport = :http",
+        "dport = http",
+        "dport 0x50",
+    ] {
+        assert!(takes(text), "{text}");
+        assert!(!takes(&text.replacen('d', "s", 1)), "{text}");
+    }
+    assert!(takes("sport = :*") && takes("dport = *"));
+}
+
+#[test]
+fn addresses_match_by_their_first_bits_and_by_a_port_if_there_is_one() {
+    for text in [
+        "src 10.1.2.3",
+        "src = 10.1.2.3",
+        "src 10.0.0.0/8",
+        "src 10/8",
+        "src 10.1/16",
+        "src 10.255.255.255/8",
+        "src 0.0.0.0/0",
+        "src 10.1.2.3/32:40000",
+        "src 10.1.2.3:40000",
+        "src :40000",
+        "src *:40000",
+        "src *",
+        "src 10.1.2.3:*",
+        "dst 192.0.2.1:http",
+        "dst != 192.0.2.2",
+        "dst 192.0.2.1/31",
+    ] {
+        assert!(takes(text), "{text}");
+    }
+    for text in [
+        "src 10.1.2.4",
+        "src 11.0.0.0/8",
+        "src != 10.1.2.3",
+        "src 10.1.2.3:80",
+        "src :80",
+        "dst 10/8",
+        "dst 192.0.2.2/31",
+        "src ::/0",
+        "src ::ffff:10.1.2.3",
+        "src [::]:40000",
+    ] {
+        assert!(!takes(text), "{text}");
+    }
+}
+
+#[test]
+fn addresses_of_ipv6_match_and_ipv4_within_them_matches_ipv4() {
+    let mut socket = socket();
+    socket.local_address = "2001:db8::1".parse().unwrap();
+    socket.peer_address = IpAddr::V6(Ipv4Addr::new(192, 0, 2, 1).to_ipv6_mapped());
+    for (text, expected) in [
+        ("src 2001:db8::1", true),
+        ("src [2001:db8::1]", true),
+        ("src [2001:db8::1]:40000", true),
+        ("src [2001:db8::1]:40001", false),
+        ("src 2001:db8::/32", true),
+        ("src [2001:db8::]/32:40000", true),
+        ("src [2001:db8::/127]", true),
+        ("src 2001:db9::/32", false),
+        ("src ::/0", true),
+        ("src 0.0.0.0/0", false),
+        ("dst 192.0.2.1", true),
+        ("dst 192.0.0.0/16", true),
+        ("dst 192.0.2.2", false),
+        ("dst ::ffff:192.0.2.1", true),
+        ("dst ::ffff:0:0/96", true),
+    ] {
+        assert_eq!(parse(text).unwrap().takes(&socket), expected, "{text}");
+    }
+}
+
+#[test]
+fn conditions_join_from_left_to_right_as_in_ss() {
+    let (yes, no) = ("dport = :80", "dport = :81");
+    for (text, expected) in [
+        ("Y", true),
+        ("N", false),
+        ("Y and N", false),
+        ("Y & Y", true),
+        ("Y && N", false),
+        ("N or Y", true),
+        ("N | N", false),
+        ("N || Y", true),
+        ("Y N", false),
+        ("Y Y", true),
+        // (Y or Y) and N: `and` does not go before `or`.
+        ("Y or Y and N", false),
+        ("Y or Y N", false),
+        ("Y or ( Y and N )", true),
+        ("N and Y or Y", true),
+        ("N Y or Y", true),
+        ("N and ( Y or Y )", false),
+        // `not` belongs to one condition.
+        ("not N or Y", true),
+        ("not Y and N", false),
+        ("not ( Y and N )", true),
+        ("! Y or Y", true),
+        ("not not Y", true),
+        ("(Y)(Y)", true),
+        ("((N)or(Y))", true),
+        ("!(N)", true),
+        ("Y AND NOT N", true),
+    ] {
+        // The words of the line themselves have no capital Y, and N only within words.
+        let words: Vec<_> = words::words(text)
+            .into_iter()
+            .map(|word| match word.text {
+                "Y" => yes,
+                "N" => no,
+                other => other,
+            })
+            .collect();
+        assert_eq!(takes(&words.join(" ")), expected, "{text}");
+    }
+}
+
+#[test]
+fn states_and_their_groups_are_those_of_ss() {
+    use State::{
+        CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
+        SynSent, TimeWait,
+    };
+    let all = [
+        Established,
+        SynSent,
+        SynReceived,
+        FinWait1,
+        FinWait2,
+        TimeWait,
+        Closed,
+        CloseWait,
+        LastAck,
+        Listen,
+        Closing,
+    ];
+    let without = |left_out: &[State]| {
+        all.into_iter()
+            .filter(|state| !left_out.contains(state))
+            .collect::<Vec<_>>()
+    };
+    for (text, expected) in [
+        ("", without(&[Listen, Closed, TimeWait, SynReceived])),
+        ("state all", without(&[])),
+        ("state connected", without(&[Listen, Closed])),
+        ("state synchronized", without(&[Listen, Closed, SynSent])),
+        ("state bucket", vec![SynReceived, TimeWait]),
+        ("state big", without(&[SynReceived, TimeWait])),
+        ("state established", vec![Established]),
+        ("state ESTABLISHED sport = :40000", vec![Established]),
+        ("state listening state time-wait", vec![TimeWait, Listen]),
+        ("exclude listening", without(&[Listen])),
+        (
+            "excl bucket exclude closed",
+            without(&[SynReceived, TimeWait, Closed]),
+        ),
+        (
+            "state connected exclude time-wait",
+            without(&[Listen, Closed, TimeWait]),
+        ),
+        ("exclude all", vec![]),
+    ] {
+        let filter = parse(text).unwrap();
+        let found: Vec<_> = all
+            .into_iter()
+            .filter(|state| filter.states().has(*state))
+            .collect();
+        assert_eq!(found, expected, "{text:?}");
+        assert!(!filter.states().has(State::BoundInactive));
+    }
+    for (word, state) in [
+        ("syn-sent", SynSent),
+        ("syn-recv", SynReceived),
+        ("fin-wait-1", FinWait1),
+        ("fin-wait-2", FinWait2),
+        ("unconnected", Closed),
+        ("closed", Closed),
+        ("close-wait", CloseWait),
+        ("last-ack", LastAck),
+        ("closing", Closing),
+    ] {
+        assert_eq!(States::of_word(word), Some(States::from(state)), "{word}");
+    }
+}
+
+#[test]
+fn states_that_the_filter_names_go_before_those_of_options() {
+    let states = |text| {
+        parse(text)
+            .unwrap()
+            .with_default_states(States::LISTENING)
+            .states()
+    };
+    assert_eq!(states("sport = :80"), States::LISTENING);
+    assert_eq!(
+        states("state established sport = :80"),
+        States::from(State::Established)
+    );
+}
+
+#[test]
+fn the_state_of_a_socket_that_is_gone_does_not_matter() {
+    let filter = parse("state established dport = :80").unwrap();
+    let mut gone = socket();
+    gone.state = State::Closed;
+    assert!(!filter.takes(&gone));
+    assert!(filter.takes_endpoints(&gone));
+    gone.peer_port = 81;
+    assert!(!filter.takes_endpoints(&gone));
+}
+
+#[test]
+fn what_is_not_understood_is_said_in_one_line_with_its_place() {
+    for (text, expected) in [
+        (
+            "sport",
+            "column 6: the filter ends here: expected a port like :80 or :http",
+        ),
+        ("sport =", "column 8: the filter ends here: expected a port"),
+        (
+            "sport = :80 or",
+            "column 15: the filter ends here: expected sport, dport, src, dst",
+        ),
+        (
+            "sport = :foo",
+            "column 9: `:foo`: expected a port like :80 or :http",
+        ),
+        ("sport = :65536", "column 9: `:65536`: expected a port"),
+        ("sport = :-1", "column 9: `:-1`: expected a port"),
+        ("sport = :+80", "column 9: `:+80`: expected a port"),
+        ("sport = :080", "column 9: `:080`: expected a port"),
+        ("sport = :0x", "column 9: `:0x`: expected a port"),
+        ("sport = :", "column 9: `:`: expected a port"),
+        (
+            "sport = 127.0.0.1:80",
+            "column 9: `127.0.0.1:80`: expected a port",
+        ),
+        (
+            "sport > :*",
+            "column 9: `:*`: every port can be compared with `=` only",
+        ),
+        (
+            "port = :80",
+            "column 1: `port`: expected sport, dport, src, dst, `not` or `(`",
+        ),
+        (
+            "sport = :80 foo",
+            "column 13: `foo`: expected `and`, `or`, a condition or `)`",
+        ),
+        (
+            "( sport = :80",
+            "column 14: the filter ends here: expected `)`",
+        ),
+        (
+            "sport = :80 )",
+            "column 13: `)`: expected a condition, `and` or `or`",
+        ),
+        ("()", "column 2: `)`: expected sport"),
+        ("or", "column 1: `or`: expected sport"),
+        ("not", "column 4: the filter ends here"),
+        (
+            "src localhost",
+            "column 5: `localhost`: expected an address like",
+        ),
+        ("src 127.1", "column 5: `127.1`: expected an address"),
+        (
+            "src 10.0.0.0/33",
+            "column 5: `10.0.0.0/33`: expected an address",
+        ),
+        ("src ::/129", "column 5: `::/129`: expected an address"),
+        ("src 10/", "column 5: `10/`: expected an address"),
+        (
+            "src 1.2.3.4.5/8",
+            "column 5: `1.2.3.4.5/8`: expected an address",
+        ),
+        (
+            "src [10.0.0.1]:80",
+            "column 5: `[10.0.0.1]:80`: expected an address",
+        ),
+        ("src [::1:80", "column 5: `[::1:80`: expected an address"),
+        (
+            "src 10.0.0.1:foo",
+            "column 5: `10.0.0.1:foo`: expected an address",
+        ),
+        (
+            "src > 10.0.0.1",
+            "column 5: `>`: addresses compare with `=` and `!=` only",
+        ),
+        (
+            "state",
+            "column 6: the filter ends here: expected a state like established",
+        ),
+        (
+            "state bogus",
+            "column 7: `bogus`: expected a state like established",
+        ),
+        (
+            "sport = :80 state established",
+            "column 13: `state`: states come before all conditions",
+        ),
+        (
+            "dev = eth0",
+            "column 1: `dev`: ss knows this condition, but it is not supported here",
+        ),
+        (
+            "sport = :80 and cgroup = /x",
+            "column 17: `cgroup`: ss knows",
+        ),
+        ("ä = \n\u{1b}[1m", "column 1: `ä`: expected sport"),
+        (
+            "sport = \u{1b}[1m",
+            "column 9: `\\u{1b}[1m`: expected a port",
+        ),
+    ] {
+        let message = parse(text).unwrap_err().to_string();
+        assert!(message.starts_with(expected), "{text:?} gives {message:?}");
+        assert_eq!(message.lines().count(), 1, "{message:?}");
+    }
+}
+
+#[test]
+fn no_filter_is_too_long_or_too_deep_to_be_refused() {
+    let many = vec!["sport = :80"; 1000].join(" or ");
+    assert!(parse(&many).unwrap().takes_endpoints(&Socket {
+        local_port: 80,
+        ..socket()
+    }));
+    let deep = |depth: usize| format!("{}sport = :80{}", "( ".repeat(depth), " )".repeat(depth));
+    assert!(parse(&deep(100)).is_ok());
+    for (text, expected) in [
+        (
+            format!("{many} or sport = :80"),
+            "there are more than 1000 conditions",
+        ),
+        (deep(101), "`(`: more than 100 of these within each other"),
+        (
+            "not ".repeat(100_000),
+            "`not`: more than 100 of these within each other",
+        ),
+        (
+            "(".repeat(100_000),
+            "`(`: more than 100 of these within each other",
+        ),
+        (
+            vec![many.as_str(); 100].join(" "),
+            "there are more than 1000 conditions",
+        ),
+    ] {
+        let message = parse(&text).unwrap_err().to_string();
+        assert!(message.ends_with(expected), "{message}");
+    }
+}
+
+/// Sockets of this process in every state that is easily had, of both families.
+struct Sockets {
+    _kept: Vec<TcpStream>,
+    listeners: Vec<TcpListener>,
+    ports: Vec<u16>,
+}
+
+impl Sockets {
+    fn open() -> Self {
+        let listeners = vec![
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+            TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
+            // For both families.
+            TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap(),
+        ];
+        let port = |index: usize| listeners[index].local_addr().unwrap().port();
+        let mut kept = Vec::new();
+        for (listener, address) in [
+            (0, IpAddr::from(Ipv4Addr::LOCALHOST)),
+            (1, Ipv4Addr::new(127, 0, 0, 2).into()),
+            (2, Ipv6Addr::LOCALHOST.into()),
+            (3, Ipv6Addr::LOCALHOST.into()),
+            (3, Ipv4Addr::LOCALHOST.into()),
+        ] {
+            if listener != 1 {
+                kept.push(TcpStream::connect((address, port(listener))).unwrap());
+                kept.push(listeners[listener].accept().unwrap().0);
+            }
+        }
+        let ports = kept
+            .iter()
+            .map(|stream| stream.local_addr().unwrap().port())
+            .chain((0..listeners.len()).map(port))
+            .collect::<BTreeSet<_>>();
+        Self {
+            _kept: kept,
+            ports: ports.into_iter().collect(),
+            listeners,
+        }
+    }
+
+    /// Cookies of those sockets of ours that a filter lets through.
+    fn found(&self, diag: &mut Diag, filter: &Filter) -> BTreeSet<u64> {
+        let mut sockets = Vec::new();
+        diag.dump(filter, &mut sockets).unwrap();
+        sockets
+            .into_iter()
+            .filter(|socket| self.ports.contains(&socket.local_port))
+            .map(|socket| socket.cookie)
+            .collect()
+    }
+}
+
+/// A filter's text, about the ports at hand and those beside them.
+fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
+    let near = (proptest::sample::select(ports), -1_i32..=1)
+        .prop_map(|(port, step)| u16::try_from(i32::from(port) + step).unwrap_or(0));
+    let port = prop_oneof![8 => near, 1 => Just(0), 1 => Just(u16::MAX)];
+    let ports = (
+        prop_oneof![Just("sport"), Just("dport")],
+        prop_oneof![
+            Just("="),
+            Just("!="),
+            Just("<"),
+            Just("<="),
+            Just(">"),
+            Just(">=")
+        ],
+        port,
+    )
+        .prop_map(|(side, sign, port)| format!("{side} {sign} :{port}"));
+    let addresses = (
+        prop_oneof![Just("src"), Just("dst"), Just("src !="), Just("dst !=")],
+        prop_oneof![
+            Just("127.0.0.1"),
+            Just("127/8"),
+            Just("0/0"),
+            Just("10/8"),
+            Just("127.0.0.2"),
+            Just("::1"),
+            Just("::/0"),
+            Just("::ffff:127.0.0.1"),
+            Just("::ffff:0:0/96"),
+            Just("[::]/127"),
+            Just("*"),
+            Just("2001:db8::/33"),
+        ],
+    )
+        .prop_map(|(side, address)| format!("{side} {address}"));
+    prop_oneof![ports, addresses].prop_recursive(5, 24, 2, |inner| {
+        prop_oneof![
+            (
+                inner.clone(),
+                prop_oneof![Just("and"), Just("or"), Just("")],
+                inner.clone()
+            )
+                .prop_map(|(left, word, right)| format!("( {left} {word} {right} )")),
+            inner.prop_map(|inner| format!("not ( {inner} )")),
+        ]
+    })
+}
+
+#[test]
+fn the_kernel_finds_the_same_sockets_as_we_do() {
+    let sockets = Sockets::open();
+    let mut diag = Diag::open().unwrap();
+    let everything = parse("").unwrap().with_default_states(States::ALL);
+    let all = sockets.found(&mut diag, &everything);
+    assert_eq!(all.len(), sockets._kept.len() + sockets.listeners.len());
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut sizes = BTreeSet::new();
+    for _ in 0..400 {
+        let text = any_filter(sockets.ports.clone())
+            .new_tree(&mut runner)
+            .unwrap()
+            .current();
+        let both = parse(&text).unwrap().with_default_states(States::ALL);
+        assert!(!both.bytecode.is_empty(), "{text}");
+        let kernel = Filter {
+            expression: None,
+            ..both.clone()
+        };
+        let ours = Filter {
+            bytecode: Vec::new(),
+            ..both
+        };
+        let found = sockets.found(&mut diag, &kernel);
+        assert_eq!(found, sockets.found(&mut diag, &ours), "{text}");
+        sizes.insert(found.len());
+    }
+    // The filters were of some use: between none and all there was nearly every number.
+    assert!(sizes.len() > all.len() / 2, "{sizes:?}");
+}
+
+#[test]
+fn the_kernel_takes_the_longest_filter_that_we_take() {
+    let many: Vec<_> = (0..1000).map(|port| format!("sport != :{port}")).collect();
+    let filter = parse(&many.join(" or ")).unwrap();
+    assert!(!filter.bytecode.is_empty());
+    let mut sockets = Vec::new();
+    Diag::open().unwrap().dump(&filter, &mut sockets).unwrap();
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_filter_or_refused_in_one_line(
+        words in proptest::collection::vec(prop_oneof![
+            Just("sport".to_owned()), Just("dst".to_owned()), Just("=".to_owned()),
+            Just("(".to_owned()), Just(")".to_owned()), Just("or".to_owned()),
+            Just("not".to_owned()), Just(":80".to_owned()), Just("10/8".to_owned()),
+            Just("state".to_owned()), Just("all".to_owned()), "\\PC{0,6}", "[0-9a-f:.\\[\\]/*]{0,12}",
+        ], 0..8),
+    ) {
+        if let Err(error) = parse(&words.join(" ")) {
+            prop_assert_eq!(error.to_string().lines().count(), 1);
+        }
+    }
+}
