@@ -118,9 +118,11 @@ fn sweep(host: &mut Fake, changes: &[Change]) -> Result<RestoreReport, SafetyErr
 /// A machine in the midst of a sweep whose process has died after these changes.
 fn died_after(changes: &[Change]) -> Fake {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut safekeeping = begin(&mut host).expect("nothing prevents it");
     for change in changes {
-        safekeeping.change(&mut host, change).unwrap();
+        safekeeping
+            .change(&mut host, change)
+            .expect("nothing prevents it");
     }
     drop(safekeeping);
     host.revive();

@@ -4,9 +4,11 @@
 
 mod conditions;
 mod demo;
+mod layers;
 mod rate;
 mod refusal;
 mod report;
+mod restore;
 mod run;
 mod serve;
 mod sockets;
@@ -21,6 +23,7 @@ use clap_complete::Shell;
 pub(crate) use demo::DemoArgs;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, ReportWish, Style};
+pub(crate) use restore::{GuardianArgs, RestoreArgs};
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
@@ -36,6 +39,10 @@ pub(crate) enum Request {
     Demo(DemoArgs),
     /// List sockets.
     Sockets(SocketsRequest),
+    /// Put back what an interrupted sweep has left changed.
+    Restore(RestoreArgs),
+    /// Guard a sweep.
+    Guardian(GuardianArgs),
     /// Print a completion script.
     Completions(Shell),
     /// Print a manual page, of a command if one is named.
@@ -163,6 +170,11 @@ enum Word {
     Demo(DemoArgs),
     /// List every TCP socket with its TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
+    /// Put back what an interrupted sweep has left changed
+    Restore(RestoreArgs),
+    /// Guard a sweep: started by it, and by nobody else
+    #[command(hide = true)]
+    Guardian(GuardianArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -172,7 +184,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -231,6 +243,8 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
+        Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),
+        Some(Word::Guardian(guardian)) => Ok(Request::Guardian(guardian)),
         Some(Word::Completions { shell }) => Ok(Request::Completions(shell)),
         Some(Word::Man { command }) => Ok(Request::Man(command)),
         None => run_request(line.run, Dialect::Native),

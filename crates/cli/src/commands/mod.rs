@@ -2,8 +2,10 @@
 
 mod completions;
 mod demo;
+mod guardian;
 mod interrupts;
 mod man;
+mod restore;
 mod result_file;
 mod run;
 mod serve;
@@ -25,6 +27,8 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),
+        Request::Restore(arguments) => restore::restore(&arguments),
+        Request::Guardian(arguments) => guardian::guard(&arguments),
         Request::Completions(shell) => print(&completions::script(shell)),
         Request::Man(command) => print(&man::page(command.as_deref())?),
         Request::Help { text, exit_code } => {

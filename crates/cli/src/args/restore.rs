@@ -1,0 +1,40 @@
+//! The arguments of what puts back.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use experiment::Conflicts;
+
+/// Put back what an interrupted sweep has left changed
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RestoreArgs {
+    /// Overwrite also what someone else has changed meanwhile, and read what can be read of a
+    /// damaged journal
+    #[arg(long, conflicts_with = "keep")]
+    force: bool,
+    /// Leave what someone else has changed meanwhile as it is, and forget how it was
+    #[arg(long)]
+    keep: bool,
+    /// Folder of the journal [default: /var/lib/wrkbench/restore for root, else
+    /// wrkbench/restore below $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+impl RestoreArgs {
+    /// What to do with what someone else has changed.
+    pub(crate) fn conflicts(&self) -> Conflicts {
+        match (self.force, self.keep) {
+            (true, _) => Conflicts::Overwrite,
+            (false, true) => Conflicts::Keep,
+            (false, false) => Conflicts::Report,
+        }
+    }
+}
+
+/// The arguments of a guardian. It is started by a sweep, and by nobody else.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GuardianArgs {
+    /// Folder of the journal
+    pub(crate) journal: PathBuf,
+}

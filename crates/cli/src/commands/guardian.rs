@@ -1,0 +1,53 @@
+//! The guardian's process: outlives a sweep that dies, and puts back what that one had changed.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+use anyhow::Context;
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::flag;
+
+use crate::args::GuardianArgs;
+
+use super::{restore, tell};
+
+/// The name in its messages.
+const PROGRAM: &str = "wrkbench guardian";
+
+/// Guards who is at the other end of stdin. Its stdout is the sweep's lock and is never written to.
+///
+/// # Errors
+/// When it could not put anything back.
+pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
+    // A handler that only sets a flag: what is started later must not find the signals ignored.
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
+        flag::register(signal, Arc::default()).context("guardian: cannot withstand signals")?;
+    }
+    let mut machine = restore::quiet_machine();
+    let stdin = io::stdin();
+    let report = experiment::guard(&mut machine, stdin.as_fd(), &arguments.journal)
+        .context("guardian: nothing was put back")?;
+    let Some(report) = report else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    for step in &report.steps {
+        tell(PROGRAM, step);
+    }
+    let end = if report.is_complete() {
+        "the sweep has died; everything is as it was"
+    } else {
+        "the sweep has died, and not everything is as it was: run `wrkbench restore`"
+    };
+    tell(PROGRAM, end);
+    Ok(ExitCode::from(u8::from(!report.is_complete())))
+}
+
+/// What starts one, but for the journal's folder: this program, also if its file has been replaced or
+/// removed meanwhile.
+pub(super) fn command() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("guardian");
+    command
+}

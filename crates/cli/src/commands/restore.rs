@@ -1,0 +1,117 @@
+//! Puts back by hand what an interrupted sweep has left changed.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use experiment::{Host, Machine, MachineSettings, RestoreReport};
+
+use crate::args::RestoreArgs;
+
+/// Where root's sweeps keep their journal: what must outlive a restart of the machine (FHS 3.0, 5.8).
+const ROOT_FOLDER: &str = "/var/lib/wrkbench/restore";
+
+/// Puts everything back and says so. Exit code 1 if something is not as it was.
+///
+/// # Errors
+/// When nothing was touched, and why.
+pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    let mut machine = quiet_machine();
+    let folder = match &arguments.journal {
+        Some(folder) => folder.clone(),
+        None => journal_folder(&machine)?,
+    };
+    let report =
+        experiment::restore(&mut machine, &folder, arguments.conflicts()).context("restore")?;
+    match report {
+        Some(report) => tell(&report),
+        None => nothing(&folder, machine.is_root()),
+    }
+}
+
+/// Where sweeps keep their journal if the user does not say.
+///
+/// # Errors
+/// When there is no home.
+pub(super) fn journal_folder(machine: &Machine) -> anyhow::Result<PathBuf> {
+    if machine.is_root() {
+        return Ok(ROOT_FOLDER.into());
+    }
+    let folder = user_folder(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
+    folder.context(
+        "neither XDG_STATE_HOME nor HOME says where a journal could be: give --journal DIR",
+    )
+}
+
+/// As the XDG base directory specification has it: what is not absolute is not there.
+fn user_folder(state_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
+    let absolute = |folder: Option<OsString>| folder.map(PathBuf::from).filter(|f| f.is_absolute());
+    let state = absolute(state_home).or_else(|| Some(absolute(home)?.join(".local/state")))?;
+    Some(state.join("wrkbench/restore"))
+}
+
+/// The machine for who puts back only: it asks nobody, and guards nothing.
+pub(super) fn quiet_machine() -> Machine {
+    Machine::new(MachineSettings {
+        ask_https: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
+        wall_clock: || None,
+        guardian: None,
+    })
+}
+
+fn tell(report: &RestoreReport) -> anyhow::Result<ExitCode> {
+    let mut stdout = io::stdout().lock();
+    for step in &report.steps {
+        writeln!(stdout, "{step}")?;
+    }
+    let end = if report.is_complete() {
+        "everything is as it was"
+    } else {
+        "not everything is as it was; the journal stays, and `wrkbench restore` can be run again"
+    };
+    writeln!(stdout, "{end}")?;
+    stdout.flush()?;
+    Ok(ExitCode::from(u8::from(!report.is_complete())))
+}
+
+fn nothing(folder: &Path, is_root: bool) -> anyhow::Result<ExitCode> {
+    let mut stdout = io::stdout().lock();
+    writeln!(
+        stdout,
+        "nothing to put back (no journal in {})",
+        folder.display()
+    )?;
+    if !is_root {
+        writeln!(stdout, "sweeps of root have theirs in {ROOT_FOLDER}")?;
+    }
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_journal_of_a_user_is_where_the_desktop_specification_wants_state() {
+        let folder = |state: Option<&str>, home: Option<&str>| {
+            user_folder(state.map(Into::into), home.map(Into::into))
+        };
+        let expected = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(
+            folder(Some("/s"), Some("/h")),
+            expected("/s/wrkbench/restore")
+        );
+        for state in [None, Some(""), Some("relative")] {
+            assert_eq!(
+                folder(state, Some("/h")),
+                expected("/h/.local/state/wrkbench/restore")
+            );
+        }
+        assert_eq!(folder(None, None), None);
+        assert_eq!(folder(Some("s"), Some("h")), None);
+    }
+}
