@@ -16,6 +16,7 @@ mod hooks;
 mod host;
 mod journal;
 mod machine;
+mod preflight;
 mod progress;
 mod restore;
 mod resume;
@@ -31,13 +32,14 @@ pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use host::{CommandOutput, Host, Lock};
 pub use machine::{AskHttps, Machine, MachineSettings};
+pub use preflight::{Preflight, nominal_time, preflight};
 pub use progress::Progress;
 pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, restore};
 pub use resume::{Remaining, ResumeError, Wish, remaining, taken_up};
 pub use run::{Abort, Assignment, Event, Outcome, Programme, Surroundings, run};
 pub use safekeeping::{Effective, FILE_SIZE_MAX, Safekeeping, SafetyError};
 pub use spec::{
-    Baseline, Hook, Hooks, LoadOption, LoadOptions, OptionValue, Profile, Ready, Selection, Spec,
-    SpecError, TargetSpec,
+    Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, Profile, Ready,
+    Selection, Spec, SpecError, TargetSpec,
 };
 pub use store::{Store, StoreError, samples_name, trial_name};

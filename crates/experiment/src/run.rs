@@ -52,6 +52,8 @@ pub enum Event<'a> {
         reason: &'a str,
         /// It is tried once more.
         again: bool,
+        /// How far the experiment is.
+        progress: &'a Progress,
     },
     /// Something that the user should know.
     Note(String),
@@ -263,10 +265,11 @@ impl Sweep<'_, '_> {
                     // A server with which something failed may be in any state.
                     self.needs_restart = true;
                     let again = attempt <= self.programme.spec.retries;
-                    self.tell(|_| Event::Failed {
+                    self.tell(|progress| Event::Failed {
                         planned,
                         reason: &reason,
                         again,
+                        progress,
                     });
                     if again {
                         trial.failed_attempts.push(reason);

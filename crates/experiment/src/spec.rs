@@ -21,7 +21,7 @@ pub use options::{LoadOption, LoadOptions, OptionValue};
 use crate::factor::Factor;
 
 /// The most rounds of a plan.
-pub(crate) const MAX_ROUNDS: u32 = 10_000;
+pub const MAX_ROUNDS: u32 = 10_000;
 /// The most cells of a plan: beyond them nobody waits for the end.
 pub(crate) const MAX_CELLS: usize = 4_000;
 /// The most trials of a plan.
@@ -36,7 +36,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 pub struct Spec {
     /// What it is called.
     pub name: String,
-    /// How often each cell runs, 1..=10 000.
+    /// How often each cell runs, 1..=[`MAX_ROUNDS`].
     pub rounds: u32,
     /// Folder for the results.
     pub results: PathBuf,

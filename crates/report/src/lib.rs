@@ -8,6 +8,7 @@ mod hlog;
 mod json;
 mod spectrum;
 mod styles;
+pub mod sweep;
 pub mod text;
 
 use std::io::{self, Write};

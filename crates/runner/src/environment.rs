@@ -4,8 +4,8 @@ use results::Environment;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Settings that bear on what a load generator measures.
-const SYSCTLS: &[&str] = &[
+/// Kernel settings that bear on what a load generator measures; every result has them.
+pub const WATCHED_SYSCTLS: &[&str] = &[
     "net.core.somaxconn",
     "net.core.rmem_max",
     "net.core.wmem_max",
@@ -46,7 +46,7 @@ pub(crate) fn collect(command_line: Vec<String>, started_at: Option<String>) -> 
 }
 
 fn sysctls() -> BTreeMap<String, String> {
-    SYSCTLS
+    WATCHED_SYSCTLS
         .iter()
         .filter_map(|name| {
             let value = read(&format!("/proc/sys/{}", name.replace('.', "/")))?;

@@ -11,6 +11,8 @@ mod sources;
 mod tls;
 mod watch;
 
+pub use environment::WATCHED_SYSCTLS;
+
 use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
 use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};

@@ -4,7 +4,7 @@
 
 mod conditions;
 mod demo;
-mod layers;
+mod planned;
 mod rate;
 mod refusal;
 mod report;
@@ -12,6 +12,7 @@ mod restore;
 mod run;
 mod serve;
 mod sockets;
+mod sweep;
 mod usage;
 
 use std::ffi::{OsStr, OsString};
@@ -21,12 +22,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use demo::DemoArgs;
+pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, ReportWish, Style};
 pub(crate) use restore::{GuardianArgs, RestoreArgs};
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
+pub(crate) use sweep::SweepArgs;
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(crate) enum Request {
     Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback.
     Demo(DemoArgs),
+    /// Run an experiment.
+    Sweep(SweepArgs),
     /// List sockets.
     Sockets(SocketsRequest),
     /// Put back what an interrupted sweep has left changed.
@@ -168,6 +173,8 @@ enum Word {
     Serve(Box<ServeArgs>),
     /// Serve, load and report on loopback for five seconds
     Demo(DemoArgs),
+    /// Run an experiment: every combination of levels, several rounds, and the machine as it was at the end
+    Sweep(SweepArgs),
     /// List every TCP socket with its TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
     /// Put back what an interrupted sweep has left changed
@@ -242,6 +249,7 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Run(run)) => run_request(*run, Dialect::Native),
         Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
+        Some(Word::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),
         Some(Word::Guardian(guardian)) => Ok(Request::Guardian(guardian)),

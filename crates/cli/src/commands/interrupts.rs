@@ -7,13 +7,14 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
 /// What a shell reports for a process that a signal has ended: 128 and the number of the signal.
+const EXIT_SIGHUP: i32 = 129;
 const EXIT_SIGINT: i32 = 130;
 const EXIT_SIGTERM: u8 = 143;
 
@@ -49,6 +50,51 @@ impl Interrupts {
         self.terminated
             .load(Ordering::Relaxed)
             .then_some(EXIT_SIGTERM)
+    }
+}
+
+/// The signals of a sweep. The first one ends it, and everything is put back; a second one ends the
+/// process at once, and the guardian puts everything back.
+pub(super) struct SweepInterrupts {
+    /// Set by the first signal.
+    pub(super) stop: Arc<AtomicBool>,
+    /// The exit code of the last one that has come.
+    exit_code: Arc<AtomicUsize>,
+}
+
+impl SweepInterrupts {
+    /// From now on signals are caught.
+    ///
+    /// # Errors
+    /// When the kernel does not take the handlers.
+    pub(super) fn watch() -> io::Result<Self> {
+        let interrupts = Self {
+            stop: Arc::default(),
+            exit_code: Arc::default(),
+        };
+        for (signal, exit_code) in [
+            (SIGINT, EXIT_SIGINT),
+            (SIGTERM, i32::from(EXIT_SIGTERM)),
+            (SIGHUP, EXIT_SIGHUP),
+        ] {
+            let code = usize::from(u8::try_from(exit_code).unwrap_or(u8::MAX));
+            // As above: first what must find the flag as the signal before left it.
+            flag::register_conditional_shutdown(signal, exit_code, interrupts.stop.clone())?;
+            flag::register_usize(signal, interrupts.exit_code.clone(), code)?;
+            flag::register(signal, interrupts.stop.clone())?;
+        }
+        Ok(interrupts)
+    }
+
+    /// Whether one has come.
+    pub(super) fn has_come(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The exit code, when one has come.
+    pub(super) fn exit_code(&self) -> Option<u8> {
+        let code = self.exit_code.load(Ordering::Relaxed);
+        u8::try_from(code).ok().filter(|code| *code > 0)
     }
 }
 

@@ -10,6 +10,7 @@ mod result_file;
 mod run;
 mod serve;
 mod sockets;
+mod sweep;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -26,6 +27,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Run(request) => run::run(*request, dialect.program()),
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
+        Request::Sweep(arguments) => sweep::sweep(&arguments, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Guardian(arguments) => guardian::guard(&arguments),

@@ -78,7 +78,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
 }
 
 /// Fills in a seed that nobody could have guessed, and that is short enough to be typed.
-fn draw_seed(pacing: &mut Pacing) {
+pub(super) fn draw_seed(pacing: &mut Pacing) {
     if let Pacing::Constant { seed, .. } | Pacing::Stages { seed, .. } = pacing {
         // Keys of the hasher come from the system's random numbers.
         *seed = RandomState::new().build_hasher().finish() >> 32;
@@ -86,7 +86,7 @@ fn draw_seed(pacing: &mut Pacing) {
 }
 
 /// What only the entry of the program knows about the run.
-fn invocation() -> Invocation {
+pub(super) fn invocation() -> Invocation {
     let now = jiff::Timestamp::now();
     Invocation {
         command_line: std::env::args_os()

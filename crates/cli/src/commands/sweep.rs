@@ -1,0 +1,241 @@
+//! An experiment: plan, checks, trials, and what they say together.
+
+mod conclusion;
+mod one_run;
+mod progress;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use experiment::{
+    Event, Host as _, Machine, MachineSettings, Outcome, Programme, Safekeeping, Schedule, Spec,
+    Store, Surroundings, Wish,
+};
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment};
+
+use super::interrupts::SweepInterrupts;
+use super::{guardian, restore, tell};
+use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
+use progress::Progress;
+
+/// Some trials failed at each attempt.
+const EXIT_FAILED_TRIALS: u8 = 4;
+
+/// The runs of an experiment by the number of their cell, or why there is none.
+type Runs = BTreeMap<u32, Result<RunRequest, String>>;
+
+/// Makes the trials of a plan and shows what came of them.
+///
+/// # Errors
+/// When nothing was begun, or when it had to be given up; everything is put back by then.
+pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<ExitCode> {
+    let mut spec = match Spec::load(&arguments.plan) {
+        Ok(spec) => spec,
+        Err(error) => return Ok(refuse(program, error.to_string().lines())),
+    };
+    if let Some(results) = &arguments.results {
+        spec.results.clone_from(results);
+    }
+    let store = Store::at(&spec.results);
+    let mut machine = machine();
+    let wish = Wish {
+        resume: arguments.resume,
+        seed: arguments.seed,
+        rounds: arguments.rounds,
+    };
+    let begun = experiment::taken_up(&machine, &store, &spec.text, wish)?;
+    let experiment = settled(&mut spec, begun, wish, &machine)?;
+    let schedule = Schedule::new(&spec, experiment.seed);
+    let experiment = Experiment {
+        cells: schedule.cells.clone(),
+        ..experiment
+    };
+    let runs = runs(&spec, &schedule.cells);
+    // What scripts print belongs to no table.
+    let mut output = runner::divert_script_output()?;
+    let preflight = experiment::preflight(&spec, &schedule, &mut machine, &mut |cell| {
+        one_run::check(cell, &runs)
+    });
+    if arguments.dry_run {
+        output.write_all(preflight.text.as_bytes())?;
+    } else if !arguments.quiet {
+        io::stderr().write_all(preflight.text.as_bytes())?;
+    }
+    for note in &preflight.notes {
+        tell(program, format_args!("note: {note}"));
+    }
+    if !preflight.problems.is_empty() {
+        return Ok(refuse(program, preflight.problems.iter()));
+    }
+    if arguments.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let remaining = experiment::remaining(&machine, &store, &experiment, &schedule.trials);
+    for note in &remaining.notes {
+        tell(program, format_args!("note: {note}"));
+    }
+    let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
+    let journal = match &arguments.journal {
+        Some(folder) => folder.clone(),
+        None => restore::journal_folder(&machine)?,
+    };
+    let safekeeping = Safekeeping::begin(&mut machine, &journal, &spec.name)?;
+    if let Err(error) = begin(&mut machine, &store, &experiment) {
+        let _ = safekeeping.restore_all(&mut machine);
+        return Err(error);
+    }
+    let nominal = |cell: &Cell| match runs.get(&cell.number) {
+        Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
+        _ => Duration::ZERO,
+    };
+    let programme = Programme {
+        spec: &spec,
+        experiment: &experiment,
+        total: schedule.trials.len(),
+        remaining: &remaining.trials,
+        sysctls: runner::WATCHED_SYSCTLS,
+        nominal: &nominal,
+    };
+    let mut progress = Progress::new(program, arguments.quiet);
+    let surroundings = Surroundings {
+        host: &mut machine,
+        store: &store,
+        run_one: &mut |assignment| one_run::make(assignment, &runs, &interrupts.stop),
+        observer: &mut |event: Event<'_>| progress.show(event),
+        is_over: &|| interrupts.has_come(),
+    };
+    let outcome = experiment::run(programme, safekeeping, surroundings);
+    let code = tell_end(&outcome, arguments, program, &interrupts);
+    if outcome.finished > 0 || remaining.trials.len() < schedule.trials.len() {
+        conclusion::conclude(store.folder(), spec.threshold, &mut output)?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Everything that is wrong, a line each, before anything is touched.
+fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
+    for line in lines {
+        tell(program, line);
+    }
+    ExitCode::FAILURE
+}
+
+fn machine() -> Machine {
+    Machine::new(MachineSettings {
+        ask_https: Box::new(one_run::ask),
+        wall_clock: || {
+            Some(
+                jiff::Timestamp::now()
+                    .strftime("%Y-%m-%dT%H:%M:%SZ")
+                    .to_string(),
+            )
+        },
+        guardian: Some(guardian::command()),
+    })
+}
+
+/// The experiment with its seed and rounds, which the plan takes over.
+fn settled(
+    spec: &mut Spec,
+    begun: Option<Experiment>,
+    wish: Wish,
+    machine: &Machine,
+) -> anyhow::Result<Experiment> {
+    let rounds = begun.as_ref().map(|begun| begun.rounds).or(wish.rounds);
+    if let Some(rounds) = rounds {
+        if !(1..=experiment::MAX_ROUNDS).contains(&rounds) {
+            anyhow::bail!(
+                "--rounds {rounds}: must be between 1 and {}",
+                experiment::MAX_ROUNDS
+            );
+        }
+        spec.rounds = rounds;
+    }
+    // Short enough to be typed.
+    let draw = || RandomState::new().build_hasher().finish() >> 32;
+    Ok(begun.unwrap_or_else(|| Experiment {
+        schema_version: EXPERIMENT_SCHEMA_VERSION,
+        name: spec.name.clone(),
+        plan_toml: spec.text.clone(),
+        seed: wish.seed.or(spec.seed).unwrap_or_else(draw),
+        order: spec.order,
+        rounds: spec.rounds,
+        cells: Vec::new(),
+        started_at: machine.wall_clock(),
+    }))
+}
+
+/// What each cell runs.
+fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
+    let run = |cell: &Cell| {
+        let url = spec.target(&cell.target).map_or("", |target| &target.url);
+        let mut request = run_of_plan(&spec.options_of(cell), url).map_err(|Refusal(line)| line)?;
+        request.plan.telemetry.clone_from(&spec.telemetry);
+        Ok(request)
+    };
+    cells.iter().map(|cell| (cell.number, run(cell))).collect()
+}
+
+/// Makes the folder that of the experiment.
+fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyhow::Result<()> {
+    // Results are no secret, as the journal is: the folder gets the usual rights.
+    fs::create_dir_all(store.folder())
+        .with_context(|| format!("cannot make {}", store.folder().display()))?;
+    Ok(store.begin(machine, experiment)?)
+}
+
+/// Says how it ended, and finds the exit code.
+fn tell_end(
+    outcome: &Outcome,
+    arguments: &SweepArgs,
+    program: &str,
+    interrupts: &SweepInterrupts,
+) -> u8 {
+    let steps = &outcome.restored.steps;
+    let is_complete = outcome.restored.is_complete();
+    for step in steps {
+        if !arguments.quiet || !step.outcome.is_settled() {
+            tell(program, step);
+        }
+    }
+    if !is_complete {
+        tell(
+            program,
+            "not everything is as it was: run `wrkbench restore`",
+        );
+    }
+    if let Some(failure) = &outcome.teardown_failure {
+        tell(program, failure);
+    }
+    if let Some(abort) = &outcome.abort {
+        tell(program, format_args!("the sweep was given up: {abort}"));
+    }
+    if outcome.left > 0 {
+        let plan = arguments.plan.display();
+        let left = outcome.left;
+        tell(
+            program,
+            format_args!("{left} trials are left: go on with `wrkbench sweep {plan} --resume`"),
+        );
+    }
+    if outcome.failed > 0 {
+        let failed = outcome.failed;
+        tell(
+            program,
+            format_args!("{failed} trials failed and are in no average; --resume tries them again"),
+        );
+    }
+    match interrupts.exit_code() {
+        _ if !is_complete || outcome.abort.is_some() => 1,
+        Some(code) if outcome.is_interrupted => code,
+        _ if outcome.teardown_failure.is_some() => 1,
+        _ if outcome.failed > 0 => EXIT_FAILED_TRIALS,
+        _ => 0,
+    }
+}

@@ -1,0 +1,105 @@
+//! One run of a sweep, in this process.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use experiment::{Assignment, LoadOptions};
+use plan::RunPlan;
+use results::{Cell, RunResult};
+use runner::RunnerError;
+
+use super::super::run::{draw_seed, invocation};
+use super::Runs;
+use crate::args::{Refusal, RunRequest, run_of_plan};
+
+/// Makes the run; the error is why it must not be taken for one, in a line.
+pub(super) fn make(
+    assignment: Assignment<'_>,
+    runs: &Runs,
+    interrupted: &AtomicBool,
+) -> Result<RunResult, String> {
+    let request = request(assignment.cell, runs)?;
+    let mut plan = request.plan.clone();
+    if request.draws_seed {
+        draw_seed(&mut plan.pacing);
+    }
+    let samples = match plan.telemetry {
+        None => None,
+        Some(_) => Some(samples_file(assignment).map_err(|error| {
+            format!(
+                "{}: cannot be written ({error})",
+                assignment.samples.display()
+            )
+        })?),
+    };
+    drop(samples);
+    let prepared = runner::prepare(plan, invocation()).map_err(|error| error.to_string())?;
+    let mut finished = prepared
+        .run(interrupted)
+        .map_err(|error| error.to_string())?;
+    finished.settle();
+    if let Some(failure) = finished.failure() {
+        return Err(failure);
+    }
+    // The script's own words, which go to stderr here.
+    finished.done().map_err(|error| error.to_string())?;
+    runner::flush_script_output();
+    let verdict = &finished.result.generator.verdict;
+    if request.report.strict && verdict.is_generator_limited() {
+        return Err(verdict.lines().join("; "));
+    }
+    Ok(finished.result)
+}
+
+/// The plan of a cell's run, after all that can fail before a run has been tried. Whether the target
+/// answers is not looked at: a hook may start it first.
+///
+/// # Errors
+/// What would fail, in a line.
+pub(super) fn check(cell: &Cell, runs: &Runs) -> Result<RunPlan, String> {
+    let plan = request(cell, runs)?.plan.clone();
+    match runner::prepare(plan.clone(), invocation()) {
+        Ok(_) | Err(RunnerError::Target(_)) => Ok(plan),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, String> {
+    match runs.get(&cell.number) {
+        Some(Ok(request)) => Ok(request),
+        Some(Err(refusal)) => Err(refusal.clone()),
+        None => Err(format!("cell {} has no run", cell.number)),
+    }
+}
+
+fn samples_file(assignment: Assignment<'_>) -> io::Result<Box<dyn Write + Send>> {
+    let file = File::create(assignment.samples)?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Asks a URL once and says the status.
+///
+/// # Errors
+/// Why there was no answer.
+pub(super) fn ask(url: &str, limit: Duration) -> io::Result<u16> {
+    let request = run_of_plan(&LoadOptions::default(), url)
+        .map_err(|Refusal(line)| io::Error::new(io::ErrorKind::InvalidInput, line))?;
+    let mut plan = request.plan;
+    plan.load.threads = 1;
+    plan.load.connections = 1;
+    plan.stop.requests = Some(1);
+    plan.stop.duration = Some(limit);
+    plan.timeout = limit;
+    let prepared = runner::prepare(plan, invocation()).map_err(io::Error::other)?;
+    let mut finished = prepared
+        .run(&AtomicBool::new(false))
+        .map_err(io::Error::other)?;
+    finished.settle();
+    let first = finished.result.recording.statuses.iter().next();
+    first.map(|(status, _)| status).ok_or_else(|| {
+        let failure = finished.failure();
+        io::Error::other(failure.unwrap_or_else(|| "no answer".to_owned()))
+    })
+}

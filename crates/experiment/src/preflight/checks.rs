@@ -1,0 +1,468 @@
+//! Everything that can be known to fail, each in one line that says what to do.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Load, programs, settings};
+use crate::change::{Change, sysctl_path};
+use crate::design::Schedule;
+use crate::factor::{Factor, FactorKind};
+use crate::host::Host;
+use crate::safekeeping::FILE_SIZE_MAX;
+use crate::spec::{Hook, LoadOption, OptionValue, Ready, Spec};
+
+/// The longest that a server may take for the answer that shows that it is there.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Rounds below which a comparison of two levels cannot come out at the usual 5 %: with three on each side the
+/// least p of Mann and Whitney's test is 2/20.
+const FEW_ROUNDS: u32 = 4;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) problems: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Findings {
+    fn problem(&mut self, spec: &Spec, line: usize, text: impl AsRef<str>) {
+        let text = format!("{}:{line}: {}", spec.file.display(), text.as_ref());
+        if !self.problems.contains(&text) {
+            self.problems.push(text);
+        }
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.notes.push(text.into());
+    }
+}
+
+pub(super) fn check(
+    spec: &Spec,
+    schedule: &Schedule,
+    loads: &[Load],
+    host: &mut dyn Host,
+    findings: &mut Findings,
+) {
+    check_loads(spec, loads, findings);
+    for factor in &spec.factors {
+        match &factor.kind {
+            FactorKind::Sysctl { keys } => check_sysctls(spec, factor, keys, host, findings),
+            FactorKind::File { path, .. } => check_file(spec, factor, path, host, findings),
+            FactorKind::Command { .. } | FactorKind::Option { .. } => {}
+        }
+    }
+    check_container(spec, host, findings);
+    check_commands(spec, host, findings);
+    check_results(spec, host, findings);
+    check_answers(spec, host, findings);
+    remark(spec, schedule, findings);
+}
+
+/// Options that are not understood, scripts that do not load: what the caller says of them.
+fn check_loads(spec: &Spec, loads: &[Load], findings: &mut Findings) {
+    for load in loads {
+        let Err(reason) = &load.plan else { continue };
+        // The same mistake in every cell is one mistake.
+        if findings
+            .problems
+            .iter()
+            .any(|known| known.ends_with(reason.as_str()))
+        {
+            continue;
+        }
+        match option_line(spec, reason) {
+            Some(line) => findings.problem(spec, line, reason),
+            None => findings
+                .problems
+                .push(format!("{}: {reason}", spec.file.display())),
+        }
+    }
+}
+
+/// The line of the option that a refusal begins with, as in `--conections: unknown option`.
+fn option_line(spec: &Spec, reason: &str) -> Option<usize> {
+    let name = reason.strip_prefix("--")?;
+    let name = name.split([':', ' ', '=']).next()?;
+    let profiles = spec.profiles.iter().map(|profile| &profile.load);
+    let targets = spec.targets.iter().map(|target| &target.load);
+    let of_factor = spec.factors.iter().find_map(|factor| match &factor.kind {
+        FactorKind::Option { option } if option == name => Some(factor.line),
+        _ => None,
+    });
+    let layers = std::iter::once(&spec.load).chain(profiles).chain(targets);
+    let mut options = layers.flat_map(|load| load.iter());
+    of_factor.or_else(|| {
+        let option: &LoadOption = options.find(|option| option.name == name)?;
+        Some(option.line)
+    })
+}
+
+fn check_sysctls(
+    spec: &Spec,
+    factor: &Factor,
+    keys: &[String],
+    host: &dyn Host,
+    findings: &mut Findings,
+) {
+    for key in keys {
+        let Some(path) = sysctl_path(key) else {
+            continue;
+        };
+        if let Some(why) = settings::why_irreversible(&path) {
+            findings.problem(
+                spec,
+                factor.line,
+                format!("{key}: {why}, so a sweep does not vary it"),
+            );
+            continue;
+        }
+        let present = match host.read(&path) {
+            Ok(present) => String::from_utf8_lossy(&present).trim().to_owned(),
+            Err(error) => {
+                findings.problem(spec, factor.line, format!("{key}: {}", unreadable(&error)));
+                continue;
+            }
+        };
+        match host.check_writable(&path) {
+            Ok(()) => {}
+            Err(_) if !host.is_root() => {
+                findings.problem(
+                    spec,
+                    factor.line,
+                    format!("{key}: only root may set it: run the sweep as root (sudo)"),
+                );
+            }
+            Err(error) => {
+                findings.problem(
+                    spec,
+                    factor.line,
+                    format!("{key}: {}", read_only(host, &path, &error)),
+                );
+            }
+        }
+        for level in &factor.levels {
+            let refusal = factor
+                .sysctl_value(key, level)
+                .and_then(|value| settings::refusal(&path, &present, value));
+            if let Some(refusal) = refusal {
+                findings.problem(spec, level.line, format!("{key}: {refusal}"));
+            }
+        }
+        check_available(spec, factor, key, host, findings);
+    }
+}
+
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            "there is no such setting here (sysctl -a lists them; a module that is not loaded and a network \
+             namespace of its own lack some)"
+                .to_owned()
+        }
+        _ => format!("cannot be read, so it could not be put back ({error})"),
+    }
+}
+
+/// Why root may not set it.
+fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
+    if path.starts_with("/proc/sys/net") && !is_first_namespace(host) {
+        format!(
+            "read-only in this network namespace ({error}): the kernel lets it be set in the machine's first one only"
+        )
+    } else {
+        format!("read-only ({error})")
+    }
+}
+
+/// Whether this is the network namespace that the machine began with: `net_core_table` in
+/// net/core/sysctl_net_core.c is registered for that one only.
+fn is_first_namespace(host: &dyn Host) -> bool {
+    host.read(Path::new("/proc/sys/net/core/netdev_budget"))
+        .is_ok()
+}
+
+/// Congestion control: the kernel lists what it has. It may load others when they are asked for, so
+/// this is a note.
+fn check_available(
+    spec: &Spec,
+    factor: &Factor,
+    key: &str,
+    host: &dyn Host,
+    findings: &mut Findings,
+) {
+    if sysctl_path(key).as_deref() != Some(Path::new("/proc/sys/net/ipv4/tcp_congestion_control")) {
+        return;
+    }
+    let list = Path::new("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let Ok(available) = host.read(list) else {
+        return;
+    };
+    let available = String::from_utf8_lossy(&available).trim().to_owned();
+    for level in &factor.levels {
+        let value = factor.sysctl_value(key, level).unwrap_or_default();
+        if !available.split_whitespace().any(|known| known == value) {
+            findings.note(format!(
+                "{}:{}: {key}: {value} is not loaded now (loaded: {available}); if the kernel has no module \
+                 tcp_{value}, its trials will fail",
+                spec.file.display(),
+                level.line
+            ));
+        }
+    }
+}
+
+fn check_file(spec: &Spec, factor: &Factor, path: &Path, host: &dyn Host, findings: &mut Findings) {
+    match host.read(path) {
+        Ok(content) if content.len() > FILE_SIZE_MAX => findings.problem(
+            spec,
+            factor.line,
+            format!(
+                "{}: larger than {FILE_SIZE_MAX} bytes: this is no configuration",
+                path.display()
+            ),
+        ),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => findings.note(format!(
+            "{}: is not there now; the sweep makes it, and removes it at the end",
+            path.display()
+        )),
+        Err(error) => findings.problem(
+            spec,
+            factor.line,
+            format!(
+                "{}: cannot be read, so it could not be put back ({error})",
+                path.display()
+            ),
+        ),
+    }
+    if let Err(error) = host.check_writable(path) {
+        let text = format!("{}: cannot be written ({error})", path.display());
+        findings.problem(spec, factor.line, text);
+    }
+    let mut contents: Vec<(Vec<u8>, &str)> = Vec::new();
+    for level in &factor.levels {
+        match factor.changes(&level.name, |path| host.read(path)) {
+            Err(error) => findings.problem(spec, level.line, error.to_string()),
+            Ok(changes) => {
+                for change in changes {
+                    let Change::File { content, .. } = change else {
+                        continue;
+                    };
+                    if let Some((_, other)) = contents.iter().find(|(known, _)| *known == content) {
+                        findings.problem(
+                            spec,
+                            level.line,
+                            format!(
+                                "levels {other} and {} of {} give the same file",
+                                level.name, factor.name
+                            ),
+                        );
+                    }
+                    contents.push((content, &level.name));
+                }
+            }
+        }
+    }
+}
+
+/// In a container that shares the machine's network, its settings are those of the machine and of
+/// everything else that runs on it. The first process of a machine has kernel threads beside it, that
+/// of a container not.
+fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
+    let keys = spec.sysctls();
+    let Some(key) = keys.first() else { return };
+    let second = host.read(Path::new("/proc/2/comm")).unwrap_or_default();
+    let is_machine = second.starts_with(b"kthreadd");
+    let has_processes = host.read(Path::new("/proc/1/comm")).is_ok();
+    if has_processes && !is_machine && is_first_namespace(host) {
+        findings.problems.push(format!(
+            "{key}: this is a container without a network namespace of its own, so the whole machine's settings \
+             would change: run the sweep on the machine itself, or give the container a network of its own"
+        ));
+    }
+}
+
+/// Programs that are not there.
+fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
+    for (what, command, line) in commands(spec) {
+        for program in programs::named(command) {
+            // Beside the plan or not: commands run where the sweep was started.
+            if !host.has_program(&program) {
+                findings.problem(spec, line, format!("{what}: there is no program {program}"));
+            }
+        }
+    }
+}
+
+/// Every command of the plan, with what it is and its line.
+pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize)> {
+    let hooks = &spec.hooks;
+    let of_hooks = [
+        ("setup", &hooks.setup),
+        ("restart", &hooks.restart),
+        ("before", &hooks.before),
+        ("after", &hooks.after),
+        ("teardown", &hooks.teardown),
+    ];
+    let mut commands = Vec::new();
+    for (what, hook) in of_hooks {
+        if let Some(Hook { command, line, .. }) = hook {
+            commands.push((what.to_owned(), command.as_str(), *line));
+        }
+    }
+    for factor in &spec.factors {
+        let name = &factor.name;
+        match &factor.kind {
+            FactorKind::Command { apply, restore, .. } => {
+                commands.push((format!("apply of {name}"), apply, factor.line));
+                commands.push((format!("restore of {name}"), restore, factor.line));
+            }
+            FactorKind::File {
+                check: Some(check), ..
+            } => {
+                commands.push((format!("check of {name}"), &check.command, factor.line));
+            }
+            FactorKind::File { .. } | FactorKind::Sysctl { .. } | FactorKind::Option { .. } => {}
+        }
+    }
+    commands
+}
+
+/// The nearest folder that is there must take new files.
+fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
+    for folder in spec.results.ancestors() {
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        match host.check_writable(&folder.join(".wrkbench")) {
+            Ok(()) => return,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                findings.problems.push(format!(
+                    "{}: results cannot be written there ({error}): choose another folder with results = \"...\" \
+                     or --results",
+                    spec.results.display()
+                ));
+                return;
+            }
+        }
+    }
+}
+
+/// Asks each URL once: the targets', and that of `ready`.
+fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
+    let hooks = &spec.hooks;
+    let ready = hooks.ready.as_ref();
+    let mut urls: BTreeMap<&str, usize> = BTreeMap::new();
+    for target in &spec.targets {
+        let is_by_socket = [&spec.load, &target.load]
+            .into_iter()
+            .any(|load| matches!(load.get("unix-socket"), Some(OptionValue::Text(_))));
+        // Behind a socket of its own the host of the URL is only a name.
+        if !is_by_socket {
+            urls.insert(&target.url, target.line);
+        }
+    }
+    let own = ready.and_then(|ready| ready.url.as_deref());
+    if let Some(own) = own {
+        let line = spec.targets.first().map_or(1, |target| target.line);
+        urls.entry(own).or_insert(line);
+    }
+    // What starts the server has not run yet.
+    let may_start = [&hooks.setup, &hooks.before]
+        .into_iter()
+        .any(Option::is_some);
+    let limit = ready.map_or(ASK_LIMIT, |ready| ready.within.min(ASK_LIMIT));
+    for (url, line) in urls {
+        let asked = own.is_none_or(|own| own == url);
+        let ready = ready.filter(|_| asked);
+        match host.ask(url, limit) {
+            Ok(status) => judge_status(spec, line, url, status, ready, may_start, findings),
+            Err(error) if may_start => findings.note(format!(
+                "{url}: no answer now ({error}); the setup or before command has to start the server"
+            )),
+            Err(error) => findings.problem(
+                spec,
+                line,
+                format!("{url}: no answer ({error}): start the server first, or in setup"),
+            ),
+        }
+    }
+}
+
+fn judge_status(
+    spec: &Spec,
+    line: usize,
+    url: &str,
+    status: u16,
+    ready: Option<&Ready>,
+    may_start: bool,
+    findings: &mut Findings,
+) {
+    match ready {
+        Some(ready) if !ready.takes(status) => {
+            let expected = match ready.status {
+                Some(expected) => expected.to_string(),
+                None => "200 to 399".to_owned(),
+            };
+            let text = format!("{url}: answers with status {status}, ready waits for {expected}");
+            if may_start {
+                findings.note(text);
+            } else {
+                findings.problem(spec, line, text);
+            }
+        }
+        None if status >= 400 => {
+            findings.note(format!(
+                "{url}: answers with status {status}: is this the page that is meant?"
+            ));
+        }
+        _ => {}
+    }
+}
+
+/// What is no mistake, and still worth a thought before the start.
+fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
+    let varies = schedule.cells.len() > 1;
+    if spec.order == results::Order::Sequential && varies {
+        findings.note(
+            "order = \"sequential\": whatever changes slowly meanwhile (caches that fill, heat, neighbours) will look \
+             like an effect of the levels; leave it out unless a change of level is very dear",
+        );
+    }
+    if spec.rounds < FEW_ROUNDS && varies {
+        findings.note(format!(
+            "rounds = {}: with fewer than {FEW_ROUNDS} no difference between two levels can be shown at p < 0.05",
+            spec.rounds
+        ));
+    }
+    if let Some(telemetry) = &spec.telemetry
+        && telemetry.sockets.as_deref() == Some("")
+    {
+        findings.note("telemetry: all sockets of this network namespace are sampled, not those of the server only");
+    }
+    if spec.hooks.restart.is_some() && !spec.factors.iter().any(Factor::needs_restart) {
+        findings.note("restart never runs: it follows a change of a kernel setting, a file or a command, and none is varied");
+    }
+    if spec.hooks.restart.is_none() && spec.factors.iter().any(Factor::needs_restart) {
+        findings.note(
+            "there is no restart: servers read many settings only when they start, and connections keep the buffers \
+             that they were opened with",
+        );
+    }
+}
+
+/// Files that a plan varies.
+pub(super) fn files(spec: &Spec) -> Vec<(&Factor, &PathBuf, &PathBuf)> {
+    let files = spec.factors.iter().filter_map(|factor| match &factor.kind {
+        FactorKind::File { path, template, .. } => Some((factor, path, template)),
+        _ => None,
+    });
+    files.collect()
+}

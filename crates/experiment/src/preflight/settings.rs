@@ -1,0 +1,301 @@
+//! What is known of kernel settings without writing them.
+
+use std::path::Path;
+
+/// What is known of the numbers that a setting takes.
+struct Numbers {
+    /// Path below `/proc/sys`.
+    path: &'static str,
+    least: i128,
+    greatest: i128,
+}
+
+const INT_MAX: i128 = 2_147_483_647;
+
+/// Settings that people vary, with what the kernel refuses in every version that is about: `net_core_table`
+/// and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in net/ipv4/sysctl_net_ipv4.c.
+/// The least buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`, 2048 and twice 2048 bytes plus a
+/// struct that differs between kernels.
+const NUMBERS: [Numbers; 14] = [
+    Numbers {
+        path: "net/core/rmem_max",
+        least: 2048,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/rmem_default",
+        least: 2048,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/wmem_max",
+        least: 4096,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/wmem_default",
+        least: 4096,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/somaxconn",
+        least: 0,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/netdev_max_backlog",
+        least: -INT_MAX - 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/core/netdev_budget",
+        least: -INT_MAX - 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_rmem",
+        least: 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_wmem",
+        least: 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_max_syn_backlog",
+        least: -INT_MAX - 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_max_tw_buckets",
+        least: -INT_MAX - 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_limit_output_bytes",
+        least: -INT_MAX - 1,
+        greatest: INT_MAX,
+    },
+    Numbers {
+        path: "net/ipv4/tcp_notsent_lowat",
+        least: 0,
+        greatest: 4_294_967_295,
+    },
+    Numbers {
+        path: "net/ipv4/ip_local_port_range",
+        least: 0,
+        greatest: 65_535,
+    },
+];
+
+/// Settings that change more than themselves, or cannot be changed back, and what they do:
+/// Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
+const IRREVERSIBLE: [(&str, &str); 9] = [
+    (
+        "net/ipv4/ip_forward",
+        "sets many other settings anew when it is written",
+    ),
+    (
+        "net/ipv4/conf/all/forwarding",
+        "sets that of every interface when it is written",
+    ),
+    (
+        "net/ipv6/conf/all/forwarding",
+        "sets that of every interface when it is written",
+    ),
+    (
+        "net/ipv6/conf/all/disable_ipv6",
+        "takes addresses away that would not come back",
+    ),
+    (
+        "net/ipv6/conf/default/disable_ipv6",
+        "is copied to interfaces that would keep it",
+    ),
+    (
+        "kernel/modules_disabled",
+        "cannot be changed back before the next start",
+    ),
+    (
+        "kernel/kexec_load_disabled",
+        "cannot be changed back before the next start",
+    ),
+    (
+        "vm/drop_caches",
+        "is an order, not a setting: give it in a hook",
+    ),
+    (
+        "vm/compact_memory",
+        "is an order, not a setting: give it in a hook",
+    ),
+];
+
+/// Why a setting is not to be varied, if it is not.
+pub(super) fn why_irreversible(path: &Path) -> Option<&'static str> {
+    let name = path.strip_prefix("/proc/sys").ok()?;
+    let listed = IRREVERSIBLE
+        .iter()
+        .find(|(known, _)| Path::new(known) == name);
+    if let Some((_, why)) = listed {
+        return Some(why);
+    }
+    let is_interface = name.starts_with("net/ipv6/conf") && name.ends_with("disable_ipv6");
+    is_interface.then_some("takes addresses away that would not come back")
+}
+
+/// Why the kernel will not take a value, as far as its present one and the kernel's tables tell.
+pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String> {
+    let present: Vec<&str> = present.split_whitespace().collect();
+    let parts: Vec<&str> = value.split_whitespace().collect();
+    if parts.is_empty() {
+        return Some("an empty value".to_owned());
+    }
+    let is_numeric = !present.is_empty() && present.iter().all(|part| number(part).is_some());
+    if !is_numeric {
+        return None;
+    }
+    if parts.len() != present.len() {
+        let numbers = if present.len() == 1 {
+            "number"
+        } else {
+            "numbers"
+        };
+        return Some(format!(
+            "the setting has {} {numbers} (now {}), the level {}",
+            present.len(),
+            present.join(" "),
+            parts.len()
+        ));
+    }
+    let known = NUMBERS
+        .iter()
+        .find(|known| path == Path::new("/proc/sys").join(known.path));
+    parts.iter().find_map(|part| {
+        let Some(number) = number(part) else {
+            return Some(format!(
+                "{part} is no whole number (now {})",
+                present.join(" ")
+            ));
+        };
+        // No setting has more than 64 bits.
+        let (least, greatest) = known.map_or((i64::MIN.into(), u64::MAX.into()), |known| {
+            (known.least, known.greatest)
+        });
+        if number < least {
+            Some(format!("{part} is less than the kernel takes, {least}"))
+        } else if number > greatest {
+            Some(format!("{part} is more than the kernel takes, {greatest}"))
+        } else {
+            None
+        }
+    })
+}
+
+fn number(text: &str) -> Option<i128> {
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(path: &str, present: &str, value: &str) -> Option<String> {
+        refusal(&Path::new("/proc/sys").join(path), present, value)
+    }
+
+    #[test]
+    fn values_that_the_kernel_takes_are_not_refused() {
+        for (path, present, value) in [
+            ("net/core/rmem_max", "212992", "16777216"),
+            ("net/core/rmem_max", "212992", "2147483647"),
+            (
+                "net/ipv4/tcp_rmem",
+                "4096\t131072\t6291456",
+                "4096 87380 6291456",
+            ),
+            ("net/ipv4/tcp_congestion_control", "cubic", "bbr"),
+            ("net/ipv4/tcp_mem", "1 2 3", "1 2 9999999999"),
+            ("kernel/core_pattern", "core", "|/bin/x %p"),
+            ("net/ipv4/tcp_notsent_lowat", "4294967295", "16384"),
+            ("x/y", "-1", "-5"),
+        ] {
+            assert_eq!(said(path, present, value), None, "{path} {value}");
+        }
+    }
+
+    #[test]
+    fn values_that_the_kernel_cannot_take_are_told_with_their_reason() {
+        for (path, present, value, expected) in [
+            (
+                "net/core/rmem_max",
+                "212992",
+                "2147483648",
+                "is more than the kernel takes, 2147483647",
+            ),
+            (
+                "net/core/rmem_max",
+                "212992",
+                "1024",
+                "is less than the kernel takes, 2048",
+            ),
+            (
+                "net/core/rmem_max",
+                "212992",
+                "16M",
+                "is no whole number (now 212992)",
+            ),
+            ("net/core/rmem_max", "212992", "1.5", "is no whole number"),
+            (
+                "net/core/rmem_max",
+                "212992",
+                "4096 1",
+                "has 1 number (now 212992), the level 2",
+            ),
+            (
+                "net/ipv4/tcp_rmem",
+                "1\t2\t3",
+                "4096 87380",
+                "has 3 numbers (now 1 2 3), the level 2",
+            ),
+            (
+                "net/ipv4/tcp_rmem",
+                "1\t2\t3",
+                "0 1 2",
+                "0 is less than the kernel takes, 1",
+            ),
+            (
+                "net/ipv4/ip_local_port_range",
+                "1\t2",
+                "1024 70000",
+                "70000 is more",
+            ),
+            (
+                "x/y",
+                "1",
+                "99999999999999999999",
+                "is more than the kernel takes",
+            ),
+            ("x/y", "1", "", "an empty value"),
+        ] {
+            let said = said(path, present, value).unwrap_or_default();
+            assert!(said.contains(expected), "{path} {value}: {said}");
+        }
+    }
+
+    #[test]
+    fn settings_that_could_not_be_put_back_are_known() {
+        for (path, is_known) in [
+            ("/proc/sys/net/ipv4/ip_forward", true),
+            ("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", true),
+            ("/proc/sys/vm/drop_caches", true),
+            ("/proc/sys/net/core/rmem_max", false),
+            ("/etc/net/ipv4/ip_forward", false),
+        ] {
+            assert_eq!(
+                why_irreversible(Path::new(path)).is_some(),
+                is_known,
+                "{path}"
+            );
+        }
+    }
+}

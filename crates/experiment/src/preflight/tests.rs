@@ -1,0 +1,1 @@
+//! Plans before their start, on machines that a test made up.

@@ -1,0 +1,442 @@
+//! The plan in words.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use plan::units;
+use results::{Cell, Order};
+
+use super::{Load, checks, nominal_time};
+use crate::change::sysctl_path;
+use crate::design::{Planned, Schedule};
+use crate::factor::{FactorKind, Level, LevelValue};
+use crate::host::Host;
+use crate::spec::{Hook, Spec};
+
+/// Rounds whose order is written out; the seed gives the others.
+const ROUNDS_SHOWN: u32 = 50;
+
+/// Columns of a line of the order.
+const WIDTH: usize = 100;
+
+pub(super) fn describe(
+    spec: &Spec,
+    schedule: &Schedule,
+    loads: &[Load],
+    host: &dyn Host,
+) -> String {
+    let mut text = String::new();
+    let out = &mut text;
+    head(out, spec, schedule, loads);
+    section(
+        out,
+        "cells",
+        schedule.cells.iter().map(|cell| cell_line(cell, spec)),
+    );
+    section(out, "order", order_lines(schedule));
+    section(out, "loads", loads.iter().map(load_line));
+    section(out, "changes", change_lines(spec, host));
+    section(out, "commands", command_lines(spec));
+    section(out, "telemetry", telemetry_lines(spec));
+    text
+}
+
+/// A heading and its lines; without lines nothing.
+fn section(out: &mut String, heading: &str, lines: impl IntoIterator<Item = String>) {
+    let mut lines = lines.into_iter().peekable();
+    if lines.peek().is_some() {
+        push(out, format_args!("\n{heading}:"));
+    }
+    for line in lines {
+        push(out, format_args!("  {line}"));
+    }
+}
+
+fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "{line}");
+}
+
+fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
+    let order = match spec.order {
+        Order::Shuffled => format!("shuffled within each round, seed {}", schedule.seed),
+        Order::Sequential => "sequential, as written".to_owned(),
+    };
+    let (cells, rounds, trials) = (schedule.cells.len(), spec.rounds, schedule.trials.len());
+    push(
+        out,
+        format_args!(
+            "plan:     {} ({})",
+            printable(&spec.name),
+            spec.file.display()
+        ),
+    );
+    push(
+        out,
+        format_args!(
+            "trials:   {trials} ({cells} {} x {rounds} {}{}), {order}",
+            plural(cells, "cell"),
+            plural(spec.rounds as usize, "round"),
+            if spec.baseline.is_some() {
+                ", and the baseline again"
+            } else {
+                ""
+            },
+        ),
+    );
+    push(
+        out,
+        format_args!("time:     {}", time_in_all(spec, schedule, loads)),
+    );
+    push(out, format_args!("results:  {}", spec.results.display()));
+    if let Some(threshold) = spec.threshold {
+        push(
+            out,
+            format_args!(
+                "threshold: differences below {} % do not matter",
+                threshold * 100.0
+            ),
+        );
+    }
+}
+
+fn plural(count: usize, word: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{word}{ending}")
+}
+
+fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
+    let of_cell = |cell: &Cell| {
+        let load = loads
+            .iter()
+            .find(|load| load.cells.contains(&cell.number))?;
+        nominal_time(load.plan.as_ref().ok()?)
+    };
+    let mut by_number = vec![None; schedule.cells.len() + 1];
+    for cell in &schedule.cells {
+        by_number[cell.number as usize] = of_cell(cell);
+    }
+    let times = schedule
+        .trials
+        .iter()
+        .map(|trial| by_number[trial.cell.number as usize]);
+    let known: Option<Vec<Duration>> = times.collect();
+    let Some(known) = known else {
+        return "not known: some runs do not end by a duration".to_owned();
+    };
+    let settle = spec
+        .hooks
+        .settle
+        .saturating_mul(u32::try_from(known.len()).unwrap_or(u32::MAX));
+    let sum = known
+        .iter()
+        .fold(settle, |sum, time| sum.saturating_add(*time));
+    // Nobody plans by the millisecond.
+    let sum = if sum >= Duration::from_secs(60) {
+        Duration::from_secs(sum.as_secs())
+    } else {
+        sum
+    };
+    let commands = if checks::commands(spec).is_empty() {
+        ""
+    } else {
+        ", and what the commands take"
+    };
+    format!("about {}{commands}", units::time(sum))
+}
+
+fn cell_line(cell: &Cell, spec: &Spec) -> String {
+    let mut line = format!("{:>4} ", cell.number);
+    for setting in &cell.settings {
+        let _ = write!(
+            line,
+            " {}={}",
+            printable(&setting.factor),
+            quoted(&setting.level)
+        );
+    }
+    if let Some(profile) = &cell.profile {
+        let _ = write!(line, " profile={}", quoted(profile));
+    }
+    if spec.targets.len() > 1 || cell.settings.is_empty() && cell.profile.is_none() {
+        let _ = write!(line, " target={}", quoted(&cell.target));
+    }
+    if let Some(baseline) = spec.baseline.as_ref().filter(|_| cell.is_baseline) {
+        let _ = write!(
+            line,
+            "  (baseline: first in each round, again after every {} others, and last)",
+            baseline.every
+        );
+    }
+    line
+}
+
+/// With quotes where blanks would make two of it.
+fn quoted(text: &str) -> String {
+    let text = printable(text);
+    if text.contains(' ') {
+        format!("{text:?}")
+    } else {
+        text
+    }
+}
+
+/// A text of the plan without what would move a terminal's cursor.
+fn printable(text: &str) -> String {
+    let escaped = |c: char| {
+        if c.is_control() {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
+    };
+    text.chars().map(escaped).collect()
+}
+
+fn order_lines(schedule: &Schedule) -> Vec<String> {
+    let mut lines = Vec::new();
+    let rounds = schedule.trials.last().map_or(0, |trial| trial.round);
+    for round in schedule
+        .trials
+        .chunk_by(|a, b| a.round == b.round)
+        .take(ROUNDS_SHOWN as usize)
+    {
+        lines.extend(round_lines(round));
+    }
+    if rounds > ROUNDS_SHOWN {
+        lines.push(format!("and {} more rounds", rounds - ROUNDS_SHOWN));
+    }
+    lines
+}
+
+fn round_lines(round: &[Planned]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let number = round.first().map_or(0, |trial| trial.round);
+    let mut line = format!("round {number}: cells");
+    let indent = " ".repeat(line.len());
+    for trial in round {
+        let word = format!(" {}", trial.cell.number);
+        if line.len() + word.len() > WIDTH {
+            lines.push(std::mem::replace(&mut line, indent.clone()));
+        }
+        line.push_str(&word);
+    }
+    lines.push(line);
+    lines
+}
+
+fn load_line(load: &Load) -> String {
+    let arguments: Vec<_> = load
+        .arguments
+        .iter()
+        .map(|argument| shell_word(argument))
+        .collect();
+    format!(
+        "wrkbench {}   ({})",
+        arguments.join(" "),
+        ranges(&load.cells)
+    )
+}
+
+/// As a shell would have it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", printable(word).replace('\'', "'\\''"))
+}
+
+/// Numbers of cells: `cells 1-3, 7`.
+fn ranges(cells: &[u32]) -> String {
+    let runs = cells.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    let runs: Vec<_> = runs.collect();
+    format!("{} {}", plural(cells.len(), "cell"), runs.join(", "))
+}
+
+fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
+    let mut lines = Vec::new();
+    for factor in &spec.factors {
+        match &factor.kind {
+            FactorKind::Sysctl { keys } => {
+                for key in keys {
+                    let values = |level: &Level| {
+                        let value = factor.sysctl_value(key, level).unwrap_or_default();
+                        with_name(level, value)
+                    };
+                    let levels: Vec<_> = factor.levels.iter().map(values).collect();
+                    lines.push(format!(
+                        "{key}: now {}, levels {}",
+                        present(key, host),
+                        levels.join(", ")
+                    ));
+                }
+            }
+            FactorKind::Command { .. } => {
+                let levels: Vec<_> = factor
+                    .levels
+                    .iter()
+                    .map(|level| quoted(&level.name))
+                    .collect();
+                lines.push(format!(
+                    "{}: by its command, levels {}",
+                    printable(&factor.name),
+                    levels.join(", ")
+                ));
+            }
+            FactorKind::File { .. } | FactorKind::Option { .. } => {}
+        }
+    }
+    for (factor, path, template) in checks::files(spec) {
+        let now = match host.read(path) {
+            Ok(content) => format!("{} bytes", content.len()),
+            Err(error) => format!("not readable ({error})"),
+        };
+        let levels: Vec<_> = factor.levels.iter().map(named_values).collect();
+        lines.push(format!(
+            "{}: now {now}, made from {}, levels {}",
+            path.display(),
+            template.display(),
+            levels.join(", ")
+        ));
+    }
+    lines
+}
+
+fn with_name(level: &Level, value: &str) -> String {
+    match level.value {
+        LevelValue::Named(_) => format!("{} = {}", quoted(&level.name), quoted(value)),
+        _ => quoted(value),
+    }
+}
+
+fn named_values(level: &Level) -> String {
+    match &level.value {
+        LevelValue::Named(values) => {
+            let values: Vec<_> = values
+                .iter()
+                .map(|(name, value)| format!("{} {}", printable(name), quoted(value)))
+                .collect();
+            format!("{} ({})", quoted(&level.name), values.join(", "))
+        }
+        _ => quoted(&level.name),
+    }
+}
+
+/// The present value of a setting, with single blanks; the kernel puts tabs between numbers.
+fn present(key: &str, host: &dyn Host) -> String {
+    let content = sysctl_path(key).map(|path| host.read(&path));
+    match content {
+        Some(Ok(content)) => {
+            let text = String::from_utf8_lossy(&content);
+            quoted(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+        }
+        Some(Err(error)) => format!("not readable ({error})"),
+        None => "not a setting".to_owned(),
+    }
+}
+
+fn command_lines(spec: &Spec) -> Vec<String> {
+    let hooks = &spec.hooks;
+    let mut lines = Vec::new();
+    let mut hook = |name: &str, hook: &Option<Hook>, when: &str| {
+        if let Some(hook) = hook {
+            lines.push(command_line(
+                name,
+                &hook.command,
+                &format!("{when}, at most {}", units::time(hook.limit)),
+            ));
+        }
+    };
+    hook("setup", &hooks.setup, "once, first");
+    hook(
+        "restart",
+        &hooks.restart,
+        "after a change of level on the machine",
+    );
+    hook("before", &hooks.before, "before each run");
+    hook("after", &hooks.after, "after each run");
+    hook(
+        "teardown",
+        &hooks.teardown,
+        "once, when everything is put back",
+    );
+    if let Some(ready) = &hooks.ready {
+        let url = ready.url.as_deref().unwrap_or("the target's URL");
+        let status = ready
+            .status
+            .map_or_else(|| "200 to 399".to_owned(), |status| status.to_string());
+        lines.push(format!(
+            "ready: {url} answers {status}, before each run, within {}",
+            units::time(ready.within)
+        ));
+    }
+    if !hooks.settle.is_zero() {
+        lines.push(format!(
+            "settle: {} before each run",
+            units::time(hooks.settle)
+        ));
+    }
+    for factor in &spec.factors {
+        let name = printable(&factor.name);
+        match &factor.kind {
+            FactorKind::Command {
+                apply,
+                restore,
+                limit,
+            } => {
+                let limit = format!("at most {}", units::time(*limit));
+                lines.push(command_line(
+                    &format!("{name}, apply"),
+                    apply,
+                    &format!("LEVEL={{level}}, {limit}"),
+                ));
+                lines.push(command_line(
+                    &format!("{name}, restore"),
+                    restore,
+                    &format!("at the end, {limit}"),
+                ));
+            }
+            FactorKind::File {
+                check: Some(check), ..
+            } => {
+                let when = format!(
+                    "when the file is written, at most {}",
+                    units::time(check.limit)
+                );
+                lines.push(command_line(
+                    &format!("{name}, check"),
+                    &check.command,
+                    &when,
+                ));
+            }
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// A command with all its lines.
+fn command_line(name: &str, command: &str, when: &str) -> String {
+    let lines: Vec<_> = command.trim_end().lines().map(printable).collect();
+    format!("{name}: {}   ({when})", lines.join("\n      "))
+}
+
+fn telemetry_lines(spec: &Spec) -> Option<String> {
+    let telemetry = spec.telemetry.as_ref()?;
+    let sockets = telemetry.sockets.as_deref().map(|filter| match filter {
+        "" => "all sockets".to_owned(),
+        filter => format!("sockets {}", printable(filter)),
+    });
+    let counters = telemetry.counters.then(|| "counters".to_owned());
+    let what: Vec<_> = sockets.into_iter().chain(counters).collect();
+    Some(format!(
+        "{}, every {}",
+        what.join(" and "),
+        units::time(telemetry.interval)
+    ))
+}
