@@ -91,3 +91,530 @@ fn every_example_is_a_plan() {
     }
     assert!(names.len() >= 5, "{names:?}");
 }
+
+#[test]
+fn a_small_plan_has_sensible_defaults() {
+    let spec = read("").expect("a plan");
+    assert_eq!((spec.rounds, spec.retries, spec.seed), (1, 1, None));
+    assert_eq!(spec.order, Order::Shuffled);
+    assert_eq!(spec.results, Path::new("/plans/results"));
+    assert_eq!(spec.folder(), Path::new("/plans"));
+    assert_eq!(
+        (spec.threshold, &spec.telemetry, &spec.baseline),
+        (None, &None, &None)
+    );
+    assert_eq!(spec.hooks, Hooks::default());
+    assert_eq!(crate::design::cells(&spec).len(), 1);
+}
+
+#[test]
+fn everything_that_a_plan_can_say_is_understood() {
+    let spec = read(
+        r#"
+rounds = 3
+results = "/var/r"
+seed = 7
+order = "sequential"
+retries = 0
+threshold = "2.5%"
+exclude = [{ workers = "4", connections = [64, 96], target = "u" }]
+baseline = { workers = 1, connections = 64, gro = "on", profile = "p", target = "t", every = 2 }
+[load]
+no_keepalive = true
+breakout = false
+rate = 1.5
+timeout = "2s"
+header = ["A: b", "C: d"]
+script = "s.lua"
+script_arguments = ["-x", "y"]
+[[profile]]
+name = "p"
+threads = 8
+[[target]]
+name = "u"
+url = "http://u:8080/"
+header = "Host: x"
+[[factor]]
+name = "workers"
+file = "/etc/n.conf"
+template = "n.tmpl"
+check = "n -t"
+timeout = "5s"
+levels = [1, 4]
+[[factor]]
+connections = [64, 96, 400]
+[[factor]]
+name = "gro"
+apply = "x $LEVEL"
+restore = "y"
+levels = ["on", { name = "off", a.b = 1, c = [1, 2] }]
+[hooks]
+timeout = "9s"
+setup = "s"
+teardown = { run = "t", timeout = "1m" }
+settle = 1.5
+ready = { url = "http://r/", within = 3, status = 204 }
+[telemetry]
+sockets = true
+"#,
+    )
+    .unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!((spec.rounds, spec.seed, spec.retries), (3, Some(7), 0));
+    assert_eq!(spec.order, Order::Sequential);
+    assert_eq!(spec.threshold, Some(0.025));
+    assert_eq!(spec.results, Path::new("/var/r"));
+    let setup = spec.hooks.setup.as_ref().map(|hook| hook.limit);
+    assert_eq!(setup, Some(Duration::from_secs(9)));
+    let teardown = spec.hooks.teardown.as_ref().map(|hook| hook.limit);
+    assert_eq!(teardown, Some(Duration::from_secs(60)));
+    assert_eq!(spec.hooks.settle, Duration::from_millis(1500));
+    let ready = spec.hooks.ready.clone().expect("it is there");
+    assert!(ready.takes(204) && !ready.takes(200));
+    assert_eq!(
+        spec.telemetry.as_ref().and_then(|t| t.sockets.as_deref()),
+        Some("")
+    );
+    let FactorKind::File {
+        path,
+        template,
+        check,
+    } = &spec.factors[0].kind
+    else {
+        panic!("{:?}", spec.factors[0]);
+    };
+    assert_eq!(
+        (path.as_path(), template.as_path()),
+        (Path::new("/etc/n.conf"), Path::new("/plans/n.tmpl"))
+    );
+    assert_eq!(
+        check.as_ref().map(|check| check.limit),
+        Some(Duration::from_secs(5))
+    );
+    let values = vec![
+        ("a.b".to_owned(), "1".to_owned()),
+        ("c".to_owned(), "1 2".to_owned()),
+    ];
+    assert_eq!(spec.factors[2].levels[1].value, LevelValue::Named(values));
+    let cells = crate::design::cells(&spec);
+    let of_u = cells
+        .iter()
+        .find(|cell| cell.target == "u")
+        .expect("a cell of u");
+    assert_eq!(
+        spec.arguments_of(of_u).expect("a cell of this plan"),
+        [
+            "--no-keepalive",
+            "--rate=1.5",
+            "--timeout=2s",
+            "--header=Host: x",
+            "--script=/plans/s.lua",
+            "--threads=8",
+            "--connections=64",
+            "http://u:8080/",
+            "--",
+            "-x",
+            "y"
+        ]
+    );
+    // 2 x 3 x 2 combinations on two targets, without workers 4 with 64 and 96 connections on u.
+    assert_eq!(cells.len(), 24 - 4);
+    let environment = spec.environment_of(&cells[0]);
+    for (name, value) in [
+        ("WRKBENCH_WORKERS", "1"),
+        ("WRKBENCH_CONNECTIONS", "64"),
+        ("WRKBENCH_GRO", "on"),
+        ("WRKBENCH_TARGET", "u"),
+        ("WRKBENCH_URL", "http://u:8080/"),
+        ("WRKBENCH_PROFILE", "p"),
+        ("WRKBENCH_PLAN_DIR", "/plans"),
+    ] {
+        assert_eq!(
+            environment.get(name).map(String::as_str),
+            Some(value),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn levels_of_settings_are_one_value_or_several_with_a_name() {
+    let spec = read(
+        r#"
+[[factor]]
+name = "rmem"
+sysctl = "net.ipv4.tcp_rmem"
+levels = ["4096  87380	6291456", [4096, 1, 2]]
+[[factor]]
+name = "set"
+levels = [
+  { name = "big", "net.core.rmem_max" = 1, net.core.wmem_max = "2" },
+  { name = "small", net.core.wmem_max = 3, "net.core.rmem_max" = 4 },
+]
+"#,
+    )
+    .unwrap_or_else(|text| panic!("{text}"));
+    let names: Vec<_> = spec.factors[0]
+        .levels
+        .iter()
+        .map(|level| &level.name)
+        .collect();
+    assert_eq!(names, ["4096 87380 6291456", "4096 1 2"]);
+    assert_eq!(
+        spec.sysctls(),
+        [
+            "net.ipv4.tcp_rmem",
+            "net.core.rmem_max",
+            "net.core.wmem_max"
+        ]
+    );
+    let changes = spec.factors[1].changes("small", |_| unreachable!("no file is needed"));
+    let set = |key: &str, value: &str| crate::Change::Sysctl {
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    assert_eq!(
+        changes,
+        Ok(vec![
+            set("net.core.rmem_max", "4"),
+            set("net.core.wmem_max", "3")
+        ])
+    );
+}
+
+#[test]
+fn flags_and_paths_can_be_levels() {
+    let spec = read("[[factor]]\nno_keepalive = [false, true]\n[[factor]]\nscript = ['a.lua']")
+        .expect("a plan");
+    let cells = crate::design::cells(&spec);
+    let arguments: Vec<_> = cells
+        .iter()
+        .filter_map(|cell| spec.arguments_of(cell))
+        .collect();
+    assert_eq!(arguments[0], ["--script=/plans/a.lua", "http://h/"]);
+    assert_eq!(
+        arguments[1],
+        ["--no-keepalive", "--script=/plans/a.lua", "http://h/"]
+    );
+}
+
+/// The lines of the plan begin with the second one of the text, since `name` is the first.
+#[test]
+fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
+    let mut wrong = Vec::new();
+    for (more, expected) in [
+        (
+            "round = 5",
+            "p.toml:2: unknown key \"round\" in the top of the file (did you mean rounds?)",
+        ),
+        (
+            "rounds = 0",
+            "p.toml:2: rounds: 0 is not what is expected: a whole number from 1 to 10000",
+        ),
+        (
+            "rounds = '5'",
+            "rounds: \"5\" is not what is expected: a whole number",
+        ),
+        ("rounds = -1", "rounds: -1 is not"),
+        (
+            "rounds = 99999999999999999999999999999999999999999999",
+            "p.toml:2: rounds:",
+        ),
+        (
+            "rounds = 1\nrounds = 2",
+            "p.toml:3: not TOML: duplicate key",
+        ),
+        ("x = ", "p.toml:2: not TOML:"),
+        (
+            "order = 'random'",
+            "order: \"random\" is none (expected \"shuffled\" or \"sequential\")",
+        ),
+        (
+            "threshold = '2'",
+            "threshold: \"2\" is no percentage (expected like \"2%\"",
+        ),
+        (
+            "threshold = 2",
+            "threshold: 2 is not what is expected: a percentage like \"2%\"",
+        ),
+        ("threshold = '0%'", "above 0"),
+        ("retries = 99", "a whole number from 0 to 10"),
+        ("results = ''", "results: \"\" is not"),
+        ("seed = -1", "seed: -1 is not"),
+        (
+            "settle = '1s'",
+            "\"settle\" does not belong in the top of the file but in [hooks]",
+        ),
+        (
+            "connections = [1, 2]",
+            "write [[factor]] and under it connections = [...]",
+        ),
+        (
+            "load = 5",
+            "load: 5 is not what is expected: a table, [load]",
+        ),
+        (
+            "[load]\nconnections = [1, 2]",
+            "p.toml:3: connections: takes one value; to vary it, write a factor",
+        ),
+        ("[load]\nurl = 'http://x/'", "the URL belongs in [[target]]"),
+        ("[load]\nc = 5", "p.toml:3: \"c\": not a long option"),
+        (
+            "[load]\n--threads = 5",
+            "write the option without its dashes",
+        ),
+        (
+            "[load]\nbatch_latency = true\nbatch-latency = true",
+            "p.toml:4: batch-latency: given twice",
+        ),
+        ("[load]\nthreads = { a = 1 }", "threads: a table is not"),
+        ("[load]\nrate = inf", "a finite number"),
+        ("[load]\nbody = \"a\\u0000\"", "p.toml:3: body: "),
+        ("[[target]]\nurl = 'ftp://x/'", "url: "),
+        ("[[target]]\nname = 'x'", "p.toml:2: [[target]] has no url"),
+        (
+            "[[target]]\nname = 't'\nurl = 'http://x/'",
+            "two targets are called \"t\"",
+        ),
+        ("[target]\nurl = 'http://x/'", "not TOML"),
+        ("[[profile]]\nthreads = 1", "[[profile]] has no name"),
+        (
+            "[[profile]]\nname = 'a'\n[[profile]]\nname = 'a'",
+            "p.toml:4: two profiles are called \"a\"",
+        ),
+        (
+            "[hooks]\nrestart = 5",
+            "restart: 5 is not what is expected: a command in quotes, or {",
+        ),
+        (
+            "[hooks]\nrestrat = 'x'",
+            "p.toml:3: unknown key \"restrat\" in [hooks] (did you mean restart?)",
+        ),
+        (
+            "[hooks]\nrestart = { timeout = '1s' }",
+            "restart: no run = \"command\"",
+        ),
+        (
+            "[hooks]\nbefore = { run = 'x', timeout = 0 }",
+            "timeout: must be more than zero",
+        ),
+        (
+            "[hooks]\nready = 'http://x/'",
+            "ready: \"http://x/\" is not what is expected: { url",
+        ),
+        (
+            "[hooks]\nready = { within = 'soon' }",
+            "within: \"soon\" is not what is expected: a time like",
+        ),
+        ("[hooks]\nready = { status = 20 }", "from 100 to 599"),
+        ("[hooks]\nsettle = '99999h'", "at most 30 days"),
+        ("[telemetry]\ninterval = '1s'", "asks for nothing"),
+        ("[telemetry]\nsocket = 'x'", "did you mean sockets?"),
+        (
+            "[telemetry]\ncounters = 1",
+            "counters: 1 is not what is expected: true or false",
+        ),
+        (
+            "[[factor]]\nname = 'x'",
+            "[[factor]] x: neither sysctl, option, file nor apply",
+        ),
+        ("[[factor]]\nname = 'x'\nlevels = [1]", "neither sysctl"),
+        (
+            "[[factor]]\nsysctl = 'net.core.x'",
+            "[[factor]]: levels are missing",
+        ),
+        (
+            "[[factor]]\nsysctl = 'net.core.x'\nlevels = []",
+            "an empty list of levels",
+        ),
+        (
+            "[[factor]]\nsysctl = 'net.core.x'\nlevels = 5",
+            "levels: 5 is not what is expected: a list",
+        ),
+        (
+            "[[factor]]\nsysctl = 'net.core.x'\nlevles = [1]\nlevels = [1]",
+            "p.toml:4: unknown key \"levles\"",
+        ),
+        (
+            "[[factor]]\nsysctl = 'net.core.x'\nlevels = [1, 2,\n 1]",
+            "p.toml:5: [[factor]]: level \"1\" is there twice",
+        ),
+        (
+            "[[factor]]\nsysctl = 'rmem_max'\nlevels = [1]",
+            "cannot be the name of a kernel setting",
+        ),
+        (
+            "[[factor]]\nsysctl = '../../etc/passwd'\nlevels = [1]",
+            "cannot be the name of a kernel setting",
+        ),
+        ("[[factor]]\nsysctl = []\nlevels = [1]", "an empty list"),
+        (
+            "[[factor]]\nsysctl = ['a.b', 'a/b']\nlevels = [1]",
+            "names /proc/sys/a/b twice",
+        ),
+        (
+            "[[factor]]\nname = 'f'\nlevels = [{ 'a.b' = 1 }]",
+            "needs a name",
+        ),
+        (
+            "[[factor]]\nname = 'f'\nlevels = [{ name = 'x' }]",
+            "level \"x\" sets nothing",
+        ),
+        (
+            "[[factor]]\nname = 'f'\nlevels = [{ name = 'x', 'a.b' = 1 }, { name = 'y', 'a.c' = 1 }]",
+            "level \"x\" does not set a.c",
+        ),
+        (
+            "[[factor]]\nsysctl = 'a.b'\nlevels = [{ name = 'x', 'a.c' = 1 }]",
+            "which is not among those of the factor (a.b)",
+        ),
+        (
+            "[[factor]]\nsysctl = 'a.b'\nlevels = [\"x\\u0007\"]",
+            "is no name",
+        ),
+        ("[[factor]]\nsysctl = 'a.b'\nlevels = ['']", "an empty name"),
+        (
+            "[[factor]]\nfile = '/x'\nlevels = [1]",
+            "template is missing",
+        ),
+        (
+            "[[factor]]\ntemplate = 'x'\nlevels = [1]",
+            "file is missing",
+        ),
+        (
+            "[[factor]]\nfile = 'x'\ntemplate = 'x'\nlevels = [1]",
+            "file and template are the same",
+        ),
+        (
+            "[[factor]]\nname = 'c'\napply = 'x'\nlevels = [1]",
+            "[[factor]] c: restore is missing",
+        ),
+        (
+            "[[factor]]\nname = 'a'\noption = 'rate'\nlevels = [1]\n[[factor]]\nname = 'b'\nrate = [2]",
+            "p.toml:6: the factors a and b both set --rate",
+        ),
+        ("[[factor]]\nrate = [1]\nthreads = [2]", "unknown key"),
+        ("[[factor]]\nrate = 5", "unknown key \"rate\" in [[factor]]"),
+        (
+            "[[factor]]\nname = 'a-b'\nrate = [1]\n[[factor]]\nname = 'a_b'\nthreads = [1]",
+            "would share the variable WRKBENCH_A_B",
+        ),
+        (
+            "[[factor]]\nname = 'target'\nrate = [1]",
+            "a factor cannot be called \"target\"",
+        ),
+        (
+            "[[factor]]\nrate = [1]\n[[profile]]\nname = 'p'\nrate = 5",
+            "p.toml:6: rate is set by the profile \"p\" and varied by the factor \"rate\"",
+        ),
+        (
+            "exclude = [{ rat = 5 }]\n[[factor]]\nrate = [1]",
+            "unknown key \"rat\" in exclude (did you mean rate?)",
+        ),
+        (
+            "exclude = [{ rate = 5 }]\n[[factor]]\nrate = [1]",
+            "exclude: rate has no level \"5\" (there are: 1)",
+        ),
+        (
+            "exclude = [{}]",
+            "an empty table would leave out every cell",
+        ),
+        (
+            "exclude = { rate = 1 }\n[[factor]]\nrate = [1]",
+            "a list like",
+        ),
+        (
+            "exclude = [{ rate = 1 }]\n[[factor]]\nrate = [1]",
+            "nothing is left to run",
+        ),
+        (
+            "baseline = { every = 2 }\n[[factor]]\nrate = [1, 2]",
+            "baseline: chooses 2 cells, expected one: name a level of each of rate",
+        ),
+        (
+            "baseline = { rate = 1, every = 0 }\n[[factor]]\nrate = [1, 2]",
+            "every: 0 is not",
+        ),
+        ("[\u{1F600}]", "not TOML"),
+    ] {
+        let refused = refusal(more);
+        let is_placed = |line: &str| line.starts_with("/plans/p.toml:");
+        if !refused.contains(expected) || !refused.lines().all(is_placed) {
+            wrong.push(format!("{more}\n  gave {refused}\n  not  {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+    let text = refusal("rounds = 0\norder = 'x'\n[hooks]\nsettle = 'y'\n[[factor]]\nsysctl = 'z'");
+    let lines: Vec<_> = text.lines().map(|line| line.split(':').nth(1)).collect();
+    assert_eq!(
+        lines,
+        [Some("2"), Some("3"), Some("5"), Some("6"), Some("7")],
+        "{text}"
+    );
+}
+
+#[test]
+fn an_experiment_without_a_target_or_a_name_is_refused() {
+    let error = Spec::parse("", Path::new("x.toml")).expect_err("it is empty");
+    let text = error.to_string();
+    assert!(text.contains("x.toml:1: name is missing"), "{text}");
+    assert!(text.contains("x.toml:1: no target"), "{text}");
+}
+
+#[test]
+fn too_many_cells_are_refused_before_they_are_made() {
+    let levels: Vec<_> = (1..=1000).map(|level| level.to_string()).collect();
+    let factor = |name: &str| format!("[[factor]]\n{name} = [{}]\n", levels.join(", "));
+    let text = refusal(
+        &["aa", "bb", "cc", "dd", "ee", "ff", "gg"]
+            .map(factor)
+            .concat(),
+    );
+    assert!(
+        text.contains("combinations of levels, profiles and targets: at most 4000"),
+        "{text}"
+    );
+    let text = refusal(&format!("rounds = 10000\n{}", factor("aa")));
+    assert!(text.contains("10000000 trials: at most 100000"), "{text}");
+    let many: Vec<_> = (0..1001).map(|level| level.to_string()).collect();
+    let text = refusal(&format!("[[factor]]\naa = [{}]", many.join(", ")));
+    assert!(text.contains("1001 levels, at most 1000"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_no_plan_is_refused_without_a_panic() {
+    let folder = std::env::temp_dir().join(format!("wrkbench-spec-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let load = |name: &str, content: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, content).expect("a file for the test");
+        Spec::load(&path).expect_err("it is no plan").to_string()
+    };
+    assert!(load("binary.toml", b"a = 1\n\xff\xfe").contains("binary.toml:2: not UTF-8"));
+    assert!(load("huge.toml", &vec![b'#'; 2 << 20]).contains("larger than 1048576 bytes"));
+    let nested = format!("a = {}", "[".repeat(100_000));
+    assert!(load("nested.toml", nested.as_bytes()).contains("nested.toml:1: not TOML"));
+    let missing = Spec::load(&folder.join("none.toml")).expect_err("it is not there");
+    assert!(
+        missing
+            .to_string()
+            .contains("none.toml: the plan cannot be read (No such file")
+    );
+    let is_folder = Spec::load(&folder).expect_err("it is a folder");
+    assert!(is_folder.to_string().contains("the plan cannot be read"));
+    std::fs::remove_dir_all(&folder).expect("the test made it");
+}
+
+#[test]
+fn a_plan_cut_anywhere_is_read_or_refused() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments/tcp-rmem.toml");
+    let text = std::fs::read_to_string(path).expect("the example is there");
+    for (at, _) in text.char_indices() {
+        // Neither way may panic; a cut at the end of a table is a plan.
+        let _ = Spec::parse(&text[..at], Path::new("cut.toml"));
+    }
+}
