@@ -205,6 +205,8 @@ const TICK_NS: u64 = 10_000_000;
 /// Connections opened before clock, completions and the stop are looked at: the kernel takes a tenth of
 /// a millisecond for one on loopback, and there may be a million.
 const OPENED_PER_TURN: u32 = 64;
+/// The same when requests are due by a schedule, which are late by as much.
+const OPENED_PER_PACED_TURN: u32 = 8;
 /// Completions taken before clock, timers and the stop are looked at again.
 const COMPLETIONS_PER_TURN: usize = 256;
 /// The first pause after repeated failures, and the longest.

@@ -1,6 +1,9 @@
 //! A worker's connections: opened, replaced, given up, and what their ends mean.
 
-use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_TURN, STAMPED_ONE_IN, Stop, Worker};
+use super::{
+    BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_PACED_TURN, OPENED_PER_TURN, STAMPED_ONE_IN,
+    Stop, Worker,
+};
 use crate::connection::{Connection, State};
 use crate::failure;
 use eventloop::{CloseMode, EventLoop};
@@ -10,10 +13,12 @@ use results::ErrorKind;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens the next of the connections that were never open.
     pub(super) fn open_some(&mut self, now_ns: u64) {
-        let end = self
-            .settings
-            .connections
-            .min(self.opened.saturating_add(OPENED_PER_TURN));
+        let per_turn = match self.pacer {
+            Some(_) => OPENED_PER_PACED_TURN,
+            None => OPENED_PER_TURN,
+        };
+        let end = self.opened.saturating_add(per_turn);
+        let end = end.min(self.settings.connections);
         for key in self.opened..end {
             self.open(key, now_ns);
         }
