@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "libc's calls; each block says why it is sound")]
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
+const NS_PER_MS: u64 = 1_000_000;
 
 /// CPU time of the calling thread, nanoseconds. Exact up to now, while `/proc` is brought up to date
 /// only at ticks and switches.
@@ -12,6 +13,11 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
 /// CLOCK_MONOTONIC, nanoseconds.
 pub(crate) fn monotonic_ns() -> Option<u64> {
     read(libc::CLOCK_MONOTONIC)
+}
+
+/// Milliseconds since 1970 (UTC); a label.
+pub(crate) fn unix_ms() -> Option<i64> {
+    i64::try_from(read(libc::CLOCK_REALTIME)? / NS_PER_MS).ok()
 }
 
 /// Length of the unit in which `/proc/stat` counts (USER_HZ, proc(5)), nanoseconds.
@@ -46,6 +52,11 @@ mod tests {
             let first = clock().expect("Linux has this clock");
             assert!(clock().expect("Linux has this clock") >= first);
         }
+    }
+
+    #[test]
+    fn the_clock_on_the_wall_shows_a_time_after_this_was_written() {
+        assert!(unix_ms().is_some_and(|unix_ms| unix_ms > 1_700_000_000_000));
     }
 
     #[test]

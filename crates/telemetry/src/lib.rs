@@ -9,9 +9,11 @@ mod counters;
 mod file;
 mod machine;
 mod procfs;
+mod sampler;
 pub mod sockets;
 mod thread;
 
 pub use counters::Counters;
 pub use machine::MachineMeter;
+pub use sampler::{Sampler, Sampling, Window, Wishes};
 pub use thread::ThreadMeter;

@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::socket::Socket;
-use super::state::States;
+use super::state::{State, States};
 use expression::Expression;
 
 /// A condition on TCP sockets.
@@ -52,6 +52,18 @@ impl Filter {
             self
         } else {
             Self { states, ..self }
+        }
+    }
+
+    /// The same conditions on addresses and ports, for every state of which the kernel keeps more than a
+    /// stub.
+    #[must_use]
+    pub(crate) fn in_any_state(&self) -> Self {
+        let stubs = States::from(State::TimeWait) | State::SynReceived.into();
+        Self {
+            states: States::ALL & !stubs,
+            names_states: true,
+            ..self.clone()
         }
     }
 

@@ -1,0 +1,162 @@
+//! Watches sockets and counters beside a run, on a thread of its own.
+
+mod kernel;
+mod ledger;
+mod lines;
+#[cfg(test)]
+mod rig;
+mod watch;
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use results::Telemetry;
+
+pub use watch::Window;
+
+use crate::sockets::{Filter, State, States};
+use kernel::{Netlink, SystemClock};
+use lines::Lines;
+use watch::Watch;
+
+/// What is to be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wishes {
+    /// Which sockets; listening ones too, unless it names states. `None` for none at all.
+    pub sockets: Option<Filter>,
+    /// Time between samples, more than zero.
+    pub interval: Duration,
+    /// Whether the growth of the kernel's counters is wanted.
+    pub counters: bool,
+}
+
+/// A watch that is ready to begin.
+#[derive(Debug)]
+pub struct Sampler {
+    kernel: Option<Netlink>,
+    interval_ns: u64,
+    counters: bool,
+    notes: Vec<String>,
+}
+
+/// A watch that is on. Dropped, it ends without a word.
+#[derive(Debug)]
+pub struct Sampling {
+    interval_ns: u64,
+    /// Sending says when the window is, dropping ends it.
+    window: Sender<Window>,
+    outcome: Receiver<Telemetry>,
+    thread: JoinHandle<()>,
+}
+
+/// After the end a watch has so long for its last sample. Where samples go may be a pipe that nobody
+/// reads, and no run waits for that.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Sampler {
+    /// Opens the way to the kernel and asks once. Sockets are those of the network namespace of the thread
+    /// that calls this.
+    ///
+    /// # Errors
+    /// When this system does not tell of its sockets.
+    pub fn prepare(wishes: Wishes) -> io::Result<Self> {
+        let mut notes = Vec::new();
+        let kernel =
+            match wishes.sockets {
+                None => None,
+                Some(filter) => {
+                    let states = States::OPEN | State::Listen.into();
+                    let (kernel, why_not) = Netlink::open(filter.with_default_states(states))?;
+                    notes.extend(why_not.map(|error| {
+                        format!("final values of closed sockets are missing: {error}")
+                    }));
+                    Some(kernel)
+                }
+            };
+        Ok(Self {
+            kernel,
+            interval_ns: u64::try_from(wishes.interval.as_nanos())
+                .unwrap_or(u64::MAX)
+                .max(1),
+            counters: wishes.counters,
+            notes,
+        })
+    }
+
+    /// Starts the thread, which waits for [`Sampling::begin`]. Each sample goes to `samples`, a line of JSON
+    /// each; whatever becomes of them, the watch goes on.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn start(self, samples: Option<Box<dyn Write + Send>>) -> io::Result<Sampling> {
+        let Self {
+            kernel,
+            interval_ns,
+            counters,
+            notes,
+        } = self;
+        let (window_in, window) = mpsc::channel();
+        let (outcome_in, outcome) = mpsc::channel();
+        let watch = Watch {
+            kernel,
+            interval_ns,
+            counters,
+            lines: Lines::new(samples),
+            notes,
+        };
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(move || {
+                // Without a window the run has not come about.
+                if let Ok(found) = window.recv() {
+                    let telemetry = watch.run(found, &mut SystemClock { end: window });
+                    // Who has stopped listening wants nothing.
+                    let _ = outcome_in.send(telemetry);
+                }
+            })?;
+        Ok(Sampling {
+            interval_ns,
+            window: window_in,
+            outcome,
+            thread,
+        })
+    }
+}
+
+impl Sampling {
+    /// Says when the window is; once.
+    pub fn begin(&self, window: Window) {
+        // A thread that has gone is noticed by its missing outcome.
+        let _ = self.window.send(window);
+    }
+
+    /// Ends the window, unless it has ended by itself, and gives what came of it.
+    #[must_use]
+    pub fn finish(self) -> Telemetry {
+        let Self {
+            interval_ns,
+            window,
+            outcome,
+            thread,
+        } = self;
+        drop(window);
+        let why = match outcome.recv_timeout(GRACE) {
+            Ok(telemetry) => {
+                // It has nothing more to do.
+                let _ = thread.join();
+                return telemetry;
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                "the sampler did not end: is the file for samples a pipe that nobody reads?"
+            }
+            Err(RecvTimeoutError::Disconnected) => "the sampler died",
+        };
+        Telemetry {
+            interval_ns,
+            notes: vec![why.to_owned()],
+            ..Telemetry::default()
+        }
+    }
+}

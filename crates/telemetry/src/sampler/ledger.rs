@@ -1,0 +1,195 @@
+//! What samples of sockets come to. Samples in, summary out; no kernel, no clock.
+
+mod totals;
+
+use std::collections::HashMap;
+
+use results::{Histogram, SocketSummary, Spread};
+use totals::{Member, Totals};
+
+use crate::sockets::{Socket, State};
+
+/// Keeps the books of one window, by cookie: ports are used again, cookies are not. Memory is bounded by
+/// the sockets that live at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// Sockets that live, as far as is known.
+    known: HashMap<u64, Known>,
+    /// Number of the last sample.
+    round: u64,
+    /// What sockets did that live no more.
+    past: Totals,
+    sockets: u64,
+    closed: u64,
+    rtt_us: Histogram,
+    cwnd: Histogram,
+    listen_queue_max: Option<u64>,
+}
+
+/// So many samples in a row a socket may be missing before it is taken for gone: the kernel tells the end
+/// of a socket a moment after it, and may have no room to tell it at all.
+const ROUNDS_MISSING_MAX: u64 = 3;
+
+#[derive(Debug)]
+struct Known {
+    /// What it had done before the window; nothing if it was born within.
+    before: Totals,
+    last: Totals,
+    listens: bool,
+    /// It is one of the sockets that were asked for.
+    is_counted: bool,
+    last_round: u64,
+}
+
+impl Ledger {
+    /// The first sample, at the begin of the window: what these did before is not counted. `is_wanted` tells
+    /// those that the filter takes; one that it does not take now may come into a state that it takes.
+    pub(crate) fn begin(&mut self, sockets: &[Socket], is_wanted: impl Fn(&Socket) -> bool) {
+        for socket in sockets {
+            let Some(totals) = Totals::of(socket) else {
+                continue;
+            };
+            let known = Known {
+                before: totals,
+                last: totals,
+                ..Known::new(socket)
+            };
+            self.known.insert(socket.cookie, known);
+            if is_wanted(socket) {
+                self.see(socket);
+            }
+        }
+    }
+
+    /// A further sample. A socket that is new was born within the window, and all that it did counts.
+    pub(crate) fn sample(&mut self, sockets: &[Socket]) {
+        self.round += 1;
+        for socket in sockets {
+            self.see(socket);
+        }
+        let oldest = self.round.saturating_sub(ROUNDS_MISSING_MAX);
+        let gone = self
+            .known
+            .extract_if(|_, known| known.is_counted && known.last_round < oldest);
+        for (_, known) in gone {
+            self.past.add(&known.growth());
+        }
+    }
+
+    /// Sockets that have closed, with their final values; those that do not count are taken out. With
+    /// `may_be_new` also those count that no sample has seen, because they came and went in between.
+    pub(crate) fn close(&mut self, sockets: &mut Vec<Socket>, may_be_new: bool) {
+        sockets.retain(|socket| self.close_one(socket, may_be_new));
+    }
+
+    fn close_one(&mut self, socket: &Socket, may_be_new: bool) -> bool {
+        let was_seen = |known: &Known| known.is_counted;
+        if may_be_new || self.known.get(&socket.cookie).is_some_and(was_seen) {
+            self.see(socket);
+        }
+        let known = self.known.remove(&socket.cookie);
+        let Some(known) = known.filter(was_seen) else {
+            return false;
+        };
+        self.past.add(&known.growth());
+        self.closed += u64::from(!known.listens);
+        true
+    }
+
+    /// Whether a socket was not in the last sample, and nobody has told that it has closed.
+    pub(crate) fn misses_one(&self) -> bool {
+        let is_missing = |known: &Known| known.is_counted && known.last_round < self.round;
+        self.known.values().any(is_missing)
+    }
+
+    /// What it all comes to.
+    pub(crate) fn summary(&self) -> SocketSummary {
+        let mut sums = self.past;
+        for known in self.known.values().filter(|known| known.is_counted) {
+            sums.add(&known.growth());
+        }
+        SocketSummary {
+            sockets: self.sockets,
+            closed: self.closed,
+            bytes_sent: sums.get(Member::BytesSent),
+            bytes_retransmitted: sums.get(Member::BytesRetransmitted),
+            bytes_received: sums.get(Member::BytesReceived),
+            segments_sent: sums.get(Member::SegmentsSent),
+            segments_retransmitted: sums.get(Member::SegmentsRetransmitted).unwrap_or(0),
+            rtt_us: spread(&self.rtt_us),
+            cwnd: spread(&self.cwnd),
+            busy_us: sums.get(Member::BusyUs),
+            rwnd_limited_us: sums.get(Member::RwndLimitedUs),
+            sndbuf_limited_us: sums.get(Member::SndbufLimitedUs),
+            listen_drops: sums.get(Member::ListenDrops),
+            listen_queue_max: self.listen_queue_max,
+        }
+    }
+
+    fn see(&mut self, socket: &Socket) {
+        let Some(totals) = Totals::of(socket) else {
+            return;
+        };
+        self.measure(socket);
+        let known = self
+            .known
+            .entry(socket.cookie)
+            .or_insert_with(|| Known::new(socket));
+        if totals.is_before(&known.last) {
+            // Connected anew (connect(2) with AF_UNSPEC), or another one where cookies are addresses.
+            if known.is_counted {
+                self.past.add(&known.growth());
+            }
+            *known = Known::new(socket);
+        }
+        self.sockets += u64::from(!known.is_counted && !known.listens);
+        known.is_counted = true;
+        known.last = totals;
+        known.last_round = self.round;
+    }
+
+    fn measure(&mut self, socket: &Socket) {
+        if let Some(info) = &socket.info {
+            if let Some(rtt_us) = info.rtt_us {
+                self.rtt_us.record(u64::from(rtt_us));
+            }
+            self.cwnd.record(u64::from(info.snd_cwnd));
+        }
+        let waiting = socket.listen.map(|queue| u64::from(queue.waiting));
+        self.listen_queue_max = self.listen_queue_max.max(waiting);
+    }
+}
+
+impl Known {
+    /// Born within the window, and not seen yet.
+    fn new(socket: &Socket) -> Self {
+        Self {
+            before: Totals::default(),
+            last: Totals::default(),
+            listens: socket.state == State::Listen,
+            is_counted: false,
+            last_round: 0,
+        }
+    }
+
+    fn growth(&self) -> Totals {
+        self.last.since(&self.before)
+    }
+}
+
+/// `None` without values. Percentiles are at most a thousandth above the value, extremes exact.
+fn spread(values: &Histogram) -> Option<Spread> {
+    let (min, max) = (values.min_ns()?, values.max_ns()?);
+    // A bucket's upper end may lie beyond the greatest value.
+    let at = |percent: f64| values.value_at_percentile(percent).clamp(min, max) as f64;
+    Some(Spread {
+        min: min as f64,
+        p50: at(50.0),
+        p90: at(90.0),
+        p99: at(99.0),
+        max: max as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! What is asked of the kernel when, from before the window to its end. Kernel and clock are handed in.
+
+use std::io;
+
+use results::Telemetry;
+
+use super::ledger::Ledger;
+use super::lines::{Lines, Moment};
+use crate::counters::Counters;
+use crate::sockets::Socket;
+
+/// The window that figures cover, on CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its begin, nanoseconds.
+    pub begin_ns: u64,
+    /// Its end if nobody ends it earlier, nanoseconds; `u64::MAX` when only something else than time ends
+    /// it.
+    pub end_ns: u64,
+}
+
+/// What a sampler asks.
+pub(super) trait Kernel {
+    /// All sockets that the filter could come to take, whatever their state.
+    fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
+    /// Those that it takes.
+    fn dump(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
+    /// Whether it takes this one.
+    fn takes(&self, socket: &Socket) -> bool;
+    /// Adds those that have closed since the last call.
+    fn closed(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
+    /// Whether a closed socket that was never seen is taken.
+    fn takes_unseen(&self) -> bool;
+    /// How often the kernel had no room for closed sockets.
+    fn overflows(&self) -> u64;
+}
+
+/// When.
+pub(super) trait Clock {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    fn now_ns(&mut self) -> u64;
+    /// Milliseconds since 1970 (UTC); a label.
+    fn unix_ms(&mut self) -> i64;
+    /// CPU time of this thread.
+    fn cpu_ns(&mut self) -> Option<u64>;
+    /// Waits until then.
+    fn wait(&mut self, until_ns: u64) -> Wake;
+    /// Waits until then, whoever wants to end it.
+    fn settle(&mut self, until_ns: u64);
+    /// The kernel's counters now.
+    fn counters(&mut self) -> Counters;
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// It is time.
+    Due,
+    /// The window has been ended.
+    Ended,
+}
+
+/// What is watched.
+#[derive(Debug)]
+pub(super) struct Watch<K> {
+    /// The way to the sockets, if they are wanted.
+    pub(super) kernel: Option<K>,
+    /// Time between samples, more than zero.
+    pub(super) interval_ns: u64,
+    /// Whether counters are wanted.
+    pub(super) counters: bool,
+    /// Where samples go.
+    pub(super) lines: Lines,
+    /// What went wrong before.
+    pub(super) notes: Vec<String>,
+}
+
+/// So often closed sockets are fetched at least: the kernel keeps some thousand.
+const FETCH_NS: u64 = 100_000_000;
+
+/// At the end, so long is waited for the kernel to tell of sockets that have just gone, in steps.
+const SETTLE_NS: u64 = 30_000_000;
+const SETTLE_STEP_NS: u64 = 5_000_000;
+
+/// The state of a watch in its window.
+struct Course<'a, K, C> {
+    kernel: Option<K>,
+    clock: &'a mut C,
+    begin_ns: u64,
+    ledger: Ledger,
+    lines: Lines,
+    /// Kept for its memory.
+    sockets: Vec<Socket>,
+    /// What sockets had done before the window is known.
+    has_begun: bool,
+    samples: u64,
+    failed_samples: u64,
+    first_failure: Option<io::Error>,
+    closed_failure: Option<io::Error>,
+}
+
+impl<K: Kernel> Watch<K> {
+    /// Watches the window.
+    pub(super) fn run(self, window: Window, clock: &mut impl Clock) -> Telemetry {
+        let mut course = Course {
+            kernel: self.kernel,
+            begin_ns: window.begin_ns,
+            ledger: Ledger::default(),
+            lines: self.lines,
+            sockets: Vec::new(),
+            has_begun: false,
+            samples: 0,
+            failed_samples: 0,
+            first_failure: None,
+            closed_failure: None,
+            clock,
+        };
+        let mut wake = course.warm_up();
+        let counters = self.counters.then(|| course.clock.counters());
+        let cpu_ns = course.clock.cpu_ns();
+        course.begin();
+        if wake == Wake::Due {
+            wake = course.watch(window.end_ns, self.interval_ns);
+        }
+        // Before the sockets, which take longer.
+        let growth = counters.map(|begin| course.clock.counters().growth_since(&begin));
+        course.end(wake);
+        let cpu_ns = course
+            .clock
+            .cpu_ns()
+            .zip(cpu_ns)
+            .map(|(end, begin)| end.saturating_sub(begin));
+        let mut notes = self.notes;
+        notes.extend(course.notes());
+        Telemetry {
+            interval_ns: self.interval_ns,
+            samples: course.samples,
+            cpu_ns,
+            sockets: course.kernel.is_some().then(|| course.ledger.summary()),
+            counters: growth.unwrap_or_default(),
+            notes,
+        }
+    }
+}
+
+impl<K: Kernel, C: Clock> Course<'_, K, C> {
+    /// Until the window begins. What closes before is of no interest, but takes up the kernel's room.
+    fn warm_up(&mut self) -> Wake {
+        loop {
+            let now_ns = self.clock.now_ns();
+            if now_ns >= self.begin_ns {
+                return Wake::Due;
+            }
+            let until_ns = self.begin_ns.min(self.next_fetch(now_ns));
+            if self.clock.wait(until_ns) == Wake::Ended {
+                return Wake::Ended;
+            }
+            self.fetch_closed();
+        }
+    }
+
+    fn begin(&mut self) {
+        self.fetch_closed();
+        let moment = self.moment();
+        let Some(kernel) = &mut self.kernel else {
+            return;
+        };
+        let outcome = kernel.dump_any_state(&mut self.sockets);
+        if outcome.is_ok() {
+            self.ledger
+                .begin(&self.sockets, |socket| kernel.takes(socket));
+            self.sockets.retain(|socket| kernel.takes(socket));
+            self.has_begun = true;
+        }
+        self.note_sample(moment, outcome);
+        // Of those that are not known the end may have been told late: they are of the time before.
+        self.take_closed(false);
+    }
+
+    /// Samples until the window ends by time or by somebody's word.
+    fn watch(&mut self, end_ns: u64, interval_ns: u64) -> Wake {
+        let mut sample_ns = match self.kernel {
+            Some(_) => self.begin_ns.saturating_add(interval_ns),
+            None => u64::MAX,
+        };
+        loop {
+            let now_ns = self.clock.now_ns();
+            let until_ns = end_ns.min(sample_ns).min(self.next_fetch(now_ns));
+            if self.clock.wait(until_ns) == Wake::Ended {
+                return Wake::Ended;
+            }
+            let now_ns = self.clock.now_ns();
+            if now_ns >= end_ns {
+                return Wake::Due;
+            }
+            if now_ns >= sample_ns {
+                self.sample();
+                // Those that were missed are not made up for.
+                let passed = self.clock.now_ns().saturating_sub(self.begin_ns) / interval_ns;
+                sample_ns = self
+                    .begin_ns
+                    .saturating_add((passed + 1).saturating_mul(interval_ns));
+            }
+            self.take_closed_if_wanted();
+        }
+    }
+
+    /// The last sample. When somebody has ended the window, sockets are closing at this moment.
+    fn end(&mut self, wake: Wake) {
+        self.sample();
+        self.take_closed_if_wanted();
+        let now_ns = self.clock.now_ns();
+        let mut until_ns = now_ns;
+        while wake == Wake::Ended
+            && self.ledger.misses_one()
+            && until_ns < now_ns.saturating_add(SETTLE_NS)
+        {
+            until_ns = until_ns.saturating_add(SETTLE_STEP_NS);
+            self.clock.settle(until_ns);
+            self.take_closed_if_wanted();
+        }
+    }
+
+    /// `u64::MAX` when there is nothing to fetch.
+    fn next_fetch(&self, now_ns: u64) -> u64 {
+        match self.kernel {
+            Some(_) => now_ns.saturating_add(FETCH_NS),
+            None => u64::MAX,
+        }
+    }
+
+    fn sample(&mut self) {
+        if !self.has_begun {
+            return self.begin();
+        }
+        let moment = self.moment();
+        let Some(kernel) = &mut self.kernel else {
+            return;
+        };
+        let outcome = kernel.dump(&mut self.sockets);
+        // What came before an error is not all there is: those missing would be taken for gone.
+        if outcome.is_ok() {
+            self.ledger.sample(&self.sockets);
+        }
+        self.note_sample(moment, outcome);
+    }
+
+    fn note_sample(&mut self, moment: Moment, outcome: io::Result<()>) {
+        match outcome {
+            Ok(()) => {
+                self.samples += 1;
+                self.lines.sample(moment, &self.sockets);
+            }
+            Err(error) => {
+                self.failed_samples += 1;
+                self.first_failure.get_or_insert(error);
+            }
+        }
+    }
+
+    fn take_closed_if_wanted(&mut self) {
+        let may_be_new = self.kernel.as_ref().is_some_and(Kernel::takes_unseen);
+        self.take_closed(may_be_new);
+    }
+
+    fn take_closed(&mut self, may_be_new: bool) {
+        self.fetch_closed();
+        self.ledger.close(&mut self.sockets, may_be_new);
+        if !self.sockets.is_empty() {
+            let moment = self.moment();
+            self.lines.closed(moment, &self.sockets);
+        }
+    }
+
+    fn fetch_closed(&mut self) {
+        self.sockets.clear();
+        if let Some(kernel) = &mut self.kernel
+            && let Err(error) = kernel.closed(&mut self.sockets)
+        {
+            self.closed_failure.get_or_insert(error);
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        const NS_PER_MS: u64 = 1_000_000;
+        let since_begin_ns = self.clock.now_ns().saturating_sub(self.begin_ns);
+        Moment {
+            unix_ms: self.clock.unix_ms(),
+            at_ms: since_begin_ns / NS_PER_MS,
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(error) = &self.first_failure {
+            let (failed, asked) = (self.failed_samples, self.failed_samples + self.samples);
+            notes.push(format!(
+                "{failed} of {asked} samples of the sockets failed: {error}"
+            ));
+        }
+        if let Some(error) = &self.closed_failure {
+            notes.push(format!(
+                "final values of closed sockets are missing: {error}"
+            ));
+        }
+        let overflows = self.kernel.as_ref().map_or(0, Kernel::overflows);
+        if overflows > 0 {
+            notes.push(format!(
+                "more sockets closed than the kernel had room to tell ({overflows} times): their final values are missing"
+            ));
+        }
+        if let Some(error) = self.lines.failure() {
+            notes.push(format!("samples could not be written to the end: {error}"));
+        }
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests;

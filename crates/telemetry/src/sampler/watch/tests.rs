@@ -1,0 +1,328 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use super::*;
+use crate::sampler::rig::{Page, socket};
+use crate::sockets::{State, TcpInfo};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const BEGIN_NS: u64 = 5 * SECOND_NS;
+
+/// A world in which time passes only while somebody waits.
+#[derive(Debug, Default)]
+struct World {
+    now_ns: u64,
+    /// When somebody ends the window.
+    ended_ns: Option<u64>,
+    /// Each dump takes so long.
+    dump_ns: u64,
+    /// Times of dumps.
+    dumps_ns: Vec<u64>,
+    fetches: u64,
+    /// Times at which a dump fails.
+    fails_ns: Vec<u64>,
+    /// Sockets with the times of birth and death; they send a byte each millisecond.
+    lives: Vec<(u64, u64, u64)>,
+    /// How long the kernel takes to tell of a death.
+    telling_ns: u64,
+    told: Vec<u64>,
+    overflows: u64,
+}
+
+impl World {
+    fn socket(&self, cookie: u64, born_ns: u64, until_ns: u64, state: State) -> Socket {
+        let info = TcpInfo {
+            bytes_sent: Some((until_ns - born_ns) / 1_000_000),
+            snd_cwnd: 10,
+            ..TcpInfo::default()
+        };
+        socket(cookie, state, Some(info))
+    }
+
+    fn dump(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
+        sockets.clear();
+        self.dumps_ns.push(self.now_ns);
+        if self.fails_ns.contains(&self.now_ns) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        for &(cookie, born_ns, died_ns) in &self.lives {
+            if (born_ns..died_ns).contains(&self.now_ns) {
+                sockets.push(self.socket(cookie, born_ns, self.now_ns, State::Established));
+            }
+        }
+        self.now_ns += self.dump_ns;
+        Ok(())
+    }
+
+    fn closed(&mut self, sockets: &mut Vec<Socket>) {
+        self.fetches += 1;
+        for &(cookie, born_ns, died_ns) in &self.lives {
+            let is_known = died_ns != u64::MAX && died_ns + self.telling_ns <= self.now_ns;
+            if is_known && !self.told.contains(&cookie) {
+                self.told.push(cookie);
+                sockets.push(self.socket(cookie, born_ns, died_ns, State::Closed));
+            }
+        }
+    }
+}
+
+struct Handle(Rc<RefCell<World>>);
+
+impl Kernel for Handle {
+    fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
+        self.0.borrow_mut().dump(sockets)
+    }
+    fn dump(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
+        self.0.borrow_mut().dump(sockets)
+    }
+    fn takes(&self, _: &Socket) -> bool {
+        true
+    }
+    fn closed(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
+        self.0.borrow_mut().closed(sockets);
+        Ok(())
+    }
+    fn takes_unseen(&self) -> bool {
+        true
+    }
+    fn overflows(&self) -> u64 {
+        self.0.borrow().overflows
+    }
+}
+
+impl Clock for Handle {
+    fn now_ns(&mut self) -> u64 {
+        self.0.borrow().now_ns
+    }
+    fn unix_ms(&mut self) -> i64 {
+        (self.0.borrow().now_ns / 1_000_000) as i64
+    }
+    fn cpu_ns(&mut self) -> Option<u64> {
+        Some(self.0.borrow().dumps_ns.len() as u64 * 1_000)
+    }
+    fn wait(&mut self, until_ns: u64) -> Wake {
+        let mut world = self.0.borrow_mut();
+        let end_ns = world.ended_ns.unwrap_or(u64::MAX);
+        assert!(until_ns.min(end_ns) < u64::MAX, "a wait without an end");
+        world.now_ns = world.now_ns.max(until_ns.min(end_ns));
+        if world.now_ns >= end_ns {
+            Wake::Ended
+        } else {
+            Wake::Due
+        }
+    }
+    fn settle(&mut self, until_ns: u64) {
+        let mut world = self.0.borrow_mut();
+        world.now_ns = world.now_ns.max(until_ns);
+    }
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+}
+
+/// What comes of a window of so many seconds in this world, sampled each second, and its lines.
+fn watched(world: World, seconds: u64) -> (Telemetry, World, Vec<Value>) {
+    let page = Page::default();
+    let world = Rc::new(RefCell::new(world));
+    let watch = Watch {
+        kernel: Some(Handle(Rc::clone(&world))),
+        interval_ns: SECOND_NS,
+        counters: false,
+        lines: Lines::new(Some(Box::new(page.clone()))),
+        notes: Vec::new(),
+    };
+    let window = Window {
+        begin_ns: BEGIN_NS,
+        end_ns: match seconds {
+            0 => u64::MAX,
+            seconds => BEGIN_NS + seconds * SECOND_NS,
+        },
+    };
+    let telemetry = watch.run(window, &mut Handle(Rc::clone(&world)));
+    (telemetry, world.take(), page.lines())
+}
+
+/// Seconds since the begin of the window.
+fn seconds(times_ns: &[u64]) -> Vec<f64> {
+    let since = |time_ns: &u64| (*time_ns as f64 - BEGIN_NS as f64) / SECOND_NS as f64;
+    times_ns.iter().map(since).collect()
+}
+
+fn at(seconds: f64) -> u64 {
+    BEGIN_NS.saturating_add_signed((seconds * 1e9) as i64)
+}
+
+#[test]
+fn samples_are_taken_at_the_begin_at_each_interval_and_at_the_end() {
+    let (telemetry, world, lines) = watched(World::default(), 3);
+    assert_eq!(seconds(&world.dumps_ns), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(telemetry.samples, 4);
+    assert_eq!(telemetry.interval_ns, SECOND_NS);
+    assert_eq!(telemetry.notes, Vec::<String>::new());
+    // All four dumps are within the two readings.
+    assert_eq!(telemetry.cpu_ns, Some(4_000));
+    let times: Vec<_> = lines.iter().map(|line| line["at_ms"].as_u64()).collect();
+    assert_eq!(times, [Some(0), Some(1_000), Some(2_000), Some(3_000)]);
+    assert_eq!(lines[1]["time"], "1970-01-01T00:00:06.000Z");
+}
+
+#[test]
+fn what_was_sent_before_the_window_and_after_it_does_not_count() {
+    let world = World {
+        lives: vec![
+            (1, at(-2.0), u64::MAX),
+            (2, at(0.5), at(2.25)),
+            (3, at(0.1), at(0.2)),
+            (4, at(-4.0), at(-1.0)),
+            (5, at(-1.0), at(0.7)),
+        ],
+        ..World::default()
+    };
+    let (telemetry, _, lines) = watched(world, 3);
+    let summary = telemetry.sockets.unwrap();
+    assert_eq!((summary.sockets, summary.closed), (4, 3));
+    assert_eq!(summary.bytes_sent, Some(3_000 + 1_750 + 100 + 700));
+    let closed: Vec<_> = lines
+        .iter()
+        .filter_map(|line| line["closed"].as_array())
+        .flatten()
+        .map(|socket| socket["cookie"].as_u64())
+        .collect();
+    assert_eq!(closed, [Some(3), Some(5), Some(2)]);
+}
+
+#[test]
+fn an_end_that_is_told_late_belongs_to_the_time_before_the_window() {
+    let world = World {
+        lives: vec![(1, at(-4.0), at(-0.001))],
+        telling_ns: 1_500_000,
+        dump_ns: 1_000_000,
+        ..World::default()
+    };
+    let (telemetry, world, _) = watched(world, 1);
+    assert_eq!(world.told, [1]);
+    assert_eq!(telemetry.sockets.unwrap().sockets, 0);
+}
+
+#[test]
+fn samples_that_take_longer_than_the_interval_are_not_made_up_for() {
+    let world = World {
+        dump_ns: 2_300_000_000,
+        ..World::default()
+    };
+    let (telemetry, world, _) = watched(world, 10);
+    assert_eq!(seconds(&world.dumps_ns), [0.0, 2.3, 5.0, 8.0, 10.3]);
+    assert_eq!(telemetry.samples, 5);
+}
+
+#[test]
+fn who_ends_the_window_ends_it_at_once_and_closing_sockets_are_waited_for() {
+    let world = World {
+        ended_ns: Some(at(1.5)),
+        lives: vec![(1, at(0.0), at(1.45)), (2, at(0.0), at(9.0))],
+        telling_ns: 60_000_000,
+        ..World::default()
+    };
+    let (telemetry, world, _) = watched(world, 0);
+    assert_eq!(seconds(&world.dumps_ns), [0.0, 1.0, 1.5]);
+    let summary = telemetry.sockets.unwrap();
+    assert_eq!((summary.sockets, summary.closed), (2, 1));
+    assert_eq!(summary.bytes_sent, Some(1_450 + 1_500));
+    assert!(seconds(&[world.now_ns])[0] < 1.53);
+}
+
+#[test]
+fn a_socket_that_nobody_tells_of_is_not_waited_for_for_ever() {
+    let world = World {
+        ended_ns: Some(at(1.5)),
+        lives: vec![(1, at(0.0), at(1.45))],
+        telling_ns: 60 * SECOND_NS,
+        ..World::default()
+    };
+    let (telemetry, world, _) = watched(world, 0);
+    let summary = telemetry.sockets.unwrap();
+    assert_eq!((summary.sockets, summary.closed), (1, 0));
+    assert_eq!(summary.bytes_sent, Some(1_000));
+    assert!(seconds(&[world.now_ns])[0] < 1.54);
+}
+
+#[test]
+fn a_window_that_is_ended_during_the_warm_up_is_empty() {
+    let world = World {
+        ended_ns: Some(at(-3.0)),
+        lives: vec![(1, at(-4.0), u64::MAX)],
+        ..World::default()
+    };
+    let (telemetry, world, _) = watched(world, 3);
+    assert_eq!(seconds(&[world.now_ns]), [-3.0]);
+    let summary = telemetry.sockets.unwrap();
+    assert_eq!((summary.sockets, summary.bytes_sent), (1, Some(0)));
+}
+
+#[test]
+fn closed_sockets_are_fetched_before_the_kernel_has_no_room_left() {
+    let (_, world, _) = watched(World::default(), 3);
+    // Eight seconds, ten times a second.
+    assert!((80..100).contains(&world.fetches), "{}", world.fetches);
+}
+
+#[test]
+fn samples_that_fail_are_told_and_the_others_count() {
+    let world = World {
+        lives: vec![(1, at(-2.0), u64::MAX)],
+        fails_ns: vec![at(1.0), at(2.0)],
+        ..World::default()
+    };
+    let (telemetry, _, lines) = watched(world, 4);
+    assert_eq!(telemetry.samples, 3);
+    assert_eq!(lines.len(), 3);
+    assert_eq!(
+        telemetry.notes,
+        ["2 of 5 samples of the sockets failed: out of memory"]
+    );
+    assert_eq!(telemetry.sockets.unwrap().bytes_sent, Some(4_000));
+}
+
+#[test]
+fn where_the_first_sample_fails_the_next_one_is_the_begin() {
+    let world = World {
+        lives: vec![(1, at(-2.0), u64::MAX)],
+        fails_ns: vec![at(0.0)],
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 4);
+    assert_eq!(telemetry.sockets.unwrap().bytes_sent, Some(3_000));
+}
+
+#[test]
+fn ends_that_the_kernel_had_no_room_for_are_told() {
+    let world = World {
+        overflows: 7,
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 1);
+    let expected = "more sockets closed than the kernel had room to tell (7 times): their final values are missing";
+    assert_eq!(telemetry.notes, [expected]);
+}
+
+#[test]
+fn without_sockets_nobody_wakes_up_in_between() {
+    let world = Rc::new(RefCell::new(World::default()));
+    let watch: Watch<Handle> = Watch {
+        kernel: None,
+        interval_ns: 1,
+        counters: true,
+        lines: Lines::new(None),
+        notes: vec!["before".to_owned()],
+    };
+    let window = Window {
+        begin_ns: BEGIN_NS,
+        end_ns: BEGIN_NS + 3_600 * SECOND_NS,
+    };
+    let telemetry = watch.run(window, &mut Handle(Rc::clone(&world)));
+    assert_eq!(telemetry.sockets, None);
+    assert_eq!((telemetry.samples, telemetry.notes.len()), (0, 1));
+    assert_eq!(world.borrow().now_ns, window.end_ns);
+}
