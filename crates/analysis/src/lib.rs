@@ -9,4 +9,4 @@ pub mod quantity;
 mod read;
 
 pub use observation::Observation;
-pub use read::{ReadError, read};
+pub use read::{ReadError, Reading, read};

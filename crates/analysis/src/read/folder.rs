@@ -2,44 +2,219 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use results::Experiment;
 use results::file::load_experiment;
 
-use super::{ReadError, read_file, saved, unreadable};
+use super::{ReadError, Reading, labels, not_understood, read_file, saved, unreadable};
 use crate::Observation;
 
 /// Name of the file that says that a folder is a sweep's.
-const EXPERIMENT_FILE: &str = "experiment.json";
+pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
 
 /// Name of the folder with a sweep's trials.
 const TRIALS_FOLDER: &str = "trials";
 
+/// Files of a folder that are looked into, by the ends of their names; those without an end are as well.
+const ENDS: [&str; 6] = ["json", "log", "txt", "md", "out", "csv"];
+
+/// What buffertest writes beside its runs: sockets.
+const SOCKETS_PREFIX: &str = "ss_output";
+
+/// More files are no folder of results.
+const FILES_MAX: usize = 100_000;
+
 /// Reads all runs of a folder.
-pub(super) fn read(folder: &Path) -> Result<Vec<Observation>, ReadError> {
+pub(super) fn read(folder: &Path) -> Result<Reading, ReadError> {
     if folder.join(EXPERIMENT_FILE).exists() {
         read_sweep(folder)
     } else {
-        files_of(folder)?
-            .iter()
-            .map(|path| saved::read(&read_file(path)?, path))
-            .collect()
+        read_files(folder)
     }
 }
 
 /// Reads the trials of a sweep, in the order in which they ran.
-fn read_sweep(folder: &Path) -> Result<Vec<Observation>, ReadError> {
+fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     let path = folder.join(EXPERIMENT_FILE);
-    load_experiment(&read_file(&path)?).map_err(|error| ReadError::Damaged { path, error })?;
-    let mut observations = files_of(&folder.join(TRIALS_FOLDER))?
-        .iter()
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "json")
-        })
-        .map(|path| saved::read_trial(&read_file(path)?, path))
-        .collect::<Result<Vec<_>, _>>()?;
-    observations.sort_by_key(|observation| observation.position);
-    Ok(observations)
+    let experiment =
+        load_experiment(&read_file(&path)?).map_err(|error| ReadError::Damaged { path, error })?;
+    let mut reading = Reading::default();
+    for path in files_of(&folder.join(TRIALS_FOLDER))? {
+        if path.extension().is_none_or(|end| end != "json") {
+            continue;
+        }
+        let trial = read_file(&path).and_then(|document| saved::read_trial(&document, &path));
+        match trial {
+            Ok(observation) => reading.observations.push(observation),
+            Err(error) => match damaged_trial(&experiment, &path, &error) {
+                Some(observation) => reading.observations.push(observation),
+                None => reading.problems.push(error.to_string()),
+            },
+        }
+    }
+    reading.observations.sort_by_key(|observation| {
+        // Those of damaged files have no position and come last.
+        (observation.position.is_none(), observation.position)
+    });
+    if reading.observations.is_empty() && reading.problems.is_empty() {
+        return Err(not_understood(
+            folder,
+            "a sweep of which no trial has ended yet",
+        ));
+    }
+    let planned = experiment.cells.len() * experiment.rounds as usize;
+    let there = reading.observations.len();
+    if there < planned {
+        reading.notes.push(format!(
+            "{}: {there} of {planned} trials are there: the sweep is not finished",
+            folder.display()
+        ));
+    }
+    Ok(reading)
+}
+
+/// What is known of a trial by the name of its file (`r01-c003-262144.json`) when its content is lost.
+fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Option<Observation> {
+    let stem = path.file_stem()?.to_str()?;
+    let (round, rest) = stem.strip_prefix('r')?.split_once("-c")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let number: u32 = rest[..digits].parse().ok()?;
+    let cell = experiment.cells.iter().find(|cell| cell.number == number)?;
+    Some(Observation {
+        source: path.display().to_string(),
+        cell: Some(cell.number),
+        settings: cell.settings.clone(),
+        profile: cell.profile.clone(),
+        target: Some(cell.target.clone()),
+        run: round.parse().ok()?,
+        failure: Some(error.reason()),
+        ..Observation::default()
+    })
+}
+
+/// Reads a folder of files, ordered by their names.
+fn read_files(folder: &Path) -> Result<Reading, ReadError> {
+    let mut files = files_of(folder)?;
+    files.retain(|path| is_looked_into(path));
+    files.sort_by(|a, b| labels::natural(&a.to_string_lossy(), &b.to_string_lossy()));
+    let mut reading = Reading::default();
+    let mut groups = Vec::new();
+    let mut times = Vec::new();
+    for path in &files {
+        if is_log_of_a_document(path) {
+            continue;
+        }
+        let part = Reading::of_path(path).and_then(|part| completed_by_log(part, path));
+        match part {
+            Ok(part) => {
+                reading.notes.extend(part.notes);
+                times.extend(part.observations.iter().map(|run| time_of(run, path)));
+                groups.push((labels::of_path(path), part.observations));
+            }
+            Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
+                reading.notes.push(format!("{error}, skipped"));
+            }
+            Err(error) => reading.problems.push(error.to_string()),
+        }
+    }
+    reading.observations = labels::join(groups);
+    if reading.observations.is_empty() && reading.problems.is_empty() {
+        return Err(not_understood(folder, &no_runs(folder)));
+    }
+    if let [first, .., _] = times.as_slice()
+        && times.iter().any(|time| time.is_some() && time != first)
+    {
+        set_positions(&mut reading.observations, &times);
+    }
+    Ok(reading)
+}
+
+/// Says where the runs may be instead.
+fn no_runs(folder: &Path) -> String {
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sweep = inside
+        .map(|entry| entry.path())
+        .find(|path| path.join(EXPERIMENT_FILE).exists());
+    match sweep {
+        Some(sweep) => format!("no runs in it, but a sweep: give {}", sweep.display()),
+        None => "no runs in it (expected a sweep, results of wrkbench, or what wrk, wrk2 or wrk-cmm print)".to_owned(),
+    }
+}
+
+fn is_looked_into(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let end = path.extension().map(|end| end.to_string_lossy());
+    !name.starts_with('.')
+        && !name.starts_with(SOCKETS_PREFIX)
+        && end.is_none_or(|end| ENDS.contains(&end.as_ref()))
+}
+
+fn is_document(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "json")
+}
+
+/// buffertest keeps each run twice: what was printed as `.log`, the object in it as `.json`.
+fn is_log_of_a_document(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "log") && path.with_extension("json").is_file()
+}
+
+/// Adds what only the log of a run says: errors, statuses, the parts of a request's way.
+fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError> {
+    let log = path.with_extension("log");
+    if !is_document(path) || !log.is_file() {
+        return Ok(part);
+    }
+    let Ok(of_log) = Reading::of_path(&log) else {
+        return Ok(part);
+    };
+    if let ([run], [logged]) = (
+        part.observations.as_mut_slice(),
+        of_log.observations.as_slice(),
+    ) {
+        let requests = |run: &Observation| run.values.get(crate::quantity::REQUESTS).copied();
+        if run.failure.is_some() && logged.failure.is_none() {
+            run.clone_from(logged);
+        } else if run.failure.is_none() && requests(run) == requests(logged) {
+            for (name, value) in &logged.values {
+                run.values.entry(name.clone()).or_insert(*value);
+            }
+        } else if logged.failure.is_none() {
+            part.notes.push(format!(
+                "{}: says other requests than {}, not used",
+                log.display(),
+                path.display()
+            ));
+        }
+    }
+    Ok(part)
+}
+
+/// When a run began as its result says, else when its file was written.
+fn time_of(run: &Observation, path: &Path) -> Option<SystemTime> {
+    match &run.result {
+        Some(result) => {
+            let since_epoch = std::time::Duration::from_millis(result.window.started_unix_ms);
+            SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+        }
+        None => fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok(),
+    }
+}
+
+/// The order in time, if it is known of all and no two are at once.
+fn set_positions(observations: &mut [Observation], times: &[Option<SystemTime>]) {
+    let mut ordered: Vec<SystemTime> = times.iter().copied().flatten().collect();
+    ordered.sort_unstable();
+    ordered.dedup();
+    if ordered.len() != observations.len() {
+        return;
+    }
+    for (observation, time) in observations.iter_mut().zip(times) {
+        let place = time.and_then(|time| ordered.binary_search(&time).ok());
+        observation.position = place.and_then(|place| u32::try_from(place + 1).ok());
+    }
 }
 
 /// The plain files of a folder, by name.
@@ -50,6 +225,12 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
         let path = entry.map_err(|error| unreadable(folder, error))?.path();
         if path.is_file() {
             files.push(path);
+        }
+        if files.len() > FILES_MAX {
+            return Err(not_understood(
+                folder,
+                "more files than any folder of results has",
+            ));
         }
     }
     files.sort();

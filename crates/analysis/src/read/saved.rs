@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use results::file::{load, load_trial};
-use results::{RunResult, Trial, TrialOutcome};
+use results::{AchievedRate, RunResult, Trial, TrialOutcome};
 
 use super::ReadError;
 use crate::{Observation, quantity};
@@ -32,6 +32,7 @@ fn of_result(source: String, result: RunResult) -> Observation {
         (result.recording.counters.answered == 0).then(|| "nothing was answered".to_owned());
     Observation {
         source,
+        profile: Some(load_in_words(&result)),
         target: Some(result.plan.target.url.clone()),
         run: 1,
         values: quantity::all_of_result(&result),
@@ -59,4 +60,16 @@ fn of_trial(source: String, trial: Trial) -> Observation {
         position: Some(trial.position),
         ..measured
     }
+}
+
+/// The load as the command line says it: `-t12 -c400`.
+fn load_in_words(result: &RunResult) -> String {
+    let load = &result.plan.load;
+    let rate = AchievedRate::of(result).map(|rate| format!(" -R{}", rate.asked_per_sec));
+    format!(
+        "-t{} -c{}{}",
+        load.threads,
+        load.connections,
+        rate.unwrap_or_default()
+    )
 }

@@ -1,0 +1,155 @@
+//! The object that wrk-cmm's json.lua prints, as buffertest keeps it in files.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::quantity;
+
+/// Counts may stand as `3006606`, `3006606.00` or `3.006606e+06`, as jq of each age writes them.
+#[derive(Deserialize)]
+struct Object {
+    requests: Option<f64>,
+    duration_in_microseconds: Option<f64>,
+    bytes: Option<f64>,
+    requests_per_sec: Option<f64>,
+    bytes_transfer_per_sec: Option<f64>,
+    #[serde(default)]
+    latency_distribution: Vec<Latency>,
+}
+
+#[derive(Deserialize)]
+struct Latency {
+    percentile: f64,
+    latency_in_microseconds: Option<f64>,
+}
+
+/// More percentiles than that nobody has asked for.
+const PERCENTILES_MAX: usize = 1_000;
+
+/// Reads the object at the begin of a text: its values, and how many bytes it takes.
+pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), String> {
+    let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Object>();
+    match objects.next() {
+        Some(Ok(object)) => {
+            let length = objects.byte_offset();
+            values(object).map(|values| (values, length))
+        }
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("nothing there".to_owned()),
+    }
+}
+
+fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
+    let mut values = BTreeMap::new();
+    for (name, value) in [
+        (quantity::REQUESTS, object.requests),
+        (quantity::DURATION_US, object.duration_in_microseconds),
+        (quantity::BYTES, object.bytes),
+        (quantity::REQUESTS_PER_SEC, object.requests_per_sec),
+        (quantity::BYTES_PER_SEC, object.bytes_transfer_per_sec),
+    ] {
+        if let Some(value) = value {
+            put(&mut values, name.to_owned(), value)?;
+        }
+    }
+    if !values.contains_key(quantity::REQUESTS) {
+        return Err("it has no \"requests\"".to_owned());
+    }
+    // Of no answers it has latencies all the same: zeros.
+    let nothing = values[quantity::REQUESTS] == 0.0;
+    for latency in object.latency_distribution.iter().take(PERCENTILES_MAX) {
+        let is_percentile = (0.0..=100.0).contains(&latency.percentile);
+        if let Some(value_us) = latency
+            .latency_in_microseconds
+            .filter(|_| is_percentile && !nothing)
+        {
+            put(
+                &mut values,
+                quantity::percentile("latency", latency.percentile),
+                value_us,
+            )?;
+        }
+    }
+    Ok(values)
+}
+
+fn put(values: &mut BTreeMap<String, f64>, name: String, value: f64) -> Result<(), String> {
+    if !value.is_finite() || value < 0.0 {
+        return Err(format!("\"{name}\" is {value}"));
+    }
+    values.insert(name, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"{
+	"requests": 52340,
+	"duration_in_microseconds": 2006296.00,
+	"bytes": 7851000,
+	"requests_per_sec": 26087.88,
+	"bytes_transfer_per_sec": 3913181.31,
+	"latency_distribution": [
+		{"percentile": 50, "latency_in_microseconds": 185},
+		{"percentile": 99.999, "latency_in_microseconds": 7540}
+	]
+}"#;
+
+    #[test]
+    fn the_object_gives_its_values_and_its_length() {
+        let (values, length) = first(&format!("{WHOLE}\nmore")).unwrap();
+        assert_eq!(length, WHOLE.len());
+        let expected = [
+            ("bytes", 7_851_000.0),
+            ("bytes_transfer_per_sec", 3_913_181.31),
+            ("duration_in_microseconds", 2_006_296.0),
+            ("latency_p50_us", 185.0),
+            ("latency_p99.999_us", 7_540.0),
+            ("requests", 52_340.0),
+            ("requests_per_sec", 26_087.88),
+        ];
+        let values: Vec<_> = values
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn numbers_are_read_in_every_form_that_jq_gives_them() {
+        for number in ["3006606", "3006606.00", "3.006606e+06", "3006606.0"] {
+            let text = format!("{{\"requests\": {number}}}");
+            assert_eq!(first(&text).unwrap().0["requests"], 3_006_606.0, "{number}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_not_there_and_zeros_of_no_answers_are_no_latencies() {
+        let text = r#"{"requests": 5, "latency_distribution": [{"percentile": 50, "latency_in_microseconds": null}]}"#;
+        let (values, _) = first(text).unwrap();
+        assert_eq!(values.keys().collect::<Vec<_>>(), ["requests"]);
+        let text = WHOLE.replace("52340", "0");
+        let (values, _) = first(&text).unwrap();
+        assert!(!values.contains_key("latency_p50_us"));
+    }
+
+    #[test]
+    fn an_object_that_was_cut_or_is_another_one_is_refused() {
+        for end in 0..WHOLE.len() {
+            assert!(first(&WHOLE[..end]).is_err(), "cut at {end}");
+        }
+        for text in [
+            "{}",
+            "[]",
+            r#"{"requests": "5"}"#,
+            r#"{"requests": -5}"#,
+            r#"{"requests": 1e999}"#,
+            r#"{"requests": null}"#,
+        ] {
+            assert!(first(text).is_err(), "{text}");
+        }
+    }
+}

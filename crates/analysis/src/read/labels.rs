@@ -1,0 +1,217 @@
+//! What runs of several files are called, and how they are numbered.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use results::Setting;
+
+use super::file_name;
+use crate::Observation;
+
+/// Runs that stand together under a name.
+pub(super) type Group = (String, Vec<Observation>);
+
+/// The factor that files are levels of.
+const FILE: &str = "file";
+
+/// What a path is called: a folder by its name, a file without its end and without a number there, so
+/// that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves what they are
+/// runs of are called as their folder.
+pub(super) fn of_path(path: &Path) -> String {
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    if path.is_dir() {
+        return name(path).unwrap_or_else(|| path.display().to_string());
+    }
+    if file_name::settings_and_run(path).is_some() {
+        return path.parent().and_then(name).unwrap_or_default();
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let base = stem
+        .trim_end_matches(|c: char| c.is_ascii_digit())
+        .trim_end_matches(['-', '_', '.', ' ']);
+    if base.is_empty() {
+        String::new()
+    } else {
+        base.to_owned()
+    }
+}
+
+/// Puts groups together. Where their names differ, the name becomes a setting.
+pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
+    let differ = groups.windows(2).any(|pair| pair[0].0 != pair[1].0);
+    let several = groups.len() > 1;
+    let mut observations = Vec::new();
+    for (label, mut group) in groups {
+        if differ {
+            for observation in &mut group {
+                observation.settings.insert(
+                    0,
+                    Setting {
+                        factor: FILE.to_owned(),
+                        level: label.clone(),
+                    },
+                );
+            }
+        }
+        observations.append(&mut group);
+    }
+    if several {
+        number_again(&mut observations);
+    }
+    observations
+}
+
+/// Numbers the runs of each cell from 1, in their order.
+pub(crate) fn number_runs(observations: &mut [Observation]) {
+    let mut runs = BTreeMap::new();
+    for observation in observations {
+        let run = runs.entry(cell_of(observation)).or_insert(0_u32);
+        *run = run.saturating_add(1);
+        observation.run = *run;
+    }
+}
+
+/// Numbers the runs of those cells anew in which two have the same number.
+fn number_again(observations: &mut [Observation]) {
+    let mut seen = BTreeMap::new();
+    for observation in observations.iter() {
+        let entry: &mut (Vec<u32>, bool) = seen.entry(cell_of(observation)).or_default();
+        entry.1 |= entry.0.contains(&observation.run);
+        // Cells with thousands of runs are numbered anew rather than searched for long.
+        entry.1 |= entry.0.len() > 1_000;
+        if !entry.1 {
+            entry.0.push(observation.run);
+        }
+    }
+    for observation in observations {
+        if let Some((runs, true)) = seen.get_mut(&cell_of(observation)) {
+            if runs.first() != Some(&0) {
+                *runs = vec![0, 0];
+            }
+            runs[1] = runs[1].saturating_add(1);
+            observation.run = runs[1];
+        }
+    }
+}
+
+type CellKey = (Vec<Setting>, Option<String>, Option<String>);
+
+fn cell_of(observation: &Observation) -> CellKey {
+    let Observation {
+        settings,
+        profile,
+        target,
+        ..
+    } = observation;
+    (settings.clone(), profile.clone(), target.clone())
+}
+
+/// The order in which people count: `r2` before `r10`, `262144` before `16777216`.
+pub(super) fn natural(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let (part_a, rest_a) = split_part(a);
+        let (part_b, rest_b) = split_part(b);
+        let numbers = (is_number(part_a), is_number(part_b));
+        let order = if numbers == (true, true) {
+            let (a, b) = (
+                part_a.trim_start_matches('0'),
+                part_b.trim_start_matches('0'),
+            );
+            a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+        } else {
+            part_a.cmp(part_b)
+        };
+        if order != Ordering::Equal || (rest_a.is_empty() && rest_b.is_empty()) {
+            return order;
+        }
+        (a, b) = (rest_a, rest_b);
+    }
+}
+
+/// Digits, or what is none, from the begin.
+fn split_part(text: &str) -> (&str, &str) {
+    let digits = text.starts_with(|c: char| c.is_ascii_digit());
+    let end = text
+        .find(|c: char| c.is_ascii_digit() != digits)
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn is_number(part: &str) -> bool {
+    part.starts_with(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(number: u32) -> Observation {
+        Observation {
+            run: number,
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn names_are_ordered_as_people_count() {
+        let mut names = [
+            "r10",
+            "r2",
+            "r",
+            "b-16777216-1",
+            "b-262144-10",
+            "b-262144-9",
+            "r2x",
+        ];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            [
+                "b-262144-9",
+                "b-262144-10",
+                "b-16777216-1",
+                "r",
+                "r2",
+                "r2x",
+                "r10"
+            ]
+        );
+    }
+
+    #[test]
+    fn files_that_differ_in_a_number_are_runs_of_one_thing_and_others_are_not() {
+        assert_eq!(of_path(Path::new("a/new-1.json")), "new");
+        assert_eq!(of_path(Path::new("new-2.json")), "new");
+        assert_eq!(of_path(Path::new("before.json")), "before");
+        assert_eq!(of_path(Path::new("t/b-rmem-1-1.json")), "t");
+        let same = join(vec![
+            ("new".to_owned(), vec![run(1)]),
+            ("new".to_owned(), vec![run(1)]),
+        ]);
+        assert_eq!((same[0].run, same[1].run), (1, 2));
+        assert!(same[0].settings.is_empty());
+        let apart = join(vec![
+            ("a".to_owned(), vec![run(1)]),
+            ("b".to_owned(), vec![run(1)]),
+        ]);
+        assert_eq!((apart[0].run, apart[1].run), (1, 1));
+        assert_eq!(apart[1].settings[0].level, "b");
+    }
+
+    #[test]
+    fn numbers_of_runs_stay_unless_two_are_the_same() {
+        let numbers = |runs: &[u32]| -> Vec<u32> {
+            let groups = runs
+                .iter()
+                .map(|number| (String::new(), vec![run(*number)]));
+            join(groups.collect()).iter().map(|run| run.run).collect()
+        };
+        assert_eq!(numbers(&[1, 3, 5]), [1, 3, 5]);
+        assert_eq!(numbers(&[1, 3, 3]), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,439 @@
+//! One report, line by line.
+
+use std::collections::BTreeMap;
+
+use super::printed::{self, Printed};
+use crate::quantity;
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It is part of the report.
+    Taken,
+    /// It is the last one of the report.
+    Last,
+    /// It is none of a report.
+    Unknown,
+}
+
+/// Whose distribution follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    Latency,
+    ServiceTime,
+}
+
+impl Block {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::ServiceTime => "service_time",
+        }
+    }
+}
+
+/// A report as far as it was read.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// As it stands in the first line.
+    pub(super) url: Option<String>,
+    /// Duration as it stands in the first line: `30s`.
+    pub(super) duration: Option<String>,
+    /// What it says.
+    pub(super) values: BTreeMap<String, f64>,
+    /// Values with their rounding, to which finer ones may be found.
+    rounded: BTreeMap<String, Printed>,
+    /// Its rows have the smallest value as well.
+    has_min: bool,
+    has_header: bool,
+    /// The row of latencies is there and says that there were none.
+    has_no_samples: bool,
+    block: Option<Block>,
+}
+
+/// The begin of a report: duration and URL of its first line.
+pub(super) fn begin(line: &str) -> Option<Report> {
+    let rest = line.strip_prefix("Running ")?;
+    let (length, url) = rest.split_once("test @ ")?;
+    let length = length.trim();
+    Some(Report {
+        url: Some(url.trim().to_owned()).filter(|url| !url.is_empty()),
+        duration: Some(length.to_owned()).filter(|length| !length.is_empty()),
+        ..Report::default()
+    })
+}
+
+/// Whether a report may begin here although its first line is missing.
+pub(super) fn begins_without_first_line(line: &str) -> bool {
+    threads_and_connections(line).is_some() || line.starts_with(HEADER)
+}
+
+/// Whether the line looks like one of a report, wherever it stands.
+pub(super) fn looks_like_a_part(line: &str) -> bool {
+    [
+        "Requests/sec:",
+        "Transfer/sec:",
+        "Socket errors:",
+        "Latency Distribution",
+        "Req/Sec ",
+    ]
+    .iter()
+    .any(|label| line.starts_with(label))
+}
+
+const HEADER: &str = "Thread Stats ";
+
+/// Rows of the table of times, and what they are of.
+const ROWS: [(&str, &str); 5] = [
+    ("Latency", "latency"),
+    ("Connect", "connect"),
+    ("TLS", "tls"),
+    ("TTFB", "first_byte"),
+    ("TTLB", "last_byte"),
+];
+
+/// Up to here every tick of wrk2's spectrum has no more than the six decimals that it is printed with.
+const LAST_EXACT_TICK: u32 = 984_375;
+
+impl Report {
+    /// Whether a line that may begin a report begins another one.
+    pub(super) fn has(&self, line: &str) -> bool {
+        if line.starts_with(HEADER) {
+            self.has_header
+        } else {
+            self.has_header || self.values.contains_key("threads")
+        }
+    }
+
+    /// Takes a line.
+    pub(super) fn take(&mut self, line: &str) -> Line {
+        if let Some((threads, connections)) = threads_and_connections(line) {
+            self.put("threads", threads);
+            self.put("connections", connections);
+            return Line::Taken;
+        }
+        if line.starts_with(HEADER) {
+            self.has_header = true;
+            self.has_min = line.split_whitespace().any(|word| word == "Min");
+            return Line::Taken;
+        }
+        if let Some(rest) = line.strip_prefix("Transfer/sec:") {
+            let Some(rate) = printed::bytes(rest.trim()) else {
+                return Line::Unknown;
+            };
+            self.put(quantity::BYTES_PER_SEC, rate.value);
+            return Line::Last;
+        }
+        let taken = self.title(line) || self.row(line) || self.total(line) || self.footer(line);
+        if taken || self.percentile(line) || self.tick(line) {
+            Line::Taken
+        } else {
+            Line::Unknown
+        }
+    }
+
+    /// Why it is no measurement although it is all there.
+    pub(super) fn failure(&self) -> Option<String> {
+        let missing = [quantity::REQUESTS, quantity::REQUESTS_PER_SEC]
+            .into_iter()
+            .find(|name| !self.values.contains_key(*name));
+        match missing {
+            Some(quantity::REQUESTS) => {
+                Some("the line with the number of requests is missing".to_owned())
+            }
+            Some(_) => Some("the line Requests/sec is missing".to_owned()),
+            None if self.values[quantity::REQUESTS] == 0.0 => {
+                Some("nothing was answered".to_owned())
+            }
+            None => None,
+        }
+    }
+
+    /// Draws the conclusions of a report that is all there.
+    pub(super) fn finish(&mut self) {
+        // Lines that wrk leaves out when they would say zero.
+        for name in [
+            "errors_connect",
+            "errors_read",
+            "errors_write",
+            "errors_timeout",
+        ] {
+            self.values.entry(name.to_owned()).or_insert(0.0);
+        }
+        let errors = [
+            "errors_connect",
+            "errors_read",
+            "errors_write",
+            "errors_timeout",
+        ]
+        .iter()
+        .map(|name| self.values[*name])
+        .sum();
+        self.put(quantity::ERRORS, errors);
+        self.values
+            .entry(quantity::STATUSES_OVER_399.to_owned())
+            .or_insert(0.0);
+        let nothing = self
+            .values
+            .get(quantity::REQUESTS)
+            .is_none_or(|requests| *requests == 0.0);
+        if self.has_no_samples || nothing {
+            // What is printed of no samples are zeros.
+            self.values.retain(|name, _| {
+                !name.starts_with("latency_") && !name.starts_with("service_time_")
+            });
+        }
+    }
+
+    /// Lines without numbers.
+    fn title(&mut self, line: &str) -> bool {
+        if let Some(kind) = line.strip_prefix("Latency Distribution") {
+            self.block = Some(match kind.contains("Uncorrected") {
+                true => Block::ServiceTime,
+                false => Block::Latency,
+            });
+            return true;
+        }
+        let is_rule = line.len() >= 3 && line.bytes().all(|b| b == b'-');
+        is_rule
+            || line.starts_with("Thread calibration:")
+            || line == "Detailed Percentile spectrum:"
+            || (line.starts_with("Value ") && line.ends_with("1/(1-Percentile)"))
+            || line.starts_with("#[Buckets")
+    }
+
+    /// Rows of the table.
+    fn row(&mut self, line: &str) -> bool {
+        let Some((label, rest)) = line.split_once(char::is_whitespace) else {
+            return false;
+        };
+        let is_rate = label == "Req/Sec";
+        let of = match ROWS.iter().find(|(name, _)| *name == label) {
+            Some((_, of)) => *of,
+            None if is_rate => "thread_rate",
+            None => return false,
+        };
+        let Some(cells) = printed::cells(rest) else {
+            return false;
+        };
+        let [avg, stdev, max, middle @ .., share] = cells.as_slice() else {
+            return false;
+        };
+        let min = match (middle, self.has_min) {
+            ([], false) => None,
+            ([min], true) => Some(*min),
+            _ => return false,
+        };
+        let no_samples = avg.contains("nan")
+            || share.contains("nan")
+            || (*share == "0.00%"
+                && [avg, stdev, max]
+                    .iter()
+                    .all(|cell| cell.starts_with("0.00")));
+        if no_samples {
+            self.has_no_samples |= of == "latency";
+            return true;
+        }
+        let unit = if is_rate { "" } else { "_us" };
+        let read = if is_rate {
+            printed::metric
+        } else {
+            printed::time_us
+        };
+        let mut understood = true;
+        let columns = [
+            ("mean", Some(*avg)),
+            ("stdev", Some(*stdev)),
+            ("max", Some(*max)),
+            ("min", min),
+        ];
+        for (what, cell) in columns {
+            let Some(cell) = cell else { continue };
+            match read(cell) {
+                Some(number) => self.put_rounded(format!("{of}_{what}{unit}"), number),
+                None => understood = false,
+            }
+        }
+        match share
+            .strip_suffix('%')
+            .and_then(|share| printed::decimal(share, 2))
+        {
+            Some(share) => self.put(&format!("{of}_within_stdev_percent"), share),
+            None => understood = false,
+        }
+        understood
+    }
+
+    /// Lines below the table.
+    fn total(&mut self, line: &str) -> bool {
+        let known = requests_and_bytes(line)
+            .or_else(|| socket_errors(line))
+            .or_else(|| {
+                let count = line.strip_prefix("Non-2xx or 3xx responses:")?;
+                Some(vec![(
+                    quantity::STATUSES_OVER_399,
+                    printed::whole(count.trim())?,
+                )])
+            })
+            .or_else(|| {
+                let rate = line.strip_prefix("Requests/sec:")?;
+                Some(vec![(
+                    quantity::REQUESTS_PER_SEC,
+                    printed::decimal(rate.trim(), 2)?,
+                )])
+            });
+        let is_known = known.is_some();
+        for (name, value) in known.into_iter().flatten() {
+            self.put(name, value);
+        }
+        is_known
+    }
+
+    /// Lines below wrk2's spectrum, in milliseconds with three decimals.
+    fn footer(&mut self, line: &str) -> bool {
+        let Some(inner) = line
+            .strip_prefix("#[")
+            .and_then(|rest| rest.strip_suffix(']'))
+        else {
+            return false;
+        };
+        let Some(of) = self.block.map(Block::name) else {
+            return false;
+        };
+        let mut names = Vec::new();
+        for part in inner.split(',') {
+            let Some((name, value)) = part.split_once('=') else {
+                return false;
+            };
+            let (name, value) = (name.trim(), value.trim());
+            match name {
+                "Mean" | "StdDeviation" | "Max" => {
+                    let Some(value_ms) = printed::decimal(value, 3) else {
+                        // `-nan`, of no samples.
+                        return value.contains("nan");
+                    };
+                    let what = match name {
+                        "Mean" => "mean",
+                        "StdDeviation" => "stdev",
+                        _ => "max",
+                    };
+                    names.push((format!("{of}_{what}_us"), value_ms * 1e3));
+                }
+                "Total count" if printed::whole(value).is_some() => {}
+                _ => return false,
+            }
+        }
+        for (name, value_us) in names {
+            self.put_finer(name, value_us);
+        }
+        true
+    }
+
+    /// A row of a distribution: `99.999%    6.82ms`.
+    fn percentile(&mut self, line: &str) -> bool {
+        let Some((percent, value)) = line.split_once('%') else {
+            return false;
+        };
+        let Some(of) = self.block.map(Block::name) else {
+            return false;
+        };
+        let is_number = percent.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let percent = percent
+            .parse()
+            .ok()
+            .filter(|percent| is_number && *percent <= 100.0);
+        match (percent, printed::time_us(value.trim())) {
+            (Some(percent), Some(value)) => {
+                self.put_rounded(quantity::percentile(of, percent), value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to it.
+    fn tick(&mut self, line: &str) -> bool {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [value_ms, fraction, count, inverse] = words.as_slice() else {
+            return false;
+        };
+        let Some(of) = self.block.map(Block::name) else {
+            return false;
+        };
+        let (Some(value_ms), Some(fraction_value)) =
+            (printed::decimal(value_ms, 3), printed::decimal(fraction, 6))
+        else {
+            return false;
+        };
+        let is_row = printed::whole(count).is_some()
+            && (*inverse == "inf" || printed::decimal(inverse, 2).is_some());
+        if !is_row || fraction_value > 1.0 {
+            return false;
+        }
+        let millionths = (fraction_value * 1e6).round() as u32;
+        let is_exact = millionths <= LAST_EXACT_TICK || millionths == 1_000_000;
+        if is_exact && *count != "0" {
+            let percent = f64::from(millionths) / 1e4;
+            self.put_finer(quantity::percentile(of, percent), value_ms * 1e3);
+        }
+        true
+    }
+
+    /// The first time that a value is said counts.
+    fn put(&mut self, name: &str, value: f64) {
+        self.values.entry(name.to_owned()).or_insert(value);
+    }
+
+    fn put_rounded(&mut self, name: String, number: Printed) {
+        self.rounded.entry(name.clone()).or_insert(number);
+        self.values.entry(name).or_insert(number.value);
+    }
+
+    /// A value with more digits takes the place of the same with fewer. Where it is not the same, what
+    /// people read above it counts.
+    fn put_finer(&mut self, name: String, value: f64) {
+        match self.rounded.remove(&name) {
+            Some(shown) if shown.agrees_with(value) => {
+                self.values.insert(name, value);
+            }
+            Some(_) => {}
+            None => {
+                self.values.entry(name).or_insert(value);
+            }
+        }
+    }
+}
+
+/// `2 threads and 10 connections`.
+fn threads_and_connections(line: &str) -> Option<(f64, f64)> {
+    let (threads, rest) = line.split_once(" threads and ")?;
+    let connections = rest.strip_suffix(" connections")?;
+    Some((printed::whole(threads)?, printed::whole(connections)?))
+}
+
+/// `82644 requests in 3.02s, 11.82MB read`.
+fn requests_and_bytes(line: &str) -> Option<Vec<(&'static str, f64)>> {
+    let (requests, rest) = line.split_once(" requests in ")?;
+    let (duration, bytes) = rest.strip_suffix(" read")?.split_once(", ")?;
+    Some(vec![
+        (quantity::REQUESTS, printed::whole(requests)?),
+        (quantity::DURATION_US, printed::time_us(duration)?.value),
+        (quantity::BYTES, printed::bytes(bytes)?.value),
+    ])
+}
+
+/// `Socket errors: connect 0, read 4, write 15237, timeout 0`.
+fn socket_errors(line: &str) -> Option<Vec<(&'static str, f64)>> {
+    let mut errors = Vec::new();
+    let mut parts = line.strip_prefix("Socket errors:")?.split(',');
+    for (word, name) in [
+        ("connect", "errors_connect"),
+        ("read", "errors_read"),
+        ("write", "errors_write"),
+        ("timeout", "errors_timeout"),
+    ] {
+        let count = parts.next()?.trim().strip_prefix(word)?;
+        errors.push((name, printed::whole(count.trim())?));
+    }
+    parts.next().is_none().then_some(errors)
+}
