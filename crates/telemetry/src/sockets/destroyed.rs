@@ -76,3 +76,142 @@ impl Destroyed {
         self.overflows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::sockets::{Diag, State, States};
+
+    fn cookie(socket: &impl AsFd) -> u64 {
+        SockRef::from(socket).cookie().unwrap()
+    }
+
+    /// Reads until these sockets have ended, and returns all that have; the kernel tells of them a
+    /// moment later.
+    fn ended(destroyed: &mut Destroyed, filter: &Filter, cookies: &[u64]) -> Vec<Socket> {
+        let mut sockets: Vec<Socket> = Vec::new();
+        for _ in 0..60_000 {
+            destroyed.read(filter, &mut sockets).unwrap();
+            let is_told = |cookie: &u64| sockets.iter().any(|socket| socket.cookie == *cookie);
+            if cookies.iter().all(is_told) {
+                return sockets;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        panic!("of {cookies:?} only these were told: {sockets:?}");
+    }
+
+    /// A listener, and the filter that takes connections with it.
+    fn listener(address: impl Into<SocketAddr>) -> (TcpListener, Filter) {
+        let listener = TcpListener::bind(address.into()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let filter = format!("sport = :{port} or dport = :{port}");
+        (listener, Filter::parse(&filter).unwrap())
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_told_with_its_last_values_under_the_same_cookie() {
+        use std::io::{Read as _, Write as _};
+
+        for address in [
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            (Ipv6Addr::LOCALHOST, 0).into(),
+        ] {
+            let (listener, filter) = listener(address);
+            let mut destroyed = Destroyed::subscribe().unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            client.write_all(&[1; 1000]).unwrap();
+            server.read_exact(&mut [0; 1000]).unwrap();
+            let cookies = [cookie(&client), cookie(&server)];
+            let mut alive = Vec::new();
+            Diag::open().unwrap().dump(&filter, &mut alive).unwrap();
+            for cookie in cookies {
+                assert!(
+                    alive.iter().any(|socket| socket.cookie == cookie),
+                    "{alive:?}"
+                );
+            }
+            // After it was listed, so that only the end can know of it.
+            client.write_all(&[2; 234]).unwrap();
+            server.read_exact(&mut [0; 234]).unwrap();
+            drop(client);
+            assert_eq!(server.read(&mut [0]).unwrap(), 0);
+            drop(server);
+
+            let mut gone = ended(&mut destroyed, &filter, &cookies);
+            // Ports of other programs may be the same on other addresses.
+            gone.retain(|socket| cookies.contains(&socket.cookie));
+            assert_eq!(gone.len(), 2, "{gone:?}");
+            assert!(
+                gone.iter().all(|socket| socket.state == State::Closed),
+                "{gone:?}"
+            );
+            let server_port = listener.local_addr().unwrap().port();
+            for socket in &gone {
+                let info = socket.info.as_ref().unwrap();
+                let (sent, received) = if socket.local_port == server_port {
+                    (0, 1234)
+                } else {
+                    (1234, 0)
+                };
+                assert_eq!(info.bytes_sent, Some(sent), "{socket:?}");
+                // The peer's FIN counts as a byte.
+                let data = info.bytes_received.unwrap() & !1;
+                assert_eq!(data, received, "{socket:?}");
+            }
+            assert_eq!(destroyed.overflows(), 0);
+        }
+    }
+
+    #[test]
+    fn sockets_that_the_filter_does_not_want_and_those_that_live_are_not_told() {
+        let (wanted, filter) = listener((Ipv4Addr::LOCALHOST, 0));
+        let (other, _) = listener((Ipv4Addr::LOCALHOST, 0));
+        let filter = filter.with_default_states(States::LISTENING);
+        let mut destroyed = Destroyed::subscribe().unwrap();
+        let alive = TcpStream::connect(wanted.local_addr().unwrap()).unwrap();
+        // This one ends before the one that is wanted.
+        let unwanted = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+        let last = TcpStream::connect(wanted.local_addr().unwrap()).unwrap();
+        let [alive_cookie, unwanted_cookie, last_cookie] =
+            [cookie(&alive), cookie(&unwanted), cookie(&last)];
+        drop((unwanted, other.accept().unwrap()));
+        drop(last);
+        let gone = ended(&mut destroyed, &filter, &[last_cookie]);
+        for socket in &gone {
+            assert_ne!(socket.cookie, alive_cookie, "{socket:?}");
+            assert_ne!(socket.cookie, unwanted_cookie, "{socket:?}");
+        }
+    }
+
+    #[test]
+    fn what_there_was_no_room_for_is_counted_as_an_overflow() {
+        let (listener, filter) = listener((Ipv4Addr::LOCALHOST, 0));
+        let mut destroyed = Destroyed::subscribe().unwrap();
+        // The least that the kernel gives: a few messages.
+        destroyed.netlink.reserve(1).unwrap();
+        let mut sockets = Vec::new();
+        for _ in 0..1000 {
+            for _ in 0..20 {
+                drop(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+                drop(listener.accept().unwrap());
+            }
+            destroyed.read(&filter, &mut sockets).unwrap();
+            if destroyed.overflows() > 0 {
+                break;
+            }
+        }
+        assert!(destroyed.overflows() > 0);
+        assert!(
+            !sockets.is_empty(),
+            "what there was room for is told all the same"
+        );
+    }
+}

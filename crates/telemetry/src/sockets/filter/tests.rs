@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
+use socket2::SockRef;
 
 use super::*;
 use crate::sockets::inet_diag::parse_datagram;
@@ -412,24 +413,24 @@ fn no_filter_is_too_long_or_too_deep_to_be_refused() {
     }
 }
 
-/// Sockets of this process in every state that is easily had, of both families.
+/// Sockets of this process, of both families.
 struct Sockets {
-    _kept: Vec<TcpStream>,
-    listeners: Vec<TcpListener>,
+    _streams: Vec<TcpStream>,
+    _listeners: Vec<TcpListener>,
     ports: Vec<u16>,
+    cookies: BTreeSet<u64>,
 }
 
 impl Sockets {
     fn open() -> Self {
         let listeners = vec![
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+            TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap(),
             TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
             // For both families.
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap(),
         ];
-        let port = |index: usize| listeners[index].local_addr().unwrap().port();
-        let mut kept = Vec::new();
+        let mut streams = Vec::new();
         for (listener, address) in [
             (0, IpAddr::from(Ipv4Addr::LOCALHOST)),
             (1, Ipv4Addr::new(127, 0, 0, 2).into()),
@@ -437,20 +438,23 @@ impl Sockets {
             (3, Ipv6Addr::LOCALHOST.into()),
             (3, Ipv4Addr::LOCALHOST.into()),
         ] {
-            if listener != 1 {
-                kept.push(TcpStream::connect((address, port(listener))).unwrap());
-                kept.push(listeners[listener].accept().unwrap().0);
-            }
+            let listener: &TcpListener = &listeners[listener];
+            let port = listener.local_addr().unwrap().port();
+            streams.push(TcpStream::connect((address, port)).unwrap());
+            streams.push(listener.accept().unwrap().0);
         }
-        let ports = kept
+        let all: Vec<_> = streams
             .iter()
-            .map(|stream| stream.local_addr().unwrap().port())
-            .chain((0..listeners.len()).map(port))
-            .collect::<BTreeSet<_>>();
+            .map(SockRef::from)
+            .chain(listeners.iter().map(SockRef::from))
+            .collect();
+        let port = |socket: &SockRef<'_>| socket.local_addr().unwrap().as_socket().unwrap().port();
+        let ports: BTreeSet<_> = all.iter().map(port).collect();
         Self {
-            _kept: kept,
             ports: ports.into_iter().collect(),
-            listeners,
+            cookies: all.iter().map(|socket| socket.cookie().unwrap()).collect(),
+            _streams: streams,
+            _listeners: listeners,
         }
     }
 
@@ -458,11 +462,8 @@ impl Sockets {
     fn found(&self, diag: &mut Diag, filter: &Filter) -> BTreeSet<u64> {
         let mut sockets = Vec::new();
         diag.dump(filter, &mut sockets).unwrap();
-        sockets
-            .into_iter()
-            .filter(|socket| self.ports.contains(&socket.local_port))
-            .map(|socket| socket.cookie)
-            .collect()
+        let found = sockets.into_iter().map(|socket| socket.cookie).collect();
+        self.cookies.intersection(&found).copied().collect()
     }
 }
 
@@ -521,7 +522,7 @@ fn the_kernel_finds_the_same_sockets_as_we_do() {
     let mut diag = Diag::open().unwrap();
     let everything = parse("").unwrap().with_default_states(States::ALL);
     let all = sockets.found(&mut diag, &everything);
-    assert_eq!(all.len(), sockets._kept.len() + sockets.listeners.len());
+    assert_eq!(all, sockets.cookies);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut sizes = BTreeSet::new();
     for _ in 0..400 {
