@@ -1,0 +1,808 @@
+//! The loop over trials on a made-up machine: what happens in which order, and what becomes of it when
+//! anything fails.
+
+use std::cell::{Cell as Flag, RefCell};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use experiment::fake::{Failure, Fake, Files};
+use experiment::{
+    CommandOutput, Conflicts, Event, Outcome, Programme, Safekeeping, Schedule, Spec, Store,
+    Surroundings, Wish, remaining, restore, run, taken_up,
+};
+use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use results::{
+    Backend, Environment, Experiment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial,
+    TrialOutcome, Window,
+};
+
+const JOURNALS: &str = "/var/lib/wrkbench/restore";
+const RESULTS: &str = "/plans/testlogs";
+const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
+const TCP_RMEM: &str = "/proc/sys/net/ipv4/tcp_rmem";
+const CONF: &str = "/etc/server.conf";
+const URL: &str = "http://h/";
+const SEED: u64 = 7;
+
+/// Two levels of a kernel setting, two of a file; everything that can stand around a trial.
+const PLAN: &str = r#"
+name = "everything"
+rounds = 2
+results = "testlogs"
+order = "sequential"
+
+[load]
+duration = "10s"
+
+[[target]]
+name = "t"
+url = "http://h/"
+
+[[factor]]
+name = "buffers"
+sysctl = "net.core.rmem_max"
+levels = [1000, 2000]
+
+[[factor]]
+name = "conf"
+file = "/etc/server.conf"
+template = "server.tmpl"
+check = "check-it"
+levels = ["a", "b"]
+
+[hooks]
+setup = "set-up"
+restart = "restart-it"
+ready = { within = "1s" }
+settle = "3s"
+before = "look-before"
+after = "look-after"
+teardown = "tear-down"
+"#;
+
+/// Two load options and nothing of the machine.
+const LOAD_ONLY: &str = r#"
+name = "load only"
+rounds = 2
+results = "testlogs"
+order = "sequential"
+retries = 1
+
+[load]
+duration = "10s"
+
+[[target]]
+name = "t"
+url = "http://h/"
+
+[[factor]]
+connections = [4, 8]
+
+[hooks]
+restart = "restart-it"
+"#;
+
+fn machine() -> Fake {
+    let mut host = Fake::with(&[
+        (RMEM_MAX, "212992\n"),
+        (TCP_RMEM, "4096\t131072\t6291456\n"),
+        (CONF, "original\n"),
+        ("/plans/server.tmpl", "level {{level}}\n"),
+    ]);
+    // A service that has read the setting when it was started.
+    host.on_command("restart-it", |files, _| {
+        let now = files.get(Path::new(RMEM_MAX)).cloned().unwrap_or_default();
+        files.insert("/made-up/service".into(), now);
+        succeeded("restarted\n")
+    });
+    host
+}
+
+fn succeeded(stdout: &str) -> CommandOutput {
+    CommandOutput {
+        exit_code: Some(0),
+        stdout: stdout.as_bytes().to_vec(),
+        ..CommandOutput::default()
+    }
+}
+
+fn failing(stderr: &str) -> CommandOutput {
+    CommandOutput {
+        exit_code: Some(1),
+        stderr: stderr.as_bytes().to_vec(),
+        ..CommandOutput::default()
+    }
+}
+
+/// What a run came to; the numbers are of no interest.
+fn result() -> RunResult {
+    RunResult {
+        schema_version: SCHEMA_VERSION,
+        plan: RunPlan {
+            telemetry: None,
+            target: Target::parse(URL).unwrap(),
+            load: Load::default(),
+            pacing: Pacing::Closed,
+            stop: Stop {
+                duration: Some(Duration::from_secs(10)),
+                requests: None,
+            },
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(2),
+            request: RequestSpec::default(),
+            tls: TlsSpec::default(),
+            backend: BackendChoice::Auto,
+        },
+        environment: Environment::default(),
+        window: Window::default(),
+        backend: Backend::default(),
+        recording: Recording::new(),
+        generator: Generator::default(),
+        telemetry: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// One process that makes an experiment, or goes on with it.
+struct Session<'a> {
+    plan: &'a str,
+    resume: bool,
+    /// The user has had enough when so many runs have been made.
+    ends_after: usize,
+    /// What the runs come to, in their order; when they run out each succeeds.
+    runs: RefCell<VecDeque<Result<RunResult, String>>>,
+}
+
+fn session(plan: &str) -> Session<'_> {
+    Session {
+        plan,
+        resume: false,
+        ends_after: usize::MAX,
+        runs: RefCell::default(),
+    }
+}
+
+/// How a process ended, and what it told.
+struct Ended {
+    outcome: Outcome,
+    told: Vec<String>,
+    /// Names of the trials that were still to be made.
+    begun: usize,
+}
+
+impl Session<'_> {
+    /// # Errors
+    /// When nothing was begun.
+    fn run(&self, host: &mut Fake) -> Result<Ended, String> {
+        let mut spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
+        let store = Store::at(&spec.results);
+        let wish = Wish {
+            resume: self.resume,
+            ..Wish::default()
+        };
+        let begun = taken_up(host, &store, self.plan, wish).map_err(|error| error.to_string())?;
+        spec.rounds = begun.as_ref().map_or(spec.rounds, |begun| begun.rounds);
+        let schedule = Schedule::new(&spec, SEED);
+        let experiment = experiment_of(&spec, &schedule);
+        let left = remaining(host, &store, &experiment, &schedule.trials);
+        let safekeeping = Safekeeping::begin(host, Path::new(JOURNALS), &spec.name)
+            .map_err(|error| error.to_string())?;
+        if let Err(error) = store.begin(host, &experiment) {
+            let _ = safekeeping.restore_all(host);
+            return Err(error.to_string());
+        }
+        let mut told = left.notes.clone();
+        let made = Flag::new(0);
+        let outcome = run(
+            Programme {
+                spec: &spec,
+                experiment: &experiment,
+                total: schedule.trials.len(),
+                remaining: &left.trials,
+                sysctls: &["net.ipv4.tcp_rmem"],
+                nominal: &|_| Duration::from_secs(10),
+            },
+            safekeeping,
+            Surroundings {
+                host,
+                store: &store,
+                run_one: &mut |_| {
+                    made.set(made.get() + 1);
+                    let next = self.runs.borrow_mut().pop_front();
+                    next.unwrap_or_else(|| Ok(result()))
+                },
+                observer: &mut |event| told.push(line(&event)),
+                is_over: &|| made.get() >= self.ends_after,
+            },
+        );
+        Ok(Ended {
+            outcome,
+            told,
+            begun: left.trials.len(),
+        })
+    }
+}
+
+/// A line for each event.
+fn line(event: &Event<'_>) -> String {
+    match event {
+        Event::Begins {
+            planned, attempt, ..
+        } => format!("trial {} attempt {attempt}", planned.position),
+        Event::Finished {
+            trial, progress, ..
+        } => format!(
+            "trial {} finished, {} of {}",
+            trial.position,
+            progress.done(),
+            progress.total()
+        ),
+        Event::Failed {
+            planned,
+            reason,
+            again,
+            ..
+        } => {
+            let next = if *again { ", again" } else { "" };
+            format!("trial {} failed: {reason}{next}", planned.position)
+        }
+        Event::Note(text) => text.clone(),
+    }
+}
+
+fn experiment_of(spec: &Spec, schedule: &Schedule) -> Experiment {
+    Experiment {
+        schema_version: 1,
+        name: spec.name.clone(),
+        plan_toml: spec.text.clone(),
+        seed: SEED,
+        order: spec.order,
+        rounds: spec.rounds,
+        cells: schedule.cells.clone(),
+        started_at: None,
+    }
+}
+
+/// The trials that were kept, by their names.
+fn kept(host: &Fake) -> BTreeMap<String, Trial> {
+    let trials = Path::new(RESULTS).join("trials");
+    let files = host
+        .files
+        .iter()
+        .filter(|(path, _)| path.starts_with(&trials));
+    files
+        .filter_map(|(path, content)| {
+            let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
+            // What an interrupted replacement leaves begins with a dot, and is no trial.
+            (!name.starts_with('.'))
+                .then(|| (name.to_owned(), results::file::load_trial(content).unwrap()))
+        })
+        .collect()
+}
+
+fn finished(host: &Fake) -> BTreeSet<String> {
+    let is_finished =
+        |(_, trial): &(String, Trial)| matches!(trial.outcome, TrialOutcome::Finished(_));
+    let finished = kept(host).into_iter().filter(is_finished);
+    finished.map(|(name, _)| name).collect()
+}
+
+/// Everything that a plan may change, as it is.
+fn state(host: &Fake) -> Files {
+    let of_interest = |path: &PathBuf| path.starts_with("/proc") || path.starts_with("/etc");
+    let files = host.files.iter().filter(|(path, _)| of_interest(path));
+    files
+        .map(|(path, content)| (path.clone(), content.clone()))
+        .collect()
+}
+
+fn failure(host: &Fake, name: &str) -> (Vec<String>, String) {
+    let trial = &kept(host)[name];
+    match &trial.outcome {
+        TrialOutcome::Failed(reason) => (trial.failed_attempts.clone(), reason.clone()),
+        TrialOutcome::Finished(_) => panic!("{name} has finished"),
+    }
+}
+
+/// The log without the journal, and without what a write consists of.
+fn story(host: &Fake) -> Vec<String> {
+    let lines = host.log.iter().filter(|line| !line.contains(JOURNALS));
+    lines
+        .map(|line| {
+            let words = line.split(' ').filter(|word| !word.contains('='));
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect()
+}
+
+#[test]
+fn everything_around_a_trial_happens_in_its_order() {
+    let mut host = machine();
+    let plan = PLAN.replace("rounds = 2", "rounds = 1");
+    let ended = session(&plan).run(&mut host).unwrap();
+    assert_eq!((ended.outcome.finished, ended.outcome.left), (4, 0));
+    let save = |name: &str| format!("replace {RESULTS}/trials/{name}.json");
+    let (begin, end) = ("run look-before", "run look-after");
+    let (restart, ask) = ("run restart-it", "ask http://h/");
+    let (conf, check) = ("replace /etc/server.conf", "run check-it");
+    let set = |value: &str| format!("write {RMEM_MAX} {:?}", format!("{value}\n").as_bytes());
+    // The levels are sequential here: the last factor changes fastest.
+    let expected: Vec<String> = [
+        &format!("make_folder {RESULTS}/trials"),
+        &format!("replace {RESULTS}/experiment.json"),
+        "run set-up",
+        "keep_guardian",
+        // The present value first, so that it is known to be taken.
+        "keep_guardian",
+        &set("212992"),
+        &set("1000"),
+        "keep_guardian",
+        conf,
+        check,
+        restart,
+        ask,
+        begin,
+        end,
+        &save("r01-c001-1000-a"),
+        "keep_guardian",
+        conf,
+        check,
+        restart,
+        ask,
+        begin,
+        end,
+        &save("r01-c002-1000-b"),
+        "keep_guardian",
+        &set("2000"),
+        "keep_guardian",
+        conf,
+        check,
+        restart,
+        ask,
+        begin,
+        end,
+        &save("r01-c003-2000-a"),
+        "keep_guardian",
+        conf,
+        check,
+        restart,
+        ask,
+        begin,
+        end,
+        &save("r01-c004-2000-b"),
+        // Back in reverse, then the services, then the user's own end.
+        "discard_replacement /etc/server.conf",
+        conf,
+        &set("212992"),
+        restart,
+        "run tear-down",
+    ]
+    .map(str::to_owned)
+    .into();
+    let told = story(&host);
+    let different = told
+        .iter()
+        .zip(&expected)
+        .position(|(is, wanted)| is != wanted);
+    assert_eq!(told, expected, "first difference: {different:?}");
+    assert_eq!(state(&host), state(&machine()));
+    // The service runs with the old value as well.
+    assert_eq!(host.text("/made-up/service").as_deref(), Some("212992\n"));
+}
+
+#[test]
+fn only_what_the_plan_names_is_ever_written() {
+    let mut host = machine();
+    session(PLAN).run(&mut host).unwrap();
+    let own = [JOURNALS, RESULTS];
+    let named = [RMEM_MAX, CONF];
+    for line in &host.log {
+        let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let path = rest.split(' ').next().unwrap();
+        let is_known = match what {
+            "write"
+            | "replace"
+            | "discard_replacement"
+            | "append"
+            | "remove"
+            | "make_folder"
+            | "lock" => named.contains(&path) || own.iter().any(|folder| path.starts_with(folder)),
+            "run" | "ask" | "keep_guardian" => true,
+            _ => false,
+        };
+        assert!(is_known, "{line}");
+    }
+    let written = |path: &str| host.log.iter().any(|line| line.contains(path));
+    assert!(written(RMEM_MAX) && written(CONF) && !written(TCP_RMEM));
+}
+
+#[test]
+fn what_a_trial_was_made_with_is_kept_beside_what_came_of_it() {
+    let mut host = machine();
+    // This kernel takes no more than 1500.
+    host.on_setting(RMEM_MAX, |value| {
+        let wished: u64 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(if wished == 2000 { 1500 } else { wished }.to_string())
+    });
+    let ended = session(PLAN).run(&mut host).unwrap();
+    let trial = &kept(&host)["r01-c003-2000-a"];
+    let value = |of: &BTreeMap<String, String>, key: &str| of.get(key).cloned();
+    let wanted = Some("1500".to_owned());
+    assert_eq!(value(&trial.effective, "net.core.rmem_max"), wanted);
+    assert_eq!(
+        value(&trial.environment_before, "net.core.rmem_max"),
+        wanted
+    );
+    assert_eq!(value(&trial.environment_after, "net.core.rmem_max"), wanted);
+    assert_eq!(
+        value(&trial.environment_before, "net.ipv4.tcp_rmem").as_deref(),
+        Some("4096 131072 6291456")
+    );
+    let hooks: Vec<_> = trial.hooks.iter().map(|hook| hook.hook.as_str()).collect();
+    assert_eq!(hooks, ["check of conf", "restart", "before", "after"]);
+    assert_eq!(trial.hooks[1].stdout, "restarted\n");
+    let clamped = "buffers: net.core.rmem_max was set to 2000, and the kernel made 1500 of it";
+    assert!(
+        ended.told.iter().any(|line| line == clamped),
+        "{:?}",
+        ended.told
+    );
+}
+
+#[test]
+fn servers_are_restarted_only_when_something_of_the_machine_has_changed() {
+    let mut host = machine();
+    let ended = session(LOAD_ONLY).run(&mut host).unwrap();
+    assert_eq!(ended.outcome.finished, 4);
+    assert!(!host.log.iter().any(|line| line.contains("restart-it")));
+    // Of three levels in a row that are the same, one is set.
+    let mut host = machine();
+    let plan = PLAN
+        .replace("[\"a\", \"b\"]", "[\"a\"]")
+        .replace("[1000, 2000]", "[1000]");
+    let ended = session(&plan.replace("rounds = 2", "rounds = 3")).run(&mut host);
+    assert_eq!(ended.unwrap().outcome.finished, 3);
+    let restarts = host.log.iter().filter(|line| line.contains("restart-it"));
+    assert_eq!(restarts.count(), 2, "once, and once at the end");
+}
+
+#[test]
+fn a_failing_run_is_tried_once_more_with_a_fresh_server() {
+    let mut host = machine();
+    let mut session = session(LOAD_ONLY);
+    session.runs = RefCell::new(VecDeque::from([
+        Err("refused".to_owned()),
+        Ok(result()),
+        Err("reset".to_owned()),
+        Err("silent".to_owned()),
+    ]));
+    let ended = session.run(&mut host).unwrap();
+    assert_eq!((ended.outcome.finished, ended.outcome.failed), (3, 1));
+    assert_eq!(
+        ended.told[..6],
+        [
+            "trial 1 attempt 1",
+            "trial 1 failed: refused, again",
+            "trial 1 attempt 2",
+            "trial 1 finished, 1 of 4",
+            "trial 2 attempt 1",
+            "trial 2 failed: reset, again",
+        ]
+    );
+    assert_eq!(kept(&host)["r01-c001-4"].failed_attempts, ["refused"]);
+    assert_eq!(
+        failure(&host, "r01-c002-8"),
+        (vec!["reset".to_owned()], "silent".to_owned())
+    );
+    let restarts = host.log.iter().filter(|line| line.contains("restart-it"));
+    assert_eq!(restarts.count(), 3);
+}
+
+#[test]
+fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
+    let cases: [(&str, fn(&mut Fake), &str); 7] = [
+        (
+            "r01-c001-1000-a",
+            |host| host.on_command("restart-it", |_, _| failing("no unit\n")),
+            "restart: `restart-it` failed with exit code 1: no unit",
+        ),
+        (
+            "r01-c001-1000-a",
+            |host| host.on_command("look-before", |_, _| failing("")),
+            "before: `look-before` failed with exit code 1",
+        ),
+        (
+            "r01-c001-1000-a",
+            |host| host.on_command("look-after", |_, _| failing("")),
+            "after: `look-after` failed with exit code 1",
+        ),
+        (
+            "r01-c001-1000-a",
+            |host| host.on_command("check-it", |_, _| failing("unknown directive\n")),
+            "check of conf: `check-it` failed with exit code 1: unknown directive",
+        ),
+        (
+            "r01-c001-1000-a",
+            |host| {
+                let silent = |_| Err(io::ErrorKind::ConnectionRefused.into());
+                host.answers
+                    .insert(URL.to_owned(), (0..9999).map(silent).collect());
+            },
+            "http://h/ not ready within 1s: connection refused",
+        ),
+        (
+            "r01-c003-2000-a",
+            |host| {
+                host.on_setting(RMEM_MAX, |value| match value {
+                    "2000" => Err(io::ErrorKind::InvalidInput.into()),
+                    other => Ok(other.to_owned()),
+                });
+            },
+            "net.core.rmem_max: the kernel does not take 2000 (invalid input parameter)",
+        ),
+        (
+            "r01-c001-1000-a",
+            |host| {
+                host.files.remove(Path::new("/plans/server.tmpl"));
+            },
+            "/plans/server.tmpl: the template cannot be read (entity not found)",
+        ),
+    ];
+    for (name, breaks, expected) in cases {
+        let mut host = machine();
+        breaks(&mut host);
+        let ended = session(PLAN).run(&mut host).unwrap();
+        let (first, reason) = failure(&host, name);
+        assert_eq!(reason, expected);
+        assert_eq!(first, [expected]);
+        // It goes on, and says that nothing works.
+        assert_eq!(
+            ended.outcome.finished + ended.outcome.failed,
+            8,
+            "{expected}"
+        );
+        let says = ended.told.iter().any(|line| line.contains("all failed"));
+        assert_eq!(says, ended.outcome.finished == 0, "{:?}", ended.told);
+        assert_eq!(state(&host), state(&machine_after(breaks)), "{expected}");
+    }
+}
+
+fn machine_after(breaks: fn(&mut Fake)) -> Fake {
+    let mut host = machine();
+    breaks(&mut host);
+    host
+}
+
+#[test]
+fn a_setting_that_someone_else_changes_spoils_the_trial() {
+    let mut host = machine();
+    let mut looks = 0;
+    host.on_command("look-before", move |files, _| {
+        looks += 1;
+        if looks == 3 {
+            files.insert(RMEM_MAX.into(), b"4711\n".to_vec());
+        }
+        succeeded("")
+    });
+    let ended = session(PLAN).run(&mut host).unwrap();
+    assert!(ended.outcome.failed > 0);
+    let (first, _) = failure(&host, "r01-c003-2000-a");
+    assert_eq!(
+        first,
+        ["net.core.rmem_max is 4711, and was 2000 when the level was set: someone else changes it"]
+    );
+    // Not clobbered, and told of.
+    assert!(!ended.outcome.restored.is_complete());
+    assert_eq!(host.text(RMEM_MAX).as_deref(), Some("4711\n"));
+}
+
+#[test]
+fn a_setup_that_fails_ends_it_before_anything_is_changed() {
+    let mut host = machine();
+    host.on_command("set-up", |_, _| failing("no disk\n"));
+    let ended = session(PLAN).run(&mut host).unwrap();
+    let abort = ended.outcome.abort.unwrap().to_string();
+    assert_eq!(abort, "setup: `set-up` failed with exit code 1: no disk");
+    assert_eq!((ended.outcome.left, ended.outcome.finished), (8, 0));
+    assert!(!host.log.iter().any(|line| line.starts_with("write ")));
+    assert!(
+        host.log
+            .iter()
+            .any(|line| line.starts_with("run tear-down"))
+    );
+}
+
+#[test]
+fn a_sweep_that_is_taken_up_again_makes_what_is_left_and_nothing_twice() {
+    let mut whole = machine();
+    session(PLAN).run(&mut whole).unwrap();
+    let all = finished(&whole);
+    assert_eq!(all.len(), 8);
+    for boundary in 0..=8 {
+        let mut host = machine();
+        let mut first = session(PLAN);
+        first.ends_after = boundary;
+        let ended = first.run(&mut host).unwrap();
+        let made = u32::try_from(boundary).unwrap();
+        assert_eq!(
+            (ended.outcome.finished, ended.outcome.left),
+            (made, 8 - made)
+        );
+        assert_eq!(ended.outcome.is_interrupted, boundary < 8);
+        assert_eq!(state(&host), state(&machine()), "after {boundary}");
+        let mut second = session(PLAN);
+        second.resume = true;
+        let ended = second.run(&mut host).unwrap();
+        assert_eq!(ended.begun, 8 - boundary);
+        assert_eq!(finished(&host), all, "after {boundary}");
+        assert_eq!(state(&host), state(&machine()));
+    }
+}
+
+#[test]
+fn a_run_that_the_user_has_ended_is_no_trial() {
+    let mut host = machine();
+    let mut session = session(LOAD_ONLY);
+    let mut cut = result();
+    cut.window.interrupted = true;
+    session.runs = RefCell::new(VecDeque::from([Ok(result()), Ok(cut)]));
+    session.ends_after = 2;
+    let ended = session.run(&mut host).unwrap();
+    assert_eq!((ended.outcome.finished, ended.outcome.left), (1, 3));
+    assert!(ended.outcome.is_interrupted);
+    assert_eq!(kept(&host).len(), 1);
+}
+
+#[test]
+fn trials_that_failed_and_files_that_are_damaged_are_made_again() {
+    let mut host = machine();
+    let mut first = session(LOAD_ONLY);
+    let fail = || Err("refused".to_owned());
+    first.runs = RefCell::new(VecDeque::from([fail(), fail()]));
+    assert_eq!(first.run(&mut host).unwrap().outcome.failed, 1);
+    let trial = |name: &str| PathBuf::from(format!("{RESULTS}/trials/{name}.json"));
+    let whole = host.files[&trial("r01-c002-8")].clone();
+    host.files
+        .insert(trial("r01-c002-8"), whole[..whole.len() / 2].to_vec());
+    let other = host.files[&trial("r02-c001-4")].clone();
+    host.files.insert(trial("r02-c002-8"), other);
+    let mut second = session(LOAD_ONLY);
+    second.resume = true;
+    let ended = second.run(&mut host).unwrap();
+    assert_eq!((ended.begun, ended.outcome.finished), (3, 3));
+    assert!(
+        ended.told[0].contains("r01-c002-8.json: not a trial of a sweep"),
+        "{:?}",
+        ended.told
+    );
+    assert_eq!(
+        ended.told[1],
+        "trial r02-c002-8 is of another plan: it is made again"
+    );
+    assert_eq!(finished(&host).len(), 4);
+}
+
+#[test]
+fn a_folder_with_another_sweep_or_another_plan_is_left_alone() {
+    let mut host = machine();
+    session(LOAD_ONLY).run(&mut host).unwrap();
+    let before = host.files.clone();
+    let refusal = session(LOAD_ONLY).run(&mut host).err().unwrap();
+    assert!(
+        refusal.starts_with("/plans/testlogs holds the sweep \"load only\""),
+        "{refusal}"
+    );
+    let changed = LOAD_ONLY.replace("[4, 8]", "[4, 9]");
+    let mut other = session(&changed);
+    other.resume = true;
+    let refusal = other.run(&mut host).err().unwrap();
+    assert!(
+        refusal.ends_with("began: factor.1.connections: was [4, 8], is [4, 9]"),
+        "{refusal}"
+    );
+    let fewer = LOAD_ONLY.replace("rounds = 2", "rounds = 1");
+    let mut other = session(&fewer);
+    other.resume = true;
+    let refusal = other.run(&mut host).err().unwrap();
+    assert!(refusal.contains("rounds: were 2, are 1"), "{refusal}");
+    assert_eq!(host.files, before);
+    // More rounds are no other experiment.
+    let more = LOAD_ONLY.replace("rounds = 2", "rounds = 3");
+    let mut other = session(&more);
+    other.resume = true;
+    assert_eq!(other.run(&mut host).unwrap().begun, 2);
+    assert_eq!(finished(&host).len(), 6);
+    // What nobody understands is nobody's to replace.
+    host.files
+        .insert(format!("{RESULTS}/experiment.json").into(), b"{".to_vec());
+    let refusal = session(LOAD_ONLY).run(&mut host).err().unwrap();
+    assert!(
+        refusal.contains("experiment.json: not a sweep"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn without_a_place_for_results_it_ends_and_puts_everything_back() {
+    let mut host = machine();
+    let trial = format!("{RESULTS}/trials/r01-c002-1000-b.json");
+    host.read_only.insert(trial.clone().into());
+    let ended = session(PLAN).run(&mut host).unwrap();
+    let abort = ended.outcome.abort.unwrap().to_string();
+    assert_eq!(abort, format!("cannot write {trial}: permission denied"));
+    assert_eq!((ended.outcome.finished, ended.outcome.left), (1, 7));
+    assert_eq!(state(&host), state(&machine()));
+}
+
+/// Two trials, so that there are not too many moments.
+fn short_plan() -> String {
+    PLAN.replace("rounds = 2", "rounds = 1")
+        .replace("[\"a\", \"b\"]", "[\"a\"]")
+}
+
+/// Counts the operations of an undisturbed sweep.
+fn operations(plan: &str) -> usize {
+    let mut host = machine();
+    host.fail_at(usize::MAX, Failure::KilledBefore);
+    session(plan).run(&mut host).unwrap();
+    host.operations()
+}
+
+#[test]
+fn any_operation_may_fail_and_the_machine_is_as_it_was_all_the_same() {
+    let plan = short_plan();
+    for operation in 0..operations(&plan) {
+        let mut host = machine();
+        host.fail_at(operation, Failure::Error(io::ErrorKind::PermissionDenied));
+        let Ok(ended) = session(&plan).run(&mut host) else {
+            assert_eq!(state(&host), state(&machine()), "operation {operation}");
+            continue;
+        };
+        let Outcome {
+            finished: made,
+            failed,
+            left,
+            restored,
+            abort,
+            ..
+        } = ended.outcome;
+        assert_eq!(made + failed + left, 2, "operation {operation}");
+        // One failure spoils an attempt, and the next one succeeds; or nothing may go on.
+        assert!(failed == 0, "operation {operation}: {:?}", ended.told);
+        assert_eq!(left > 0, abort.is_some(), "operation {operation}");
+        assert_eq!(finished(&host).len(), usize::try_from(made).unwrap());
+        if !restored.is_complete() {
+            restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
+        }
+        assert_eq!(state(&host), state(&machine()), "operation {operation}");
+    }
+}
+
+#[test]
+fn killed_at_any_moment_it_is_restored_taken_up_and_has_every_trial_once() {
+    let plan = short_plan();
+    let mut whole = machine();
+    session(&plan).run(&mut whole).unwrap();
+    for operation in 0..operations(&plan) {
+        for failure in [Failure::KilledBefore, Failure::KilledWithin(500)] {
+            let mut host = machine();
+            host.fail_at(operation, failure);
+            let _ = session(&plan).run(&mut host);
+            host.revive();
+            restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
+            assert_eq!(state(&host), state(&machine()), "operation {operation}");
+            let mut second = session(&plan);
+            second.resume = true;
+            let ended = second.run(&mut host).unwrap();
+            assert_eq!(
+                ended.outcome.failed + ended.outcome.left,
+                0,
+                "operation {operation}"
+            );
+            assert_eq!(finished(&host), finished(&whole), "operation {operation}");
+            assert_eq!(state(&host), state(&machine()), "operation {operation}");
+        }
+    }
+}
