@@ -13,6 +13,7 @@
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `crowd` | ten thousand connections on one worker |
+//! | `sockets` | the list of sockets: filters, states, watching |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
 //!
@@ -45,6 +46,8 @@ mod rates;
 mod refusals;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
+#[path = "end_to_end/sockets.rs"]
+mod sockets;
 #[path = "end_to_end/source_addresses.rs"]
 mod source_addresses;
 #[path = "end_to_end/styles.rs"]

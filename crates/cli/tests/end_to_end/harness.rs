@@ -153,7 +153,7 @@ impl Site {
 
 /// Asks until there is an answer; what is missing is said in the end. For states that nobody
 /// reports, such as another process's.
-pub(crate) fn eventually<T>(ask: impl Fn() -> Result<T, String>) -> T {
+pub(crate) fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
     const PAUSE: Duration = Duration::from_millis(1);
     let mut missing = String::new();
     for _ in 0..PATIENCE.as_millis() {
