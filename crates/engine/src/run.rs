@@ -46,6 +46,19 @@ const WORKER_GRACE_NS: u64 = 10_000_000_000;
 /// When a worker could not be set up. What goes wrong later is part of the outcome, beside what
 /// was measured until then.
 pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome, EngineError> {
+    run_announced(plan, job, interrupted, |_| ())
+}
+
+/// [`run`], which says when the window is, just before it sends the workers off.
+///
+/// # Errors
+/// As [`run`]; then nothing was announced.
+pub fn run_announced(
+    plan: &RunPlan,
+    job: Job,
+    interrupted: &AtomicBool,
+    announce: impl FnOnce(Schedule),
+) -> Result<Outcome, EngineError> {
     let stop = StopFlag::default();
     let (reports_in, reports) = mpsc::channel();
     let mut crew = Crew::hire(plan, job, &stop, &reports_in)?;
@@ -62,6 +75,7 @@ pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome
         measure_ns,
         end_ns,
     };
+    announce(schedule);
     for start in crew.starts.drain(..) {
         // A worker that has gone is noticed by its missing report.
         let _ = start.send(schedule);

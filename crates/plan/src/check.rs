@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::request::{check_header, is_token};
 use crate::{
     Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_THREADS,
-    MIN_RATE_PER_SEC, Pacing, RequestSpec, RunPlan, Stage, Stop, Target, TlsSpec,
+    MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, RequestSpec, RunPlan, Stage, Stop, Target,
+    TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -57,7 +58,8 @@ impl RunPlan {
             return Err(PlanError::new("timeout", "0", "must be longer than 0"));
         }
         check_request(&self.request)?;
-        check_tls(&self.tls)
+        check_tls(&self.tls)?;
+        self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
 
@@ -237,6 +239,19 @@ fn check_tls(tls: &TlsSpec) -> Result<(), PlanError> {
     }
 }
 
+fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
+    let interval = telemetry.interval;
+    if interval < MIN_SAMPLE_INTERVAL {
+        let problem = format!("must be at least {MIN_SAMPLE_INTERVAL:?}");
+        return Err(PlanError::new("interval", format!("{interval:?}"), problem));
+    }
+    if telemetry.sockets.is_none() && !telemetry.counters {
+        let problem = "needs something to watch: sockets, or counters";
+        return Err(PlanError::new("interval", format!("{interval:?}"), problem));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -285,6 +300,14 @@ mod tests {
         }
     }
 
+    fn watching(sockets: Option<&str>, interval: Duration, counters: bool) -> TelemetrySpec {
+        TelemetrySpec {
+            sockets: sockets.map(str::to_owned),
+            interval,
+            counters,
+        }
+    }
+
     fn refused(change: impl FnOnce(&mut RunPlan)) -> String {
         let mut plan = plan();
         change(&mut plan);
@@ -314,6 +337,8 @@ mod tests {
         accepted(|plan| (plan.load.pipeline, plan.load.requests_per_connection) = (8, Some(8)));
         accepted(|plan| plan.load.source = Some(SourceRange::parse("127.0.0.4/30").unwrap()));
         accepted(|plan| plan.load.batch_latency = true);
+        accepted(|plan| plan.telemetry = Some(watching(Some(""), MIN_SAMPLE_INTERVAL, false)));
+        accepted(|plan| plan.telemetry = Some(watching(None, Duration::MAX, true)));
         accepted(|plan| plan.pacing = constant(MIN_RATE_PER_SEC));
         accepted(|plan| plan.pacing = constant(MAX_RATE_PER_SEC));
         accepted(|plan| plan.pacing = stages(&[(0.0, 5.0), (5.0, 5.0), (0.0, 0.0)]));
@@ -322,6 +347,18 @@ mod tests {
     #[test]
     fn each_bad_setting_is_named_with_its_value() {
         let said = [
+            (
+                refused(|plan| {
+                    plan.telemetry = Some(watching(Some(""), Duration::from_millis(9), true));
+                }),
+                "interval 9ms: must be at least 10ms",
+            ),
+            (
+                refused(|plan| {
+                    plan.telemetry = Some(watching(None, Duration::from_secs(1), false));
+                }),
+                "interval 1s: needs something to watch",
+            ),
             (
                 refused(|plan| plan.load.threads = 0),
                 "threads 0: must be from 1 to 4096",
@@ -533,6 +570,21 @@ mod tests {
         let saved = serde_json::to_value(&plan).unwrap();
         assert_eq!(saved["pacing"]["kind"], "stages");
         assert_eq!(saved["pacing"]["stages"][0]["duration_ns"], 1_000_000_000);
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_saved_telemetry_comes_back_equal_and_a_plan_without_it_has_no_word_of_it() {
+        let mut plan = plan();
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert!(saved.get("telemetry").is_none());
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+        let interval = Duration::from_millis(250);
+        plan.telemetry = Some(watching(Some("sport = :80"), interval, true));
+        let saved = serde_json::to_value(&plan).unwrap();
+        assert_eq!(saved["telemetry"]["sockets"], "sport = :80");
+        assert_eq!(saved["telemetry"]["interval_ns"], 250_000_000);
+        assert_eq!(saved["telemetry"]["counters"], true);
         assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
     }
 

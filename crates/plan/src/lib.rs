@@ -28,7 +28,7 @@ pub use request::{Body, HeaderError, RequestSpec, parse_header};
 pub use source::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
-pub use telemetry::TelemetrySpec;
+pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::TlsSpec;
 
 use std::time::Duration;

@@ -7,6 +7,7 @@
 
 mod environment;
 mod resolve;
+mod sampling;
 mod sources;
 mod tls;
 mod watch;
@@ -17,10 +18,11 @@ use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
 use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
-use telemetry::MachineMeter;
+use telemetry::{MachineMeter, Sampler};
 
 /// Facts about the invocation that only the program's entry knows.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +57,9 @@ pub enum RunnerError {
     /// TLS cannot be set up from what the options say.
     #[error("{0}")]
     Tls(String),
+    /// What is to be watched beside the run cannot be.
+    #[error("{0}")]
+    Telemetry(String),
     /// The engine could not start.
     #[error(transparent)]
     Engine(#[from] engine::EngineError),
@@ -68,6 +73,7 @@ pub struct Prepared {
     script: Option<Script>,
     environment: Environment,
     started_unix_ms: u64,
+    sampler: Option<Sampler>,
     notes: Vec<String>,
 }
 
@@ -82,6 +88,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         Scheme::Http => None,
         Scheme::Https => Some(tls::client(&plan)?),
     };
+    let sampler = sampling::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan)?;
     Ok(Prepared {
         job: Job {
@@ -96,6 +103,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         environment: environment::collect(invocation.command_line, invocation.started_at),
         started_unix_ms: invocation.unix_ms,
         plan,
+        sampler,
         notes,
     })
 }
@@ -125,11 +133,25 @@ impl Prepared {
         &self.chosen.reason
     }
 
-    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was.
+    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was. Of telemetry
+    /// only the summary is kept.
     ///
     /// # Errors
     /// When the engine could not start.
     pub fn run(self, interrupted: &AtomicBool) -> Result<Finished, RunnerError> {
+        self.run_with_samples(interrupted, None)
+    }
+
+    /// [`Self::run`], with each sample of telemetry written to `samples`, a line of JSON each
+    /// (`docs/telemetry.md`). Nothing is written if the plan asks for no sockets.
+    ///
+    /// # Errors
+    /// When the engine could not start. What goes wrong with telemetry stands in the result.
+    pub fn run_with_samples(
+        self,
+        interrupted: &AtomicBool,
+        samples: Option<Box<dyn Write + Send>>,
+    ) -> Result<Finished, RunnerError> {
         let Self {
             plan,
             job,
@@ -137,11 +159,15 @@ impl Prepared {
             script,
             environment,
             started_unix_ms,
+            sampler,
             ..
         } = self;
+        let sampling = sampling::start(sampler, samples);
         let machine = MachineMeter::begin();
-        let outcome = engine::run(&plan, job, interrupted)?;
+        let outcome =
+            engine::run_announced(&plan, job, interrupted, |schedule| sampling.begin(schedule))?;
         let machine = machine.end();
+        let telemetry = sampling.finish(plan.telemetry.as_ref());
         let Outcome {
             recording,
             duration_ns,
@@ -155,7 +181,7 @@ impl Prepared {
             leaving,
         } = outcome;
         let mut result = RunResult {
-            telemetry: None,
+            telemetry,
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

@@ -78,6 +78,10 @@ pub(super) struct Watch<K> {
 /// So often closed sockets are fetched at least: the kernel keeps some thousand.
 const FETCH_NS: u64 = 100_000_000;
 
+/// The first sample begins so long before the window: without a warm-up connections are opened at its
+/// begin, and what they did before the first sample would be missing.
+const AHEAD_NS: u64 = 1_000_000;
+
 /// At the end, so long is waited for the kernel to tell of sockets that have just gone, in steps.
 const SETTLE_NS: u64 = 30_000_000;
 const SETTLE_STEP_NS: u64 = 5_000_000;
@@ -144,14 +148,15 @@ impl<K: Kernel> Watch<K> {
 }
 
 impl<K: Kernel, C: Clock> Course<'_, K, C> {
-    /// Until the window begins. What closes before is of no interest, but takes up the kernel's room.
+    /// Until just before the window begins. What closes before is of no interest, but takes up the kernel's room.
     fn warm_up(&mut self) -> Wake {
+        let ready_ns = self.begin_ns.saturating_sub(AHEAD_NS);
         loop {
             let now_ns = self.clock.now_ns();
-            if now_ns >= self.begin_ns {
+            if now_ns >= ready_ns {
                 return Wake::Due;
             }
-            let until_ns = self.begin_ns.min(self.next_fetch(now_ns));
+            let until_ns = ready_ns.min(self.next_fetch(now_ns));
             if self.clock.wait(until_ns) == Wake::Ended {
                 return Wake::Ended;
             }

@@ -155,9 +155,9 @@ fn at(seconds: f64) -> u64 {
 }
 
 #[test]
-fn samples_are_taken_at_the_begin_at_each_interval_and_at_the_end() {
+fn samples_are_taken_just_before_the_begin_at_each_interval_and_at_the_end() {
     let (telemetry, world, lines) = watched(World::default(), 3);
-    assert_eq!(seconds(&world.dumps_ns), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(seconds(&world.dumps_ns), [-0.001, 1.0, 2.0, 3.0]);
     assert_eq!(telemetry.samples, 4);
     assert_eq!(telemetry.interval_ns, SECOND_NS);
     assert_eq!(telemetry.notes, Vec::<String>::new());
@@ -183,7 +183,7 @@ fn what_was_sent_before_the_window_and_after_it_does_not_count() {
     let (telemetry, _, lines) = watched(world, 3);
     let summary = telemetry.sockets.unwrap();
     assert_eq!((summary.sockets, summary.closed), (4, 3));
-    assert_eq!(summary.bytes_sent, Some(3_000 + 1_750 + 100 + 700));
+    assert_eq!(summary.bytes_sent, Some(3_001 + 1_750 + 100 + 701));
     let closed: Vec<_> = lines
         .iter()
         .filter_map(|line| line["closed"].as_array())
@@ -196,7 +196,7 @@ fn what_was_sent_before_the_window_and_after_it_does_not_count() {
 #[test]
 fn an_end_that_is_told_late_belongs_to_the_time_before_the_window() {
     let world = World {
-        lives: vec![(1, at(-4.0), at(-0.001))],
+        lives: vec![(1, at(-4.0), at(-0.002))],
         telling_ns: 1_500_000,
         dump_ns: 1_000_000,
         ..World::default()
@@ -213,7 +213,7 @@ fn samples_that_take_longer_than_the_interval_are_not_made_up_for() {
         ..World::default()
     };
     let (telemetry, world, _) = watched(world, 10);
-    assert_eq!(seconds(&world.dumps_ns), [0.0, 2.3, 5.0, 8.0, 10.3]);
+    assert_eq!(seconds(&world.dumps_ns), [-0.001, 2.299, 5.0, 8.0, 10.3]);
     assert_eq!(telemetry.samples, 5);
 }
 
@@ -226,7 +226,7 @@ fn who_ends_the_window_ends_it_at_once_and_closing_sockets_are_waited_for() {
         ..World::default()
     };
     let (telemetry, world, _) = watched(world, 0);
-    assert_eq!(seconds(&world.dumps_ns), [0.0, 1.0, 1.5]);
+    assert_eq!(seconds(&world.dumps_ns), [-0.001, 1.0, 1.5]);
     let summary = telemetry.sockets.unwrap();
     assert_eq!((summary.sockets, summary.closed), (2, 1));
     assert_eq!(summary.bytes_sent, Some(1_450 + 1_500));
@@ -282,14 +282,14 @@ fn samples_that_fail_are_told_and_the_others_count() {
         telemetry.notes,
         ["2 of 5 samples of the sockets failed: out of memory"]
     );
-    assert_eq!(telemetry.sockets.unwrap().bytes_sent, Some(4_000));
+    assert_eq!(telemetry.sockets.unwrap().bytes_sent, Some(4_001));
 }
 
 #[test]
 fn where_the_first_sample_fails_the_next_one_is_the_begin() {
     let world = World {
         lives: vec![(1, at(-2.0), u64::MAX)],
-        fails_ns: vec![at(0.0)],
+        fails_ns: vec![at(-0.001)],
         ..World::default()
     };
     let (telemetry, _, _) = watched(world, 4);
