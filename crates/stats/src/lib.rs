@@ -8,14 +8,19 @@ mod bootstrap;
 mod drift;
 mod effect;
 mod fit;
+mod pairs;
 mod queueing;
 mod rank;
 mod sample;
 
 pub use bootstrap::{Blocks, Interval};
 pub use drift::{Trend, modified_z_score, trend};
-pub use effect::median_difference_bootstrap;
+pub use effect::{
+    GROUP_VALUES_MIN, LEVEL, POWER, detectable_difference, median_difference_interval, noise,
+    values_needed,
+};
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
+pub use pairs::{REACH, beside_reference};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
 pub use rank::{
     PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,

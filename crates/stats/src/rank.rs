@@ -175,8 +175,7 @@ fn two_sided(z: f64) -> f64 {
 /// The ranks of values that belong to groups, and within blocks to each other.
 ///
 /// Without blocks [`Self::test`] is Kruskal and Wallis' H with its correction for ties ("Use of Ranks
-/// in One-Criterion Variance Analysis", 1952) and [`Self::pair`] Dunn's comparison ("Multiple
-/// Comparisons Using Rank Sums", 1964). With blocks the values must have been aligned, that is, be
+/// in One-Criterion Variance Analysis", 1952). With blocks the values must have been aligned, that is, be
 /// differences from something all of the block share, and the variance is the one within blocks
 /// (Hodges and Lehmann, "Rank Methods for Combination of Independent Experiments in Analysis of
 /// Variance", 1962).
@@ -191,23 +190,12 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Of independent values. `None` with fewer than two groups, an empty one, or what is no number.
+    /// Of independent values, or of aligned ones in complete blocks: the values at one index of all
+    /// groups are a block, so all groups are equally long. `None` with fewer than two groups, an empty
+    /// one, what is no number, or blocks that are not complete.
     #[must_use]
-    pub fn of(groups: &[Vec<f64>]) -> Option<Self> {
-        let count = groups.iter().map(Vec::len).sum();
-        Self::new(groups, vec![(0..count).collect()])
-    }
-
-    /// Of aligned values in complete blocks: the value at an index belongs to the block of that index,
-    /// so all groups are equally long. `None` as for [`Self::of`], or if they are not.
-    #[must_use]
-    pub fn in_blocks(groups: &[Vec<f64>]) -> Option<Self> {
-        let length = groups.first()?.len();
-        if groups.iter().any(|group| group.len() != length) {
-            return None;
-        }
-        let block = |index| (0..groups.len()).map(|g| g * length + index).collect();
-        Self::new(groups, (0..length).map(block).collect())
+    pub fn of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Self> {
+        Self::new(groups, blocks_of(groups, in_blocks)?)
     }
 
     fn new(groups: &[Vec<f64>], blocks: Vec<Vec<usize>>) -> Option<Self> {
@@ -216,7 +204,10 @@ impl Ranks {
         }
         let ranks = doubled_ranks(&groups.concat())?;
         let variance = |block: &Vec<usize>| {
-            let own: Vec<f64> = block.iter().map(|index| ranks[*index] as f64 / 2.0).collect();
+            let own: Vec<f64> = block
+                .iter()
+                .map(|index| ranks[*index] as f64 / 2.0)
+                .collect();
             let mean = own.iter().sum::<f64>() / own.len() as f64;
             let squares: f64 = own.iter().map(|rank| (rank - mean).powi(2)).sum();
             squares / (own.len() as f64 - 1.0)
@@ -259,19 +250,6 @@ impl Ranks {
         }
     }
 
-    /// Whether two groups differ, two-sided, by the normal distribution; not corrected for how many
-    /// pairs are looked at.
-    #[must_use]
-    pub fn pair(&self, first: usize, second: usize) -> f64 {
-        let (a, b) = (&self.groups[first], &self.groups[second]);
-        let share = 1.0 / a.len() as f64 + 1.0 / b.len() as f64;
-        let deviation = (self.variance * share).sqrt();
-        if deviation == 0.0 {
-            return 1.0;
-        }
-        two_sided((mean_rank(a) - mean_rank(b)).abs() / deviation)
-    }
-
     /// Σ n (mean rank of the group - mean rank)² / variance.
     fn statistic(&self, ranks: &[u64]) -> f64 {
         if self.variance == 0.0 {
@@ -294,17 +272,35 @@ impl Ranks {
         let mut ranks = self.groups.concat();
         let mut reached = 0;
         for _ in 0..DRAWS {
-            for block in &self.blocks {
-                for place in (1..block.len()).rev() {
-                    ranks.swap(block[place], block[random.usize(..=place)]);
-                }
-            }
+            shuffle_within(&self.blocks, &mut ranks, &mut random);
             // The same sums in another order may differ in the last bits.
             if self.statistic(&ranks) >= statistic * (1.0 - 1e-9) {
                 reached += 1;
             }
         }
         f64::from(reached + 1) / (DRAWS + 1) as f64
+    }
+}
+
+/// The indexes of each block, among the values of the groups in order. Complete blocks, one value of
+/// each group, need groups of one length; what is not in blocks is one.
+fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
+    if !in_blocks {
+        return Some(vec![(0..groups.iter().map(Vec::len).sum()).collect()]);
+    }
+    let length = groups.first()?.len();
+    if groups.iter().any(|group| group.len() != length) {
+        return None;
+    }
+    let block = |index| (0..groups.len()).map(|g| g * length + index).collect();
+    Some((0..length).map(block).collect())
+}
+
+fn shuffle_within<T>(blocks: &[Vec<usize>], values: &mut [T], random: &mut fastrand::Rng) {
+    for block in blocks {
+        for place in (1..block.len()).rev() {
+            values.swap(block[place], block[random.usize(..=place)]);
+        }
     }
 }
 
@@ -322,7 +318,9 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut adjusted = vec![0.0; p_values.len()];
     let mut least: f64 = 0.0;
     for (done, index) in order.into_iter().enumerate() {
-        least = least.max(p_values[index] * (p_values.len() - done) as f64).min(1.0);
+        least = least
+            .max(p_values[index] * (p_values.len() - done) as f64)
+            .min(1.0);
         adjusted[index] = least;
     }
     adjusted

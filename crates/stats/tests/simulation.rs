@@ -1,0 +1,297 @@
+//! The tests and intervals tried on samples whose truth is known.
+//!
+//! Those that run by themselves are small; `make statistics` runs the large ones and prints their tables.
+
+use fastrand::Rng;
+use stats::{
+    Ranks, beside_reference, detectable_difference, holm, mann_whitney, median_difference_interval,
+    modified_z_score, noise, trend,
+};
+
+/// Shapes that runs have, each with a median of 0 and a deviation of about 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shape {
+    Normal,
+    Lognormal,
+    /// One long tail, as latencies have it.
+    Exponential,
+    /// Every tenth run is far off, as cold ones are.
+    Contaminated,
+}
+
+const SHAPES: [Shape; 4] = [
+    Shape::Normal,
+    Shape::Lognormal,
+    Shape::Exponential,
+    Shape::Contaminated,
+];
+
+fn normal(random: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * random.f64()).cos()
+}
+
+impl Shape {
+    fn draw(self, random: &mut Rng) -> f64 {
+        match self {
+            Self::Normal => normal(random),
+            Self::Lognormal => 2.0 * ((0.5 * normal(random)).exp() - 1.0),
+            Self::Exponential => -(1.0 - random.f64()).ln() - 2_f64.ln(),
+            Self::Contaminated => {
+                let cold = if random.f64() < 0.1 { -8.0 } else { 0.0 };
+                cold + normal(random)
+            }
+        }
+    }
+
+    fn sample(self, random: &mut Rng, count: usize, shift: f64) -> Vec<f64> {
+        (0..count).map(|_| shift + self.draw(random)).collect()
+    }
+}
+
+/// Share of `repeats` trials in which something holds.
+fn share(repeats: usize, mut holds: impl FnMut() -> bool) -> f64 {
+    (0..repeats).filter(|_| holds()).count() as f64 / repeats as f64
+}
+
+fn coverage(shape: Shape, n: usize, repeats: usize) -> f64 {
+    let mut random = Rng::with_seed(17 + n as u64);
+    share(repeats, || {
+        let first = shape.sample(&mut random, n, 0.0);
+        let second = shape.sample(&mut random, n, 1.5);
+        let seed = random.u64(..);
+        let interval =
+            median_difference_interval(&first, &second, 0.95, seed).expect("there are values");
+        interval.low <= 1.5 && 1.5 <= interval.high
+    })
+}
+
+#[test]
+fn the_interval_of_the_medians_covers_what_it_says() {
+    for (shape, n) in [(Shape::Normal, 5), (Shape::Exponential, 6)] {
+        let found = coverage(shape, n, 120);
+        assert!((0.89..=0.99).contains(&found), "{shape:?}, {n}: {found}");
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_coverage() {
+    println!("share of intervals at 95 % that hold the true difference of medians");
+    println!(
+        "{:>14} {:>6} {:>6} {:>6} {:>6} {:>6} {:>6}",
+        "", 5, 6, 7, 8, 9, 10
+    );
+    for shape in SHAPES {
+        let found = [5, 6, 7, 8, 9, 10].map(|n| coverage(shape, n, 4_000));
+        let cells: String = found.iter().map(|share| format!(" {share:>6.3}")).collect();
+        println!("{:>14}{cells}", format!("{shape:?}"));
+        for share in found {
+            assert!((0.92..=0.975).contains(&share), "{shape:?}: {found:?}");
+        }
+    }
+}
+
+fn groups(random: &mut Rng, shape: Shape, k: usize, n: usize, shift: f64) -> Vec<Vec<f64>> {
+    let sample = |group| shape.sample(random, n, if group == 1 { shift } else { 0.0 });
+    (0..k).map(sample).collect()
+}
+
+/// Whether any of these groups would be said to differ: of two by Mann and Whitney's test, of more
+/// from the first after Holm's correction.
+fn finds_a_difference(groups: &[Vec<f64>]) -> bool {
+    if groups.len() == 2 {
+        return mann_whitney(&groups[0], &groups[1])
+            .expect("there are values")
+            .p_value
+            < 0.05;
+    }
+    let pairs = beside_reference(groups, 1, 0).expect("there are values");
+    holm(&pairs[1..]).iter().any(|p| *p < 0.05)
+}
+
+fn false_positives(shape: Shape, k: usize, n: usize, repeats: usize) -> f64 {
+    let mut random = Rng::with_seed(29);
+    share(repeats, || {
+        let groups = groups(&mut random, shape, k, n, 0.0);
+        finds_a_difference(&groups)
+    })
+}
+
+#[test]
+fn what_does_not_differ_is_rarely_said_to_differ() {
+    for (k, n, shape) in [
+        (2, 5, Shape::Normal),
+        (2, 10, Shape::Exponential),
+        (7, 5, Shape::Normal),
+        (7, 5, Shape::Contaminated),
+    ] {
+        let found = false_positives(shape, k, n, 600);
+        // 5 % and three standard errors of it.
+        assert!(found <= 0.077, "{k} groups of {n}, {shape:?}: {found}");
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_false_positives() {
+    println!("share of sweeps without any effect that name a level all the same");
+    println!(
+        "{:>14} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "", "2 x 4", "2 x 5", "2 x 10", "7 x 5", "7 x 10"
+    );
+    for shape in SHAPES {
+        let found = [(2, 4), (2, 5), (2, 10), (7, 5), (7, 10)]
+            .map(|(k, n)| false_positives(shape, k, n, 6_000));
+        let cells: String = found.iter().map(|share| format!(" {share:>8.3}")).collect();
+        println!("{:>14}{cells}", format!("{shape:?}"));
+        for share in found {
+            assert!(share <= 0.055, "{shape:?}: {found:?}");
+        }
+    }
+}
+
+/// How often a difference of one group from the others is found.
+fn power(k: usize, n: usize, difference: f64, repeats: usize) -> f64 {
+    let mut random = Rng::with_seed(31);
+    share(repeats, || {
+        let groups = groups(&mut random, Shape::Normal, k, n, difference);
+        finds_a_difference(&groups)
+    })
+}
+
+#[test]
+fn the_smallest_detectable_difference_is_the_simulated_one_within_a_fifth() {
+    for (k, n) in [(2, 4), (2, 5), (2, 8), (2, 15), (3, 5), (7, 5), (7, 10)] {
+        let difference = detectable_difference(1.0, n, k).expect("there are values");
+        let (less, more) = (
+            power(k, n, difference / 1.2, 250),
+            power(k, n, difference / 0.8, 250),
+        );
+        assert!(
+            less < 0.8 && more > 0.8,
+            "{k} groups of {n}: {less}, {more}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_detectable_differences() {
+    println!("difference found with 80 %, in deviations of the noise: by formula, power there");
+    for (k, n) in [
+        (2, 4),
+        (2, 5),
+        (2, 6),
+        (2, 8),
+        (2, 10),
+        (2, 20),
+        (3, 5),
+        (7, 5),
+        (7, 10),
+    ] {
+        let difference = detectable_difference(1.0, n, k).expect("there are values");
+        let found = power(k, n, difference, 4_000);
+        println!("{k} groups of {n:>2}: {difference:.3} {found:.3}");
+        assert!(power(k, n, difference / 1.2, 4_000) < 0.8);
+        assert!(power(k, n, difference / 0.8, 4_000) > 0.8);
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_power() {
+    println!("share of differences found, noise of 1 % and of 3 % between runs");
+    println!("{:>22} {:>7} {:>7} {:>7}", "", "2 %", "5 %", "10 %");
+    for noise in [0.01_f64, 0.03] {
+        for (k, n) in [(2, 4), (2, 5), (2, 10), (7, 5), (7, 10)] {
+            let found =
+                [0.02_f64, 0.05, 0.10].map(|effect| power(k, n, effect.ln_1p() / noise, 4_000));
+            let cells: String = found.iter().map(|share| format!(" {share:>7.3}")).collect();
+            println!(
+                "{:>22}{cells}",
+                format!("noise {:.0} %, {k} x {n}", noise * 100.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn noise_is_measured_from_few_values_and_one_wild_one_does_not_move_it() {
+    let mut random = Rng::with_seed(37);
+    let mut found: Vec<f64> = (0..300)
+        .map(|_| noise(&groups(&mut random, Shape::Normal, 2, 5, 0.0)).expect("there are values"))
+        .collect();
+    found.sort_by(f64::total_cmp);
+    assert!((0.85..1.15).contains(&found[150]), "{}", found[150]);
+    let mut wild = groups(&mut random, Shape::Normal, 4, 5, 0.0);
+    let before = noise(&wild).expect("there are values");
+    wild[0][0] = 1_000.0;
+    assert!(noise(&wild).expect("there are values") < 1.7 * before);
+}
+
+#[test]
+fn blocks_take_away_what_all_groups_share() {
+    let mut random = Rng::with_seed(41);
+    let mut sweep = |effect: f64| {
+        let mut groups = vec![vec![]; 7];
+        for round in 0..5 {
+            let values: Vec<f64> = (0..7)
+                .map(|level| {
+                    let effect = if level == 1 { effect } else { 0.0 };
+                    4.0 * f64::from(round) + effect + normal(&mut random)
+                })
+                .collect();
+            let middle = stats::median(&values).expect("there are values");
+            for (group, value) in groups.iter_mut().zip(values) {
+                group.push(value - middle);
+            }
+        }
+        Ranks::of(&groups, true)
+            .expect("there are values")
+            .test(1)
+            .p_value
+            < 0.05
+    };
+    let (none, some) = (share(600, || sweep(0.0)), share(200, || sweep(3.0)));
+    assert!(none <= 0.077, "{none}");
+    assert!(some >= 0.5, "{some}");
+}
+
+#[test]
+fn few_values_are_judged_by_permutations_and_as_rarely_wrong() {
+    let mut random = Rng::with_seed(43);
+    let found = share(60, || {
+        let groups = groups(&mut random, Shape::Normal, 3, 3, 0.0);
+        Ranks::of(&groups, false)
+            .expect("there are values")
+            .test(7)
+            .p_value
+            < 0.05
+    });
+    assert!(found <= 0.14, "{found}");
+}
+
+#[test]
+fn steady_runs_have_no_trend_and_drifting_ones_have() {
+    let mut random = Rng::with_seed(47);
+    let mut drifts = |slope: f64| {
+        let values: Vec<f64> = (0..35)
+            .map(|index| slope * f64::from(index) + normal(&mut random))
+            .collect();
+        trend(&values).expect("there are values").p_value < 0.01
+    };
+    let (steady, drifting) = (share(500, || drifts(0.0)), share(200, || drifts(0.1)));
+    assert!(steady <= 0.025, "{steady}");
+    assert!(drifting >= 0.95, "{drifting}");
+}
+
+#[test]
+fn ordinary_runs_rarely_stick_out() {
+    let mut random = Rng::with_seed(53);
+    let found = share(1_000, || {
+        let values = Shape::Normal.sample(&mut random, 10, 0.0);
+        modified_z_score(values[0], &values[1..]).expect("there are values") < -5.0
+    });
+    assert!(found <= 0.05, "{found}");
+}
