@@ -7,6 +7,7 @@
 mod observation;
 pub mod quantity;
 mod read;
+pub mod table;
 
 pub use observation::Observation;
 pub use read::{ReadError, Reading, read};

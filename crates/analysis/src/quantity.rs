@@ -25,7 +25,8 @@
 use std::collections::BTreeMap;
 
 use results::{
-    AchievedRate, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary, Telemetry,
+    AchievedRate, ErrorKind, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary,
+    Telemetry,
 };
 
 /// Answers.
@@ -60,12 +61,73 @@ pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
     (percent <= 100.0).then_some((of, percent))
 }
 
-/// Something of a result by its name; `None` if it has no such thing.
+/// Something of a result by its name, beyond what [`all_of_result`] lists; `None` if it has no such
+/// thing. Statuses and kinds of errors that did not happen are zero.
 #[must_use]
 pub fn of_result(result: &RunResult, name: &str) -> Option<f64> {
+    if let Some(status) = name.strip_prefix("status_") {
+        let status = status.parse().ok()?;
+        return Some(result.recording.statuses.count(status) as f64);
+    }
+    if let Some(kind) = name.strip_prefix("error_") {
+        let kind = ErrorKind::from_name(kind)?;
+        return Some(result.recording.errors.count(kind).events as f64);
+    }
     let (of, percent) = percentile_of(name)?;
     let histogram = histogram(result, of)?;
     (!histogram.is_empty()).then(|| us(histogram.value_at_percentile(percent)))
+}
+
+/// Whether it is a name that some source may have.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    let totals = [
+        REQUESTS,
+        DURATION_US,
+        BYTES,
+        REQUESTS_PER_SEC,
+        BYTES_PER_SEC,
+        ERRORS,
+        STATUSES_OVER_399,
+        "threads",
+        "connections",
+        "rate",
+    ];
+    let of_time = |of: &&str| {
+        let rest = name
+            .strip_prefix(of)
+            .and_then(|rest| rest.strip_prefix('_'));
+        rest.is_some_and(|rest| MOMENTS.contains(&rest))
+    };
+    let of_rate = || {
+        let rest = name.strip_prefix("thread_rate_");
+        rest.is_some_and(|rest| {
+            ["mean", "stdev", "min", "max", "within_stdev_percent"].contains(&rest)
+        })
+    };
+    totals.contains(&name)
+        || TIMES.iter().any(of_time)
+        || percentile_of(name).is_some_and(|(of, _)| TIMES.contains(&of))
+        || of_rate()
+        || [
+            "errors_connect",
+            "errors_read",
+            "errors_write",
+            "errors_timeout",
+        ]
+        .contains(&name)
+        || name
+            .strip_prefix("status_")
+            .is_some_and(|status| status.parse::<u16>().is_ok())
+        || name
+            .strip_prefix("error_")
+            .is_some_and(|kind| ErrorKind::from_name(kind).is_some())
+}
+
+/// Whether it is something that the kernel's books say: names with a point are its own.
+#[must_use]
+pub fn is_telemetry(name: &str) -> bool {
+    name.starts_with("sockets_") || (name.contains('.') && percentile_of(name).is_none())
 }
 
 /// The samples behind the names that begin so: `latency`, `connect` and such.
@@ -134,6 +196,15 @@ pub fn all_of_result(result: &RunResult) -> BTreeMap<String, f64> {
     }
     values
 }
+
+/// What is said of each time, percentiles aside.
+const MOMENTS: [&str; 5] = [
+    "mean_us",
+    "stdev_us",
+    "min_us",
+    "max_us",
+    "within_stdev_percent",
+];
 
 /// Times that a result has a histogram of.
 pub const TIMES: [&str; 6] = [

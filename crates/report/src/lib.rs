@@ -9,6 +9,7 @@ mod json;
 mod spectrum;
 mod styles;
 pub mod sweep;
+pub mod table;
 pub mod text;
 
 use std::io::{self, Write};

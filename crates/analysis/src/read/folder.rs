@@ -57,6 +57,8 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
         // Those of damaged files have no position and come last.
         (observation.position.is_none(), observation.position)
     });
+    // A repeated baseline has several runs in a round.
+    labels::number_again(&mut reading.observations);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(
             folder,

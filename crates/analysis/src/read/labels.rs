@@ -76,7 +76,7 @@ pub(crate) fn number_runs(observations: &mut [Observation]) {
 }
 
 /// Numbers the runs of those cells anew in which two have the same number.
-fn number_again(observations: &mut [Observation]) {
+pub(super) fn number_again(observations: &mut [Observation]) {
     let mut seen = BTreeMap::new();
     for observation in observations.iter() {
         let entry: &mut (Vec<u32>, bool) = seen.entry(cell_of(observation)).or_default();

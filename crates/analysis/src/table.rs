@@ -1,0 +1,399 @@
+//! Runs as a table: a row for each, an average for each cell, and each target's rounds side by side.
+
+use results::{Histogram, Setting};
+
+use crate::{Observation, quantity};
+
+/// What a table shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wish {
+    /// Names of quantities (see [`crate::quantity`]) in place of generate-table.sh's.
+    pub columns: Option<Vec<String>>,
+    /// Percentiles of the latency (0..=100) in place of generate-table.sh's.
+    pub percentiles: Option<Vec<f64>>,
+    /// How the runs of a cell spread.
+    pub spread: bool,
+    /// Errors by wrk's counters and by kind.
+    pub errors: bool,
+    /// Answers by status.
+    pub statuses: bool,
+    /// What the kernel's books said.
+    pub telemetry: bool,
+}
+
+/// Why there is no such table; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no run has {name:?} (there are: {known})")]
+pub struct NoSuchColumn {
+    name: String,
+    known: String,
+}
+
+/// A table; values stand in the order of its columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Names of the factors, in the order in which they were met.
+    pub factors: Vec<String>,
+    /// The runs differ in their profile.
+    pub has_profiles: bool,
+    /// The runs differ in their target.
+    pub has_targets: bool,
+    /// Names of quantities.
+    pub columns: Vec<String>,
+    /// One for each combination of levels, profile and target.
+    pub cells: Vec<Cell>,
+    /// Whether the spread was asked for.
+    pub has_spread: bool,
+    /// Each target's rounds side by side.
+    pub groups: Vec<Group>,
+}
+
+/// The runs of one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its levels.
+    pub settings: Vec<Setting>,
+    /// Its set of load options.
+    pub profile: Option<String>,
+    /// Its target.
+    pub target: Option<String>,
+    /// In the order of their numbers.
+    pub runs: Vec<Run>,
+    /// Arithmetic means over the runs that have the value and did not fail.
+    pub averages: Vec<Option<f64>>,
+    /// Of percentiles, those of the samples of all runs together: only where every run that is averaged
+    /// has its histogram.
+    pub merged: Vec<Option<f64>>,
+    /// How the values spread.
+    pub spreads: Vec<Option<ColumnSpread>>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Its number within the cell.
+    pub number: u32,
+    /// Its place in the order of all runs.
+    pub position: Option<u32>,
+    /// Where it was found.
+    pub source: String,
+    /// Why it failed; it is in no average then.
+    pub failure: Option<String>,
+    /// What was measured.
+    pub values: Vec<Option<f64>>,
+}
+
+/// How the values of a column spread within a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ColumnSpread {
+    /// The least.
+    pub min: f64,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Sample standard deviation (n - 1); `None` of one run.
+    pub stdev: Option<f64>,
+    /// Coefficient of variation: the standard deviation in percent of the mean.
+    pub cv_percent: Option<f64>,
+}
+
+/// Targets that were loaded in the same way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Profile and levels that they share, in words; empty if there are none.
+    pub title: String,
+    /// A line for each target.
+    pub lines: Vec<GroupLine>,
+}
+
+/// The rounds of one target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupLine {
+    /// Its name; empty if it is not known.
+    pub target: String,
+    /// Mean latencies, microseconds.
+    pub latencies_us: Vec<Option<f64>>,
+    /// Requests per second.
+    pub requests_per_sec: Vec<Option<f64>>,
+    /// Runs that failed, not among the others.
+    pub failed: usize,
+}
+
+/// Columns of generate-table.sh before its percentiles.
+const TOTALS: [&str; 5] = [
+    quantity::REQUESTS,
+    quantity::DURATION_US,
+    quantity::BYTES,
+    quantity::REQUESTS_PER_SEC,
+    quantity::BYTES_PER_SEC,
+];
+
+/// Percentiles of generate-table.sh.
+const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.999];
+
+/// What is known of the latency when no percentiles are.
+const WITHOUT_PERCENTILES: [&str; 3] = [
+    quantity::LATENCY_MEAN_US,
+    "latency_stdev_us",
+    "latency_max_us",
+];
+
+/// wrk's counters.
+const ERRORS: [&str; 5] = [
+    "errors_connect",
+    "errors_read",
+    "errors_write",
+    "errors_timeout",
+    quantity::ERRORS,
+];
+
+/// Makes a table of runs.
+///
+/// # Errors
+/// When a column is wanted that no run has.
+pub fn table(observations: &[Observation], wish: &Wish) -> Result<Table, NoSuchColumn> {
+    let columns = columns(observations, wish)?;
+    let mut factors: Vec<String> = Vec::new();
+    for setting in observations.iter().flat_map(|run| &run.settings) {
+        if !factors.contains(&setting.factor) {
+            factors.push(setting.factor.clone());
+        }
+    }
+    let differ = |of: fn(&Observation) -> &Option<String>| {
+        observations
+            .windows(2)
+            .any(|pair| of(&pair[0]) != of(&pair[1]))
+    };
+    let groups_of_runs = cells(observations);
+    Ok(Table {
+        factors,
+        has_profiles: differ(|run| &run.profile),
+        has_targets: differ(|run| &run.target),
+        cells: groups_of_runs
+            .iter()
+            .map(|runs| cell(runs, &columns))
+            .collect(),
+        groups: groups(&groups_of_runs),
+        has_spread: wish.spread,
+        columns,
+    })
+}
+
+/// The runs by cell: cells in the order of their plan or as they were met, runs by their numbers.
+fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
+    let mut index = std::collections::BTreeMap::new();
+    let mut cells: Vec<Vec<&Observation>> = Vec::new();
+    for run in observations {
+        let at = *index
+            .entry((&run.settings, &run.profile, &run.target))
+            .or_insert(cells.len());
+        match cells.get_mut(at) {
+            Some(cell) => cell.push(run),
+            None => cells.push(vec![run]),
+        }
+    }
+    for runs in &mut cells {
+        runs.sort_by_key(|run| run.run);
+    }
+    if observations.iter().all(|run| run.cell.is_some()) {
+        cells.sort_by_key(|runs| runs[0].cell);
+    }
+    cells
+}
+
+fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoSuchColumn> {
+    let is_there = |name: &str| observations.iter().any(|run| run.value(name).is_some());
+    let mut columns: Vec<String> = Vec::new();
+    match &wish.columns {
+        Some(names) => {
+            for name in names {
+                if !is_there(name) && !quantity::is_known(name) {
+                    return Err(no_such_column(observations, name));
+                }
+                columns.push(name.clone());
+            }
+        }
+        None => columns.extend(TOTALS.map(str::to_owned)),
+    }
+    let of_latency = |percent: &f64| quantity::percentile("latency", *percent);
+    match (&wish.percentiles, &wish.columns) {
+        (Some(percents), _) => columns.extend(percents.iter().map(of_latency)),
+        (None, Some(_)) => {}
+        (None, None) => {
+            let percentiles: Vec<String> = PERCENTILES.iter().map(of_latency).collect();
+            let none = !percentiles.iter().any(|name| is_there(name));
+            if none && is_there(quantity::LATENCY_MEAN_US) {
+                columns.extend(WITHOUT_PERCENTILES.map(str::to_owned));
+            } else {
+                columns.extend(percentiles);
+            }
+        }
+    }
+    if wish.errors {
+        columns.extend(ERRORS.map(str::to_owned));
+        columns.extend(present(observations, |name| name.starts_with("error_")));
+    }
+    if wish.statuses {
+        columns.push(quantity::STATUSES_OVER_399.to_owned());
+        columns.extend(present(observations, |name| name.starts_with("status_")));
+    }
+    if wish.telemetry {
+        columns.extend(present(observations, quantity::is_telemetry));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    columns.retain(|name| seen.insert(name.clone()));
+    Ok(columns)
+}
+
+/// Names that a run has a value other than zero for.
+fn present(observations: &[Observation], is_wanted: fn(&str) -> bool) -> Vec<String> {
+    let values = observations.iter().flat_map(|run| &run.values);
+    let names: std::collections::BTreeSet<&String> = values
+        .filter(|(name, value)| is_wanted(name) && **value != 0.0)
+        .map(|(name, _)| name)
+        .collect();
+    names.into_iter().cloned().collect()
+}
+
+fn no_such_column(observations: &[Observation], name: &str) -> NoSuchColumn {
+    let names: std::collections::BTreeSet<&str> = observations
+        .iter()
+        .flat_map(|run| run.values.keys())
+        .map(String::as_str)
+        .filter(|name| !quantity::is_telemetry(name))
+        .collect();
+    NoSuchColumn {
+        name: name.to_owned(),
+        known: names.into_iter().collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
+    let good: Vec<&Observation> = runs
+        .iter()
+        .copied()
+        .filter(|run| run.failure.is_none())
+        .collect();
+    let samples: Vec<Vec<f64>> = columns
+        .iter()
+        .map(|name| good.iter().filter_map(|run| run.value(name)).collect())
+        .collect();
+    let Observation {
+        settings,
+        profile,
+        target,
+        ..
+    } = runs[0];
+    Cell {
+        settings: settings.clone(),
+        profile: profile.clone(),
+        target: target.clone(),
+        runs: runs.iter().map(|run| row(run, columns)).collect(),
+        averages: samples.iter().map(|values| stats::mean(values)).collect(),
+        merged: merged(&good, columns),
+        spreads: samples.iter().map(|values| spread(values)).collect(),
+    }
+}
+
+fn row(run: &Observation, columns: &[String]) -> Run {
+    let value = |name: &String| match run.failure {
+        None => run.value(name),
+        Some(_) => None,
+    };
+    Run {
+        number: run.run,
+        position: run.position,
+        source: run.source.clone(),
+        failure: run.failure.clone(),
+        values: columns.iter().map(value).collect(),
+    }
+}
+
+/// Percentiles of all samples together.
+fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
+    let mut pools: Vec<(&str, Option<Histogram>)> = Vec::new();
+    columns
+        .iter()
+        .map(|name| {
+            let (of, percent) = quantity::percentile_of(name)?;
+            if !pools.iter().any(|(known, _)| *known == of) {
+                pools.push((of, pool(runs, of)));
+            }
+            let (_, pool) = pools.iter().find(|(known, _)| *known == of)?;
+            let pool = pool.as_ref().filter(|pool| !pool.is_empty())?;
+            Some(pool.value_at_percentile(percent) as f64 / 1e3)
+        })
+        .collect()
+}
+
+/// The samples of all runs; `None` if one has kept none.
+fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
+    let mut pool = Histogram::new();
+    for run in runs {
+        pool.merge(&quantity::histogram(run.result.as_deref()?, of)?);
+    }
+    Some(pool)
+}
+
+fn spread(values: &[f64]) -> Option<ColumnSpread> {
+    let ascending = stats::sorted(values);
+    let (min, max) = (*ascending.first()?, *ascending.last()?);
+    let mean = stats::mean(values)?;
+    let stdev = (values.len() > 1).then(|| {
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        (squares / (values.len() - 1) as f64).sqrt()
+    });
+    Some(ColumnSpread {
+        min,
+        median: stats::median(values)?,
+        max,
+        stdev,
+        cv_percent: stdev
+            .filter(|_| mean != 0.0)
+            .map(|stdev| stdev / mean * 100.0),
+    })
+}
+
+/// Each target's rounds side by side, grouped by what the targets share.
+fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut index = std::collections::BTreeMap::new();
+    for runs in cells {
+        let Observation {
+            settings,
+            profile,
+            target,
+            ..
+        } = runs[0];
+        let good: Vec<&&Observation> = runs.iter().filter(|run| run.failure.is_none()).collect();
+        let values = |name: &str| good.iter().map(|run| run.value(name)).collect();
+        let line = GroupLine {
+            target: target.clone().unwrap_or_default(),
+            latencies_us: values(quantity::LATENCY_MEAN_US),
+            requests_per_sec: values(quantity::REQUESTS_PER_SEC),
+            failed: runs.len() - good.len(),
+        };
+        let at = *index.entry((profile, settings)).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.lines.push(line),
+            None => groups.push(Group {
+                title: title(profile.as_deref(), settings),
+                lines: vec![line],
+            }),
+        }
+    }
+    groups
+}
+
+fn title(profile: Option<&str>, settings: &[Setting]) -> String {
+    let settings = settings
+        .iter()
+        .map(|setting| format!("{}={}", setting.factor, setting.level));
+    let words: Vec<String> = profile
+        .map(str::to_owned)
+        .into_iter()
+        .chain(settings)
+        .collect();
+    words.join(" ")
+}

@@ -1,0 +1,119 @@
+//! The table as one JSON document: what is not known is null.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use analysis::quantity;
+use analysis::table::{Cell, ColumnSpread, Table};
+use serde::Serialize;
+
+/// Version of the document. It grows when a field changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    columns: &'a [String],
+    cells: Vec<CellDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellDocument<'a> {
+    settings: BTreeMap<&'a str, &'a str>,
+    profile: Option<&'a str>,
+    target: Option<&'a str>,
+    runs: Vec<RunDocument<'a>>,
+    averages: Named<'a, f64>,
+    /// Percentiles of the samples of all runs together.
+    all_samples: Named<'a, f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<Named<'a, SpreadDocument>>,
+}
+
+#[derive(Serialize)]
+struct RunDocument<'a> {
+    run: u32,
+    position: Option<u32>,
+    source: &'a str,
+    failure: Option<&'a str>,
+    values: Named<'a, f64>,
+}
+
+#[derive(Serialize)]
+struct SpreadDocument {
+    min: f64,
+    median: f64,
+    max: f64,
+    stdev: Option<f64>,
+    cv_percent: Option<f64>,
+}
+
+type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
+
+/// Writes the document.
+pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let document = Document {
+        schema_version: SCHEMA_VERSION,
+        columns: &table.columns,
+        cells: table
+            .cells
+            .iter()
+            .map(|cell| of_cell(table, cell))
+            .collect(),
+    };
+    serde_json::to_writer_pretty(&mut *output, &document)?;
+    output.write_all(b"\n")
+}
+
+fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
+    let settings = cell.settings.iter();
+    let runs = cell.runs.iter().map(|run| RunDocument {
+        run: run.number,
+        position: run.position,
+        source: &run.source,
+        failure: run.failure.as_deref(),
+        values: named(table, &run.values),
+    });
+    let mut all_samples = named(table, &cell.merged);
+    all_samples.retain(|name, _| quantity::percentile_of(name).is_some());
+    let spread = cell
+        .spreads
+        .iter()
+        .map(|spread| spread.as_ref().map(of_spread));
+    CellDocument {
+        settings: settings
+            .map(|setting| (setting.factor.as_str(), setting.level.as_str()))
+            .collect(),
+        profile: cell.profile.as_deref(),
+        target: cell.target.as_deref(),
+        runs: runs.collect(),
+        averages: named(table, &cell.averages),
+        all_samples,
+        spread: table.has_spread.then(|| {
+            let names = table.columns.iter().map(String::as_str);
+            names.zip(spread).collect()
+        }),
+    }
+}
+
+fn named<'a>(table: &'a Table, values: &[Option<f64>]) -> Named<'a, f64> {
+    let names = table.columns.iter().map(String::as_str);
+    names.zip(values.iter().copied()).collect()
+}
+
+fn of_spread(spread: &ColumnSpread) -> SpreadDocument {
+    let ColumnSpread {
+        min,
+        median,
+        max,
+        stdev,
+        cv_percent,
+    } = *spread;
+    SpreadDocument {
+        min,
+        median,
+        max,
+        stdev,
+        cv_percent,
+    }
+}

@@ -1,0 +1,165 @@
+//! The text of generate-table.sh: a row for each run, an average for each cell, and the averages again.
+
+use std::io::{self, Write};
+
+use analysis::quantity;
+use analysis::table::{Cell, Run, Table};
+
+use super::{key_values, keys, spread_rows};
+
+/// Writes the table, and below it the averages only.
+pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let has_failures = runs(table).any(|run| run.failure.is_some());
+    let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
+    titles.push("run".to_owned());
+    titles.extend(table.columns.iter().map(|name| escaped(&title(name))));
+    titles.extend(has_failures.then(|| "failure".to_owned()));
+    header(&titles, output)?;
+    for cell in &table.cells {
+        for run in &cell.runs {
+            let mut row = begin(table, cell, &run.number.to_string());
+            row.extend(values(table, &run.values, of_run));
+            row.extend(has_failures.then(|| escaped(run.failure.as_deref().unwrap_or_default())));
+            line(&row, output)?;
+        }
+        let mut row = begin(table, cell, "avg");
+        row.extend(values(table, &cell.averages, average));
+        row.extend(has_failures.then(|| averaged_runs(cell)));
+        line(&row, output)?;
+        for (name, spread) in spread_rows(cell).into_iter().filter(|_| table.has_spread) {
+            let mut row = begin(table, cell, name);
+            row.extend(values(table, &spread, average));
+            row.extend(has_failures.then(String::new));
+            line(&row, output)?;
+        }
+    }
+    output.write_all(b"\nAverages only:\n")?;
+    averages_only(table, has_failures, output)
+}
+
+/// The averages, those of percentiles beside the percentiles of all samples where they are known.
+fn averages_only(table: &Table, has_failures: bool, output: &mut dyn Write) -> io::Result<()> {
+    let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
+    let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
+    titles.push("run".to_owned());
+    for (at, name) in table.columns.iter().enumerate() {
+        let title = title(name);
+        if quantity::percentile_of(name).is_some() {
+            titles.push(escaped(&format!("avg of {title}")));
+            titles.extend(is_merged(at).then(|| escaped(&format!("{title} of all samples"))));
+        } else {
+            titles.push(escaped(&title));
+        }
+    }
+    titles.extend(has_failures.then(|| "failure".to_owned()));
+    header(&titles, output)?;
+    for cell in &table.cells {
+        let mut row = begin(table, cell, "avg");
+        for (at, name) in table.columns.iter().enumerate() {
+            row.push(shown(cell.averages[at], |value| average(name, value)));
+            row.extend(is_merged(at).then(|| shown(cell.merged[at], |value| average(name, value))));
+        }
+        row.extend(has_failures.then(|| averaged_runs(cell)));
+        line(&row, output)?;
+    }
+    Ok(())
+}
+
+fn runs(table: &Table) -> impl Iterator<Item = &Run> {
+    table.cells.iter().flat_map(|cell| &cell.runs)
+}
+
+/// What an average with failed runs is of.
+fn averaged_runs(cell: &Cell) -> String {
+    let good = cell.runs.iter().filter(|run| run.failure.is_none()).count();
+    let all = cell.runs.len();
+    if good == all {
+        String::new()
+    } else {
+        format!("{good} of {all} runs")
+    }
+}
+
+fn begin(table: &Table, cell: &Cell, run: &str) -> Vec<String> {
+    let mut row: Vec<String> = key_values(table, cell).into_iter().map(escaped).collect();
+    row.push(run.to_owned());
+    row
+}
+
+fn values(
+    table: &Table,
+    values: &[Option<f64>],
+    show: fn(&str, f64) -> String,
+) -> impl Iterator<Item = String> {
+    let columns = table.columns.iter().zip(values);
+    columns.map(move |(name, value)| shown(*value, |value| show(name, value)))
+}
+
+fn shown(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map(show).unwrap_or_default()
+}
+
+/// As the object of json.lua has it: two decimals for times and rates, none for what is whole.
+fn of_run(name: &str, value: f64) -> String {
+    let is_fraction = [
+        quantity::DURATION_US,
+        quantity::REQUESTS_PER_SEC,
+        quantity::BYTES_PER_SEC,
+    ];
+    if !is_fraction.contains(&name) && value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        average(name, value)
+    }
+}
+
+/// Two decimals as generate-table.sh's; shares are small and have four.
+fn average(name: &str, value: f64) -> String {
+    let decimals = if name.ends_with("_percent") { 4 } else { 2 };
+    format!("{value:.decimals$}")
+}
+
+/// `99% latency`, as generate-table.sh says; other things by their names.
+pub(super) fn title(name: &str) -> String {
+    match quantity::percentile_of(name) {
+        Some(("latency", percent)) => format!("{percent}% latency"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Titles to which generate-table.sh gives one dash less than the others.
+const SHORT_DASHES: [&str; 3] = [
+    quantity::DURATION_US,
+    quantity::REQUESTS_PER_SEC,
+    quantity::BYTES_PER_SEC,
+];
+
+fn header(titles: &[String], output: &mut dyn Write) -> io::Result<()> {
+    line(titles, output)?;
+    for title in titles {
+        let dashes =
+            title.chars().count() + 2 - usize::from(SHORT_DASHES.contains(&title.as_str()));
+        write!(output, "|{:-<dashes$}", "")?;
+    }
+    output.write_all(b"|\n")
+}
+
+fn line(cells: &[String], output: &mut dyn Write) -> io::Result<()> {
+    for cell in cells {
+        write!(output, "| {cell} ")?;
+    }
+    output.write_all(b"|\n")
+}
+
+/// Text within a cell: no end of the cell, no end of the line.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' => escaped.push_str("\\|"),
+            c if c.is_control() => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,94 @@
+//! Tables of runs, as Markdown, CSV or JSON.
+
+mod csv;
+mod json;
+mod markdown;
+mod summary;
+
+use std::io::{self, Write};
+
+use analysis::table::Table;
+
+/// The ways to show a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The text of generate-table.sh, and below it each target's rounds side by side.
+    #[default]
+    Markdown,
+    /// Comma-separated values (RFC 4180), in full precision.
+    Csv,
+    /// One document, in full precision.
+    Json,
+}
+
+/// Writes a table. As Markdown with each target's rounds below it where there are several profiles or
+/// targets.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render(table: &Table, format: Format, output: &mut dyn Write) -> io::Result<()> {
+    match format {
+        Format::Markdown => {
+            markdown::render(table, output)?;
+            if table.has_profiles || table.has_targets {
+                output.write_all(b"\n")?;
+                summary::render(&table.groups, output)?;
+            }
+            Ok(())
+        }
+        Format::Csv => csv::render(table, output),
+        Format::Json => json::render(table, output),
+    }
+}
+
+/// Writes each target's rounds side by side and nothing else.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_summary(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    summary::render(&table.groups, output)
+}
+
+/// Names and values of what a cell is a combination of, for every cell in the same order: the factors,
+/// then profile and target where they differ.
+fn keys(table: &Table) -> Vec<&str> {
+    let factors = table.factors.iter().map(String::as_str);
+    factors
+        .chain(table.has_profiles.then_some("profile"))
+        .chain(table.has_targets.then_some("target"))
+        .collect()
+}
+
+/// The values of [`keys`]; empty where a cell has none.
+fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) -> Vec<&'a str> {
+    let level = |factor: &String| {
+        let setting = cell
+            .settings
+            .iter()
+            .find(|setting| setting.factor == *factor);
+        setting.map_or("", |setting| setting.level.as_str())
+    };
+    let profile = cell.profile.as_deref().unwrap_or_default();
+    let target = cell.target.as_deref().unwrap_or_default();
+    let factors = table.factors.iter().map(level);
+    factors
+        .chain(table.has_profiles.then_some(profile))
+        .chain(table.has_targets.then_some(target))
+        .collect()
+}
+
+/// Which row of a cell's spread, and its values.
+fn spread_rows(cell: &analysis::table::Cell) -> [(&'static str, Vec<Option<f64>>); 5] {
+    use analysis::table::ColumnSpread;
+    let row = |of: fn(&ColumnSpread) -> Option<f64>| {
+        let values = cell.spreads.iter();
+        values.map(|spread| spread.as_ref().and_then(of)).collect()
+    };
+    [
+        ("min", row(|spread| Some(spread.min))),
+        ("median", row(|spread| Some(spread.median))),
+        ("max", row(|spread| Some(spread.max))),
+        ("stdev", row(|spread| spread.stdev)),
+        ("cv %", row(|spread| spread.cv_percent)),
+    ]
+}
