@@ -188,3 +188,6 @@ pub(crate) fn selects(selection: &Selection, cell: &Cell) -> bool {
         level.is_some_and(|level| levels.contains(level))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,6 +68,8 @@ pub struct Spec {
     pub text: String,
     /// The file's name, for messages.
     pub file: PathBuf,
+    /// The folder in which what the plan names relatively lies; absolute if the plan was a file.
+    pub folder: PathBuf,
 }
 
 /// A server under test.
@@ -172,7 +174,7 @@ impl Spec {
     /// # Errors
     /// Everything that is wrong with it, a line each.
     pub fn parse(text: &str, file: &Path) -> Result<Self, SpecError> {
-        read::read(text, file)
+        read::read(text, file, folder_of(file))
     }
 
     /// Reads a plan's file.
@@ -180,17 +182,11 @@ impl Spec {
     /// # Errors
     /// When it cannot be read, and as [`Self::parse`].
     pub fn load(file: &Path) -> Result<Self, SpecError> {
-        let text = read::file_text(file).map_err(|problem| SpecError {
+        let (text, folder) = read::file_text(file).map_err(|problem| SpecError {
             file: file.to_owned(),
             problems: vec![problem],
         })?;
-        Self::parse(&text, file)
-    }
-
-    /// The folder of the plan, in which what it names relatively lies.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        folder_of(&self.file)
+        read::read(&text, file, &folder)
     }
 
     /// The target of this name.
@@ -257,7 +253,7 @@ impl Spec {
     /// What `setup` and `teardown` find in their environment: `WRKBENCH_PLAN_DIR`.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
-        let folder = self.folder().to_string_lossy().into_owned();
+        let folder = self.folder.to_string_lossy().into_owned();
         BTreeMap::from([("WRKBENCH_PLAN_DIR".to_owned(), folder)])
     }
 

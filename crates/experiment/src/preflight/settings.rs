@@ -12,6 +12,9 @@ struct Numbers {
 
 const INT_MAX: i128 = 2_147_483_647;
 
+/// What a setting of which nothing is known can take at most: none has more than 64 bits.
+const ANY: (i128, i128) = (i64::MIN as i128, u64::MAX as i128);
+
 /// Settings that people vary, with what the kernel refuses in every version that is about: `net_core_table`
 /// and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in net/ipv4/sysctl_net_ipv4.c.
 /// The least buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`, 2048 and twice 2048 bytes plus a
@@ -177,10 +180,7 @@ pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
                 present.join(" ")
             ));
         };
-        // No setting has more than 64 bits.
-        let (least, greatest) = known.map_or((i64::MIN.into(), u64::MAX.into()), |known| {
-            (known.least, known.greatest)
-        });
+        let (least, greatest) = known.map_or(ANY, |known| (known.least, known.greatest));
         if number < least {
             Some(format!("{part} is less than the kernel takes, {least}"))
         } else if number > greatest {

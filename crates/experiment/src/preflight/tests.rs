@@ -1,1 +1,373 @@
 //! Plans before their start, on machines that a test made up.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use plan::{BackendChoice, Load as PlanLoad, Pacing, RequestSpec, Stop, Target, TlsSpec};
+
+use super::*;
+use crate::fake::Fake;
+
+const BUFFERS: &str = include_str!("../../../../examples/experiments/tcp-buffers.toml");
+const NGINX: &str = include_str!("../../../../examples/experiments/nginx-file.toml");
+const TEMPLATE: &str = include_str!("../../../../examples/experiments/nginx.conf.tmpl");
+
+fn spec(text: &str) -> Spec {
+    Spec::parse(text, Path::new("/plans/p.toml")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A machine that lacks nothing.
+fn machine() -> Fake {
+    Fake::with(&[
+        ("/proc/1/comm", "systemd\n"),
+        ("/proc/2/comm", "kthreadd\n"),
+        ("/proc/sys/net/core/netdev_budget", "300\n"),
+        ("/proc/sys/net/core/rmem_max", "212992\n"),
+        ("/proc/sys/net/core/wmem_max", "212992\n"),
+        ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
+        ("/proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+        (
+            "/proc/sys/net/ipv4/tcp_available_congestion_control",
+            "reno cubic\n",
+        ),
+        ("/etc/nginx/nginx.conf", "worker_processes auto;\n"),
+        ("/plans/nginx.conf.tmpl", TEMPLATE),
+    ])
+}
+
+/// What every load here comes to: 30 s after 3 s.
+fn run_plan(_: &Cell) -> Result<RunPlan, String> {
+    Ok(RunPlan {
+        target: Target::parse("http://localhost/index.php").map_err(|error| error.to_string())?,
+        load: PlanLoad {
+            threads: 4,
+            connections: 300,
+            pipeline: 1,
+            keepalive: true,
+            requests_per_connection: None,
+            source: None,
+            batch_latency: false,
+        },
+        pacing: Pacing::Closed,
+        stop: Stop {
+            duration: Some(Duration::from_secs(30)),
+            requests: None,
+        },
+        warmup: Duration::from_secs(3),
+        timeout: Duration::from_secs(2),
+        request: RequestSpec::default(),
+        tls: TlsSpec::default(),
+        backend: BackendChoice::Auto,
+        telemetry: None,
+    })
+}
+
+fn look(text: &str, host: &mut Fake) -> Preflight {
+    let spec = spec(text);
+    let schedule = Schedule::new(&spec, 1);
+    preflight(&spec, &schedule, host, &mut run_plan)
+}
+
+/// The problems of a plan with these lines, without the file's name.
+fn problems(more: &str, host: &mut Fake) -> Vec<String> {
+    let text =
+        format!("name = 'n'\nrounds = 5\n{more}\n[[target]]\nname = 't'\nurl = 'http://h/'\n");
+    let found = look(&text, host).problems;
+    found
+        .iter()
+        .map(|line| line.replace("/plans/p.toml:", ""))
+        .collect()
+}
+
+const RMEM: &str = "[[factor]]\nsysctl = 'net.core.rmem_max'\nlevels = [262144]\n";
+
+#[test]
+fn the_printed_plan_is_the_one_on_record() {
+    for (text, golden) in [
+        (BUFFERS, include_str!("../../tests/golden/tcp-buffers.txt")),
+        (NGINX, include_str!("../../tests/golden/nginx-file.txt")),
+    ] {
+        let mut host = machine();
+        let before = host.files.clone();
+        let found = look(text, &mut host);
+        assert_eq!(found.problems, Vec::<String>::new());
+        assert!(found.text == golden, "is now:\n{}", found.text);
+        assert_eq!(host.files, before);
+        // A server may be asked; nothing else happens.
+        assert!(
+            host.log.iter().all(|line| line.starts_with("ask ")),
+            "{:?}",
+            host.log
+        );
+    }
+}
+
+#[test]
+fn a_setting_that_cannot_be_set_is_told_with_the_reason() {
+    let rmem = PathBuf::from("/proc/sys/net/core/rmem_max");
+    let mut host = machine();
+    host.files.remove(&rmem);
+    let found = problems(RMEM, &mut host);
+    assert!(
+        found[0].starts_with("3: net.core.rmem_max: there is no such setting here"),
+        "{found:?}"
+    );
+
+    let mut host = machine();
+    host.read_only.insert(rmem.clone());
+    let found = problems(RMEM, &mut host);
+    assert!(
+        found[0].starts_with("3: net.core.rmem_max: read-only (permission denied)"),
+        "{found:?}"
+    );
+    host.files
+        .remove(Path::new("/proc/sys/net/core/netdev_budget"));
+    let found = problems(RMEM, &mut host);
+    assert!(
+        found[0].contains("read-only in this network namespace"),
+        "{found:?}"
+    );
+
+    let mut host = machine();
+    host.root = false;
+    let found = problems(RMEM, &mut host);
+    assert_eq!(
+        found,
+        ["3: net.core.rmem_max: only root may set it: run the sweep as root (sudo)"]
+    );
+
+    let found = problems(
+        &RMEM.replace("262144", "'16M', 1, 2147483648, 300000"),
+        &mut machine(),
+    );
+    assert_eq!(
+        found,
+        [
+            "5: net.core.rmem_max: 16M is no whole number (now 212992)",
+            "5: net.core.rmem_max: 1 is less than the kernel takes, 2048",
+            "5: net.core.rmem_max: 2147483648 is more than the kernel takes, 2147483647",
+        ]
+    );
+
+    let found = problems(
+        "[[factor]]\nsysctl = 'net.ipv4.ip_forward'\nlevels = [0, 1]",
+        &mut machine(),
+    );
+    assert!(
+        found[0].contains("so a sweep does not vary it"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_container_in_the_network_of_its_machine_changes_nothing() {
+    let mut host = machine();
+    host.files.remove(Path::new("/proc/2/comm"));
+    let found = problems(RMEM, &mut host);
+    assert!(
+        found[0].contains("a container without a network namespace of its own"),
+        "{found:?}"
+    );
+    // With a network of its own it may; and a plan without settings does not ask.
+    assert_eq!(problems("", &mut host), Vec::<String>::new());
+    host.files
+        .remove(Path::new("/proc/sys/net/core/netdev_budget"));
+    assert_eq!(problems(RMEM, &mut host), Vec::<String>::new());
+}
+
+#[test]
+fn a_congestion_control_that_is_not_loaded_is_a_note() {
+    let text = "name = 'n'\nrounds = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n[[factor]]\n\
+                sysctl = 'net.ipv4.tcp_congestion_control'\nlevels = ['cubic', 'bbr']\n";
+    let found = look(text, &mut machine());
+    assert_eq!(found.problems, Vec::<String>::new());
+    assert!(
+        found.notes[0].contains("bbr is not loaded now (loaded: reno cubic)"),
+        "{:?}",
+        found.notes
+    );
+}
+
+#[test]
+fn missing_programs_are_found_in_every_command() {
+    let mut host = machine();
+    for program in ["systemctl", "nginx", "ethtool"] {
+        host.missing_programs.insert(program.to_owned());
+    }
+    let found = look(NGINX, &mut host).problems;
+    let line = |what: &str| {
+        found
+            .iter()
+            .filter(|problem| problem.contains(what))
+            .count()
+    };
+    assert_eq!(
+        line("restart: there is no program systemctl"),
+        1,
+        "{found:?}"
+    );
+    assert_eq!(
+        line("check of workers: there is no program nginx"),
+        1,
+        "{found:?}"
+    );
+    assert_eq!(
+        line("apply of offload: there is no program ethtool"),
+        1,
+        "{found:?}"
+    );
+    assert_eq!(
+        line("restore of offload: there is no program ethtool"),
+        1,
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 4, "{found:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_made_from_its_template_is_found() {
+    let check = |host: &mut Fake, expected: &[&str]| {
+        let found = look(NGINX, host).problems;
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (problem, expected) in found.iter().zip(expected) {
+            assert!(problem.contains(expected), "{problem}");
+        }
+    };
+    let template = PathBuf::from("/plans/nginx.conf.tmpl");
+    let mut host = machine();
+    host.files.remove(&template);
+    check(
+        &mut host,
+        &["the template cannot be read", "the template cannot be read"],
+    );
+    host.files
+        .insert(template.clone(), b"worker_processes 4;".to_vec());
+    check(
+        &mut host,
+        &["has no place for the level", "has no place for the level"],
+    );
+    host.files
+        .insert(template.clone(), b"a\n{{worker}}".to_vec());
+    check(
+        &mut host,
+        &["line 2: {{worker}} is none", "line 2: {{worker}} is none"],
+    );
+    host.files.insert(template, b"c {{connections}};".to_vec());
+    check(
+        &mut host,
+        &["levels one and four of workers give the same file"],
+    );
+    let mut host = machine();
+    host.read_only
+        .insert(PathBuf::from("/etc/nginx/nginx.conf"));
+    check(
+        &mut host,
+        &["/etc/nginx/nginx.conf: cannot be written (permission denied)"],
+    );
+    let mut host = machine();
+    host.files
+        .insert(PathBuf::from("/etc/nginx/nginx.conf"), vec![b' '; 5 << 20]);
+    check(&mut host, &["larger than 4194304 bytes"]);
+}
+
+#[test]
+fn a_silent_target_is_found_unless_setup_may_start_it() {
+    let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
+    let mut host = machine();
+    host.answers.insert(
+        "http://h/".to_owned(),
+        VecDeque::from([refused(), refused()]),
+    );
+    let found = problems("", &mut host);
+    assert!(
+        found[0].starts_with("4: http://h/: no answer (connection refused)"),
+        "{found:?}"
+    );
+    let found = problems("[hooks]\nsetup = 'start'", &mut host);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_that_ready_would_never_take_is_found() {
+    let mut host = machine();
+    let answers = [500, 500, 200].map(Ok);
+    host.answers
+        .insert("http://h/".to_owned(), VecDeque::from(answers));
+    let found = problems("[hooks]\nready = { within = '1s' }", &mut host);
+    assert_eq!(
+        found,
+        ["5: http://h/: answers with status 500, ready waits for 200 to 399"]
+    );
+    assert_eq!(problems("", &mut host), Vec::<String>::new());
+    let found = problems("[hooks]\nready = { status = 204 }", &mut host);
+    assert_eq!(
+        found,
+        ["5: http://h/: answers with status 200, ready waits for 204"]
+    );
+}
+
+#[test]
+fn options_that_the_caller_refuses_are_told_once_with_their_line() {
+    let text = "name = 'n'\n[load]\nconections = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
+                [[factor]]\nrate = [1, 2]\n";
+    let spec = spec(text);
+    let mut asked = 0;
+    let mut refuse = |_: &Cell| {
+        asked += 1;
+        Err("--conections: unknown option (did you mean --connections?)".to_owned())
+    };
+    let found = preflight(&spec, &Schedule::new(&spec, 1), &mut machine(), &mut refuse);
+    assert_eq!(asked, 2);
+    assert_eq!(
+        found.problems,
+        ["/plans/p.toml:3: --conections: unknown option (did you mean --connections?)"]
+    );
+    assert!(found.text.contains("time:     not known"), "{}", found.text);
+}
+
+#[test]
+fn a_results_folder_that_takes_no_files_is_found() {
+    let mut host = machine();
+    host.read_only
+        .insert(PathBuf::from("/plans/results/.wrkbench"));
+    let found = problems("", &mut host);
+    assert!(
+        found[0].starts_with("/plans/results: results cannot be written there"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let mut host = machine();
+    host.files.remove(Path::new("/proc/sys/net/core/rmem_max"));
+    host.read_only
+        .insert(PathBuf::from("/proc/sys/net/core/wmem_max"));
+    host.missing_programs.insert("systemctl".to_owned());
+    let refused = VecDeque::from([Err(std::io::ErrorKind::ConnectionRefused.into())]);
+    host.answers
+        .insert("http://localhost/index.php".to_owned(), refused);
+    host.read_only
+        .insert(PathBuf::from("/plans/testlogs/.wrkbench"));
+    let found = look(BUFFERS, &mut host).problems;
+    assert_eq!(found.len(), 5, "{found:?}");
+}
+
+#[test]
+fn what_would_move_the_cursor_is_printed_harmlessly() {
+    let text = "name = 'n'\nrounds = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
+                [hooks]\nbefore = \"echo \\u001b[2J\"\n[load]\nheader = \"a: \\u001b[2J'\"\n";
+    let found = look(text, &mut machine());
+    assert!(!found.text.contains('\u{1b}'), "{}", found.text);
+    assert!(found.text.contains("echo \\u{1b}[2J"), "{}", found.text);
+}
+
+#[test]
+fn the_order_and_few_rounds_are_worth_a_note() {
+    let text = "name = 'n'\norder = 'sequential'\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
+                [[factor]]\nrate = [1, 2]\n[hooks]\nrestart = 'x'\n";
+    let notes = look(text, &mut machine()).notes.join("\n");
+    for expected in ["order = \"sequential\"", "rounds = 1", "restart never runs"] {
+        assert!(notes.contains(expected), "{notes}");
+    }
+}

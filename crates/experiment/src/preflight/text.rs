@@ -393,7 +393,7 @@ fn command_lines(spec: &Spec) -> Vec<String> {
                 lines.push(command_line(
                     &format!("{name}, apply"),
                     apply,
-                    &format!("LEVEL={{level}}, {limit}"),
+                    &format!("the level is in $LEVEL, {limit}"),
                 ));
                 lines.push(command_line(
                     &format!("{name}, restore"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plan::{Target, TelemetrySpec};
@@ -51,8 +51,9 @@ const TOP: [&str; 15] = [
 /// Names that are no factor's, since a selection of cells and the environment of commands have them.
 const RESERVED: [&str; 6] = ["target", "profile", "every", "url", "plan_dir", "level"];
 
-/// The text of a plan's file.
-pub(super) fn file_text(file: &Path) -> Result<String, Problem> {
+/// The text of a plan's file, and the folder that it lies in, absolute: commands that undo something may run
+/// elsewhere.
+pub(super) fn file_text(file: &Path) -> Result<(String, PathBuf), Problem> {
     let refuse = |text: String| Problem { line: None, text };
     let mut bytes = Vec::new();
     std::fs::File::open(file)
@@ -63,14 +64,17 @@ pub(super) fn file_text(file: &Path) -> Result<String, Problem> {
             "larger than {MAX_FILE_BYTES} bytes: this is no plan"
         )));
     }
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         Problem::at(line, "not UTF-8 text: this is no plan")
-    })
+    })?;
+    let folder = std::path::absolute(folder_of(file))
+        .map_err(|error| refuse(format!("the folder of the plan cannot be found ({error})")))?;
+    Ok((text, folder))
 }
 
-pub(super) fn read(text: &str, file: &Path) -> Result<Spec, SpecError> {
+pub(super) fn read(text: &str, file: &Path, folder: &Path) -> Result<Spec, SpecError> {
     let lines = Lines::of(text);
     let mut problems = Problems::default();
     let root = match DeTable::parse(text) {
@@ -83,14 +87,19 @@ pub(super) fn read(text: &str, file: &Path) -> Result<Spec, SpecError> {
         }
     };
     let root = Table::new("the top of the file", 1, root.get_ref(), &lines);
-    let spec = read_top(root, text, file, &mut problems);
+    let spec = read_top(root, text, file, folder, &mut problems);
     check_whole(&spec, &mut problems);
     problems.judge(file)?;
     Ok(spec)
 }
 
-fn read_top(mut top: Table<'_>, text: &str, file: &Path, problems: &mut Problems) -> Spec {
-    let base = folder_of(file);
+fn read_top(
+    mut top: Table<'_>,
+    text: &str,
+    file: &Path,
+    base: &Path,
+    problems: &mut Problems,
+) -> Spec {
     if !top.has("name") {
         problems.add(1, "name is missing: name = \"what is tried\"");
     }
@@ -133,6 +142,7 @@ fn read_top(mut top: Table<'_>, text: &str, file: &Path, problems: &mut Problems
         telemetry: read_telemetry(&mut top, problems),
         text: text.to_owned(),
         file: file.to_owned(),
+        folder: base.to_owned(),
     };
     // These name levels, so they come when all levels are known.
     spec.exclude = read_exclusions(&mut top, &spec, problems);

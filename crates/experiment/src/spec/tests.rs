@@ -98,7 +98,7 @@ fn a_small_plan_has_sensible_defaults() {
     assert_eq!((spec.rounds, spec.retries, spec.seed), (1, 1, None));
     assert_eq!(spec.order, Order::Shuffled);
     assert_eq!(spec.results, Path::new("/plans/results"));
-    assert_eq!(spec.folder(), Path::new("/plans"));
+    assert_eq!(spec.folder, Path::new("/plans"));
     assert_eq!(
         (spec.threshold, &spec.telemetry, &spec.baseline),
         (None, &None, &None)
