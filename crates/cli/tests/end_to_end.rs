@@ -14,6 +14,7 @@
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `crowd` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
+//! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
 //!
@@ -52,6 +53,8 @@ mod sockets;
 mod source_addresses;
 #[path = "end_to_end/styles.rs"]
 mod styles;
+#[path = "end_to_end/sweep.rs"]
+mod sweep;
 #[path = "end_to_end/timeouts.rs"]
 mod timeouts;
 #[path = "end_to_end/tls.rs"]

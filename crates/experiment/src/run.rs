@@ -327,7 +327,8 @@ impl Sweep<'_, '_> {
             samples: &samples,
         });
         trial.environment_after = self.observe();
-        trial.samples_file = spec.telemetry.is_some().then(|| samples_name(name));
+        let has_samples = spec.telemetry.as_ref().is_some_and(|t| t.sockets.is_some());
+        trial.samples_file = has_samples.then(|| samples_name(name));
         let result = match result {
             Ok(result) if result.window.interrupted => return Err(Stop::Over.into()),
             Ok(result) => result,

@@ -67,8 +67,10 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
     } else if !arguments.quiet {
         io::stderr().write_all(preflight.text.as_bytes())?;
     }
-    for note in &preflight.notes {
-        tell(program, format_args!("note: {note}"));
+    if !arguments.quiet {
+        for note in &preflight.notes {
+            tell(program, format_args!("note: {note}"));
+        }
     }
     if !preflight.problems.is_empty() {
         return Ok(refuse(program, preflight.problems.iter()));
@@ -149,13 +151,8 @@ fn settled(
 ) -> anyhow::Result<Experiment> {
     let rounds = begun.as_ref().map(|begun| begun.rounds).or(wish.rounds);
     if let Some(rounds) = rounds {
-        if !(1..=experiment::MAX_ROUNDS).contains(&rounds) {
-            anyhow::bail!(
-                "--rounds {rounds}: must be between 1 and {}",
-                experiment::MAX_ROUNDS
-            );
-        }
-        spec.rounds = rounds;
+        spec.set_rounds(rounds)
+            .map_err(|problem| anyhow::anyhow!("--rounds {rounds}: {problem}"))?;
     }
     // Short enough to be typed.
     let draw = || RandomState::new().build_hasher().finish() >> 32;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -25,19 +26,10 @@ pub(super) fn make(
     if request.draws_seed {
         draw_seed(&mut plan.pacing);
     }
-    let samples = match plan.telemetry {
-        None => None,
-        Some(_) => Some(samples_file(assignment).map_err(|error| {
-            format!(
-                "{}: cannot be written ({error})",
-                assignment.samples.display()
-            )
-        })?),
-    };
-    drop(samples);
+    let samples = samples(&plan, assignment.samples)?;
     let prepared = runner::prepare(plan, invocation()).map_err(|error| error.to_string())?;
     let mut finished = prepared
-        .run(interrupted)
+        .run_with_samples(interrupted, samples)
         .map_err(|error| error.to_string())?;
     finished.settle();
     if let Some(failure) = finished.failure() {
@@ -74,9 +66,14 @@ fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, String> {
     }
 }
 
-fn samples_file(assignment: Assignment<'_>) -> io::Result<Box<dyn Write + Send>> {
-    let file = File::create(assignment.samples)?;
-    Ok(Box::new(BufWriter::new(file)))
+/// Where samples go, if the run takes any.
+fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>, String> {
+    if plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
+        return Ok(None);
+    }
+    let file = File::create(path)
+        .map_err(|error| format!("{}: cannot be written ({error})", path.display()))?;
+    Ok(Some(Box::new(BufWriter::new(file))))
 }
 
 /// Asks a URL once and says the status.

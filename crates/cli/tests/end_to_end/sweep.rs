@@ -1,0 +1,388 @@
+//! Experiments: a plan is run, the machine is as it was, and what was measured is kept.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use results::{Trial, TrialOutcome};
+
+use crate::harness::{Output, Process, Site, eventually, io, program, site};
+
+/// A plan in a folder of its own: a load option and a file are varied.
+struct Experiment<'a> {
+    site: &'a Site,
+    folder: PathBuf,
+}
+
+const ORIGINAL: &str = "as it was\n";
+
+impl<'a> Experiment<'a> {
+    fn new(site: &'a Site) -> Self {
+        let folder = PathBuf::from(site.folder.file("plan"));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("server.conf"), ORIGINAL).unwrap();
+        fs::write(folder.join("server.tmpl"), "level {{level}}\n").unwrap();
+        Self { site, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// The plan with more lines in it; `{...}` is the folder and the server.
+    fn plan(&self, more: &str) -> String {
+        let load = io().map_or_else(String::new, |io| format!("io = {io:?}\n"));
+        let folder = self.folder.display();
+        format!(
+            "name = 'try'\nrounds = 2\nresults = 'results'\n\
+             [load]\nthreads = 1\nrequests = 200\n{load}\
+             [[target]]\nname = 'origin'\nurl = '{}'\n\
+             [[factor]]\nconnections = [2, 4]\n\
+             [[factor]]\nname = 'conf'\nfile = '{folder}/server.conf'\n\
+             template = 'server.tmpl'\nlevels = ['a', 'b']\n{more}\n",
+            self.site.url("/")
+        )
+    }
+
+    /// A sweep of the plan with these arguments.
+    fn start(&self, plan: &str, arguments: &[&str]) -> Process {
+        let path = self.path("plan.toml");
+        fs::write(&path, plan).unwrap();
+        let mut command = program(&["sweep", path.to_str().unwrap()]);
+        command.arg("--journal").arg(self.path("journal"));
+        command.args(arguments);
+        Process::start(command)
+    }
+
+    fn run(&self, plan: &str, arguments: &[&str]) -> Output {
+        self.start(plan, arguments).finish()
+    }
+
+    fn trial_files(&self) -> BTreeMap<String, Vec<u8>> {
+        let Ok(entries) = fs::read_dir(self.path("results/trials")) else {
+            return BTreeMap::new();
+        };
+        let files = entries.map(|entry| entry.unwrap().path());
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        files
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "json")
+            })
+            .filter(|path| !name(path).starts_with('.'))
+            .map(|path| (name(&path), fs::read(&path).unwrap()))
+            .collect()
+    }
+
+    fn trials(&self) -> Vec<Trial> {
+        let files = self.trial_files().into_values();
+        files
+            .map(|document| results::file::load_trial(&document).unwrap())
+            .collect()
+    }
+
+    /// Waits until so many trials are kept.
+    fn await_trials(&self, count: usize) {
+        eventually(|| match self.trial_files().len() {
+            kept if kept >= count => Ok(()),
+            kept => Err(format!("{kept} trials of {count}")),
+        });
+    }
+
+    /// Waits until everything is as it was: another process does that.
+    fn await_restored(&self) {
+        eventually(|| {
+            let conf = self.text("server.conf");
+            let is_left = self.path("journal/journal").exists();
+            if conf == ORIGINAL && !is_left {
+                Ok(())
+            } else {
+                Err(format!("{conf:?}, journal: {is_left}"))
+            }
+        });
+    }
+}
+
+/// The names of trials of the plan above.
+const NAMES: [&str; 8] = [
+    "r01-c001-2-a.json",
+    "r01-c002-2-b.json",
+    "r01-c003-4-a.json",
+    "r01-c004-4-b.json",
+    "r02-c001-2-a.json",
+    "r02-c002-2-b.json",
+    "r02-c003-4-a.json",
+    "r02-c004-4-b.json",
+];
+
+#[test]
+fn a_plan_is_run_and_everything_is_as_it_was() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nrestart = 'cat {folder}/server.conf >> {folder}/log'\n\
+         before = 'echo $WRKBENCH_CONF $WRKBENCH_CONNECTIONS'\n\
+         ready = {{ within = '10s' }}\n[telemetry]\nsockets = true\ninterval = '10ms'\ncounters = true"
+    ));
+    let output = experiment.run(&plan, &[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let files = experiment.trial_files();
+    assert_eq!(
+        files.keys().collect::<Vec<_>>(),
+        NAMES.iter().collect::<Vec<_>>()
+    );
+    for trial in experiment.trials() {
+        let TrialOutcome::Finished(result) = &trial.outcome else {
+            panic!("{trial:?}");
+        };
+        let [connections, conf] = [0, 1].map(|at| trial.cell.settings[at].level.as_str());
+        assert_eq!(result.plan.load.connections.to_string(), connections);
+        assert_eq!(result.recording.counters.answered, 200);
+        assert!(result.telemetry.is_some());
+        let before = trial
+            .hooks
+            .iter()
+            .find(|hook| hook.hook == "before")
+            .unwrap();
+        assert_eq!(before.stdout, format!("{conf} {connections}\n"));
+        let samples = trial.samples_file.unwrap();
+        assert!(experiment.path("results/trials").join(samples).is_file());
+        assert!(trial.environment_before.contains_key("net.core.somaxconn"));
+    }
+    // Each restart found the level that was set; the last one what was before.
+    let log = experiment.text("log");
+    assert!(
+        log.lines()
+            .all(|line| ["level a", "level b", "as it was"].contains(&line))
+    );
+    assert_eq!(log.lines().last(), Some("as it was"));
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+    for line in [
+        "plan:     try",
+        "[1/8] round 1/2, connections ",
+        "[8/8] round 2/2, ",
+        "put back",
+    ] {
+        assert!(output.stderr.contains(line), "{line}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_changes_nothing() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan("[hooks]\nrestart = 'touch restarted'");
+    let output = experiment.run(&plan, &["--dry-run", "--seed", "5"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for line in [
+        "8 (4 cells x 2 rounds)",
+        "seed 5",
+        "round 2: cells ",
+        "touch restarted",
+    ] {
+        assert!(output.stdout.contains(line), "{line}: {}", output.stdout);
+    }
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+    let mut names: Vec<_> = fs::read_dir(&experiment.folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["plan.toml", "server.conf", "server.tmpl"]);
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_and_nothing_is_begun() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment
+        .plan("[hooks]\nrestart = 'no-such-program-anywhere'")
+        .replace("threads = 1", "thread = 1\ntimeout = 'soon'")
+        .replace("'server.tmpl'", "'nowhere.tmpl'");
+    let output = experiment.run(&plan, &["-q"]);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(1), ""),
+        "{output:?}"
+    );
+    for reason in ["--timeout", "no-such-program-anywhere", "nowhere.tmpl"] {
+        let lines = output.stderr.lines().filter(|line| line.contains(reason));
+        assert_eq!(lines.count(), 1, "{reason}: {}", output.stderr);
+    }
+    assert!(!experiment.path("results").exists() && !experiment.path("journal/journal").exists());
+    let output = experiment.run("name = 'x'\nround = 3\n", &[]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("plan.toml:2: "), "{}", output.stderr);
+}
+
+#[test]
+fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    // From the third run on nothing happens until somebody says so.
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nbefore = 'echo x >> {folder}/count; \
+         test $(wc -l < {folder}/count) -lt 3 || test -e {folder}/go || sleep 60'"
+    ));
+    let process = experiment.start(&plan, &[]);
+    experiment.await_trials(2);
+    eventually(|| match experiment.text("count").lines().count() {
+        3 => Ok(()),
+        count => Err(format!("{count} hooks")),
+    });
+    assert_ne!(experiment.text("server.conf"), ORIGINAL);
+    process.signal("KILL");
+    assert_eq!(process.finish().code, None);
+    experiment.await_restored();
+    let before = experiment.trial_files();
+    assert_eq!(before.len(), 2);
+    // What a kill in the midst of writing would leave.
+    let torn = experiment.path("results/trials/.r02-c001-2-a.json.wrkbench-new");
+    fs::write(torn, "{").unwrap();
+    fs::write(experiment.path("go"), "").unwrap();
+
+    let refused = experiment.run(&plan, &["-q"]);
+    assert!(refused.only_line().contains("--resume"), "{refused:?}");
+    let output = experiment.run(&plan, &["--resume"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let after = experiment.trial_files();
+    assert_eq!(
+        after.keys().collect::<Vec<_>>(),
+        NAMES.iter().collect::<Vec<_>>()
+    );
+    assert!(before.iter().all(|(name, content)| after[name] == *content));
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+    // There is nothing left to do, and that is no failure.
+    let output = experiment.run(&plan, &["--resume"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[test]
+fn a_signal_ends_the_run_that_is_on_and_everything_is_put_back() {
+    for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let site = site();
+        let experiment = Experiment::new(&site);
+        let plan = experiment
+            .plan("")
+            .replace("requests = 200", "duration = '30s'")
+            .replace("rounds = 2", "rounds = 1");
+        let process = experiment.start(&plan, &[]);
+        site.await_counts("the load has begun", |counts| counts.requests > 100);
+        process.signal(signal);
+        let output = process.finish();
+        assert_eq!(output.code, Some(code), "{output:?}");
+        assert!(
+            output
+                .stderr
+                .contains("4 trials are left: go on with `wrkbench sweep "),
+            "{}",
+            output.stderr
+        );
+        assert_eq!(experiment.text("server.conf"), ORIGINAL);
+        assert_eq!(experiment.trial_files().len(), 0);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_sweep_at_once_and_another_process_puts_back() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
+    ));
+    let process = experiment.start(&plan, &[]);
+    eventually(|| {
+        let is_there = experiment.path("waiting").exists();
+        is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
+    });
+    process.signal("INT");
+    process.signal("INT");
+    // The two may have arrived as one.
+    process.signal("INT");
+    assert_eq!(process.finish().code, Some(130));
+    experiment.await_restored();
+}
+
+#[test]
+fn trials_that_fail_are_kept_with_their_reasons_and_tried_again_later() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nbefore = 'test -e {folder}/good || test $WRKBENCH_CONF = a || \
+         {{ echo no good >&2; exit 3; }}'"
+    ));
+    let output = experiment.run(&plan, &[]);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    let failed = output.stderr.matches("FAILED: before: ").count();
+    assert_eq!(failed, 8, "each of four twice: {}", output.stderr);
+    for trial in experiment.trials() {
+        match &trial.outcome {
+            TrialOutcome::Finished(_) => assert_eq!(trial.cell.settings[1].level, "a"),
+            TrialOutcome::Failed(reason) => {
+                assert!(
+                    reason.ends_with("failed with exit code 3: no good"),
+                    "{reason}"
+                );
+                assert_eq!(trial.failed_attempts.len(), 1);
+            }
+        }
+    }
+    fs::write(experiment.path("good"), "").unwrap();
+    let output = experiment.run(&plan, &["--resume"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let is_finished = |trial: &Trial| matches!(trial.outcome, TrialOutcome::Finished(_));
+    assert!(experiment.trials().iter().all(is_finished));
+}
+
+#[test]
+fn a_server_that_is_not_ready_fails_its_trial() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let url = site.url("/?status=503");
+    // The setup might start it, so that it may be silent before.
+    let plan = experiment
+        .plan(&format!(
+            "[hooks]\nsetup = 'true'\nready = {{ url = '{url}', within = '100ms' }}"
+        ))
+        .replace("rounds = 2", "rounds = 1\nretries = 0");
+    let output = experiment.run(&plan, &[]);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert!(
+        output.stderr.contains("not ready within 100ms: status 503"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+}
+
+#[test]
+fn two_sweeps_do_not_overlap() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
+    ));
+    let first = experiment.start(&plan, &[]);
+    eventually(|| {
+        let is_there = experiment.path("waiting").exists();
+        is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
+    });
+    let other = experiment.path("other").display().to_string();
+    let output = experiment.run(&plan, &["-q", "--results", &other]);
+    assert!(
+        output.only_line().contains("another sweep is at work"),
+        "{output:?}"
+    );
+    first.signal("KILL");
+    assert_eq!(first.finish().code, None);
+    experiment.await_restored();
+}
