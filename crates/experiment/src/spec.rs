@@ -18,6 +18,7 @@ use results::Order;
 pub use document::SpecError;
 pub use options::{LoadOption, LoadOptions, OptionValue};
 
+use crate::design;
 use crate::factor::Factor;
 
 /// The most rounds of a plan.
@@ -187,6 +188,23 @@ impl Spec {
             problems: vec![problem],
         })?;
         read::read(&text, file, &folder)
+    }
+
+    /// Another number of rounds, in place of the plan's.
+    ///
+    /// # Errors
+    /// When it is none, or comes to more trials than are made; nothing is changed then.
+    pub fn set_rounds(&mut self, rounds: u32) -> Result<(), String> {
+        if !(1..=MAX_ROUNDS).contains(&rounds) {
+            return Err(format!("must be from 1 to {MAX_ROUNDS}"));
+        }
+        let before = std::mem::replace(&mut self.rounds, rounds);
+        let trials = design::trials(self);
+        if trials > MAX_TRIALS {
+            self.rounds = before;
+            return Err(format!("{trials} trials: at most {MAX_TRIALS} are made"));
+        }
+        Ok(())
     }
 
     /// The target of this name.

@@ -356,7 +356,7 @@ fn command_lines(spec: &Spec) -> Vec<String> {
     hook(
         "restart",
         &hooks.restart,
-        "after a change of level on the machine",
+        "after a change of level on the machine, and when everything is put back",
     );
     hook("before", &hooks.before, "before each run");
     hook("after", &hooks.after, "after each run");

@@ -49,7 +49,9 @@ const TOP: [&str; 15] = [
 ];
 
 /// Names that are no factor's, since a selection of cells and the environment of commands have them.
-const RESERVED: [&str; 6] = ["target", "profile", "every", "url", "plan_dir", "level"];
+const RESERVED: [&str; 8] = [
+    "target", "profile", "every", "url", "plan_dir", "level", "trial", "round",
+];
 
 /// The text of a plan's file, and the folder that it lies in, absolute: commands that undo something may run
 /// elsewhere.

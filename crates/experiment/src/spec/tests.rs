@@ -55,7 +55,7 @@ fn the_first_example_says_what_the_script_did() {
         Some("sport = :80 or sport = :9000")
     );
     assert!(telemetry.counters);
-    let cells = crate::design::cells(&spec);
+    let cells = design::cells(&spec);
     assert_eq!(cells.len(), 7);
     assert_eq!(
         spec.arguments_of(&cells[0]).expect("a cell of this plan"),
@@ -82,7 +82,7 @@ fn every_example_is_a_plan() {
         {
             let spec = Spec::load(&path).unwrap_or_else(|error| panic!("{error}"));
             assert!(
-                !crate::design::cells(&spec).is_empty(),
+                !design::cells(&spec).is_empty(),
                 "{}",
                 path.display()
             );
@@ -104,7 +104,7 @@ fn a_small_plan_has_sensible_defaults() {
         (None, &None, &None)
     );
     assert_eq!(spec.hooks, Hooks::default());
-    assert_eq!(crate::design::cells(&spec).len(), 1);
+    assert_eq!(design::cells(&spec).len(), 1);
 }
 
 #[test]
@@ -195,7 +195,7 @@ sockets = true
         ("c".to_owned(), "1 2".to_owned()),
     ];
     assert_eq!(spec.factors[2].levels[1].value, LevelValue::Named(values));
-    let cells = crate::design::cells(&spec);
+    let cells = design::cells(&spec);
     let of_u = cells
         .iter()
         .find(|cell| cell.target == "u")
@@ -285,7 +285,7 @@ levels = [
 fn flags_and_paths_can_be_levels() {
     let spec = read("[[factor]]\nno_keepalive = [false, true]\n[[factor]]\nscript = ['a.lua']")
         .expect("a plan");
-    let cells = crate::design::cells(&spec);
+    let cells = design::cells(&spec);
     let arguments: Vec<_> = cells
         .iter()
         .filter_map(|cell| spec.arguments_of(cell))
@@ -617,4 +617,24 @@ fn a_plan_cut_anywhere_is_read_or_refused() {
         // Neither way may panic; a cut at the end of a table is a plan.
         let _ = Spec::parse(&text[..at], Path::new("cut.toml"));
     }
+}
+
+#[test]
+fn other_rounds_are_taken_unless_they_are_too_many() {
+    let mut spec = read("[[factor]]\naa = [1, 2]").expect("a plan");
+    assert_eq!(spec.set_rounds(7), Ok(()));
+    assert_eq!(
+        spec.set_rounds(0),
+        Err("must be from 1 to 10000".to_owned())
+    );
+    assert!(spec.set_rounds(10_001).is_err());
+    assert_eq!(spec.rounds, 7);
+    let levels: Vec<_> = (1..=1000).map(|level| level.to_string()).collect();
+    let mut spec = read(&format!("[[factor]]\naa = [{}]", levels.join(", "))).expect("a plan");
+    let refused = spec.set_rounds(101);
+    assert_eq!(
+        refused,
+        Err("101000 trials: at most 100000 are made".to_owned())
+    );
+    assert_eq!(spec.rounds, 1);
 }
