@@ -108,6 +108,14 @@ impl Reading {
         Self::of_bytes(&read_file(path)?, path)
     }
 
+    /// Reads every run that comes from there; the path is its name only.
+    ///
+    /// # Errors
+    /// When it cannot be read, or none of it is a run.
+    pub fn of_input(input: &mut dyn Read, path: &Path) -> Result<Self, ReadError> {
+        Self::of_bytes(&read_bounded(input, path)?, path)
+    }
+
     /// Reads every run of a file's content; the path is its name only.
     ///
     /// # Errors
@@ -253,9 +261,15 @@ fn of_text(text: &str, path: &Path) -> Option<Reading> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
+    let mut file = File::open(path).map_err(|error| unreadable(path, error))?;
+    read_bounded(&mut file, path)
+}
+
+fn read_bounded(input: &mut dyn Read, path: &Path) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+    input
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
         .map_err(|error| unreadable(path, error))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(ReadError::TooLong {

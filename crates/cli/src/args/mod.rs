@@ -13,6 +13,8 @@ mod run;
 mod serve;
 mod sockets;
 mod sweep;
+mod table;
+mod telemetry;
 mod usage;
 
 use std::ffi::{OsStr, OsString};
@@ -30,6 +32,7 @@ pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
 pub(crate) use sweep::SweepArgs;
+pub(crate) use table::{TableLayout, TableRequest};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub(crate) enum Request {
     Demo(DemoArgs),
     /// Run an experiment.
     Sweep(SweepArgs),
+    /// Show runs as a table.
+    Table(TableRequest),
     /// List sockets.
     Sockets(SocketsRequest),
     /// Put back what an interrupted sweep has left changed.
@@ -175,6 +180,8 @@ enum Word {
     Demo(DemoArgs),
     /// Run an experiment: every combination of levels, several rounds, and the machine as it was at the end
     Sweep(SweepArgs),
+    /// Print runs as rows and averages: sweeps, results, and what wrk, wrk2 and wrk-cmm printed
+    Table(table::TableArgs),
     /// List every TCP socket with its TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
     /// Put back what an interrupted sweep has left changed
@@ -191,7 +198,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "table", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -250,6 +257,7 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Word::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
+        Some(Word::Table(table)) => table.into_request().map(Request::Table),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),
         Some(Word::Guardian(guardian)) => Ok(Request::Guardian(guardian)),

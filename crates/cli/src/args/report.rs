@@ -124,6 +124,32 @@ impl ReportWish {
         .into_iter()
         .filter_map(|(option, format, path)| Some((option, format, path?.as_path())))
     }
+
+    /// Whether a file of another option can be one.
+    ///
+    /// # Errors
+    /// When it is stdout, or one of the report's files.
+    pub(super) fn check_other_file(&self, option: &str, path: &Path) -> Result<(), Refusal> {
+        check_file(option, path, &self.files().collect::<Vec<_>>())
+    }
+}
+
+fn check_file(
+    option: &str,
+    path: &Path,
+    others: &[(&'static str, Format, &Path)],
+) -> Result<(), Refusal> {
+    if path.as_os_str() == "-" {
+        return Err(Refusal(format!(
+            "{option} \"-\": only --json can go to stdout (expected a file)"
+        )));
+    }
+    match others.iter().find(|known| known.2 == path) {
+        Some((other, ..)) => Err(Refusal(format!(
+            "{option} {path:?}: is the file of {other}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 impl ReportArgs {
@@ -159,16 +185,7 @@ impl ReportArgs {
         };
         let files: Vec<_> = wish.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {
-            if path.as_os_str() == "-" {
-                return Err(Refusal(format!(
-                    "{option} \"-\": only --json can go to stdout (expected a file)"
-                )));
-            }
-            if let Some((other, ..)) = files[..at].iter().find(|known| known.2 == *path) {
-                return Err(Refusal(format!(
-                    "{option} {path:?}: is the file of {other}"
-                )));
-            }
+            check_file(option, path, &files[..at])?;
         }
         let unknowable = wish
             .fail_if
@@ -193,12 +210,12 @@ fn parse_criteria(text: &str) -> Result<Criteria, CriterionError> {
 
 /// Ascending, each in 0..=100, none twice.
 #[derive(Debug, Clone, PartialEq)]
-struct Percentiles(Vec<f64>);
+pub(super) struct Percentiles(pub(super) Vec<f64>);
 
 /// More would not fit a screen, and each is a walk over the histogram.
 const MAX_PERCENTILES: usize = 100;
 
-fn parse_percentiles(text: &str) -> Result<Percentiles, String> {
+pub(super) fn parse_percentiles(text: &str) -> Result<Percentiles, String> {
     let mut list = Vec::new();
     for part in text.split(',') {
         let part = part.trim();

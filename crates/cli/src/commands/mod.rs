@@ -11,6 +11,7 @@ mod run;
 mod serve;
 mod sockets;
 mod sweep;
+mod table;
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -28,6 +29,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Sweep(arguments) => sweep::sweep(&arguments, dialect.program()),
+        Request::Table(request) => table::table(&request, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Guardian(arguments) => guardian::guard(&arguments),
