@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages faults bench fuzz check install uninstall clean help
+.PHONY: build demo test test-packages faults kill bench fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -38,6 +38,9 @@ test-packages: ## install the Debian packages that the tests need; does nothing 
 faults: test-packages ## try everything that can go wrong on each backend, print the tables; WRKBENCH_FAULTS=F9,F12 picks rows
 	$(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+
+kill: test-packages ## kill sweeps at fifty random moments and compare the machine with before; needs root
+	$(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
 bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench

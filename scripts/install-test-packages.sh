@@ -35,7 +35,7 @@ missing_packages() {
     has openssl || echo openssl
     has curl || echo curl
     has strace || echo strace
-    has taskset || echo util-linux
+    has taskset && has nsenter || echo util-linux
     has ip || echo iproute2
     has faketime || echo faketime
 }

@@ -186,9 +186,6 @@ enum Word {
     Sockets(sockets::SocketsArgs),
     /// Put back what an interrupted sweep has left changed
     Restore(RestoreArgs),
-    /// Guard a sweep: started by it, and by nobody else
-    #[command(hide = true)]
-    Guardian(GuardianArgs),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -219,6 +216,11 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 
 /// Reads the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    if dialect == Dialect::Native
+        && let Some(guardian) = GuardianArgs::of(&arguments)
+    {
+        return Ok(Request::Guardian(guardian));
+    }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native && begins_with_a_word(&arguments) {
         parse_word(arguments)
@@ -260,7 +262,6 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Table(table)) => table.into_request().map(Request::Table),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),
-        Some(Word::Guardian(guardian)) => Ok(Request::Guardian(guardian)),
         Some(Word::Completions { shell }) => Ok(Request::Completions(shell)),
         Some(Word::Man { command }) => Ok(Request::Man(command)),
         None => run_request(line.run, Dialect::Native),

@@ -1,5 +1,6 @@
 //! The arguments of what puts back.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -32,9 +33,25 @@ impl RestoreArgs {
     }
 }
 
-/// The arguments of a guardian. It is started by a sweep, and by nobody else.
-#[derive(Debug, Clone, Args)]
+/// The arguments of a guardian.
+#[derive(Debug, Clone)]
 pub(crate) struct GuardianArgs {
-    /// Folder of the journal
+    /// Folder of the journal.
     pub(crate) journal: PathBuf,
+}
+
+impl GuardianArgs {
+    /// What a guardian is started with. It is no command of the declared ones: a sweep starts it, and
+    /// nobody else, so that neither help nor completions offer it.
+    pub(crate) const WORD: &str = "guardian";
+
+    /// Reads them; `None` if they are no guardian's.
+    pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
+        match arguments {
+            [word, journal] if word == Self::WORD => Some(Self {
+                journal: journal.into(),
+            }),
+            _ => None,
+        }
+    }
 }

@@ -48,6 +48,6 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
 /// removed meanwhile.
 pub(super) fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("guardian");
+    command.arg(GuardianArgs::WORD);
     command
 }

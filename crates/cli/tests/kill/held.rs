@@ -1,0 +1,250 @@
+//! A sweep that is held in the midst of a trial, with everything changed, and what can happen to it there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use crate::lab::{Lab, Sweep, To, await_in_thread, send};
+
+/// The lab, how it was, and the sweep that is held.
+struct Held {
+    lab: Lab,
+    before: BTreeMap<String, Vec<u8>>,
+    sweep: Sweep,
+}
+
+/// Holds a sweep in a new lab.
+fn held(test: &str) -> Option<Held> {
+    Lab::new(test).map(|lab| hold(lab, ""))
+}
+
+/// Holds a sweep before its first run: its hook says that it is there, and waits.
+fn hold(lab: Lab, more_hooks: &str) -> Held {
+    let (up, go) = (lab.place.path("up"), lab.place.path("go"));
+    let made = Command::new("mkfifo").args([&up, &go]).status().unwrap();
+    assert!(made.success());
+    let plan = lab.plan(&format!(
+        "[hooks]\nbefore = \"echo $$ >{up}; read x <{go}\"\n{more_hooks}"
+    ));
+    let before = lab.state();
+    let sweep = lab.sweep(&plan);
+    let held = Held { lab, before, sweep };
+    held.await_hook();
+    let differences = held.lab.differences(&held.before);
+    assert!(
+        differences.len() >= 4,
+        "not all is changed: {differences:#?}"
+    );
+    held
+}
+
+impl Held {
+    /// Waits until the hook is there; its process.
+    fn await_hook(&self) -> String {
+        let up = self.lab.place.path("up");
+        let came = await_in_thread(move || fs::read_to_string(up).unwrap());
+        self.sweep.await_event(&came, "the hook").trim().to_owned()
+    }
+
+    /// Lets the hook go on.
+    fn release(&self) {
+        let go = self.lab.place.path("go");
+        let gone = await_in_thread(move || fs::write(go, "\n").unwrap());
+        self.sweep.await_event(&gone, "the end of the hook");
+    }
+
+    fn guardian(&self) -> String {
+        self.sweep.guardian().expect("there is a guardian")
+    }
+
+    /// Kills the sweep; what it and its guardian said, and how it is then.
+    fn kill(mut self, to: To) -> (Lab, String, Vec<String>) {
+        self.sweep.signal("KILL", to);
+        let said = self.sweep.end();
+        let differences = self.lab.differences(&self.before);
+        (self.lab, said, differences)
+    }
+
+    /// Kills the sweep, after which everything must be as it was.
+    fn kill_and_check(self, to: To) -> String {
+        let (lab, said, differences) = self.kill(to);
+        assert!(differences.is_empty(), "{differences:#?}\n{said}");
+        let (code, stdout, _) = lab.restore(&[]);
+        assert_eq!((code, stdout.starts_with("nothing")), (0, true), "{stdout}");
+        said
+    }
+}
+
+/// Tries another sweep of the same plan: exit code, stdout, stderr.
+fn other_sweep(lab: &Lab) -> (i32, String, String) {
+    let arguments = lab.sweep_arguments(&lab.place.path("plan.toml"));
+    let others = lab.place.path("others");
+    let arguments = arguments.iter().map(String::as_str);
+    let arguments: Vec<_> = arguments.chain(["--results", &others]).collect();
+    lab.wrkbench(&arguments)
+}
+
+/// Whether a process runs; one that is only not buried yet does not.
+fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(')')
+        .and_then(|(_, rest)| rest.split_whitespace().next());
+    state.is_some_and(|state| state != "Z" && state != "X")
+}
+
+#[test]
+fn killed_while_a_hook_runs_the_hook_is_ended_and_everything_is_put_back() {
+    for to in [To::Process, To::Group] {
+        let Some(held) = held(&format!("kill-hook-{to:?}")) else {
+            return;
+        };
+        held.release();
+        let hook = held.await_hook();
+        assert!(runs(&hook));
+        let said = held.kill_and_check(to);
+        assert!(said.contains("everything is as it was"), "{said}");
+        assert!(!runs(&hook));
+    }
+}
+
+#[test]
+fn signals_for_the_guardian_do_not_end_it() {
+    let Some(held) = held("kill-signals") else {
+        return;
+    };
+    let guardian = held.guardian();
+    for signal in ["INT", "TERM", "HUP", "QUIT", "USR1", "ALRM", "PIPE"] {
+        send(signal, &guardian);
+    }
+    held.kill_and_check(To::Group);
+}
+
+#[test]
+fn a_sweep_that_hangs_is_not_dead_and_nobody_else_may_begin() {
+    let Some(mut held) = held("kill-hang") else {
+        return;
+    };
+    held.sweep.signal("STOP", To::Process);
+    let pid = format!("pid {}", held.sweep.child.id());
+    let (code, stdout, stderr) = held.lab.restore(&["--force"]);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(
+        stderr.contains("at work") && stderr.contains(&pid),
+        "{stderr}"
+    );
+    let (code, stdout, stderr) = other_sweep(&held.lab);
+    assert_eq!(code, 1, "{stdout}{stderr}");
+    assert!(
+        stderr.contains("at work") && stderr.contains(&pid),
+        "{stderr}"
+    );
+    assert!(
+        held.lab.differences(&held.before).len() >= 4,
+        "nothing was put back"
+    );
+    held.kill_and_check(To::Process);
+}
+
+#[test]
+fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
+    let Some(held) = held("kill-both") else {
+        return;
+    };
+    send("KILL", &held.guardian());
+    let before = held.before.clone();
+    let (lab, _, differences) = held.kill(To::Group);
+    assert!(differences.len() >= 4, "{differences:#?}");
+    let (code, _, stderr) = other_sweep(&lab);
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("run `wrkbench restore`"), "{stderr}");
+    let (code, stdout, stderr) = lab.restore(&[]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.ends_with("everything is as it was\n"), "{stdout}");
+    let differences = lab.differences(&before);
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+#[test]
+fn a_guardian_that_was_killed_is_replaced_before_the_next_change() {
+    let Some(held) = held("kill-guardian") else {
+        return;
+    };
+    let first = held.guardian();
+    send("KILL", &first);
+    held.release();
+    held.await_hook();
+    assert_ne!(held.guardian(), first);
+    held.kill_and_check(To::Group);
+}
+
+#[test]
+fn what_someone_else_has_changed_meanwhile_is_left_and_told() {
+    let Some(held) = held("kill-other") else {
+        return;
+    };
+    let set = held
+        .lab
+        .output("sh", &["-c", "echo 333 >/proc/sys/net/core/somaxconn"]);
+    assert!(set.status.success());
+    let before = held.before.clone();
+    let (lab, said, differences) = held.kill(To::Process);
+    assert_eq!(differences.len(), 1, "{differences:#?}");
+    assert!(
+        said.contains("net.core.somaxconn: changed by someone else"),
+        "{said}"
+    );
+    let (code, stdout, _) = lab.restore(&[]);
+    assert_eq!(code, 1, "{stdout}");
+    assert!(stdout.contains("is 333, was"), "{stdout}");
+    assert_eq!(lab.differences(&before).len(), 1);
+    let (code, stdout, _) = lab.restore(&["--force"]);
+    assert_eq!(code, 0, "{stdout}");
+    assert!(lab.differences(&before).is_empty());
+}
+
+#[test]
+fn servers_that_a_hook_started_keep_neither_guardian_nor_lock() {
+    let Some(lab) = Lab::new("kill-servers") else {
+        return;
+    };
+    let at = lab.place.path("");
+    lab.place.file(
+        "nginx.conf",
+        format!(
+            "pid {at}/nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{ access_log off; \
+             server {{ listen unix:{at}/nginx.sock; }} }}\n"
+        ),
+    );
+    let restart = lab.place.file(
+        "restart.sh",
+        format!(
+            "ls -l /proc/$$/fd >{at}/descriptors\n\
+             [ -e {at}/pid ] || {{ sleep 1000 & echo $! >{at}/pid; }}\n\
+             command -v nginx || exit 0\n\
+             [ -e {at}/nginx.pid ] || nginx -e stderr -p {at} -c {at}/nginx.conf\n"
+        ),
+    );
+    let held = hold(lab, &format!("restart = \"sh {restart}\"\n"));
+    let place = |name: &str| held.lab.place.read(name).trim().to_owned();
+    let descriptors = place("descriptors");
+    for kept in ["socket:", "journal", "lock", "results"] {
+        assert!(!descriptors.contains(kept), "{descriptors}");
+    }
+    let mut servers = vec![place("pid")];
+    if fs::exists(held.lab.place.path("nginx.pid")).unwrap() {
+        servers.push(place("nginx.pid"));
+    } else {
+        eprintln!("kill-servers: nginx is missing, only a sleeping process is the server");
+    }
+    // Ends only if nobody else has the other end of its socket.
+    let (lab, said, differences) = held.kill(To::Group);
+    let running: Vec<_> = servers.iter().map(|pid| runs(pid)).collect();
+    for pid in servers.iter().filter(|pid| runs(pid)) {
+        send("TERM", pid);
+    }
+    assert!(differences.is_empty(), "{differences:#?}\n{said}");
+    assert!(running.iter().all(|runs| *runs), "they serve on: {said}");
+    let (code, stdout, _) = lab.restore(&[]);
+    assert_eq!(code, 0, "{stdout}");
+}

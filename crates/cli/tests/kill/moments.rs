@@ -1,0 +1,64 @@
+//! `kill -9` at moments drawn by lot.
+
+use std::time::Duration;
+
+use crate::lab::{Lab, To};
+
+/// Moments are within this time from the start: reading the plan, checks and the first hundred trials or so.
+const WITHIN_MS: u64 = 1500;
+
+/// Kills so many sweeps, of each two one with its process group.
+fn kill(test: &str, seed: u64, moments: u32) {
+    let Some(lab) = Lab::new(test) else { return };
+    let plan = lab.plan("");
+    let before = lab.state();
+    let mut lots = fastrand::Rng::with_seed(seed);
+    let mut put_back = 0;
+    for number in 1..=moments {
+        let moment = Duration::from_micros(lots.u64(0..WITHIN_MS * 1000));
+        let to = if lots.bool() { To::Process } else { To::Group };
+        let when = format!("moment {number} of seed {seed}: {to:?} after {moment:?}");
+        let _ = std::fs::remove_dir_all(lab.place.path("results"));
+        let mut sweep = lab.sweep(&plan);
+        std::thread::sleep(moment);
+        if sweep.child.try_wait().unwrap().is_some() {
+            panic!("{when}: has ended by itself: {}", sweep.end());
+        }
+        sweep.signal("KILL", to);
+        let said = sweep.end();
+        let differences = lab.differences(&before);
+        assert!(differences.is_empty(), "{when}: {differences:#?}\n{said}");
+        let (code, stdout, stderr) = lab.restore(&[]);
+        assert_eq!(code, 0, "{when}: {stdout}{stderr}");
+        assert!(
+            stdout.starts_with("nothing to put back"),
+            "{when}: {stdout}"
+        );
+        let was_put_back = said.contains("put back to");
+        put_back += u32::from(was_put_back);
+        println!(
+            "{when}: {}",
+            if was_put_back {
+                "put back"
+            } else {
+                "nothing was changed"
+            }
+        );
+    }
+    println!("{moments} moments, {put_back} of them with settings put back; no difference");
+    assert!(
+        put_back * 2 > moments,
+        "most moments were before the first change: {put_back}"
+    );
+}
+
+#[test]
+fn killed_at_a_few_random_moments_everything_is_as_it_was() {
+    kill("kill-few", 20_261, 6);
+}
+
+#[test]
+#[ignore = "takes a minute: make kill"]
+fn killed_at_fifty_random_moments_everything_is_as_it_was() {
+    kill("kill-fifty", 4, 50);
+}
