@@ -20,6 +20,7 @@ pub fn plan() -> RunPlan {
         request: RequestSpec::default(),
         tls: TlsSpec::default(),
         backend: BackendChoice::Auto,
+        telemetry: None,
     }
 }
 

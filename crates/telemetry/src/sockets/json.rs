@@ -243,3 +243,177 @@ impl Serialize for CongestionInfo {
         object.0.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+    use crate::sockets::socket::{ListenQueue, TimerKind};
+    use crate::sockets::{State, parse_datagram};
+
+    const DOCUMENT: &str = include_str!("../../../../docs/telemetry.md");
+
+    fn object(socket: &Socket) -> Map<String, Value> {
+        match serde_json::to_value(socket).unwrap() {
+            Value::Object(object) => object,
+            other => panic!("{other}"),
+        }
+    }
+
+    fn recorded() -> Socket {
+        let recording = include_bytes!("../../tests/data/sockets/ipv4.bin");
+        let sockets = parse_datagram(recording);
+        let connection = sockets.into_iter().find(|socket| socket.info.is_some());
+        connection.unwrap()
+    }
+
+    /// A socket of which everything is known, also what no socket has at the same time.
+    fn everything() -> Socket {
+        let mut info = TcpInfo::parse(&[1; 280]).unwrap();
+        info.options = 0xff;
+        Socket {
+            info: Some(info),
+            listen: Some(ListenQueue {
+                waiting: 1,
+                limit: 2,
+            }),
+            timer: Some(Timer {
+                kind: TimerKind::Persist,
+                expires_ms: 200,
+                retries: 3,
+            }),
+            is_v6_only: Some(true),
+            interface: Some("eth0".to_owned()),
+            uid: Some(33),
+            inode: Some(1),
+            recv_queue_bytes: Some(1),
+            send_queue_bytes: Some(2),
+            congestion: Some("bbr".to_owned()),
+            congestion_info: Some(CongestionInfo::Dctcp {
+                is_enabled: true,
+                ce_state: 0,
+                alpha: 1024,
+                acked_ecn_bytes: 1,
+                acked_total_bytes: 2,
+            }),
+            tos: Some(0),
+            tclass: Some(0),
+            class_id: Some(0),
+            shutdown: Some(0),
+            fwmark: Some(0),
+            cgroup_id: Some(1),
+            upper_protocol: Some("tls".to_owned()),
+            ..recorded()
+        }
+    }
+
+    #[test]
+    fn the_document_has_a_row_for_each_field_and_no_others() {
+        let rows: Vec<_> = DOCUMENT
+            .lines()
+            .skip_while(|line| !line.starts_with("## Fields"))
+            .skip(1)
+            .take_while(|line| !line.starts_with("## "))
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .collect();
+        let documented: BTreeSet<_> = rows
+            .iter()
+            .copied()
+            .filter(|name| *name != "time")
+            .collect();
+        assert_eq!(rows.len(), documented.len() + 1, "a row stands twice");
+        let object = object(&everything());
+        let written: BTreeSet<_> = object.keys().map(String::as_str).collect();
+        assert_eq!(documented, written);
+        // Fields of the objects within.
+        for inner in ["skmem", "timer", "congestion_info"] {
+            for name in object[inner].as_object().unwrap().keys() {
+                assert!(DOCUMENT.contains(&format!("`{name}`")), "{inner}.{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_scripts_have_are_there() {
+        let names = "state local_address_port peer_address_port uid pmtu rcvmss advmss cwnd ssthresh \
+                     bytessent bytesretrans bytesacked bytesreceived segsout segsin datasegsout \
+                     datasegsin lastsnd lastrcv lastack delivered busy retrans dsackdups reordseen \
+                     rcvrtt rcvspace rcvssthresh minrtt sndwnd";
+        let object = object(&everything());
+        for name in names.split_whitespace() {
+            let value = &object[name];
+            let is_text = ["state", "local_address_port", "peer_address_port"].contains(&name);
+            assert_eq!(value.is_string(), is_text, "{name}");
+            assert_eq!(value.is_u64(), !is_text, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_there() {
+        let mut info = TcpInfo::parse(&[0; 104]).unwrap();
+        info.rtt_us = None;
+        let socket = Socket {
+            info: Some(info),
+            uid: None,
+            ..recorded()
+        };
+        let object = object(&socket);
+        for absent in [
+            "uid",
+            "rtt",
+            "rttvar",
+            "rcvrtt",
+            "minrtt",
+            "bytessent",
+            "bytesacked",
+            "sndwnd",
+            "snd_wscale",
+            "pacing_rate",
+            "total_rto",
+            "listen_queue",
+            "interface",
+        ] {
+            assert!(!object.contains_key(absent), "{absent}");
+        }
+        assert!(object.values().all(|value| !value.is_null()));
+        // A count that is zero is a count.
+        assert_eq!(object["total_retrans"], 0);
+        assert_eq!(object["options"], json!([]));
+    }
+
+    #[test]
+    fn an_endpoint_is_written_as_ss_writes_it() {
+        let written =
+            |local: &str, port: u16, interface: Option<&str>, is_v6_only: Option<bool>| {
+                Socket {
+                    local_address: local.parse().unwrap(),
+                    local_port: port,
+                    interface: interface.map(str::to_owned),
+                    is_v6_only,
+                    state: State::Listen,
+                    ..recorded()
+                }
+                .local_address_port()
+            };
+        assert_eq!(written("127.0.0.1", 80, None, None), "127.0.0.1:80");
+        assert_eq!(written("0.0.0.0", 0, None, None), "0.0.0.0:*");
+        assert_eq!(
+            written("127.0.0.53", 53, Some("lo"), None),
+            "127.0.0.53%lo:53"
+        );
+        assert_eq!(written("::1", 80, None, None), "[::1]:80");
+        assert_eq!(written("::", 80, None, Some(false)), "*:80");
+        assert_eq!(written("::", 80, None, Some(true)), "[::]:80");
+        assert_eq!(
+            written("fe80::1", 80, Some("eth0"), None),
+            "[fe80::1]%eth0:80"
+        );
+        assert_eq!(
+            written("::ffff:192.0.2.1", 80, None, None),
+            "[::ffff:192.0.2.1]:80"
+        );
+    }
+}
