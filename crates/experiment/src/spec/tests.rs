@@ -81,11 +81,7 @@ fn every_example_is_a_plan() {
             .is_some_and(|extension| extension == "toml")
         {
             let spec = Spec::load(&path).unwrap_or_else(|error| panic!("{error}"));
-            assert!(
-                !design::cells(&spec).is_empty(),
-                "{}",
-                path.display()
-            );
+            assert!(!design::cells(&spec).is_empty(), "{}", path.display());
             names.push(path);
         }
     }
@@ -637,4 +633,48 @@ fn other_rounds_are_taken_unless_they_are_too_many() {
         Err("101000 trials: at most 100000 are made".to_owned())
     );
     assert_eq!(spec.rounds, 1);
+}
+
+/// Blocks of the reference that show a line of something larger.
+const FRAGMENTS: [&str; 3] = ["exclude", "baseline", "levels"];
+
+#[test]
+fn every_plan_of_the_reference_is_one() {
+    let reference = include_str!("../../../../docs/experiments.md");
+    let blocks = reference.split("```toml\n").skip(1);
+    let blocks = blocks.map(|rest| rest.split("```").next().unwrap_or_default());
+    let (mut plans, mut seen) = (0, String::new());
+    for block in blocks {
+        seen += block;
+        if FRAGMENTS.iter().any(|fragment| block.starts_with(fragment)) {
+            continue;
+        }
+        // Tables that stand below each other there are alternatives, but for those of a whole plan.
+        let is_whole = block.starts_with("name");
+        let parts = block.split_inclusive("\n\n");
+        let parts: Vec<_> = if is_whole {
+            vec![block]
+        } else {
+            parts.collect()
+        };
+        for part in parts {
+            let head = if is_whole { "" } else { "name = 'n'\n" };
+            let target = if part.contains("[[target]]") {
+                ""
+            } else {
+                TARGET
+            };
+            let text = format!("{head}{part}\n{target}");
+            if let Err(error) = Spec::parse(&text, Path::new("/plans/p.toml")) {
+                panic!("{error}\n{text}");
+            }
+            plans += 1;
+        }
+    }
+    assert!(plans > 10, "{plans}");
+    for key in [
+        "sysctl", "option", "file", "template", "check", "apply", "restore", "ready",
+    ] {
+        assert!(seen.contains(&format!("{key} = ")), "{key} has no example");
+    }
 }
