@@ -49,6 +49,9 @@ impl Problem {
     }
 }
 
+/// More mistakes are not told: the first ones are seen to first.
+const MAX_PROBLEMS: usize = 100;
+
 /// The problems found so far; reading goes on after each, so that all are told at once.
 #[derive(Debug, Default)]
 pub(super) struct Problems(pub(super) Vec<Problem>);
@@ -75,6 +78,14 @@ impl Problems {
             return Ok(());
         }
         self.0.sort_by_key(|problem| problem.line);
+        let left_out = self.0.len().saturating_sub(MAX_PROBLEMS);
+        if left_out > 0 {
+            self.0.truncate(MAX_PROBLEMS);
+            self.0.push(Problem {
+                line: None,
+                text: format!("and {left_out} more mistakes"),
+            });
+        }
         Err(SpecError {
             file: file.to_owned(),
             problems: self.0,

@@ -47,6 +47,9 @@ const PATHS: [&str; 6] = [
     "unix-socket",
 ];
 
+/// More than wrkbench will ever have.
+const MAX_OPTIONS: usize = 500;
+
 impl LoadOptions {
     /// The options, each once.
     pub fn iter(&self) -> impl Iterator<Item = &LoadOption> {
@@ -169,6 +172,10 @@ pub(super) fn read_options(
 ) -> LoadOptions {
     let mut options = LoadOptions::default();
     for value in values {
+        if options.0.len() == MAX_OPTIONS {
+            problems.add(value.line, format!("more than {MAX_OPTIONS} options"));
+            break;
+        }
         let Some(option) = problems.keep(read_option(&value, base)) else {
             continue;
         };

@@ -82,9 +82,11 @@ pub(super) fn read(text: &str, file: &Path, folder: &Path) -> Result<Spec, SpecE
     let root = match DeTable::parse(text) {
         Ok(root) => root,
         Err(error) => {
-            let line = error.span().map_or(1, |span| lines.at(span.start));
             let message = error.message().trim().replace('\n', ", ");
-            problems.add(line, format!("not TOML: {message}"));
+            problems.0.push(Problem {
+                line: error.span().map(|span| lines.at(span.start)),
+                text: format!("not TOML: {message}"),
+            });
             return Err(problems.judge(file).expect_err("there is a problem"));
         }
     };
@@ -635,8 +637,9 @@ fn check_cells(spec: &Spec, problems: &mut Problems) {
         problems.add(1, "exclude leaves out every cell: nothing is left to run");
         return;
     }
+    let everything = design::all_cells(spec);
     for exclusion in &spec.exclude {
-        if !design::all_cells(spec)
+        if !everything
             .iter()
             .any(|cell| design::selects(exclusion, cell))
         {

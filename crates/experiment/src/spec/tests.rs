@@ -605,6 +605,104 @@ fn a_file_that_is_no_plan_is_refused_without_a_panic() {
 }
 
 #[test]
+fn hostile_plans_are_refused_in_time_and_in_few_lines() {
+    let many = |line: &dyn Fn(usize) -> String| (0..20_000).map(line).collect::<String>();
+    for (text, expected) in [
+        (many(&|n| format!("k{n} = 1\n")), "and 19900 more mistakes"),
+        (
+            format!("[load]\n{}", many(&|n| format!("kk{n} = 1\n"))),
+            "more than 500 options",
+        ),
+        (
+            format!("[[factor]]\naa = [{}]", many(&|n| format!("{n},"))),
+            "20000 levels",
+        ),
+        (
+            format!(
+                "exclude = [{}]\n[[factor]]\naa = [1, 2]",
+                many(&|_| "{aa = 1},".to_owned())
+            ),
+            "",
+        ),
+        (
+            format!(
+                "[[factor]]\nname = 'f'\nlevels = [{{ name = 'x', {}a = 1 }}]",
+                "a.".repeat(50_000)
+            ),
+            "recursion",
+        ),
+        (
+            format!("exclude = [{{ {} = 1 }}]", "x".repeat(500_000)),
+            "unknown key",
+        ),
+    ] {
+        match read(&text) {
+            Ok(_) => assert_eq!(expected, ""),
+            Err(refused) => {
+                assert!(
+                    refused.contains(expected) && !expected.is_empty(),
+                    "{refused:.500}"
+                );
+                assert!(refused.lines().count() <= 101);
+                assert!(
+                    refused.lines().all(|line| line.len() < 500),
+                    "{refused:.500}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_plan_is_read_or_refused() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments");
+    let mut random = fastrand::Rng::with_seed(20_261_121);
+    let words = [
+        "[",
+        "]",
+        "{",
+        "}",
+        "=",
+        ",",
+        "\"",
+        "'",
+        "\n",
+        "#",
+        "0",
+        "-1",
+        "inf",
+        "true",
+        ".",
+        "[[factor]]",
+        "\u{1F600}",
+    ];
+    for name in [
+        "connections.toml",
+        "nginx-file.toml",
+        "tcp-rmem.toml",
+        "squid.toml",
+    ] {
+        let text = std::fs::read_to_string(folder.join(name)).expect("the example is there");
+        let chars: Vec<char> = text.chars().collect();
+        for _ in 0..250 {
+            let mut damaged = chars.clone();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..damaged.len());
+                let end = (at + random.usize(..6)).min(damaged.len());
+                let word = words[random.usize(..words.len())];
+                damaged.splice(at..end, word.chars());
+            }
+            let damaged: String = damaged.into_iter().collect();
+            if let Ok(spec) = Spec::parse(&damaged, Path::new("p.toml")) {
+                // What is taken for a plan can be ordered.
+                let trials = design::Schedule::new(&spec, 1).trials.len();
+                assert_eq!(trials, design::trials(&spec), "{damaged}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_plan_cut_anywhere_is_read_or_refused() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments/tcp-rmem.toml");
