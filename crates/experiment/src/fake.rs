@@ -388,6 +388,10 @@ impl Host for Fake {
         answers.and_then(VecDeque::pop_front).unwrap_or(Ok(200))
     }
 
+    fn working_folder(&self) -> Option<PathBuf> {
+        None
+    }
+
     fn now_ns(&self) -> u64 {
         self.clock_ns
     }

@@ -40,6 +40,5 @@ pub fn guard<H: Host + ?Sized>(
 fn leave(link: BorrowedFd<'_>) -> io::Result<UnixStream> {
     // It fails for who leads a group already, and is in a session of its own then, or started by hand.
     let _ = rustix::process::setsid();
-    std::env::set_current_dir("/")?;
     Ok(UnixStream::from(link.try_clone_to_owned()?))
 }

@@ -155,6 +155,9 @@ pub trait Host {
     /// Why there was no answer.
     fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16>;
 
+    /// Where commands run; `None` if that is not known, or does not matter.
+    fn working_folder(&self) -> Option<PathBuf>;
+
     /// Monotonic time, nanoseconds.
     fn now_ns(&self) -> u64;
 

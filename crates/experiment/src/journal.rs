@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::change::sysctl_path;
 use crate::host::Host;
 
-pub(crate) use record::{Begin, Content, FORMAT_VERSION, Record, Thing, Undo};
+pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Thing, Undo};
 use record::{Line, encode, lines};
 
 /// Name of the file in its folder.
@@ -26,12 +26,15 @@ pub(crate) struct Entry {
     pub(crate) thing: Thing,
     /// How it was; `None` for a file that was not there, and for commands.
     pub(crate) old: Option<Content>,
-    /// What was written, in order.
-    pub(crate) written: Vec<Content>,
-    /// What it showed after each write: the kernel rounds and clamps.
-    pub(crate) shown: Vec<Option<Content>>,
+    /// What was written, and what it showed then: the kernel rounds and clamps. Each once, in the order
+    /// in which they came.
+    contents: Vec<Content>,
+    /// Something was written.
+    pub(crate) is_written: bool,
     /// The last write may have happened or not.
     pub(crate) is_pending: bool,
+    /// Which of the contents it showed last.
+    last_shown: Option<usize>,
     /// What undoes a command.
     pub(crate) undo: Option<Undo>,
     pub(crate) is_restored: bool,
@@ -41,6 +44,34 @@ impl Entry {
     /// The file that shows it.
     pub(crate) fn place(&self) -> Option<PathBuf> {
         place(&self.thing)
+    }
+
+    /// Whether this came from the sweep.
+    pub(crate) fn is_ours(&self, content: &Content) -> bool {
+        self.contents.contains(content)
+    }
+
+    /// What it showed after the last write, if that is known.
+    pub(crate) fn last_shown(&self) -> Option<&Content> {
+        let known = self.last_shown.filter(|_| !self.is_pending);
+        known.and_then(|index| self.contents.get(index))
+    }
+
+    /// A content as the next record has it.
+    pub(crate) fn kept(&self, content: Content) -> Kept {
+        let again = self.contents.iter().position(|known| *known == content);
+        again.map_or(Kept::Whole(content), |again| Kept::Again { again })
+    }
+
+    /// The number of a content among ours; `None` if there is none.
+    fn resolve(&mut self, kept: Kept) -> Option<usize> {
+        match kept {
+            Kept::Whole(content) => {
+                self.contents.push(content);
+                Some(self.contents.len() - 1)
+            }
+            Kept::Again { again } => Some(again).filter(|again| *again < self.contents.len()),
+        }
     }
 }
 
@@ -178,9 +209,10 @@ impl Journal {
                         id,
                         thing,
                         old,
-                        written: Vec::new(),
-                        shown: Vec::new(),
+                        contents: Vec::new(),
+                        is_written: false,
                         is_pending: false,
+                        last_shown: None,
                         undo: None,
                         is_restored: false,
                     });
@@ -188,21 +220,27 @@ impl Journal {
                 is_new
             }
             Record::Write { id, new, undo } => self.with_entry(id, |entry| {
-                entry.written.push(new);
                 entry.undo = undo;
+                entry.is_written = true;
                 entry.is_pending = true;
+                entry.resolve(new).is_some()
             }),
             Record::Took { id, now } => self.with_entry(id, |entry| {
-                entry.shown.push(now);
+                let is_known = now.is_some();
+                entry.last_shown = now.and_then(|now| entry.resolve(now));
                 entry.is_pending = false;
+                entry.last_shown.is_some() == is_known
             }),
-            Record::Restored { id } => self.with_entry(id, |entry| entry.is_restored = true),
+            Record::Restored { id } => self.with_entry(id, |entry| {
+                entry.is_restored = true;
+                true
+            }),
         }
     }
 
-    fn with_entry(&mut self, id: u32, change: impl FnOnce(&mut Entry)) -> bool {
+    fn with_entry(&mut self, id: u32, change: impl FnOnce(&mut Entry) -> bool) -> bool {
         let entry = self.entries.iter_mut().find(|entry| entry.id == id);
-        entry.map(change).is_some()
+        entry.is_some_and(change)
     }
 
     pub(crate) fn entry(&self, id: u32) -> Option<&Entry> {
@@ -228,7 +266,7 @@ impl Journal {
     pub(crate) fn has_changes(&self) -> bool {
         self.entries
             .iter()
-            .any(|entry| entry.thing != Thing::AtEnd && !entry.written.is_empty())
+            .any(|entry| entry.thing != Thing::AtEnd && entry.is_written)
     }
 
     /// What remains to be put back, the last change first; the command for the end among it. Of a damaged
@@ -236,7 +274,7 @@ impl Journal {
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
         let has_changes = self.has_changes() || self.is_damaged;
         let is_unfinished = move |entry: &&Entry| {
-            let may_be_changed = !entry.written.is_empty() || self.is_damaged;
+            let may_be_changed = entry.is_written || self.is_damaged;
             has_changes && may_be_changed && !entry.is_restored
         };
         self.entries.iter().rev().filter(is_unfinished)

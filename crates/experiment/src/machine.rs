@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -133,8 +133,7 @@ impl Host for Machine {
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
                 file.take(HOLDER_BYTES_MAX).read_to_string(&mut holder)?;
-                let plain = holder.trim().escape_debug().to_string();
-                return Ok(Lock::HeldBy(plain.replace("\\\"", "\"")));
+                return Ok(Lock::HeldBy(plain(&holder)));
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
@@ -162,7 +161,8 @@ impl Host for Machine {
                 "this program has none",
             ));
         };
-        self.watch = Some(Watch::start(command, folder, lock)?);
+        let folder = std::path::absolute(folder)?;
+        self.watch = Some(Watch::start(command, &folder, lock)?);
         Ok(())
     }
 
@@ -220,6 +220,10 @@ impl Host for Machine {
         }
     }
 
+    fn working_folder(&self) -> Option<PathBuf> {
+        std::env::current_dir().ok()
+    }
+
     fn now_ns(&self) -> u64 {
         now_ns()
     }
@@ -248,6 +252,15 @@ impl Host for Machine {
     fn network_namespace(&self) -> String {
         let link = fs::read_link("/proc/self/ns/net");
         link.unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// What a lock says of its holder, on one line. It says nothing for a moment after it was taken.
+fn plain(holder: &str) -> String {
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    match holder.trim() {
+        "" => "it has not said yet which".to_owned(),
+        holder => holder.chars().map(plain).collect(),
     }
 }
 

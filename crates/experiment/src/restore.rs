@@ -276,7 +276,7 @@ fn put_setting_back<H: Host + ?Sized>(
         return RestoreOutcome::Unchanged;
     }
     // A write that was begun may have been clamped to a value that nobody knows.
-    let is_ours = entry.is_pending || entry.shown.contains(&Some(now.clone()));
+    let is_ours = entry.is_pending || entry.is_ours(&now);
     if !is_ours && conflicts != Conflicts::Overwrite {
         return foreign(entry, Some(&now), conflicts == Conflicts::Keep);
     }
@@ -307,7 +307,7 @@ fn put_file_back<H: Host + ?Sized>(
     if now == entry.old {
         return RestoreOutcome::Unchanged;
     }
-    let is_ours = now.as_ref().is_some_and(|now| entry.written.contains(now));
+    let is_ours = now.as_ref().is_some_and(|now| entry.is_ours(now));
     if !is_ours && conflicts != Conflicts::Overwrite {
         return foreign(entry, now.as_ref(), conflicts == Conflicts::Keep);
     }
@@ -339,7 +339,7 @@ fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>) -> RestoreOutcome {
         return RestoreOutcome::Failed("the journal does not say what undoes it".to_owned());
     };
     let limit = Duration::from_millis(undo.limit_ms);
-    match host.run(&undo.command, &undo.environment, limit) {
+    match host.run(&undo.line(), &undo.environment, limit) {
         Ok(output) if output.exit_code == Some(0) => RestoreOutcome::Restored(None),
         Ok(output) => RestoreOutcome::Failed(format!("`{}` {}", undo.command, output.failure())),
         Err(error) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::change::{Change, sysctl_path};
 use crate::host::{CommandOutput, Host, Lock};
 use crate::journal::{
-    Begin, Content, Entry, FORMAT_VERSION, Journal, ReadError, Record, Thing, Undo,
+    Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Thing, Undo,
 };
 use crate::restore::{Conflicts, RestoreReport, put_back};
 
@@ -287,6 +287,7 @@ impl Safekeeping {
                     command: restore.clone(),
                     environment: environment.clone(),
                     limit_ms: milliseconds(*limit),
+                    folder: host.working_folder(),
                 };
                 self.apply(host, name, apply, undo, *limit)
             }
@@ -308,6 +309,7 @@ impl Safekeeping {
             command: command.to_owned(),
             environment: std::collections::BTreeMap::new(),
             limit_ms: milliseconds(limit),
+            folder: host.working_folder(),
         };
         let new = Content(command.as_bytes().to_vec());
         self.note(host, Thing::AtEnd, None, new, Some(undo))?;
@@ -467,7 +469,7 @@ impl Safekeeping {
             return Ok(true);
         };
         // After a write that failed half-way anything may be there.
-        let Some(Some(last)) = entry.shown.last().filter(|_| !entry.is_pending) else {
+        let Some(last) = entry.last_shown() else {
             return Ok(false);
         };
         if now == Some(last.0.as_slice()) {
@@ -519,13 +521,15 @@ impl Safekeeping {
         let Some(journal) = &mut self.journal else {
             unreachable!("it was made above");
         };
-        let known = journal.entry_of(&thing).map(|entry| entry.id);
         let mut records = Vec::new();
-        let id = known.unwrap_or_else(|| {
-            let id = journal.next_id();
-            records.push(Record::Save { id, thing, old });
-            id
-        });
+        let (id, new) = match journal.entry_of(&thing) {
+            Some(entry) => (entry.id, entry.kept(new)),
+            None => {
+                let id = journal.next_id();
+                records.push(Record::Save { id, thing, old });
+                (id, Kept::Whole(new))
+            }
+        };
         records.push(Record::Write { id, new, undo });
         let path = journal.path().to_owned();
         journal
@@ -544,6 +548,10 @@ impl Safekeeping {
             return Ok(());
         };
         let path = journal.path().to_owned();
+        let now = now.map(|now| match journal.entry(id) {
+            Some(entry) => entry.kept(now),
+            None => Kept::Whole(now),
+        });
         journal
             .append(host, &[Record::Took { id, now }])
             .map_err(|source| SafetyError::Refused {

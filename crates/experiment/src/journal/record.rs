@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,23 @@ pub(crate) struct Undo {
     pub(crate) command: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limit_ms: u64,
+    /// Where the sweep ran: its commands may have relative paths.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Undo {
+    /// The command as it is run from anywhere.
+    pub(crate) fn line(&self) -> String {
+        match self.folder.as_deref().and_then(Path::to_str) {
+            // Where the folder is gone the command may still know what it does.
+            Some(folder) => format!(
+                "cd -- '{}' 2>/dev/null; {}",
+                folder.replace('\'', "'\\''"),
+                self.command
+            ),
+            None => self.command.clone(),
+        }
+    }
 }
 
 /// Bytes; as text where they are text.
@@ -112,6 +129,18 @@ impl From<Content> for Saved {
     }
 }
 
+/// A content as a record has it: the journal of a long sweep would otherwise have each level of a file
+/// as often as it was set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Kept {
+    Whole(Content),
+    /// The one with this number among those of the same thing, in the order in which they came.
+    Again {
+        again: usize,
+    },
+}
+
 /// One step of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -128,12 +157,12 @@ pub(crate) enum Record {
     /// What is written next.
     Write {
         id: u32,
-        new: Content,
+        new: Kept,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Undo>,
     },
     /// What it shows after that; `None` for commands.
-    Took { id: u32, now: Option<Content> },
+    Took { id: u32, now: Option<Kept> },
     /// It is as it was.
     Restored { id: u32 },
 }
@@ -227,7 +256,7 @@ mod tests {
         ] {
             let record = Record::Took {
                 id: 7,
-                now: Some(Content(bytes.to_vec())),
+                now: Some(Kept::Whole(Content(bytes.to_vec()))),
             };
             let line = encode(&record).unwrap();
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
@@ -235,6 +264,28 @@ mod tests {
             assert_eq!(found, [Line::Record(Box::new(record))]);
             assert_eq!(length, line.len());
         }
+    }
+
+    #[test]
+    fn a_later_version_is_known_as_such_whatever_else_it_has() {
+        let json = br#"{"begin":{"version":2,"news":[]}}"#;
+        let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
+        assert_eq!(lines(line.as_bytes()).0, [Line::OtherVersion(2)]);
+    }
+
+    #[test]
+    fn a_command_is_undone_where_it_was_done() {
+        let undo = |folder: Option<&str>| Undo {
+            command: "./undo".to_owned(),
+            environment: BTreeMap::new(),
+            limit_ms: 1,
+            folder: folder.map(Into::into),
+        };
+        assert_eq!(undo(None).line(), "./undo");
+        assert_eq!(
+            undo(Some("/it's")).line(),
+            "cd -- '/it'\\''s' 2>/dev/null; ./undo"
+        );
     }
 
     #[test]
