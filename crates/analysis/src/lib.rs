@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 mod observation;
 pub mod quantity;
 mod read;

@@ -20,7 +20,7 @@ pub use effect::{
     values_needed,
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
-pub use pairs::{REACH, beside_reference};
+pub use pairs::{Dealing, beside_reference};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
 pub use rank::{
     PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,

@@ -1,54 +1,97 @@
 //! Several groups beside one of them, with the noise that all of them show.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use fastrand::Rng;
 
 use crate::effect::noise;
+use crate::rank::{blocks_of, shuffle_within};
 use crate::sample::{mean, median};
 
-/// Whether each group differs from the reference: two-sided p-values of t-tests with one deviation for
-/// all groups, not corrected for how many there are (that is [`holm`](crate::holm)'s); 1 for the
-/// reference itself. `blocks` is the number of blocks whose middles were taken off the values before, 1
-/// if none were: each but the first costs a degree of freedom.
+/// How values are dealt out anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dealing {
+    /// The values at one index of all groups belong together, have been aligned, and are dealt out among
+    /// themselves only.
+    pub in_blocks: bool,
+    /// How often: p-values have a grain of one in so many.
+    pub draws: u32,
+    /// The same seed gives the same p-values.
+    pub seed: u64,
+}
+
+/// Whether each group differs from the reference: two-sided p-values, not corrected for how many there
+/// are (that is [`holm`](crate::holm)'s); 1 for the reference itself.
 ///
-/// All groups say how large the noise is, so that few values in each suffice; the ranks of five and
-/// five values alone could not tell more than seven groups apart. Values further than [`REACH`] times
-/// the [`noise`] from their group's median count as being that far, so that a cold run neither moves its
-/// group nor hides the others (Tukey and McLaughlin, "Less Vulnerable Confidence and Significance
-/// Procedures for Location Based on a Single Sample", 1963). `None` with fewer than two groups, an empty
-/// one, what is no number, or no two values to tell the noise by.
+/// The figure is that of a t-test with one deviation for all groups: all of them say how large the noise
+/// is, so that few values in each suffice. The ranks of five and five values alone could not tell one of
+/// seven groups apart. Values further than [`REACH`] times the [`noise`] from their group's median count
+/// as being that far, so that a cold run neither moves its group nor hides the others (Tukey and
+/// McLaughlin, "Less Vulnerable Confidence and Significance Procedures for Location Based on a Single
+/// Sample", 1963). Such a figure has no distribution to look up: all values are dealt out anew among the
+/// groups to see how far it goes by chance. As it is relative to the deviation, groups that do differ do
+/// not widen what chance gives the others.
+///
+/// `None` with fewer than two groups, an empty one, what is no number, blocks that are not complete, or
+/// no two values to tell the noise by.
 #[must_use]
-pub fn beside_reference(groups: &[Vec<f64>], blocks: usize, reference: usize) -> Option<Vec<f64>> {
-    if groups.len() < 2 || groups.iter().flatten().any(|value| !value.is_finite()) {
+pub fn beside_reference(
+    groups: &[Vec<f64>],
+    reference: usize,
+    dealing: Dealing,
+) -> Option<Vec<f64>> {
+    let mut values = groups.concat();
+    if groups.len() < 2 || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
+    let blocks = blocks_of(groups, dealing.in_blocks)?;
+    let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
     let limit = REACH * noise(groups)?;
-    let drawn_in = groups.iter().map(|group| {
-        let middle = median(group)?;
-        let near = |value: &f64| value.clamp(middle - limit, middle + limit);
-        Some(group.iter().map(near).collect())
-    });
-    let groups = drawn_in.collect::<Option<Vec<Vec<f64>>>>()?;
-    let means: Vec<f64> = groups.iter().filter_map(|group| mean(group)).collect();
-    let squares: f64 = groups
-        .iter()
-        .zip(&means)
-        .flat_map(|(group, mean)| group.iter().map(move |value| (value - mean).powi(2)))
-        .sum();
-    let count: usize = groups.iter().map(Vec::len).sum();
-    let freedom = count.checked_sub(groups.len() + blocks - 1)?;
-    let t = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
-    let variance = squares / freedom as f64;
-    let p_value = |(group, own): (&Vec<f64>, &f64)| {
-        let share = 1.0 / group.len() as f64 + 1.0 / groups[reference].len() as f64;
-        let difference = (own - means[reference]).abs();
-        match (variance * share).sqrt() {
-            _ if difference == 0.0 => 1.0,
-            0.0 => 0.0,
-            deviation => 2.0 * t.sf(difference / deviation),
+    let observed = distances(&values, &lengths, reference, limit)?;
+    let mut random = Rng::with_seed(dealing.seed);
+    let mut reached = vec![0_u32; groups.len()];
+    for _ in 0..dealing.draws {
+        shuffle_within(&blocks, &mut values, &mut random);
+        let dealt = distances(&values, &lengths, reference, limit)?;
+        for ((count, dealt), observed) in reached.iter_mut().zip(dealt).zip(&observed) {
+            // The same sums in another order may differ in the last bits.
+            *count += u32::from(dealt >= observed * (1.0 - 1e-9));
         }
-    };
-    Some(groups.iter().zip(&means).map(p_value).collect())
+    }
+    let p_value = |count| f64::from(count + 1) / f64::from(dealing.draws + 1);
+    Some(reached.into_iter().map(p_value).collect())
 }
 
 /// How far from its group's median a value can count, in deviations of the noise.
-pub const REACH: f64 = 4.0;
+const REACH: f64 = 3.0;
+
+/// |mean - mean of the reference| / sqrt(squares (1 / n + 1 / n of the reference)) of each group, values
+/// far from their group's median drawn in.
+fn distances(values: &[f64], lengths: &[usize], reference: usize, limit: f64) -> Option<Vec<f64>> {
+    let mut rest = values;
+    let mut squares = 0.0;
+    let mut means = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (own, others) = rest.split_at(*length);
+        rest = others;
+        let middle = median(own)?;
+        let near: Vec<f64> = own
+            .iter()
+            .map(|value| value.clamp(middle - limit, middle + limit))
+            .collect();
+        let own_mean = mean(&near)?;
+        squares += near
+            .iter()
+            .map(|value| (value - own_mean).powi(2))
+            .sum::<f64>();
+        means.push(own_mean);
+    }
+    let distance = |(own, length): (&f64, &usize)| {
+        let share = 1.0 / *length as f64 + 1.0 / lengths[reference] as f64;
+        let difference = (own - means[reference]).abs();
+        if difference == 0.0 {
+            0.0
+        } else {
+            difference / (squares * share).sqrt()
+        }
+    };
+    Some(means.iter().zip(lengths).map(distance).collect())
+}

@@ -284,7 +284,7 @@ impl Ranks {
 
 /// The indexes of each block, among the values of the groups in order. Complete blocks, one value of
 /// each group, need groups of one length; what is not in blocks is one.
-fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
+pub(crate) fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
     if !in_blocks {
         return Some(vec![(0..groups.iter().map(Vec::len).sum()).collect()]);
     }
@@ -296,7 +296,11 @@ fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
     Some((0..length).map(block).collect())
 }
 
-fn shuffle_within<T>(blocks: &[Vec<usize>], values: &mut [T], random: &mut fastrand::Rng) {
+pub(crate) fn shuffle_within<T>(
+    blocks: &[Vec<usize>],
+    values: &mut [T],
+    random: &mut fastrand::Rng,
+) {
     for block in blocks {
         for place in (1..block.len()).rev() {
             values.swap(block[place], block[random.usize(..=place)]);

@@ -1,8 +1,14 @@
 //! Tests of ranks against figures worked out by hand and published ones.
 
 use stats::{
-    PValueMethod, Ranks, beside_reference, holm, mann_whitney, mann_whitney_attained_level,
-    mann_whitney_p_min, modified_z_score, trend,
+    Dealing, PValueMethod, Ranks, beside_reference, holm, mann_whitney,
+    mann_whitney_attained_level, mann_whitney_p_min, modified_z_score, trend,
+};
+
+const DEALING: Dealing = Dealing {
+    in_blocks: false,
+    draws: 1_999,
+    seed: 1,
 };
 
 #[track_caller]
@@ -66,9 +72,9 @@ fn what_is_no_sample_has_no_p_value() {
     assert_eq!(Ranks::of(&[vec![1.0]], false), None);
     assert_eq!(Ranks::of(&[vec![1.0], vec![]], false), None);
     assert_eq!(Ranks::of(&[vec![1.0], vec![1.0, 2.0]], true), None);
-    assert_eq!(beside_reference(&[vec![1.0], vec![2.0]], 1, 0), None);
+    assert_eq!(beside_reference(&[vec![1.0], vec![2.0]], 0, DEALING), None);
     assert_eq!(
-        beside_reference(&[vec![1.0, 2.0], vec![f64::INFINITY]], 1, 0),
+        beside_reference(&[vec![1.0, 2.0], vec![f64::INFINITY]], 0, DEALING),
         None
     );
     assert_eq!(trend(&[1.0; 20]), None);
@@ -205,7 +211,7 @@ fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
         vec![1.1, 1.0, 0.9, 1.2, 0.8],
     ];
     groups[1][0] = -100.0;
-    let p = beside_reference(&groups, 1, 0).expect("there are values");
+    let p = beside_reference(&groups, 0, DEALING).expect("there are values");
     assert_eq!(p[0], 1.0);
     assert!(p[1] > 0.1 && p[2] < 0.01, "{p:?}");
 }

@@ -1,0 +1,164 @@
+//! Which runs are held beside which: levels of a factor, and what must be alike for that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Observation;
+
+/// A run's cell, in one word for each of its sides, the target and the profile among them.
+pub(super) type Sides = BTreeMap<String, String>;
+
+/// What a target is called where it is compared like a factor.
+pub(super) const TARGET: &str = "target";
+/// What a set of load options is called; sets are different loads, so they are not compared.
+pub(super) const PROFILE: &str = "profile";
+
+/// A factor with its levels, the first of which is what others are held against.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Factor {
+    /// The names of factors that always change together, joined.
+    pub(super) name: String,
+    /// One of them, which stands for all.
+    key: String,
+    /// In the plan's order; without a plan by number, or as they come.
+    pub(super) levels: Vec<String>,
+}
+
+impl Factor {
+    /// The level of a run, as an index.
+    pub(super) fn level_of(&self, sides: &Sides) -> Option<usize> {
+        let level = sides.get(&self.key)?;
+        self.levels.iter().position(|other| other == level)
+    }
+}
+
+/// All sides of a run.
+pub(super) fn sides(run: &Observation) -> Sides {
+    let settings = run
+        .settings
+        .iter()
+        .map(|setting| (setting.factor.clone(), setting.level.clone()));
+    let target = run
+        .target
+        .iter()
+        .map(|name| (TARGET.to_owned(), name.clone()));
+    let profile = run
+        .profile
+        .iter()
+        .map(|name| (PROFILE.to_owned(), name.clone()));
+    settings.chain(target).chain(profile).collect()
+}
+
+/// The factors with more than one level. Those that always change together cannot be told apart and are
+/// one.
+pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
+    let mut found: Vec<(Factor, Vec<Option<usize>>)> = Vec::new();
+    for key in keys(runs) {
+        let levels = levels(runs, &key);
+        if levels.len() < 2 || key == PROFILE {
+            continue;
+        }
+        let factor = Factor {
+            name: key.clone(),
+            key,
+            levels,
+        };
+        let indexes: Vec<Option<usize>> = runs
+            .iter()
+            .map(|run| factor.level_of(&sides(run)))
+            .collect();
+        match found
+            .iter_mut()
+            .find(|(_, others)| is_same_split(others, &indexes))
+        {
+            Some((same, _)) => same.name = format!("{} and {}", same.name, factor.name),
+            None => found.push((factor, indexes)),
+        }
+    }
+    found.into_iter().map(|(factor, _)| factor).collect()
+}
+
+/// Names of all sides: factors in the order in which they come, then the target and the profile.
+fn keys(runs: &[&Observation]) -> Vec<String> {
+    let mut keys: Vec<String> = Vec::new();
+    let settings = runs.iter().flat_map(|run| &run.settings);
+    for setting in settings {
+        if !keys.contains(&setting.factor) {
+            keys.push(setting.factor.clone());
+        }
+    }
+    keys.push(TARGET.to_owned());
+    keys
+}
+
+fn levels(runs: &[&Observation], key: &str) -> Vec<String> {
+    let mut levels: Vec<(u32, String)> = Vec::new();
+    for run in runs {
+        let cell = run.cell.unwrap_or(u32::MAX);
+        if let Some(level) = sides(run).remove(key) {
+            match levels.iter_mut().find(|(_, other)| *other == level) {
+                Some((first, _)) => *first = cell.min(*first),
+                None => levels.push((cell, level)),
+            }
+        }
+    }
+    levels.sort_by_key(|(cell, _)| *cell);
+    let number = |level: &str| level.parse::<f64>().ok().filter(|value| value.is_finite());
+    let has_plan = runs.iter().all(|run| run.cell.is_some());
+    let mut levels: Vec<String> = levels.into_iter().map(|(_, level)| level).collect();
+    if !has_plan && levels.iter().all(|level| number(level).is_some()) {
+        levels.sort_by(|a, b| {
+            number(a)
+                .unwrap_or(0.0)
+                .total_cmp(&number(b).unwrap_or(0.0))
+        });
+    }
+    levels
+}
+
+/// Whether two splits put the same runs together.
+fn is_same_split(first: &[Option<usize>], second: &[Option<usize>]) -> bool {
+    let pairs: BTreeSet<_> = first.iter().zip(second).collect();
+    let count = |of: &[Option<usize>]| of.iter().collect::<BTreeSet<_>>().len();
+    pairs.len() == count(first) && pairs.len() == count(second)
+}
+
+/// Runs of which one factor's levels are compared.
+pub(super) struct Place<'a> {
+    /// What is the same in all of them and not in all others: the profile, the target.
+    pub(super) names: Vec<String>,
+    /// The runs.
+    pub(super) runs: Vec<&'a Observation>,
+}
+
+/// Where a factor is looked at by itself: for each profile, and for each target unless the target is the
+/// factor.
+pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place<'a>> {
+    let apart: Vec<&str> = [TARGET, PROFILE]
+        .into_iter()
+        .filter(|key| *key != factor.key && !factor.name.ends_with(" and target"))
+        .filter(|key| levels(runs, key).len() > 1)
+        .collect();
+    let mut places: Vec<Place<'a>> = Vec::new();
+    for run in runs {
+        let mut sides = sides(run);
+        let names: Vec<String> = apart.iter().filter_map(|key| sides.remove(*key)).collect();
+        match places.iter_mut().find(|place| place.names == names) {
+            Some(place) => place.runs.push(run),
+            None => places.push(Place {
+                names,
+                runs: vec![run],
+            }),
+        }
+    }
+    places
+}
+
+/// What else differs between runs of a place: levels of a factor are compared where this is the same.
+pub(super) fn stratum(run: &Observation, factor: &Factor, factors: &[Factor]) -> Vec<usize> {
+    let sides = sides(run);
+    factors
+        .iter()
+        .filter(|other| other.key != factor.key)
+        .map(|other| other.level_of(&sides).unwrap_or(usize::MAX))
+        .collect()
+}

@@ -1,0 +1,403 @@
+//! Whether runs differ: effects with intervals, what could have been seen, and what speaks against it.
+//!
+//! The unit is the run: a request is no repetition of anything, since all requests of a run share its
+//! start. Runs that failed are counted and left out.
+
+mod design;
+mod doubts;
+mod judge;
+mod metric;
+mod runs;
+
+use serde::Serialize;
+
+use crate::Observation;
+use design::{factors, places, sides};
+use judge::{adjust_over_places, judge};
+use runs::Values;
+
+pub use doubts::Doubt;
+pub use metric::{Better, Metric};
+
+/// What a comparison is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What is compared; [`Metric::defaults`] if empty.
+    pub metrics: Vec<Metric>,
+    /// Differences up to this ratio, 0.02 for 2 %, do not matter; above 0.
+    pub threshold: f64,
+}
+
+impl Question {
+    /// The threshold that is used unless another is wanted.
+    pub const THRESHOLD: f64 = 0.02;
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            metrics: Vec::new(),
+            threshold: Self::THRESHOLD,
+        }
+    }
+}
+
+/// Everything that a set of runs says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Conclusions {
+    /// One for each factor, place and metric.
+    pub comparisons: Vec<Comparison>,
+    /// What to keep in mind.
+    pub doubts: Vec<Doubt>,
+}
+
+/// The levels of one factor by one metric, or new runs beside old ones.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The factor; `None` for new runs beside old ones.
+    pub factor: Option<String>,
+    /// Where: a profile, a target, a cell; empty if there is one place only.
+    pub place: Vec<String>,
+    /// What was measured.
+    pub metric: Metric,
+    /// The levels; the first is what the others are held against.
+    pub levels: Vec<Level>,
+    /// The test of all levels at once.
+    pub p_value: Option<f64>,
+    /// Which test that was, and how its p-value was found.
+    pub test: Option<&'static str>,
+    /// Values were taken relative to what all levels had in the same round or combination.
+    pub is_relative: bool,
+    /// Runs are those of a sweep's rounds.
+    pub has_rounds: bool,
+    /// Fewest runs of a level.
+    pub runs: usize,
+    /// Differences up to this ratio do not matter.
+    pub threshold: f64,
+    /// The smallest ratio of change that would have been found with 80 %.
+    pub detectable: Option<f64>,
+    /// Runs of each level that it takes to find a change by the threshold with 80 %.
+    pub runs_needed: Option<usize>,
+    /// What follows.
+    pub outcome: Outcome,
+}
+
+/// What follows from a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Outcome {
+    /// Nothing: so few runs cannot tell chance from effect.
+    TooFewRuns {
+        /// As many of each level could.
+        needed: usize,
+    },
+    /// All levels are the same within the threshold.
+    Same,
+    /// No difference was found.
+    NotFound,
+    /// This level is the best, and better than the first.
+    Better {
+        /// Its index.
+        level: usize,
+    },
+    /// No level is better than the first, and this one is the worst.
+    Worse {
+        /// Its index.
+        level: usize,
+    },
+    /// This level differs most, where neither way is better.
+    Changed {
+        /// Its index.
+        level: usize,
+    },
+}
+
+/// The runs of one level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Level {
+    /// Its name.
+    pub name: String,
+    /// Runs with a value.
+    pub runs: usize,
+    /// Median, as measured.
+    pub median: Option<f64>,
+    /// Least value.
+    pub min: Option<f64>,
+    /// Greatest value.
+    pub max: Option<f64>,
+    /// Against the first level; `None` for that itself, and with too few runs.
+    pub difference: Option<Difference>,
+}
+
+/// A level against the first.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Difference {
+    /// Ratio of the medians; `None` if some value is not above zero.
+    pub ratio: Option<f64>,
+    /// Lower end of the ratio's interval at 95 %.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// Of this pair alone.
+    pub p_value: f64,
+    /// By Holm's method for all that are looked at beside it.
+    pub adjusted_p_value: f64,
+    /// The interval at 90 % lies within the threshold: two one-sided tests at 5 % each.
+    pub is_same: bool,
+}
+
+impl Difference {
+    /// Whether it is more than chance: the adjusted p-value is below 5 % and the interval, where there is
+    /// one, leaves 1 out.
+    #[must_use]
+    pub fn is_found(&self) -> bool {
+        let holds_one = match (self.low, self.high) {
+            (Some(low), Some(high)) => low <= 1.0 && 1.0 <= high,
+            _ => false,
+        };
+        self.adjusted_p_value < stats::LEVEL && !holds_one
+    }
+}
+
+impl Comparison {
+    /// Whether something got worse: a difference was found, it is for the worse, and the ratio of the
+    /// medians has moved by more than the limit (0.05 for 5 %). What has no ratio, as errors where there
+    /// were none, is worse if it is found to be.
+    #[must_use]
+    pub fn is_regression(&self, limit: f64) -> bool {
+        let Some(reference) = self.levels.first() else {
+            return false;
+        };
+        self.levels.iter().any(|level| {
+            let Some(difference) = level.difference.filter(Difference::is_found) else {
+                return false;
+            };
+            match (difference.ratio, self.metric.better) {
+                (Some(ratio), Better::Higher) => ratio < 1.0 - limit,
+                (Some(ratio), Better::Lower) => ratio > 1.0 + limit,
+                (None, Better::Higher) => level.median < reference.median,
+                (None, Better::Lower) => level.median > reference.median,
+                (_, Better::Neither) => false,
+            }
+        })
+    }
+}
+
+/// Why there is nothing to compare; one line each.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// There is no run that did not fail.
+    #[error("{which}: no run to compare ({failed} failed)")]
+    NoRuns {
+        /// Which side.
+        which: String,
+        /// How many failed.
+        failed: usize,
+    },
+    /// No run has the metric.
+    #[error("{metric}: no run has it")]
+    NotMeasured {
+        /// The metric's name.
+        metric: String,
+    },
+    /// All runs are of one cell.
+    #[error("all runs are of the same thing (give BASE and NEW, or a sweep with several levels)")]
+    OneCell,
+    /// Nothing was measured on both sides.
+    #[error(
+        "{base} and {new} have no cell in common (expected sweeps of the same plan, or one thing each)"
+    )]
+    NoCommonCell {
+        /// Name of the old runs.
+        base: String,
+        /// Name of the new ones.
+        new: String,
+    },
+}
+
+/// Compares new runs of one thing with old ones, by one metric.
+#[must_use]
+pub fn compare(
+    base: &[Observation],
+    new: &[Observation],
+    metric: &Metric,
+    threshold: f64,
+) -> Comparison {
+    let base: Vec<&Observation> = base.iter().collect();
+    let new: Vec<&Observation> = new.iter().collect();
+    let values = Values::of_two(["base", "new"], [&base, &new], metric);
+    judge(None, Vec::new(), metric, threshold, values)
+}
+
+/// Runs under a name.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// What sentences call them.
+    pub name: &'a str,
+    /// The runs.
+    pub runs: &'a [Observation],
+}
+
+/// Compares new runs with old ones, cell by cell where both have several; p-values are adjusted over the
+/// cells.
+///
+/// # Errors
+/// When there is nothing to compare.
+pub fn compare_with_base(
+    base: Named<'_>,
+    new: Named<'_>,
+    question: &Question,
+) -> Result<Conclusions, CompareError> {
+    let both: Vec<Observation> = base.runs.iter().chain(new.runs).cloned().collect();
+    let metrics = metrics_of(question, &both)?;
+    let old = measured(base)?;
+    let fresh = measured(new)?;
+    let pairs = matched(base.name, &old, new.name, &fresh)?;
+    let mut comparisons = Vec::new();
+    for metric in &metrics {
+        let mut of_metric: Vec<Comparison> = pairs
+            .iter()
+            .map(|(place, old, fresh)| {
+                let values = Values::of_two([base.name, new.name], [old, fresh], metric);
+                judge(None, place.clone(), metric, question.threshold, values)
+            })
+            .collect();
+        adjust_over_places(&mut of_metric);
+        comparisons.append(&mut of_metric);
+    }
+    let mut doubts = Vec::new();
+    for (side, runs) in [(base, &old), (new, &fresh)] {
+        doubts.extend(doubts::of_failures(side.runs, Some(side.name)));
+        doubts.extend(doubts::of_runs(runs, &metrics, Some(side.name)));
+    }
+    Ok(Conclusions {
+        comparisons,
+        doubts,
+    })
+}
+
+/// Compares the cells of one set of runs: each factor by each metric, separately for each profile and
+/// target; where other factors vary too, levels are held against each other within their combinations.
+/// Several targets are compared like a factor's levels.
+///
+/// # Errors
+/// When there is nothing to compare.
+pub fn compare_cells(
+    observations: &[Observation],
+    question: &Question,
+) -> Result<Conclusions, CompareError> {
+    let all = Named {
+        name: "the runs",
+        runs: observations,
+    };
+    let metrics = metrics_of(question, observations)?;
+    let runs = measured(all)?;
+    let factors = factors(&runs);
+    if factors.is_empty() {
+        return Err(CompareError::OneCell);
+    }
+    let mut comparisons = Vec::new();
+    for factor in &factors {
+        for place in places(&runs, factor) {
+            for metric in &metrics {
+                let values = Values::of_levels(&place.runs, factor, &factors, metric);
+                // A factor need not vary everywhere.
+                if values.levels.len() < 2 {
+                    continue;
+                }
+                let name = Some(factor.name.clone());
+                let names = place.names.clone();
+                comparisons.push(judge(name, names, metric, question.threshold, values));
+            }
+        }
+    }
+    let mut doubts = doubts::of_failures(observations, None);
+    doubts.extend(doubts::of_order(&runs));
+    doubts.extend(doubts::of_runs(&runs, &metrics, None));
+    Ok(Conclusions {
+        comparisons,
+        doubts,
+    })
+}
+
+fn metrics_of(
+    question: &Question,
+    observations: &[Observation],
+) -> Result<Vec<Metric>, CompareError> {
+    let unknown = question
+        .metrics
+        .iter()
+        .find(|metric| !metric.is_known_to(observations));
+    match unknown {
+        Some(metric) => Err(CompareError::NotMeasured {
+            metric: metric.name.clone(),
+        }),
+        None if question.metrics.is_empty() => Ok(Metric::defaults(observations)),
+        None => Ok(question.metrics.clone()),
+    }
+}
+
+/// The runs that did not fail.
+fn measured<'a>(side: Named<'a>) -> Result<Vec<&'a Observation>, CompareError> {
+    let runs: Vec<&Observation> = side
+        .runs
+        .iter()
+        .filter(|run| run.failure.is_none())
+        .collect();
+    if runs.is_empty() {
+        return Err(CompareError::NoRuns {
+            which: side.name.to_owned(),
+            failed: side.runs.len(),
+        });
+    }
+    Ok(runs)
+}
+
+/// A cell with its old and its new runs.
+type Pair<'a> = (Vec<String>, Vec<&'a Observation>, Vec<&'a Observation>);
+
+/// Puts the cells of both sides together. Where a side has one cell only, or no cell more than one run (as
+/// under headings of one's own), the sides are compared as a whole.
+fn matched<'a>(
+    base: &str,
+    old: &[&'a Observation],
+    new: &str,
+    fresh: &[&'a Observation],
+) -> Result<Vec<Pair<'a>>, CompareError> {
+    let cells = |runs: &[&'a Observation]| {
+        let mut cells: Vec<(design::Sides, Vec<&'a Observation>)> = Vec::new();
+        for run in runs {
+            let sides = sides(run);
+            match cells.iter_mut().find(|(other, _)| *other == sides) {
+                Some((_, runs)) => runs.push(run),
+                None => cells.push((sides, vec![run])),
+            }
+        }
+        cells
+    };
+    let (old_cells, fresh_cells) = (cells(old), cells(fresh));
+    let is_whole = |cells: &[(design::Sides, Vec<&Observation>)]| {
+        cells.len() == 1 || cells.iter().all(|(_, runs)| runs.len() == 1)
+    };
+    let one_each = old_cells.len() == 1 && fresh_cells.len() == 1;
+    let mut pairs: Vec<Pair<'a>> = Vec::new();
+    if !one_each {
+        for (sides, runs) in &old_cells {
+            if let Some((_, others)) = fresh_cells.iter().find(|(other, _)| other == sides) {
+                let name = |(key, level): (&String, &String)| format!("{key} = {level}");
+                let place = sides.iter().map(name).collect();
+                pairs.push((place, runs.clone(), others.clone()));
+            }
+        }
+    }
+    if pairs.is_empty() {
+        if !is_whole(&old_cells) || !is_whole(&fresh_cells) {
+            return Err(CompareError::NoCommonCell {
+                base: base.to_owned(),
+                new: new.to_owned(),
+            });
+        }
+        pairs.push((Vec::new(), old.to_vec(), fresh.to_vec()));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,211 @@
+//! Runs as numbers in groups, freed of what all groups share.
+
+use super::Metric;
+use super::design::{Factor, stratum};
+use crate::Observation;
+
+/// Values of levels, ready for tests.
+pub(super) struct Values {
+    /// The levels that have values.
+    pub(super) levels: Vec<LevelValues>,
+    /// Values are logarithms: all of them are above zero.
+    pub(super) are_logs: bool,
+    /// Values were taken relative to their blocks, and each block has one of each level.
+    pub(super) in_blocks: bool,
+    /// Values were taken relative to their blocks.
+    pub(super) is_relative: bool,
+    /// The runs are a sweep's.
+    pub(super) has_rounds: bool,
+    /// How much taking their blocks' middles off has shrunk the spread of the values.
+    pub(super) shrinkage: f64,
+}
+
+/// Values of one level.
+pub(super) struct LevelValues {
+    pub(super) name: String,
+    /// As measured.
+    pub(super) measured: Vec<f64>,
+    /// For tests, by block.
+    pub(super) tested: Vec<f64>,
+}
+
+/// A value with its place in the design.
+struct Entry {
+    level: usize,
+    block: Block,
+    value: f64,
+}
+
+/// What values of different levels have in common: other factors' levels, and the round.
+type Block = (Vec<usize>, u32);
+
+impl Values {
+    /// Of old runs and new ones.
+    pub(super) fn of_two(names: [&str; 2], runs: [&[&Observation]; 2], metric: &Metric) -> Self {
+        let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
+        let of_level = |(level, runs): (usize, &[&Observation])| {
+            let value = |run: &&Observation| {
+                Some(Entry {
+                    level,
+                    block: Block::default(),
+                    value: finite(run, metric)?,
+                })
+            };
+            runs.iter().filter_map(value).collect::<Vec<Entry>>()
+        };
+        let entries = runs.into_iter().enumerate().flat_map(of_level).collect();
+        Self::new(&names.map(str::to_owned), entries, has_rounds)
+    }
+
+    /// Of the levels of a factor. With rounds and more than two levels the values of a round belong
+    /// together: whatever changed from round to round is taken off. Two levels are not freed of it, since
+    /// five pairs have too few orders to tell anything; the order being drawn for each round, what drifts
+    /// then widens the noise and favours no level.
+    pub(super) fn of_levels(
+        runs: &[&Observation],
+        factor: &Factor,
+        factors: &[Factor],
+        metric: &Metric,
+    ) -> Self {
+        let has_rounds = runs.iter().all(|run| run.cell.is_some());
+        let known = |run: &&Observation| {
+            let level = factor.level_of(&super::design::sides(run))?;
+            Some((level, finite(run, metric)?))
+        };
+        let mut present: Vec<usize> = runs
+            .iter()
+            .filter_map(known)
+            .map(|(level, _)| level)
+            .collect();
+        present.sort_unstable();
+        present.dedup();
+        let by_round = has_rounds && present.len() > 2;
+        let entry = |run: &&Observation| {
+            let (level, value) = known(run)?;
+            let round = if by_round { run.run } else { 0 };
+            Some(Entry {
+                level: present.iter().position(|other| *other == level)?,
+                block: (stratum(run, factor, factors), round),
+                value,
+            })
+        };
+        let entries = runs.iter().filter_map(entry).collect();
+        let names: Vec<String> = present
+            .iter()
+            .map(|level| factor.levels[*level].clone())
+            .collect();
+        Self::new(&names, entries, has_rounds)
+    }
+
+    fn new(names: &[String], mut entries: Vec<Entry>, has_rounds: bool) -> Self {
+        let mut levels: Vec<LevelValues> = names
+            .iter()
+            .map(|name| LevelValues {
+                name: name.clone(),
+                measured: Vec::new(),
+                tested: Vec::new(),
+            })
+            .collect();
+        for entry in &entries {
+            levels[entry.level].measured.push(entry.value);
+        }
+        let are_logs = entries.iter().all(|entry| entry.value > 0.0);
+        if are_logs {
+            entries
+                .iter_mut()
+                .for_each(|entry| entry.value = entry.value.ln());
+        }
+        let mut blocks = into_blocks(entries);
+        let is_relative = blocks.len() > 1;
+        let mut shrinkage = 1.0;
+        if is_relative {
+            let by_round = blocks.iter().any(|(block, _)| block.1 > 0);
+            blocks
+                .iter_mut()
+                .for_each(|(_, entries)| align(entries, by_round));
+            // One level alone is relative to nothing.
+            blocks
+                .retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
+            let values: usize = blocks.iter().map(|(_, entries)| entries.len()).sum();
+            let size = values as f64 / blocks.len().max(1) as f64;
+            shrinkage = ((size - 1.0) / size).sqrt();
+        }
+        let is_complete = |entries: &[Entry]| {
+            let has_one = |level| entries.iter().filter(|entry| entry.level == level).count() == 1;
+            (0..names.len()).all(has_one)
+        };
+        let in_blocks = is_relative && blocks.iter().all(|(_, entries)| is_complete(entries));
+        for entry in blocks.into_iter().flat_map(|(_, entries)| entries) {
+            levels[entry.level].tested.push(entry.value);
+        }
+        levels.retain(|level| !level.tested.is_empty());
+        Self {
+            levels,
+            are_logs,
+            in_blocks,
+            is_relative,
+            has_rounds,
+            shrinkage,
+        }
+    }
+
+    /// The values for tests.
+    pub(super) fn tested(&self) -> Vec<Vec<f64>> {
+        self.levels
+            .iter()
+            .map(|level| level.tested.clone())
+            .collect()
+    }
+
+    /// The values for tests with the spread that they had before their blocks' middles were taken off.
+    pub(super) fn spread_out(&self) -> Vec<Vec<f64>> {
+        let spread_out = |group: Vec<f64>| match stats::median(&group) {
+            Some(middle) => {
+                let wide = |value: f64| middle + (value - middle) / self.shrinkage;
+                group.into_iter().map(wide).collect()
+            }
+            None => group,
+        };
+        self.tested().into_iter().map(spread_out).collect()
+    }
+}
+
+fn finite(run: &Observation, metric: &Metric) -> Option<f64> {
+    run.value(&metric.name).filter(|value| value.is_finite())
+}
+
+/// By block, blocks in order.
+fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
+    entries.sort_by(|a, b| a.block.cmp(&b.block));
+    let mut blocks: Vec<(Block, Vec<Entry>)> = Vec::new();
+    for entry in entries {
+        match blocks.last_mut() {
+            Some((block, entries)) if *block == entry.block => entries.push(entry),
+            _ => blocks.push((entry.block.clone(), vec![entry])),
+        }
+    }
+    blocks
+}
+
+/// Takes the median of a block off its values. A level that ran several times in a round, as a repeated
+/// baseline does, counts once, with its median.
+fn align(entries: &mut Vec<Entry>, by_round: bool) {
+    if by_round {
+        let mut once: Vec<Entry> = Vec::new();
+        for entry in entries.iter() {
+            if once.iter().all(|other| other.level != entry.level) {
+                let same = entries.iter().filter(|other| other.level == entry.level);
+                let values: Vec<f64> = same.map(|other| other.value).collect();
+                once.push(Entry {
+                    level: entry.level,
+                    block: entry.block.clone(),
+                    value: stats::median(&values).unwrap_or(entry.value),
+                });
+            }
+        }
+        *entries = once;
+    }
+    let values: Vec<f64> = entries.iter().map(|entry| entry.value).collect();
+    let middle = stats::median(&values).unwrap_or(0.0);
+    entries.iter_mut().for_each(|entry| entry.value -= middle);
+}
