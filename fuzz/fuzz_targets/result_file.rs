@@ -205,6 +205,7 @@ fn judged(result: &RunResult) {
     }
     results::verdict(result)
         .lines()
+        .into_iter()
         .for_each(|line| given::one_line(&line));
     for criterion in Criterion::parse_list("p99>1ms errors>1%").expect("they are fine") {
         criterion
