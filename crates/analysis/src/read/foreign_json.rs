@@ -27,16 +27,41 @@ struct Latency {
 /// More percentiles than that nobody has asked for.
 const PERCENTILES_MAX: usize = 1_000;
 
+/// Why there is no such object.
+#[derive(Debug)]
+pub(super) struct NoObject {
+    /// In words.
+    pub(super) reason: String,
+    /// So many bytes had to be looked at.
+    pub(super) bytes: usize,
+}
+
 /// Reads the object at the begin of a text: its values, and how many bytes it takes.
-pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), String> {
+pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
     let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Object>();
     match objects.next() {
         Some(Ok(object)) => {
             let length = objects.byte_offset();
-            values(object).map(|values| (values, length))
+            let refuse = |reason| NoObject {
+                reason,
+                bytes: length,
+            };
+            values(object)
+                .map(|values| (values, length))
+                .map_err(refuse)
         }
-        Some(Err(error)) => Err(error.to_string()),
-        None => Err("nothing there".to_owned()),
+        Some(Err(error)) => Err(NoObject {
+            reason: error.to_string(),
+            bytes: text
+                .split_inclusive('\n')
+                .take(error.line())
+                .map(str::len)
+                .sum(),
+        }),
+        None => Err(NoObject {
+            reason: "nothing there".to_owned(),
+            bytes: text.len(),
+        }),
     }
 }
 

@@ -30,14 +30,19 @@ pub(super) fn of_path(path: &Path) -> String {
         return path.parent().and_then(name).unwrap_or_default();
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let base = stem
-        .trim_end_matches(|c: char| c.is_ascii_digit())
-        .trim_end_matches(['-', '_', '.', ' ']);
-    if base.is_empty() {
-        String::new()
-    } else {
-        base.to_owned()
-    }
+    without_number(&stem).to_owned()
+}
+
+/// A name without the number of the run at its end. `wrk2` keeps its own.
+fn without_number(stem: &str) -> &str {
+    let base = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+    let parted = base.trim_end_matches(['-', '_', '.', ' ']);
+    let is_run = parted.len() < base.len()
+        || base.is_empty()
+        || ["run", "r", "round", "trial", "rep"]
+            .iter()
+            .any(|word| base.eq_ignore_ascii_case(word));
+    if is_run { parted } else { stem }
 }
 
 /// Puts groups together. Where their names differ, the name becomes a setting.
@@ -188,6 +193,9 @@ mod tests {
         assert_eq!(of_path(Path::new("a/new-1.json")), "new");
         assert_eq!(of_path(Path::new("new-2.json")), "new");
         assert_eq!(of_path(Path::new("before.json")), "before");
+        assert_eq!(of_path(Path::new("wrk2.txt")), "wrk2");
+        assert_eq!(of_path(Path::new("run12.txt")), "run");
+        assert_eq!(of_path(Path::new("3.txt")), "");
         assert_eq!(of_path(Path::new("t/b-rmem-1-1.json")), "t");
         let same = join(vec![
             ("new".to_owned(), vec![run(1)]),

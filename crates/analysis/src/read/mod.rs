@@ -237,8 +237,12 @@ fn of_document(bytes: &[u8], text: &str, path: &Path) -> Result<Observation, Rea
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
-    let (values, _) = foreign_json::first(text.trim_start())
-        .map_err(|reason| not_understood(path, &format!("not the object of json.lua: {reason}")))?;
+    let (values, _) = foreign_json::first(text.trim_start()).map_err(|error| {
+        not_understood(
+            path,
+            &format!("not the object of json.lua: {}", error.reason),
+        )
+    })?;
     let nothing = values.get(crate::quantity::REQUESTS) == Some(&0.0);
     Ok(Observation {
         source: path.display().to_string(),

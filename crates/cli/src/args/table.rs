@@ -13,7 +13,7 @@ use super::report::{Percentiles, parse_percentiles};
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct TableArgs {
     /// Folders of sweeps, folders of results, results, notes with reports in them; - is stdin
-    #[arg(value_name = "DIR|FILE", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
     /// How the table is written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use results::Setting;
 
-use super::foreign_json;
+use super::foreign_json::{self, NoObject};
 use super::script_csv;
 use crate::Observation;
 use heading::{Command, Context};
@@ -34,6 +34,9 @@ const NOTES_MAX: usize = 20;
 
 /// An object that a script printed is no longer than this.
 const OBJECT_MAX_BYTES: usize = 64 << 10;
+
+/// A text with more of what looks like objects and is none would take long: what follows is not tried.
+const WASTED_MAX_BYTES: usize = 4 << 20;
 
 /// Reads all runs of a text that was found there.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
@@ -84,6 +87,8 @@ struct Reader {
     skip_until: usize,
     /// Offset of the line, as objects count from it.
     offset: usize,
+    /// Bytes that looked like an object and were none.
+    wasted_bytes: usize,
     /// A finished report that a script may still add to.
     may_be_added_to: bool,
 }
@@ -113,7 +118,7 @@ impl Reader {
         }
         if self.open.is_some() {
             self.line_of_report(number, line);
-        } else if line.starts_with('{') {
+        } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
             self.object(number, rest);
         } else if let Some(values) = script_csv::line(raw) {
             self.add(number, values, "a line of csv.lua");
@@ -170,10 +175,13 @@ impl Reader {
                 self.skip_until = self.offset + length;
                 self.add(number, values, "the object of json.lua");
             }
-            Err(reason) => self.note(
-                number,
-                format_args!("no object of json.lua ({reason}), skipped"),
-            ),
+            Err(NoObject { reason, bytes }) => {
+                self.wasted_bytes += bytes;
+                self.note(
+                    number,
+                    format_args!("no object of json.lua ({reason}), skipped"),
+                );
+            }
         }
     }
 
@@ -184,7 +192,7 @@ impl Reader {
         self.may_be_added_to = false;
         match above {
             Some(run) if run.report.values.get(crate::quantity::REQUESTS).copied() == requests => {
-                // A script's numbers are not rounded.
+                // Of what both say, the object's: totals are exact in it, and tables were made of it.
                 run.report.values.extend(values);
             }
             Some(_) => self.note(

@@ -1,0 +1,306 @@
+//! Reports as text: what the tools print, and what people keep of it.
+
+use std::path::Path;
+
+use analysis::{Observation, Reading};
+
+const WRK: &str = include_str!("../../report/tests/captured/wrk.txt");
+const WRK2: &str = include_str!("../../report/tests/captured/wrk2.txt");
+const CMM: &str = include_str!("../../report/tests/captured/cmm.txt");
+const WITH_JSON: &str = include_str!("data/cmm_style_with_json.txt");
+const NOT_FOUND: &str = include_str!("data/wrk_404.txt");
+const NOTES: &str = include_str!("data/notes.md");
+
+/// Our own texts, as the tests of the report hold them.
+const OURS: [&str; 7] = [
+    include_str!("../../report/tests/golden/latency.txt"),
+    include_str!("../../report/tests/golden/errors.txt"),
+    include_str!("../../report/tests/golden/percentiles.txt"),
+    include_str!("../../report/tests/golden/cmm.txt"),
+    include_str!("../../report/tests/golden/cmm_https.txt"),
+    include_str!("../../report/tests/golden/wrk2.txt"),
+    include_str!("../../report/tests/golden/wrk2_uncorrected.txt"),
+];
+
+fn reading(text: &str) -> Reading {
+    Reading::of_bytes(text.as_bytes(), Path::new("notes.md")).unwrap()
+}
+
+fn runs(text: &str) -> Vec<Observation> {
+    let runs = Reading::of_bytes(text.as_bytes(), Path::new("notes.md"));
+    runs.map(|reading| reading.observations).unwrap_or_default()
+}
+
+fn only(text: &str) -> Observation {
+    let mut runs = runs(text);
+    assert_eq!(runs.len(), 1);
+    runs.remove(0)
+}
+
+fn assert_values(run: &Observation, expected: &[(&str, f64)]) {
+    for (name, value) in expected {
+        let found = run
+            .value(name)
+            .unwrap_or_else(|| panic!("{name} is missing"));
+        let near = (found - value).abs() <= value.abs() * 1e-12;
+        assert!(near, "{name} is {found}, not {value}");
+    }
+}
+
+#[test]
+fn the_captured_report_of_wrk_cmm_is_read_whole() {
+    let run = only(CMM);
+    assert_eq!(run.failure, None);
+    assert_eq!(run.target.as_deref(), Some("http://127.0.0.1:18471/"));
+    assert_eq!(run.profile.as_deref(), Some("-t2 -c10"));
+    assert_values(
+        &run,
+        &[
+            ("latency_mean_us", 723.19),
+            ("latency_stdev_us", 1_630.0),
+            ("latency_max_us", 20_760.0),
+            ("latency_min_us", 7.0),
+            ("latency_within_stdev_percent", 89.10),
+            ("connect_mean_us", 28.5),
+            ("first_byte_mean_us", 721.9),
+            ("last_byte_max_us", 83.0),
+            ("last_byte_min_us", 0.0),
+            ("thread_rate_mean", 83_020.0),
+            ("thread_rate_min", 4_690.0),
+            ("latency_p50_us", 24.0),
+            ("latency_p95_us", 3_610.0),
+            ("latency_p99.99_us", 20_210.0),
+            ("requests", 329_708.0),
+            ("duration_in_microseconds", 2_020_000.0),
+            ("bytes", 45.91 * 1_048_576.0),
+            ("requests_per_sec", 162_965.96),
+            ("bytes_transfer_per_sec", 22.69 * 1_048_576.0),
+            ("errors", 0.0),
+            ("errors_timeout", 0.0),
+            ("statuses_over_399", 0.0),
+        ],
+    );
+}
+
+#[test]
+fn every_text_of_ours_and_of_the_tools_is_understood_to_the_last_line() {
+    for text in OURS.iter().chain(&[WRK, WRK2, CMM, NOT_FOUND, WITH_JSON]) {
+        let reading = reading(text);
+        assert_eq!(reading.notes, [""; 0], "{text}");
+        assert_eq!(reading.observations.len(), 1, "{text}");
+        let run = &reading.observations[0];
+        assert_eq!(run.failure, None, "{text}");
+        for name in [
+            "requests",
+            "requests_per_sec",
+            "latency_mean_us",
+            "thread_rate_mean",
+        ] {
+            assert!(run.values.contains_key(name), "{name} of {text}");
+        }
+    }
+}
+
+#[test]
+fn both_distributions_of_wrk2_are_read_with_the_digits_of_its_spectrum() {
+    let text = "Running 13s test @ http://h/\n  2 threads and 10 connections\n  Thread calibration: mean lat.: 1.157ms, rate sampling interval: 10ms\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.04ms    0.85ms   6.81ms   89.87%\n    Req/Sec     1.05k   159.78     1.67k    85.29%\n  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    0.89ms\n 99.000%    5.06ms\n100.000%    6.82ms\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n       0.067     0.000000            1         1.00\n       0.341     0.100000          594         1.11\n       0.887     0.500000         2970         2.00\n       6.815     0.999854         5930      6826.67\n       6.815     1.000000         5930          inf\n#[Mean    =        1.044, StdDeviation   =        0.854]\n#[Max     =        6.812, Total count    =         5930]\n#[Buckets =           27, SubBuckets     =         2048]\n----------------------------------------------------------\n\n  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))\n 50.000%  107.00us\n#[Mean    =        0.165, StdDeviation   =        0.330]\n----------------------------------------------------------\n  25968 requests in 12.99s, 3.71MB read\nRequests/sec:   1998.88\nTransfer/sec:    292.80KB\n";
+    let reading = reading(text);
+    assert_eq!(reading.notes, [""; 0]);
+    let run = &reading.observations[0];
+    assert_values(
+        run,
+        &[
+            ("latency_mean_us", 1_044.0),
+            ("latency_stdev_us", 854.0),
+            ("latency_max_us", 6_812.0),
+            ("latency_p10_us", 341.0),
+            ("latency_p50_us", 887.0),
+            ("latency_p99_us", 5_060.0),
+            ("latency_p100_us", 6_815.0),
+            ("service_time_p50_us", 107.0),
+            ("service_time_mean_us", 165.0),
+            ("thread_rate_stdev", 159.78),
+        ],
+    );
+    // Its percentile is rounded: 99.98535... is not 99.9854.
+    assert_eq!(run.value("latency_p99.9854_us"), None);
+}
+
+#[test]
+fn what_was_not_measured_is_not_there() {
+    let empty = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00      -nan%\n  Latency Distribution\n     50%    0.00us\n  0 requests in 2.01s, 0.00B read\nRequests/sec:      0.00\nTransfer/sec:       0.00B\n";
+    let run = only(empty);
+    assert_eq!(run.failure.as_deref(), Some("nothing was answered"));
+    assert!(run.values.keys().all(|name| !name.starts_with("latency")));
+    let short = WRK2.replace("Req/Sec", "Ignored");
+    assert!(reading(&short).notes[0].contains("not understood"));
+    let without_rates = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.00ms    1.00ms   5.00ms   90.00%\n    Req/Sec       -nan      -nan   0.00      0.00%\n  20 requests in 2.01s, 100.00B read\nRequests/sec:     10.00\nTransfer/sec:      50.00B\n";
+    let run = only(without_rates);
+    assert_eq!(run.value("thread_rate_mean"), None);
+    assert_eq!(run.value("thread_rate_max"), None);
+    assert_eq!(run.value("latency_p50_us"), None);
+}
+
+#[test]
+fn a_cell_that_lost_its_end_is_left_out_and_said() {
+    let cut = CMM.replace("  723.19us    1.63ms", "1000.00m    1.63ms");
+    let reading = reading(&cut);
+    assert_eq!(reading.observations[0].value("latency_mean_us"), None);
+    assert!(reading.observations[0].failure.is_none());
+    assert_eq!(reading.notes, ["notes.md: line 4: not understood, skipped"]);
+}
+
+#[test]
+fn the_object_of_json_lua_belongs_to_the_report_above_it() {
+    let run = only(WITH_JSON);
+    assert_values(
+        &run,
+        &[
+            ("bytes", 20_572_422.0),
+            ("latency_p99.999_us", 3_385.0),
+            ("connect_mean_us", 471.64),
+        ],
+    );
+    let of_another = WITH_JSON.replace("\"requests\": 140907", "\"requests\": 140908");
+    let reading = reading(&of_another);
+    assert_eq!(reading.observations.len(), 1);
+    assert!(
+        reading.notes[0].contains("other requests"),
+        "{:?}",
+        reading.notes
+    );
+}
+
+#[test]
+fn notes_name_their_runs() {
+    let reading = reading(NOTES);
+    let shown: Vec<String> = reading
+        .observations
+        .iter()
+        .map(|run| {
+            let settings = run
+                .settings
+                .iter()
+                .map(|s| format!(" {}={}", s.factor, s.level));
+            format!(
+                "{} | {} |{} | {} | {} | {}",
+                run.target.as_deref().unwrap_or("-"),
+                run.profile.as_deref().unwrap_or("-"),
+                settings.collect::<String>(),
+                run.run,
+                run.value("latency_mean_us").unwrap_or(f64::NAN),
+                run.failure.as_deref().unwrap_or("-"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "x86_64 | -t12 -c400 | heading=Basic | 1 | 573060 | -",
+            "x86_64 | -t12 -c400 | heading=Basic | 2 | 582820 | -",
+            "arm64 | -t12 -c400 | heading=Basic | 1 | 871200 | -",
+            "Focused | -t8 -c96 | buffers=262144 somaxconn=4096 | 1 | 180060 | -",
+            "Focused | -t8 -c96 | buffers=262144 somaxconn=4096 net.core.rmem_max=524288 | 1 | NaN | the report is cut off",
+        ]
+    );
+    assert_eq!(
+        reading.notes,
+        [
+            "notes.md: line 54: belongs to no report, skipped",
+            "notes.md: line 60: and up to line 61: not understood, skipped",
+            "notes.md: line 73: not understood, skipped",
+        ]
+    );
+    assert_eq!(reading.observations[0].value("errors_timeout"), Some(121.0));
+    assert_eq!(
+        reading.observations[2].value("statuses_over_399"),
+        Some(17.0)
+    );
+    let positions: Vec<_> = reading
+        .observations
+        .iter()
+        .map(|run| run.position)
+        .collect();
+    assert_eq!(positions, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+}
+
+#[test]
+fn carriage_returns_indentation_and_quotes_change_nothing() {
+    let whole = only(CMM).values;
+    for text in [
+        CMM.replace('\n', "\r\n"),
+        CMM.lines().map(|line| format!("    {line}\n")).collect(),
+        CMM.lines().map(|line| format!("> {line}\n")).collect(),
+        format!("\u{feff}```\n{CMM}```"),
+        CMM.trim_end().to_owned(),
+    ] {
+        assert_eq!(only(&text).values, whole, "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_was_cut_anywhere_gives_no_number_that_the_whole_has_not() {
+    let mut texts: Vec<&str> = OURS.to_vec();
+    texts.extend([WRK, WRK2, CMM, NOT_FOUND, WITH_JSON, NOTES]);
+    for text in texts {
+        let whole = runs(text);
+        // Without the object the same are known less exactly.
+        let report_only = runs(text.split("JSON Output").next().unwrap());
+        // Of a long text the middle is a spectrum, whose rows are alike.
+        let is_tried = |end: &usize| {
+            let is_alike = *end > 1_000 && end + 1_000 < text.len();
+            text.is_char_boundary(*end) && (!is_alike || end % 13 == 0)
+        };
+        for end in (0..text.len()).filter(is_tried) {
+            for (at, run) in runs(&text[..end]).iter().enumerate() {
+                if run.failure.is_some() {
+                    continue;
+                }
+                for (name, value) in &run.values {
+                    let known = [&whole, &report_only].map(|runs| runs[at].values.get(name));
+                    assert!(
+                        known.contains(&Some(value)),
+                        "cut at {end}: {name} is {value}"
+                    );
+                }
+                // Headings above all runs are left out, and of fewer runs more are above all.
+                let levels = |run: &Observation| -> Vec<String> {
+                    let settings = run.settings.iter().filter(|s| s.factor != "heading");
+                    settings
+                        .map(|s| format!("{}={}", s.factor, s.level))
+                        .collect()
+                };
+                assert_eq!(levels(&whole[at]), levels(run), "cut at {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_texts_end_soon_and_harm_nobody() {
+    let nested = "{\"a\":[\n".repeat(50_000);
+    let objects = format!("{{\"a\":[\n{}", "{},\n".repeat(50_000));
+    let first_lines = "Running 1s test @ http://h/\n".repeat(50_000);
+    let headings = "# x\n## y\n".repeat(50_000);
+    let settings: String = (0..50_000).map(|n| format!("k{n}={n}\n")).collect();
+    let one_line = "Latency ".repeat(200_000);
+    for text in [nested, objects, first_lines, headings, settings, one_line] {
+        let text = format!("{text}\n{CMM}");
+        let reading = Reading::of_bytes(text.as_bytes(), Path::new("x")).unwrap();
+        assert!(reading.notes.len() < 50);
+        assert!(reading.observations.len() <= 10_001);
+    }
+    for bytes in [
+        &b"\xff\xfe\x00Running "[..],
+        b"Running  test @ ",
+        b"{",
+        b"\0\0\0",
+    ] {
+        assert!(
+            Reading::of_bytes(bytes, Path::new("x")).map_or(true, |reading| reading
+                .observations
+                .iter()
+                .all(|run| run.failure.is_some()))
+        );
+    }
+}
