@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod comparison;
 mod correction;
 mod hgrm;
 mod hlog;
@@ -10,6 +11,7 @@ mod spectrum;
 mod styles;
 pub mod sweep;
 pub mod table;
+mod telemetry;
 pub mod text;
 
 use std::io::{self, Write};

@@ -1,0 +1,380 @@
+//! Comparisons as sentences with the numbers under them, or as JSON.
+
+use std::io::{self, Write};
+
+use analysis::compare::{
+    Better, Comparison, Conclusions, Difference, Doubt, Level, Metric, Outcome,
+};
+use plan::units;
+
+/// Writes a sentence for each comparison with its numbers under it, and then what to keep in mind.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<()> {
+    for comparison in &conclusions.comparisons {
+        writeln!(output, "{}", sentence(comparison))?;
+        write_numbers(comparison, output)?;
+        writeln!(output)?;
+    }
+    for doubt in &conclusions.doubts {
+        writeln!(output, "Note: {}", doubt_sentence(doubt))?;
+    }
+    Ok(())
+}
+
+/// Writes all of it as one document.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_json(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *output, conclusions)?;
+    writeln!(output)
+}
+
+/// What a comparison comes to.
+#[must_use]
+pub fn sentence(comparison: &Comparison) -> String {
+    let place = comparison.place.iter().map(String::as_str);
+    let subjects: Vec<&str> = place.chain(comparison.factor.as_deref()).collect();
+    let finding = match comparison.outcome {
+        Outcome::TooFewRuns { needed } => too_few(comparison, needed),
+        Outcome::Same => same(comparison),
+        Outcome::NotFound => not_found(comparison),
+        Outcome::Better { level } => found(comparison, level, Tone::Better),
+        Outcome::Worse { level } => found(comparison, level, Tone::Worse),
+        Outcome::Changed { level } => found(comparison, level, Tone::Other),
+    };
+    if subjects.is_empty() {
+        finding
+    } else {
+        format!("{}: {finding}", subjects.join(", "))
+    }
+}
+
+fn too_few(comparison: &Comparison, needed: usize) -> String {
+    let metric = &comparison.metric.label;
+    match (comparison.runs, comparison.levels.len()) {
+        (_, 0 | 1) => format!("{metric} is not known on both sides"),
+        (1, _) => format!(
+            "nothing can be said about {metric}: with one run each the noise between runs is not known ({needed} each are \
+             the fewest that can show a difference)"
+        ),
+        (runs, 2) => format!(
+            "nothing can be said about {metric}: with {runs} runs p < 0.05 cannot be reached, whatever they show (it takes \
+             {needed} each)"
+        ),
+        (runs, _) => format!(
+            "nothing can be said about {metric}: {} are too few (it takes {needed} each)",
+            runs_phrase(runs, comparison.has_rounds)
+        ),
+    }
+}
+
+fn same(comparison: &Comparison) -> String {
+    let metric = &comparison.metric.label;
+    let threshold = percent(comparison.threshold);
+    match comparison.levels.as_slice() {
+        [first, second] => format!(
+            "{metric} is the same within {threshold} % with {} and {}",
+            first.name, second.name
+        ),
+        levels => format!(
+            "{metric} is the same within {threshold} % at all {} levels",
+            levels.len()
+        ),
+    }
+}
+
+fn not_found(comparison: &Comparison) -> String {
+    let what = match comparison.factor {
+        Some(_) => "effect on",
+        None => "difference in",
+    };
+    let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
+    let runs = runs_phrase(comparison.runs, comparison.has_rounds);
+    let reach = match comparison.detectable {
+        Some(detectable) => format!(
+            "; with {runs} a difference below {} % cannot be seen",
+            percent(detectable)
+        ),
+        None => String::new(),
+    };
+    format!(
+        "no detectable {what} {} ({p_value}{reach})",
+        comparison.metric.label
+    )
+}
+
+/// How a difference is spoken of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Better,
+    Worse,
+    Other,
+}
+
+fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
+    let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
+    let Some(difference) = level.difference else {
+        return not_found(comparison);
+    };
+    let metric = &comparison.metric;
+    let verb = match tone {
+        Tone::Better => "beats",
+        Tone::Worse => "is worse than",
+        Tone::Other => "differs from",
+    };
+    let pair = format!("{} {verb} {}", level.name, reference.name);
+    match (difference.ratio, interval(&difference)) {
+        (Some(ratio), Some(interval)) => {
+            let size = percent((ratio - 1.0).abs());
+            let interval = format!("95 % interval {interval}");
+            if tone == Tone::Better && metric.better == Better::Higher {
+                format!("{pair} by {size} % in {} ({interval})", metric.label)
+            } else {
+                let way = if ratio < 1.0 { "lower" } else { "higher" };
+                format!("{pair}: {} is {size} % {way} ({interval})", metric.label)
+            }
+        }
+        _ => format!(
+            "{pair}: {} {} after {} ({})",
+            metric.label,
+            value(metric, level.median),
+            value(metric, reference.median),
+            p_phrase(difference.adjusted_p_value)
+        ),
+    }
+}
+
+/// `2.8 to 5.5 %`, in the direction of the change that was found.
+fn interval(difference: &Difference) -> Option<String> {
+    let sign = if difference.ratio? < 1.0 { -1.0 } else { 1.0 };
+    let mut ends = [
+        (difference.low? - 1.0) * sign,
+        (difference.high? - 1.0) * sign,
+    ];
+    ends.sort_by(f64::total_cmp);
+    Some(format!("{} to {} %", percent(ends[0]), percent(ends[1])))
+}
+
+fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<()> {
+    let rows: Vec<[String; 6]> = comparison
+        .levels
+        .iter()
+        .map(|level| row(comparison, level))
+        .collect();
+    let against = comparison.levels.first().map_or("", |level| &level.name);
+    let heads = [
+        comparison.factor.as_deref().unwrap_or("").to_owned(),
+        "runs".to_owned(),
+        format!("median {}", comparison.metric.label),
+        "range".to_owned(),
+        format!("against {against} (95 % interval)"),
+        "p".to_owned(),
+    ];
+    let width = |column: usize| {
+        let cells = std::iter::once(&heads).chain(&rows);
+        cells
+            .map(|cells| cells[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    for cells in std::iter::once(&heads).chain(&rows) {
+        let line: String = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("  {cell:<width$}"))
+            .collect();
+        writeln!(output, "  {}", line.trim_end())?;
+    }
+    let mut remarks = Vec::new();
+    if let (Some(test), Some(p_value)) = (comparison.test, comparison.p_value) {
+        remarks.push(format!("{test}: {}", p_phrase(p_value)));
+    }
+    if let Some(detectable) = comparison.detectable {
+        remarks.push(format!(
+            "differences from {} % on are seen with 80 %",
+            percent(detectable)
+        ));
+    }
+    let threshold = percent(comparison.threshold);
+    remarks.push(match comparison.runs_needed {
+        Some(runs) => format!("{threshold} % takes {runs} runs each"),
+        None if comparison.detectable.is_some() => {
+            format!("{threshold} % takes more than 1000 runs each")
+        }
+        None => String::new(),
+    });
+    remarks.retain(|remark| !remark.is_empty());
+    if !remarks.is_empty() {
+        writeln!(output, "    {}", remarks.join("; "))?;
+    }
+    if comparison.is_relative {
+        writeln!(
+            output,
+            "    ratios are relative to what all levels had in the same {}",
+            if comparison.has_rounds {
+                "round"
+            } else {
+                "combination"
+            }
+        )?;
+    }
+    Ok(())
+}
+
+fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
+    let metric = &comparison.metric;
+    let range = match (level.min, level.max) {
+        (Some(min), Some(max)) => {
+            format!(
+                "{} to {}",
+                value(metric, Some(min)),
+                value(metric, Some(max))
+            )
+        }
+        _ => String::new(),
+    };
+    let difference = level.difference;
+    let change = difference.and_then(|difference| {
+        let (ratio, low, high) = (difference.ratio?, difference.low?, difference.high?);
+        Some(format!(
+            "{} % ({} to {} %)",
+            signed(ratio),
+            signed(low),
+            signed(high)
+        ))
+    });
+    [
+        level.name.clone(),
+        level.runs.to_string(),
+        value(metric, level.median),
+        range,
+        change.unwrap_or_default(),
+        difference.map_or_else(String::new, |difference| p(difference.adjusted_p_value)),
+    ]
+}
+
+fn doubt_sentence(doubt: &Doubt) -> String {
+    let of = |side: &Option<String>| {
+        side.as_ref()
+            .map_or_else(String::new, |name| format!("{name}: "))
+    };
+    match doubt {
+        Doubt::Failures { side, failed, runs } => format!(
+            "{}{failed} of {runs} runs failed and are in no figure",
+            of(side)
+        ),
+        Doubt::OneAfterTheOther => {
+            "each level ran to its end before the next began, so a change over time looks like an \
+             effect (shuffle the order within rounds)"
+                .to_owned()
+        }
+        Doubt::Drift {
+            side,
+            metric,
+            change,
+            p_value,
+        } => format!(
+            "{}{} {} by {} % from the first run to the last, whatever was set ({})",
+            of(side),
+            metric.label,
+            if *change < 0.0 { "fell" } else { "rose" },
+            percent(change.abs()),
+            p_phrase(*p_value)
+        ),
+        Doubt::SlowFirstRun {
+            side,
+            metric,
+            cells,
+            of: all,
+            cell,
+            is_first_of_all,
+            change,
+        } => {
+            let which = match (*is_first_of_all, cell.is_empty()) {
+                (_, true) => "the first run".to_owned(),
+                (true, false) => format!("the first run of all, of {},", cell.join(", ")),
+                (false, false) => format!("the first run of {}", cell.join(", ")),
+            };
+            let others = match cells {
+                1 => String::new(),
+                _ => format!("; first runs of {cells} of {all} cells are so"),
+            };
+            format!(
+                "{}{which} was slow: {} is {} % {} than in the cell's other runs (warm up for longer{others})",
+                of(side),
+                metric.label,
+                percent(change.abs()),
+                if *change < 0.0 { "lower" } else { "higher" },
+            )
+        }
+    }
+}
+
+fn runs_phrase(runs: usize, has_rounds: bool) -> String {
+    match (runs, has_rounds) {
+        (1, true) => "1 round".to_owned(),
+        (1, false) => "1 run each".to_owned(),
+        (_, true) => format!("{runs} rounds"),
+        (_, false) => format!("{runs} runs each"),
+    }
+}
+
+/// A value in its unit, times as wrk writes them.
+fn value(metric: &Metric, value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(time_us) if metric.name.ends_with("_us") => units::time_us(time_us),
+        Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
+/// A share in percent: `0.42`, `4.1`, `12`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        size if size < 0.995 => trimmed(format!("{percent:.2}")),
+        size if size < 9.95 => trimmed(format!("{percent:.1}")),
+        _ => format!("{percent:.0}"),
+    }
+}
+
+/// A ratio's distance from 1 in percent, with its sign.
+fn signed(ratio: f64) -> String {
+    let text = percent(ratio - 1.0);
+    if text.starts_with('-') || text == "0" {
+        text
+    } else {
+        format!("+{text}")
+    }
+}
+
+/// Without zeros at the end of decimals, and without a sign of nothing.
+fn trimmed(number: String) -> String {
+    let short = number.trim_end_matches('0').trim_end_matches('.');
+    if short == "-0" {
+        "0".to_owned()
+    } else {
+        short.to_owned()
+    }
+}
+
+/// `p = 0.70`
+fn p_phrase(p_value: f64) -> String {
+    match p(p_value) {
+        text if text.starts_with('<') => format!("p {text}"),
+        text => format!("p = {text}"),
+    }
+}
+
+fn p(p_value: f64) -> String {
+    match p_value {
+        p if p < 0.001 => "< 0.001".to_owned(),
+        p if p < 0.0995 => format!("{p:.3}"),
+        p => format!("{p:.2}"),
+    }
+}
