@@ -14,6 +14,7 @@
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `crowd` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
+//! | `telemetry` | sockets and counters beside a run: summary, lines, what cannot be written |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
@@ -55,6 +56,8 @@ mod source_addresses;
 mod styles;
 #[path = "end_to_end/sweep.rs"]
 mod sweep;
+#[path = "end_to_end/telemetry.rs"]
+mod telemetry;
 #[path = "end_to_end/timeouts.rs"]
 mod timeouts;
 #[path = "end_to_end/tls.rs"]

@@ -3,7 +3,7 @@
 use plan::{RunPlan, units};
 use results::{ErrorCount, ErrorKind, RunResult, ThinPercentiles};
 
-use crate::{Format, TextOptions, styles};
+use crate::{Format, TextOptions, styles, telemetry};
 
 /// The two lines printed when a run begins, as wrk prints them. A run that is limited by requests
 /// alone, which wrk does not have, names their number in place of the duration.
@@ -33,6 +33,17 @@ pub fn error_notes(result: &RunResult) -> Vec<String> {
         format!("{events} x {kind}: {}{lost}", kind.describe())
     };
     result.recording.errors.iter().map(note).collect()
+}
+
+/// What telemetry comes to, a line for each of its parts, for stderr; the document has all of it. Empty
+/// when none was asked for.
+#[must_use]
+pub fn telemetry_notes(result: &RunResult) -> Vec<String> {
+    result
+        .telemetry
+        .as_ref()
+        .map(telemetry::notes)
+        .unwrap_or_default()
 }
 
 /// Which of the percentiles that a text shows rest on too few samples, for stderr. The document says

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use jsonschema::Validator;
 use plan::{
-    Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target, TlsSpec,
+    Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
+    TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, ThreadUsage,
-    Verdict, Warning, WorkerLags, WorkerUsage,
+    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, SocketSummary,
+    Spread, Telemetry, ThreadUsage, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -173,6 +174,11 @@ fn full_plan() -> RunPlan {
             cert: path("cert.pem"),
             key: path("key.pem"),
         },
+        telemetry: Some(TelemetrySpec {
+            sockets: Some("sport = :80".to_owned()),
+            interval: Duration::from_secs(1),
+            counters: true,
+        }),
         ..fixture::plan()
     }
 }
@@ -205,6 +211,43 @@ fn full_generator() -> Generator {
     }
 }
 
+fn full_telemetry() -> Telemetry {
+    let spread = Some(Spread {
+        min: 1.0,
+        p50: 2.0,
+        p90: 3.0,
+        p99: 4.0,
+        max: 5.5,
+    });
+    Telemetry {
+        interval_ns: 1_000_000_000,
+        samples: 4,
+        cpu_ns: Some(2_000_000),
+        sockets: Some(SocketSummary {
+            sockets: 300,
+            closed: 1,
+            bytes_sent: Some(1),
+            bytes_retransmitted: Some(1),
+            bytes_received: Some(1),
+            segments_sent: Some(1),
+            segments_retransmitted: 1,
+            rtt_us: spread,
+            cwnd: spread,
+            busy_us: Some(3),
+            rwnd_limited_us: Some(2),
+            sndbuf_limited_us: Some(1),
+            listen_drops: Some(1),
+            listen_queue_max: Some(u64::MAX),
+        }),
+        counters: [
+            ("TcpExt.ListenDrops".to_owned(), 1),
+            ("Tcp.CurrEstab".to_owned(), -3),
+        ]
+        .into(),
+        notes: vec!["1 of 4 samples of the sockets failed: out of memory".to_owned()],
+    }
+}
+
 /// Every field, every kind of error and every warning at once.
 fn crowded() -> RunResult {
     let mut recording = fixture::failing_recording();
@@ -227,6 +270,7 @@ fn crowded() -> RunResult {
     let mut result = fixture::result(recording);
     result.plan = full_plan();
     result.generator = full_generator();
+    result.telemetry = Some(full_telemetry());
     result.warnings = all_warnings();
     result
 }
@@ -239,6 +283,17 @@ fn documents() -> Vec<Value> {
         fixture::result(Recording::new()),
         fixture::stalled_result(),
         crowded(),
+        RunResult {
+            telemetry: Some(Telemetry {
+                sockets: Some(SocketSummary::default()),
+                ..Telemetry::default()
+            }),
+            ..fixture::stalled_result()
+        },
+        RunResult {
+            telemetry: Some(Telemetry::default()),
+            ..fixture::stalled_result()
+        },
     ]
     .iter()
     .map(document)
@@ -277,7 +332,12 @@ fn bodies_of_every_form_are_valid() {
 
 /// Paths of all objects with named fields, as JSON pointers. Objects that are maps are left out.
 fn objects(value: &Value, pointer: &str, found: &mut Vec<String>) {
-    const MAPS: [&str; 3] = ["/statuses", "/errors", "/environment/sysctls"];
+    const MAPS: [&str; 4] = [
+        "/statuses",
+        "/errors",
+        "/environment/sysctls",
+        "/telemetry/counters",
+    ];
     match value {
         Value::Object(fields) => {
             if !MAPS.contains(&pointer) {
@@ -336,6 +396,10 @@ fn no_field_may_be_missing_wherever_it_stands() {
             .map(|object| object.keys().cloned().collect())
             .unwrap_or_default();
         for name in names {
+            // Absent where nobody asked for it.
+            if name == "telemetry" {
+                continue;
+            }
             let mut changed = document.clone();
             let object = changed.pointer_mut(&pointer).and_then(Value::as_object_mut);
             object.expect("it was found there").remove(&name);
@@ -458,8 +522,20 @@ fn numbers_carry_their_unit_in_their_name() {
         "write",
         "timeout",
         "statuses_over_399",
+        "sockets",
+        "closed",
+        "segments_sent",
+        "segments_retransmitted",
+        "listen_drops",
+        "listen_queue_max",
+        // Of a spread, whose own name has the unit.
+        "min",
+        "p50",
+        "p90",
+        "p99",
+        "max",
     ];
-    const UNITS: &[&str] = &["_ns", "_ms", "_per_sec", "percent", "bytes"];
+    const UNITS: &[&str] = &["_ns", "_us", "_ms", "_per_sec", "percent", "bytes"];
     let document = small_crowded();
     let mut pointers = Vec::new();
     objects(&document, "", &mut pointers);
@@ -468,8 +544,9 @@ fn numbers_carry_their_unit_in_their_name() {
         .filter_map(|pointer| document.pointer(pointer)?.as_object())
     {
         for (name, value) in object.iter().filter(|(_, value)| value.is_number()) {
-            let said =
-                UNITLESS.contains(&name.as_str()) || UNITS.iter().any(|unit| name.ends_with(unit));
+            let said = UNITLESS.contains(&name.as_str())
+                || UNITS.iter().any(|unit| name.ends_with(unit))
+                || name.starts_with("bytes_");
             assert!(said, "{name}: {value}");
         }
     }

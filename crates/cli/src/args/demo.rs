@@ -64,6 +64,7 @@ impl DemoArgs {
             plan,
             draws_seed: false,
             report,
+            samples: None,
             version: false,
         })
     }

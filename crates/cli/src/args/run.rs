@@ -12,6 +12,7 @@ use plan::{
 
 use super::rate::RateArgs;
 use super::report::{ReportArgs, Traits};
+use super::telemetry::TelemetryArgs;
 use super::{Dialect, Refusal, ReportWish};
 
 /// wrk's default, which `-n` takes away.
@@ -38,6 +39,8 @@ pub(crate) struct RunArgs {
     connection: ConnectionArgs,
     #[command(flatten)]
     report: ReportArgs,
+    #[command(flatten)]
+    telemetry: TelemetryArgs,
     /// Print the version and go on; with a URL also say which backend runs and why
     #[arg(short = 'v', long, aliases = ["v", "ve", "ver"])]
     pub(crate) version: bool,
@@ -47,8 +50,8 @@ pub(crate) struct RunArgs {
 #[command(next_help_heading = "Load")]
 struct LoadArgs {
     /// Connections in all, kept open; at least one for each thread
-    // `--c` is this option in wrk, and would be ambiguous here.
-    #[arg(short, long, alias = "c", value_name = "N", default_value = "10",
+    // `--c` and `--co` are this option in wrk, and would be ambiguous here.
+    #[arg(short, long, aliases = ["c", "co"], value_name = "N", default_value = "10",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
     /// How long to measure [default: 10s; with --stages all of them; with -n until the last request]
@@ -185,6 +188,8 @@ pub(crate) struct RunRequest {
     pub(crate) draws_seed: bool,
     /// What is printed and saved.
     pub(crate) report: ReportWish,
+    /// Where samples of sockets go.
+    pub(crate) samples: Option<PathBuf>,
     /// Print the version line first, and the backend with its reason.
     pub(crate) version: bool,
 }
@@ -204,8 +209,9 @@ impl RunArgs {
         };
         let has_options_of_cmm = self.load.delay_stats.is_some() || connection.bind_ip.is_some();
         let (pacing, draws_seed) = self.rate.into_pacing()?;
+        let (telemetry, samples) = self.telemetry.into_parts()?;
         let plan = RunPlan {
-            telemetry: None,
+            telemetry,
             target,
             stop: Stop {
                 duration: self.load.duration.or(by_default),
@@ -230,8 +236,13 @@ impl RunArgs {
             is_open: plan.pacing.is_open(),
             has_options_of_cmm,
         };
+        let report = self.report.into_wish(dialect, traits)?;
+        if let Some(path) = &samples {
+            report.check_other_file("--samples", path)?;
+        }
         Ok(Some(RunRequest {
-            report: self.report.into_wish(dialect, traits)?,
+            report,
+            samples,
             plan,
             draws_seed,
             version: self.version,

@@ -75,6 +75,7 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         plan,
         draws_seed,
         report,
+        samples,
         version,
     } = run(URL);
     assert_eq!(plan.target.url, URL);
@@ -95,6 +96,29 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.pacing, Pacing::Closed);
     assert_eq!(report.style, Style::Wrk);
     assert!(!version && !draws_seed);
+    assert_eq!((plan.telemetry, samples), (None, None));
+}
+
+#[test]
+fn each_option_of_telemetry_sets_its_part_of_the_plan() {
+    let watching = |run: &mut RunRequest, sockets: Option<&str>, interval_ms, counters| {
+        run.plan.telemetry = Some(plan::TelemetrySpec {
+            sockets: sockets.map(str::to_owned),
+            interval: Duration::from_millis(interval_ms),
+            counters,
+        });
+    };
+    changed("--counters", |run| watching(run, None, 1000, true));
+    for line in ["--sockets=", "--sockets= --interval 1s"] {
+        changed(line, |run| watching(run, Some(""), 1000, false));
+    }
+    let line =
+        "--sockets sport~=~:80~or~dport~=~:443 --interval 250ms --counters --samples s.jsonl";
+    changed(line, |run| {
+        let filter = "sport = :80 or dport = :443";
+        watching(run, Some(filter), 250, true);
+        run.samples = Some("s.jsonl".into());
+    });
 }
 
 #[test]
@@ -373,6 +397,7 @@ fn conditions_are_read_one_by_one_and_in_lists() {
 fn options_are_read_as_getopt_reads_them() {
     changed("--conn=5", |run| run.plan.load.connections = 5);
     changed("--c=5", |run| run.plan.load.connections = 5);
+    changed("--co=5", |run| run.plan.load.connections = 5);
     changed("--lat --thr 3 --ti 1m", |run| {
         run.report.text.latency = true;
         run.plan.load.threads = 3;
@@ -476,6 +501,27 @@ fn a_link_named_as_one_of_the_tools_is_always_run() {
 #[test]
 fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
     for (line, expected) in [
+        ("--sockets sports~=~80 U", "--sockets: column "),
+        (
+            "--samples s.jsonl U",
+            "--samples \"s.jsonl\": needs sockets to be sampled (--sockets)",
+        ),
+        (
+            "--sockets= --samples - U",
+            "--samples \"-\": only --json can go to stdout (expected a file)",
+        ),
+        (
+            "--sockets= --samples s --json s U",
+            "--samples \"s\": is the file of --json",
+        ),
+        (
+            "--interval 2s U",
+            "--interval 2s: needs something to watch (--sockets or --counters)",
+        ),
+        (
+            "--counters --interval 9ms U",
+            "--interval 9ms: must be at least 10ms",
+        ),
         (
             "-c 10x U",
             "--connections: \"10x\" is not a number (expected like 100, 10k, 1.5M)",
@@ -866,9 +912,9 @@ fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
     let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
-        delay-stats duration fail-if header hgrm hlog io json key latency method no-keepalive \
-        percentiles pipeline quiet rate requests requests-per-connection script seed stages strict \
-        style threads timeout u_latency unix-socket verify version warmup wrk-correction";
+        counters delay-stats duration fail-if header hgrm hlog interval io json key latency method \
+        no-keepalive percentiles pipeline quiet rate requests requests-per-connection samples script \
+        seed sockets stages strict style threads timeout u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

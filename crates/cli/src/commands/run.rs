@@ -1,7 +1,9 @@
 //! One run: prepare, banner, load, report, save.
 
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -42,6 +44,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         mut plan,
         draws_seed,
         report: wish,
+        samples,
         version,
     } = request;
     for (option, _, path) in wish.files() {
@@ -59,6 +62,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         _ => Box::new(io::stdout().lock()),
     };
     let prepared = runner::prepare(plan, invocation())?;
+    let samples = samples.as_deref().map(samples_file).transpose()?;
     tell_before(&prepared, &wish, version, program);
     // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
     // banner may rely on a report.
@@ -69,12 +73,20 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
         output.flush()?;
     }
-    let mut finished = prepared.run(&interrupts.stop)?;
+    let mut finished = prepared.run_with_samples(&interrupts.stop, samples)?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish, &mut output);
     let code = tell_after(&mut finished, &wish, version, program);
     delivered?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
+}
+
+/// Opens the file that samples are written to while the run is on; what was in it is gone.
+fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
+    let file = result_file::check_destination("--samples", path).and_then(|()| {
+        File::create(path).with_context(|| format!("--samples {path:?}: cannot be written"))
+    })?;
+    Ok(Box::new(file))
 }
 
 /// Fills in a seed that nobody could have guessed, and that is short enough to be typed.
@@ -180,6 +192,9 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, version: bool, program
         }
         if let Some(thin) = report::text::thin_percentiles(result, shown_format(wish), &wish.text) {
             tell(program, format_args!("note: {thin}"));
+        }
+        for note in report::text::telemetry_notes(result) {
+            tell(program, format_args!("note: {note}"));
         }
         for warning in &result.warnings {
             tell(program, format_args!("warning: {warning}"));

@@ -1,0 +1,124 @@
+//! Sockets and counters beside a run, held to what the server counted.
+
+use std::fs;
+
+use results::Telemetry;
+use serde_json::Value;
+
+use crate::harness::{Run, load, site};
+
+fn telemetry<'r>(run: &'r Run<'_>) -> &'r Telemetry {
+    run.result.telemetry.as_ref().unwrap()
+}
+
+/// The filter for the server's side of a site's sockets.
+fn of(authority: &str) -> String {
+    let (_, port) = authority.rsplit_once(':').unwrap();
+    format!("sport = :{port}")
+}
+
+fn lines(path: &str) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
+    let site = site();
+    let samples = site.folder.file("s.jsonl");
+    let run = load(&site)
+        .for_ms(500)
+        .with(&["-R400", "--sockets", &of(site.authority())])
+        .with(&["--interval", "100ms", "--samples", &samples])
+        .run()
+        .expect_answered_only();
+    let found = telemetry(&run);
+    assert_eq!(found.notes, Vec::<String>::new());
+    assert!(found.counters.is_empty());
+    let sockets = found.sockets.as_ref().unwrap();
+    // One more looked whether anybody listens.
+    assert!((4..=5).contains(&sockets.sockets), "{sockets:?}");
+    let counts = site.counts();
+    assert!((1..=counts.bytes_in).contains(&sockets.bytes_received.unwrap()));
+    assert!((1..=counts.bytes_out).contains(&sockets.bytes_sent.unwrap()));
+    let lines = lines(&samples);
+    let taken = lines.iter().filter(|line| line.get("sockets").is_some());
+    assert_eq!(taken.count() as u64, found.samples);
+    assert!(run.stderr.contains("note: sockets: "), "{}", run.stderr);
+    assert!(!run.stdout.contains("sockets: "));
+}
+
+#[test]
+fn sockets_that_close_after_one_answer_are_told_by_their_ends() {
+    let site = site();
+    let samples = site.folder.file("s.jsonl");
+    let run = load(&site)
+        .for_ms(500)
+        .with(&[
+            "-R200",
+            "--no-keepalive",
+            "--counters",
+            "--samples",
+            &samples,
+        ])
+        .with(&["--sockets", &of(site.authority())])
+        .run();
+    let found = telemetry(&run);
+    let sockets = found.sockets.as_ref().unwrap();
+    assert!(sockets.closed > 0, "{sockets:?}");
+    assert!(sockets.sockets <= site.counts().connections, "{sockets:?}");
+    let closed: usize = lines(&samples)
+        .iter()
+        .filter_map(|line| line["closed"].as_array())
+        .map(Vec::len)
+        .sum();
+    assert_eq!(closed as u64, sockets.closed);
+    assert!(found.counters["Tcp.ActiveOpens"] > 0);
+    assert!(run.stderr.contains("note: counters: "), "{}", run.stderr);
+}
+
+#[test]
+fn quiet_says_nothing_of_telemetry_and_a_run_without_it_has_none() {
+    let site = site();
+    let quiet = load(&site).requests(10).with(&["--counters", "-q"]).run();
+    assert_eq!(quiet.stderr, "");
+    assert!(telemetry(&quiet).counters.contains_key("Tcp.InSegs"));
+    let without = load(&site).requests(10).run();
+    assert_eq!(without.result.telemetry, None);
+}
+
+#[test]
+fn a_full_disk_for_samples_harms_no_run() {
+    let site = site();
+    let run = load(&site)
+        .for_ms(200)
+        .with(&["--sockets", "", "--samples", "/dev/full"])
+        .run()
+        .expect_answered_only();
+    let notes = &telemetry(&run).notes;
+    assert_eq!(
+        *notes,
+        ["samples could not be written to the end: No space left on device (os error 28)"]
+    );
+    assert!(run.stderr.contains(&notes[0]), "{}", run.stderr);
+}
+
+#[test]
+fn a_place_for_samples_that_is_none_is_refused_before_the_run() {
+    let site = site();
+    for (path, problem) in [
+        ("/nowhere/s.jsonl", "there is no directory \"/nowhere\""),
+        ("/proc", "is a directory"),
+    ] {
+        let output = load(&site)
+            .with(&["--sockets", "", "--samples", path])
+            .output();
+        assert_eq!(output.code, Some(1));
+        let begin = format!("wrkbench: --samples {path:?}: {problem}");
+        assert!(output.stderr.starts_with(&begin), "{}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1);
+    }
+    assert_eq!(site.counts().requests, 0);
+}

@@ -1,0 +1,179 @@
+//! Telemetry in a few words.
+
+use plan::units::time_us;
+use results::{SocketSummary, Spread, Telemetry};
+
+/// Counters that tell of something lost, refused or late.
+const TROUBLES: [&str; 20] = [
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "TcpExt.TCPReqQFullDrop",
+    "TcpExt.TCPReqQFullDoCookies",
+    "TcpExt.SyncookiesSent",
+    "Tcp.RetransSegs",
+    "TcpExt.TCPTimeouts",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.TCPRcvQDrop",
+    "TcpExt.TCPZeroWindowDrop",
+    "TcpExt.PruneCalled",
+    "TcpExt.TCPMemoryPressures",
+    "TcpExt.TCPAbortOnMemory",
+    "TcpExt.TCPAbortFailed",
+    "Tcp.InErrs",
+    "Tcp.AttemptFails",
+    "Ip.OutDiscards",
+    "softnet.dropped",
+    "softnet.time_squeeze",
+    "stat.cpu_steal_ms",
+];
+
+/// A line for the sockets, one for the counters, one for each thing that could not be watched.
+pub(crate) fn notes(telemetry: &Telemetry) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(telemetry.sockets.as_ref().map(sockets));
+    if !telemetry.counters.is_empty() {
+        notes.push(counters(telemetry));
+    }
+    let failures = telemetry.notes.iter();
+    notes.extend(failures.map(|failure| format!("telemetry: {failure}")));
+    notes
+}
+
+fn sockets(summary: &SocketSummary) -> String {
+    let SocketSummary {
+        sockets, closed, ..
+    } = summary;
+    let share = |share: f64| format!("{:.2} %", share * 100.0);
+    let at = |spread: Spread, print: fn(f64) -> String| {
+        format!("median {}, p99 {}", print(spread.p50), print(spread.p99))
+    };
+    let count = |value: f64| format!("{value:.0}");
+    let parts = [
+        Some(match closed {
+            0 => format!("sockets: {sockets}"),
+            _ => format!("sockets: {sockets}, {closed} of them closed"),
+        }),
+        summary
+            .retransmitted_share()
+            .map(|again| format!("{} of the segments sent again", share(again))),
+        summary
+            .rtt_us
+            .map(|rtt| format!("round trip {}", at(rtt, time_us))),
+        summary
+            .cwnd
+            .map(|cwnd| format!("congestion window {}", at(cwnd, count))),
+        summary.rwnd_limited_share().map(|limited| {
+            format!(
+                "{} of the busy time limited by the peer's window",
+                share(limited)
+            )
+        }),
+        summary
+            .sndbuf_limited_share()
+            .map(|limited| format!("{} by the send buffer", share(limited))),
+        summary
+            .listen_drops
+            .map(|drops| format!("{drops} connections dropped while listening")),
+        summary
+            .listen_queue_max
+            .map(|waiting| format!("at most {waiting} waiting to be accepted")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn counters(telemetry: &Telemetry) -> String {
+    let known: Vec<(&str, i64)> = TROUBLES
+        .into_iter()
+        .filter_map(|name| Some((name, *telemetry.counters.get(name)?)))
+        .collect();
+    let grown: Vec<String> = known
+        .iter()
+        .filter(|(_, growth)| *growth != 0)
+        .map(|(name, growth)| format!("{name} {growth}"))
+        .collect();
+    if grown.is_empty() {
+        let known = known.len();
+        format!("counters: none of {known} that tell of trouble has grown")
+    } else {
+        format!("counters: {}", grown.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn telemetry(sockets: Option<SocketSummary>, counters: &[(&str, i64)]) -> Telemetry {
+        Telemetry {
+            sockets,
+            counters: counters
+                .iter()
+                .map(|(name, growth)| ((*name).to_owned(), *growth))
+                .collect(),
+            ..Telemetry::default()
+        }
+    }
+
+    #[test]
+    fn sockets_are_one_line() {
+        let spread = |p50, p99| {
+            Some(Spread {
+                p50,
+                p99,
+                ..Spread::default()
+            })
+        };
+        let summary = SocketSummary {
+            sockets: 300,
+            closed: 12,
+            segments_sent: Some(10_000),
+            segments_retransmitted: 12,
+            rtt_us: spread(45.0, 1_200.0),
+            cwnd: spread(10.0, 43.0),
+            busy_us: Some(1_000),
+            rwnd_limited_us: Some(31),
+            sndbuf_limited_us: Some(5),
+            listen_drops: Some(3),
+            listen_queue_max: Some(129),
+            ..SocketSummary::default()
+        };
+        let expected = "sockets: 300, 12 of them closed; 0.12 % of the segments sent again; \
+            round trip median 45.00us, p99 1.20ms; congestion window median 10, p99 43; \
+            3.10 % of the busy time limited by the peer's window; 0.50 % by the send buffer; \
+            3 connections dropped while listening; at most 129 waiting to be accepted";
+        assert_eq!(notes(&telemetry(Some(summary), &[])), [expected]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_told() {
+        let summary = SocketSummary::default();
+        assert_eq!(notes(&telemetry(Some(summary), &[])), ["sockets: 0"]);
+        assert_eq!(notes(&telemetry(None, &[])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn counters_of_trouble_are_told_where_they_have_grown() {
+        let quiet = [("Tcp.InSegs", 9_999), ("Tcp.RetransSegs", 0)];
+        let notes_of = |counters| notes(&telemetry(None, counters)).join("\n");
+        assert_eq!(
+            notes_of(&quiet),
+            "counters: none of 1 that tell of trouble has grown"
+        );
+        let loud = [
+            ("Tcp.InSegs", 9_999),
+            ("Tcp.RetransSegs", 4),
+            ("softnet.dropped", 2),
+        ];
+        assert_eq!(
+            notes_of(&loud),
+            "counters: Tcp.RetransSegs 4, softnet.dropped 2"
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_watched_is_told() {
+        let mut telemetry = telemetry(None, &[]);
+        telemetry.notes.push("the sampler died".to_owned());
+        assert_eq!(notes(&telemetry), ["telemetry: the sampler died"]);
+    }
+}
