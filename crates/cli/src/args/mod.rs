@@ -2,6 +2,7 @@
 //!
 //! One clap declaration ([`WholeLine`]) gives the parser, the help, the completions and the man page.
 
+mod compare;
 mod conditions;
 mod demo;
 mod planned;
@@ -23,6 +24,7 @@ use std::path::Path;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use demo::DemoArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
@@ -47,6 +49,8 @@ pub(crate) enum Request {
     Sweep(SweepArgs),
     /// Show runs as a table.
     Table(TableRequest),
+    /// Say whether runs differ.
+    Compare(Box<CompareRequest>),
     /// List sockets.
     Sockets(SocketsRequest),
     /// Put back what an interrupted sweep has left changed.
@@ -122,21 +126,30 @@ impl Dialect {
 }
 
 /// How a run can end, for the help and the manual page.
-pub(crate) const EXIT_CODES: [(u8, &str); 6] = [
+pub(crate) const EXIT_CODES: [(u8, &str); 9] = [
     (
         0,
         "the run finished, also if requests failed, or after Ctrl-C",
     ),
     (
         1,
-        "wrong arguments, a target or script that does not work, nothing answered",
+        "wrong arguments, a target or script that does not work, nothing answered; sweep: refused, given up, or not everything put back",
     ),
     (2, "a condition of --fail-if holds, or cannot be judged"),
+    (3, "compare --fail-on-regression: something got worse"),
+    (
+        4,
+        "sweep: some trials failed at each attempt, and are in no average",
+    ),
     (
         5,
         "with --strict: the generator was the limit (goes before 2)",
     ),
-    (130, "Ctrl-C twice"),
+    (129, "SIGHUP, in a sweep: see 130"),
+    (
+        130,
+        "Ctrl-C twice; in a sweep once: everything is put back, and --resume goes on",
+    ),
     (143, "SIGTERM; the report is made all the same"),
 ];
 
@@ -182,6 +195,8 @@ enum Word {
     Sweep(SweepArgs),
     /// Print runs as rows and averages: sweeps, results, and what wrk, wrk2 and wrk-cmm printed
     Table(table::TableArgs),
+    /// Say whether runs differ: new ones beside old ones, or the levels of a sweep
+    Compare(compare::CompareArgs),
     /// List every TCP socket with its TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
     /// Put back what an interrupted sweep has left changed
@@ -195,7 +210,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "table", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "table", "compare", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -259,6 +274,7 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Word::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
+        Some(Word::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
         Some(Word::Table(table)) => table.into_request().map(Request::Table),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),

@@ -1,5 +1,6 @@
 //! What the commands do: each gets its read arguments and ends in an exit code.
 
+mod compare;
 mod completions;
 mod demo;
 mod guardian;
@@ -33,6 +34,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Guardian(arguments) => guardian::guard(&arguments),
+        Request::Compare(request) => compare::compare(&request, dialect.program()),
         Request::Completions(shell) => print(&completions::script(shell)),
         Request::Man(command) => print(&man::page(command.as_deref())?),
         Request::Help { text, exit_code } => {

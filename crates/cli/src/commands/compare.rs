@@ -1,0 +1,209 @@
+//! Whether runs differ.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use analysis::compare::{
+    Comparison, Conclusions, Named, Outcome, compare_cells, compare_with_base,
+};
+use analysis::{Observation, Reading};
+use anyhow::{Context, bail};
+
+use super::tell;
+use crate::args::{CompareFormat, CompareRequest};
+
+/// A difference for the worse was found.
+const EXIT_REGRESSION: u8 = 3;
+
+/// Reads the runs, says whether they differ, and ends with code 3 if one got worse where that was asked.
+///
+/// # Errors
+/// When not all of the runs can be read, there is nothing to compare, a regression was asked for and
+/// cannot be judged, or stdout takes nothing.
+pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
+    let base = read(&request.base, program)?;
+    let conclusions = match &request.new {
+        Some(path) => {
+            let new = read(path, program)?;
+            let (base_name, new_name) = (name(&request.base), name(path));
+            let named = |name, runs| Named { name, runs };
+            compare_with_base(
+                named(&base_name, &base),
+                named(&new_name, &new),
+                &request.question,
+            )
+        }
+        None => compare_cells(&base, &request.question),
+    }
+    .context("compare")?;
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    match request.format {
+        CompareFormat::Text => report::comparison::render(&conclusions, &mut output)?,
+        CompareFormat::Json => report::comparison::render_json(&conclusions, &mut output)?,
+    }
+    output.flush()?;
+    match request.regression_limit {
+        Some(limit) => judge_regression(&conclusions, limit, program),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn judge_regression(
+    conclusions: &Conclusions,
+    limit: f64,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let worse: Vec<&Comparison> = conclusions
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.is_regression(limit))
+        .collect();
+    for comparison in &worse {
+        let sentence = report::comparison::sentence(comparison);
+        tell(program, format_args!("--fail-on-regression: {sentence}"));
+    }
+    if !worse.is_empty() {
+        return Ok(ExitCode::from(EXIT_REGRESSION));
+    }
+    let too_few =
+        |comparison: &&Comparison| matches!(comparison.outcome, Outcome::TooFewRuns { .. });
+    if let Some(comparison) = conclusions.comparisons.iter().find(too_few) {
+        let sentence = report::comparison::sentence(comparison);
+        bail!("--fail-on-regression: {sentence}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The runs of a path, of several with commas between them, or of those that fit a pattern.
+fn read(argument: &Path, program: &str) -> anyhow::Result<Vec<Observation>> {
+    let mut parts = Vec::new();
+    for path in paths(argument)? {
+        let reading = if path == Path::new("-") {
+            let name = PathBuf::from("stdin");
+            Reading::of_input(&mut io::stdin().lock(), &name)
+        } else {
+            Reading::of_path(&path)
+        }?;
+        parts.push((path, reading));
+    }
+    let reading = Reading::join(parts);
+    for line in &reading.notes {
+        tell(program, line);
+    }
+    // A conclusion of half of the runs would look like one of all.
+    if let Some(problem) = reading.problems.into_iter().next() {
+        bail!(problem);
+    }
+    Ok(reading.observations)
+}
+
+fn paths(argument: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let text = argument.to_str();
+    let (Some(text), false) = (text, argument.exists()) else {
+        return Ok(vec![argument.to_owned()]);
+    };
+    let mut paths = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let path = Path::new(part);
+        if path.exists() || !part.contains(['*', '?']) {
+            paths.push(path.to_owned());
+        } else {
+            paths.append(&mut fitting(path)?);
+        }
+    }
+    // A file that is named twice would count twice.
+    paths.sort();
+    paths.dedup();
+    Ok(paths)
+}
+
+/// The files of a folder whose names fit a pattern, by name.
+fn fitting(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder = match pattern.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = pattern.file_name().map(|name| name.to_string_lossy());
+    let name = name.unwrap_or_default();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
+        if fits(
+            name.as_bytes(),
+            entry.file_name().to_string_lossy().as_bytes(),
+        ) {
+            found.push(entry.path());
+        }
+    }
+    if found.is_empty() {
+        bail!("{}: no file fits this pattern", pattern.display());
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name fits a pattern of `*` and `?`. After a mismatch only the last `*` need be tried again.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(byte) if *byte == b'?' || *byte == name[read] => {
+                at += 1;
+                read += 1;
+            }
+            _ => match star {
+                Some((star_at, taken)) => {
+                    star = Some((star_at, taken + 1));
+                    (at, read) = (star_at + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// What sentences call these runs: the last part of the path.
+fn name(path: &Path) -> String {
+    match path.file_name() {
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("base-*.json", "base-1.json", true),
+            ("base-*.json", "base-.json", true),
+            ("base-*.json", "base-1.json.bak", false),
+            ("*a*b*", "xxaxxbxaxb", true),
+            ("?.txt", "é.txt", false),
+            ("?.txt", "e.txt", true),
+            ("*", "", true),
+            ("a", "", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(
+                fits(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+        let long = "a".repeat(2_000);
+        assert!(!fits("*a*a*a*a*a*b".as_bytes(), long.as_bytes()));
+    }
+}
