@@ -235,7 +235,12 @@ impl Sweep<'_, '_> {
         {
             // Servers that were started with changed settings take up the old ones.
             safekeeping
-                .at_end(self.surroundings.host, &restart.command, restart.limit)
+                .at_end(
+                    self.surroundings.host,
+                    &restart.command,
+                    spec.environment(),
+                    restart.limit,
+                )
                 .map_err(|error| Stop::Abort(error.into()))?;
         }
         self.programme

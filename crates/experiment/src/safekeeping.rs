@@ -4,6 +4,7 @@
 //! written next, the write, what it shows now. So at every moment either nothing has changed or
 //! somebody knows.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -303,11 +304,12 @@ impl Safekeeping {
         &mut self,
         host: &mut H,
         command: &str,
+        environment: BTreeMap<String, String>,
         limit: Duration,
     ) -> Result<(), SafetyError> {
         let undo = Undo {
             command: command.to_owned(),
-            environment: std::collections::BTreeMap::new(),
+            environment,
             limit_ms: milliseconds(limit),
             folder: host.working_folder(),
         };

@@ -231,6 +231,40 @@ fn killed_before_any_operation_everything_is_put_back() {
 }
 
 #[test]
+fn after_a_death_the_next_sweep_begins_or_is_refused_and_nothing_is_lost() {
+    let (mut begun, mut refused) = (0, 0);
+    for operation in 0.. {
+        let mut host = machine();
+        host.fail_at(operation, Failure::KilledBefore);
+        let _ = sweep(&mut host, &changes());
+        if !host.is_dead() {
+            break;
+        }
+        host.revive();
+        let when = format!("killed before operation {operation}");
+        match begin(&mut host) {
+            Ok(mut safekeeping) => {
+                begun += 1;
+                assert_eq!(host.text(JOURNAL), None, "{when}");
+                for change in changes() {
+                    safekeeping.change(&mut host, &change).unwrap();
+                }
+                drop(safekeeping);
+                host.revive();
+            }
+            Err(SafetyError::Unfinished { .. }) => refused += 1,
+            Err(error) => panic!("{when}: {error}"),
+        }
+        restore_fully(&mut host, &when);
+        assert_as_before(&host, &when);
+    }
+    assert!(
+        begun > 5 && refused > 50,
+        "{begun} begun, {refused} refused"
+    );
+}
+
+#[test]
 fn killed_within_any_write_at_any_byte_everything_is_put_back() {
     let changes = [
         sysctl("net.core.rmem_max", "262144"),
@@ -370,6 +404,24 @@ fn when_the_journal_cannot_be_written_the_setting_is_not() {
     assert!(error.to_string().contains("nothing was changed"), "{error}");
     assert!(!host.log.iter().any(|line| line.starts_with("write")));
     let _ = safekeeping.restore_all(&mut host);
+}
+
+#[test]
+fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    let first = sysctl("net.core.rmem_max", "262144");
+    safekeeping.change(&mut host, &first).unwrap();
+    let length = host.files[Path::new(JOURNAL)].len();
+    for limit in [Some(length + 20), None] {
+        host.disk_limit = limit;
+        let error = safekeeping.change(&mut host, &file(CONF, "x")).unwrap_err();
+        assert!(matches!(error, SafetyError::Journal { .. }), "{error}");
+    }
+    drop(safekeeping);
+    host.revive();
+    restore_fully(&mut host, "half a record");
+    assert_as_before(&host, "half a record");
 }
 
 #[test]
@@ -720,7 +772,8 @@ fn what_cannot_be_changed_is_refused_by_its_name() {
 #[test]
 fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
     let restarted = |host: &mut Fake| {
-        host.on_command("restart", |files, _| {
+        host.on_command("restart", |files, environment| {
+            assert_eq!(environment.get("DIR").map(String::as_str), Some("/plans"));
             let now = files.get(Path::new(CONF)).cloned().unwrap_or_default();
             files.insert(PathBuf::from(RESTARTS), now);
             succeeded()
@@ -728,7 +781,10 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
     };
     let started = |host: &mut Fake| {
         let mut safekeeping = begin(host).unwrap();
-        safekeeping.at_end(host, "restart", MINUTE).unwrap();
+        let environment = BTreeMap::from([("DIR".to_owned(), "/plans".to_owned())]);
+        safekeeping
+            .at_end(host, "restart", environment, MINUTE)
+            .unwrap();
         safekeeping
     };
     let mut host = machine();
