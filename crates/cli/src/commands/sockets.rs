@@ -102,8 +102,7 @@ impl List {
             lines.push(b'\n');
         }
         let mut stdout = io::stdout().lock();
-        stdout.write_all(&lines)?;
-        stdout.flush()?;
-        Ok(())
+        let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
+        written.context("sockets: the list cannot be written to stdout")
     }
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::harness::{Process, eventually, program};
+use crate::harness::{Process, eventually, one_line, program};
 
 /// A listening socket and a connection to it that has sent three bytes one way.
 struct Sockets {
@@ -197,4 +197,20 @@ fn what_is_not_understood_is_one_line_and_nothing_is_listed() {
         let output = Process::start(program(&[&["sockets"], arguments].concat())).finish();
         assert_eq!(output.only_line(), format!("wrkbench: {expected}"));
     }
+}
+
+#[test]
+fn a_list_that_cannot_be_written_is_one_line() {
+    let _sockets = sockets(Ipv4Addr::LOCALHOST);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = program(&["sockets", "-a"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        one_line(&stderr),
+        "wrkbench: sockets: the list cannot be written to stdout: No space left on device (os error 28)"
+    );
 }

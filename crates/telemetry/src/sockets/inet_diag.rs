@@ -24,6 +24,9 @@ const REQUEST_BYTECODE: u16 = 1;
 /// is in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` asks for any congestion control's own values.
 const EXTENSIONS: u8 = 0xfe;
 
+/// `idiag_timer` of what the kernel keeps of a connection in TIME-WAIT (`inet_twsk_diag_fill`).
+const TIMER_TIME_WAIT: u8 = 3;
+
 /// `INET_DIAG_*`: the attributes of an answer that are read.
 mod attribute {
     pub(super) const INFO: u16 = 2;
@@ -182,10 +185,12 @@ fn socket(payload: &[u8]) -> Option<Socket> {
     let head = Members(payload.get(..MESSAGE_BYTES)?);
     let family = i32::from(head.u8(0)?);
     let state = State::of_number(head.u8(1)?)?;
-    let is_whole = !matches!(state, State::TimeWait | State::SynReceived);
+    // A socket that nobody has open may wait for the peer's FIN as such a stub: FIN-WAIT-2 by name.
+    let is_stub =
+        matches!(state, State::TimeWait | State::SynReceived) || head.u8(2)? == TIMER_TIME_WAIT;
     let is_listening = state == State::Listen;
     let (received, sent) = (head.u32(56)?, head.u32(60)?);
-    let queue = |bytes: u32| (is_whole && !is_listening).then_some(bytes);
+    let queue = |bytes: u32| (!is_stub && !is_listening).then_some(bytes);
     let (uid, inode) = (head.u32(64)?, head.u32(68)?);
     let (cookie_low, cookie_high) = (head.u32(44)?, head.u32(48)?);
     let mut socket = Socket {
@@ -271,7 +276,7 @@ fn timer(kind: u8, expires_ms: u32, retries: u8) -> Option<Timer> {
         0 => return None,
         1 => TimerKind::On,
         2 => TimerKind::Keepalive,
-        3 => TimerKind::TimeWait,
+        TIMER_TIME_WAIT => TimerKind::TimeWait,
         4 => TimerKind::Persist,
         _ => TimerKind::Unknown,
     };

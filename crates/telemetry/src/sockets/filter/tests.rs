@@ -520,17 +520,19 @@ fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
 fn the_kernel_finds_the_same_sockets_as_we_do() {
     let sockets = Sockets::open();
     let mut diag = Diag::open().unwrap();
-    let everything = parse("").unwrap().with_default_states(States::ALL);
+    // Other programs may leave thousands in TIME-WAIT behind, and all would be described.
+    let states = States::ALL & !States::from(State::TimeWait);
+    let everything = parse("").unwrap().with_default_states(states);
     let all = sockets.found(&mut diag, &everything);
     assert_eq!(all, sockets.cookies);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut sizes = BTreeSet::new();
-    for _ in 0..400 {
+    for _ in 0..300 {
         let text = any_filter(sockets.ports.clone())
             .new_tree(&mut runner)
             .unwrap()
             .current();
-        let both = parse(&text).unwrap().with_default_states(States::ALL);
+        let both = parse(&text).unwrap().with_default_states(states);
         assert!(!both.bytecode.is_empty(), "{text}");
         let kernel = Filter {
             expression: None,

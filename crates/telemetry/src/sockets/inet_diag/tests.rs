@@ -105,6 +105,21 @@ fn a_recorded_time_wait_is_a_stub_of_which_only_the_addresses_are_known() {
 }
 
 #[test]
+fn a_stub_that_waits_for_the_peer_has_no_queues_either() {
+    let stub = messages(IPV4)
+        .find(|message| message.payload.get(1) == Some(&(State::TimeWait as u8)))
+        .unwrap();
+    let mut payload = stub.payload.to_vec();
+    payload[1] = State::FinWait2 as u8;
+    let socket = socket(&payload).unwrap();
+    assert_eq!(socket.state, State::FinWait2);
+    assert_eq!(
+        (socket.recv_queue_bytes, socket.send_queue_bytes),
+        (None, None)
+    );
+}
+
+#[test]
 fn recorded_addresses_of_ipv6_are_written_as_ss_writes_them() {
     let both = recorded(IPV6, 8081, 0);
     assert_eq!(both.is_v6_only, Some(false));
