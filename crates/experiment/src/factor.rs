@@ -245,3 +245,6 @@ fn find<'v>(values: &'v [(String, String)], name: &str) -> Option<&'v str> {
     let (_, value) = values.iter().find(|(known, _)| known == name)?;
     Some(value)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
 use crate::host::Host;
 use crate::safekeeping::FILE_SIZE_MAX;
-use crate::spec::{Hook, LoadOption, OptionValue, Ready, Spec};
+use crate::spec::{Hook, LoadOption, Ready, Spec};
 
 /// The longest that a server may take for the answer that shows that it is there.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
@@ -360,13 +360,21 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let hooks = &spec.hooks;
     let ready = hooks.ready.as_ref();
     let mut urls: BTreeMap<&str, usize> = BTreeMap::new();
+    let profiles = spec.profiles.iter().map(|profile| &profile.load);
+    let of_all: Vec<_> = std::iter::once(&spec.load).chain(profiles).collect();
     for target in &spec.targets {
-        let is_by_socket = [&spec.load, &target.load]
-            .into_iter()
-            .any(|load| matches!(load.get("unix-socket"), Some(OptionValue::Text(_))));
-        // Behind a socket of its own the host of the URL is only a name.
-        if !is_by_socket {
+        let mut layers = of_all.iter().copied().chain([&target.load]);
+        if !layers.any(|load| load.get("unix-socket").is_some()) {
             urls.insert(&target.url, target.line);
+            continue;
+        }
+        // Behind a socket of its own the host of the URL is only a name, which nobody can ask.
+        if ready.is_some_and(|ready| ready.url.is_none()) {
+            let text = format!(
+                "{}: has a unix_socket, and ready asks over TCP: give ready a url, or leave it out",
+                target.name
+            );
+            findings.problem(spec, target.line, text);
         }
     }
     let own = ready.and_then(|ready| ready.url.as_deref());
@@ -374,10 +382,8 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
         let line = spec.targets.first().map_or(1, |target| target.line);
         urls.entry(own).or_insert(line);
     }
-    // What starts the server has not run yet.
-    let may_start = [&hooks.setup, &hooks.before]
-        .into_iter()
-        .any(Option::is_some);
+    // What starts the server has not run yet; `before` runs when it is ready.
+    let may_start = hooks.setup.is_some() || (hooks.before.is_some() && ready.is_none());
     let limit = ready.map_or(ASK_LIMIT, |ready| ready.within.min(ASK_LIMIT));
     for (url, line) in urls {
         let asked = own.is_none_or(|own| own == url);

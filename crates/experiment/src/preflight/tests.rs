@@ -285,6 +285,29 @@ fn a_silent_target_is_found_unless_setup_may_start_it() {
     );
     let found = problems("[hooks]\nsetup = 'start'", &mut host);
     assert_eq!(found, Vec::<String>::new());
+    // `before` comes when the server is ready.
+    let answers = VecDeque::from([refused(), refused()]);
+    host.answers.insert("http://h/".to_owned(), answers);
+    let found = problems(
+        "[hooks]\nbefore = 'start'\nready = { within = 1 }",
+        &mut host,
+    );
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = problems("[hooks]\nbefore = 'start'", &mut host);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn a_target_behind_a_socket_is_not_asked_over_tcp() {
+    let mut host = machine();
+    assert_eq!(
+        problems("[load]\nunix_socket = '/run/x'", &mut host),
+        Vec::<String>::new()
+    );
+    assert_eq!(host.log, Vec::<String>::new());
+    let more = "[[profile]]\nname = 'p'\nunix_socket = '/run/x'\n[hooks]\nready = { within = 1 }";
+    let found = problems(more, &mut host);
+    assert!(found[0].contains("ready asks over TCP"), "{found:?}");
 }
 
 #[test]
