@@ -1,0 +1,233 @@
+//! Folders: of sweeps, of buffertest, of results.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use analysis::{Reading, read};
+use results::file::{save_experiment, save_trial};
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Order, Setting, Trial, TrialOutcome};
+
+/// A folder of its own for each test, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("wrkbench-analysis-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn read(&self) -> Reading {
+        Reading::of_path(&self.0).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const LOG: &str = include_str!("data/cmm_style_with_json.txt");
+
+/// What jq writes of the object in the log.
+fn object() -> String {
+    LOG[LOG.find('{').unwrap()..].to_owned()
+}
+
+fn cell(number: u32) -> Cell {
+    Cell {
+        number,
+        settings: vec![Setting {
+            factor: "buffers".to_owned(),
+            level: (number * 1000).to_string(),
+        }],
+        target: "php".to_owned(),
+        ..Cell::default()
+    }
+}
+
+fn trial(number: u32, round: u32, position: u32) -> Trial {
+    Trial {
+        schema_version: EXPERIMENT_SCHEMA_VERSION,
+        experiment: "e".to_owned(),
+        cell: cell(number),
+        round,
+        repeat: 1,
+        position,
+        started_at: None,
+        failed_attempts: Vec::new(),
+        outcome: TrialOutcome::Failed(format!("reason {position}")),
+        effective: Default::default(),
+        environment_before: Default::default(),
+        environment_after: Default::default(),
+        hooks: Vec::new(),
+        samples_file: None,
+    }
+}
+
+fn sweep(folder: &Folder) {
+    let mut document = Vec::new();
+    let experiment = Experiment {
+        schema_version: EXPERIMENT_SCHEMA_VERSION,
+        name: "e".to_owned(),
+        plan_toml: String::new(),
+        seed: 1,
+        order: Order::Shuffled,
+        rounds: 2,
+        cells: vec![cell(1), cell(2)],
+        started_at: None,
+    };
+    save_experiment(&experiment, &mut document).unwrap();
+    folder.write("experiment.json", &document);
+    for (name, trial) in [
+        ("r01-c001-1000", trial(1, 1, 2)),
+        ("r01-c002-2000", trial(2, 1, 1)),
+    ] {
+        let mut document = Vec::new();
+        save_trial(&trial, &mut document).unwrap();
+        folder.write(&format!("trials/{name}.json"), &document);
+    }
+    folder.write("trials/r01-c001-1000.samples.jsonl", "{}\n");
+}
+
+#[test]
+fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
+    let folder = Folder::new("sweep");
+    sweep(&folder);
+    folder.write("trials/r02-c002-2000.json", "{\"schema_ver");
+    let reading = folder.read();
+    let shown: Vec<_> = reading
+        .observations
+        .iter()
+        .map(|run| {
+            (
+                run.cell,
+                run.run,
+                run.position,
+                run.settings[0].level.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (Some(2), 1, Some(1), "2000"),
+            (Some(1), 1, Some(2), "1000"),
+            (Some(2), 2, None, "2000"),
+        ]
+    );
+    assert_eq!(reading.observations[0].failure.as_deref(), Some("reason 1"));
+    let damage = reading.observations[2].failure.as_deref().unwrap();
+    assert!(damage.contains("not a trial of a sweep"), "{damage}");
+    assert!(
+        reading.notes[0].contains("3 of 4 trials are there"),
+        "{:?}",
+        reading.notes
+    );
+    assert_eq!(reading.problems, [""; 0]);
+    // The file that names the sweep stands for it.
+    let by_file = Reading::of_path(&folder.0.join("experiment.json")).unwrap();
+    assert_eq!(by_file.observations, reading.observations);
+}
+
+#[test]
+fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
+    let folder = Folder::new("buffer-test-logs");
+    for size in ["16777216", "262144"] {
+        for run in [1, 2, 10] {
+            let name = format!("buffertest-rmem_max-{size}-wmem_max-{size}-{run}");
+            folder.write(&format!("{name}.json"), object());
+            folder.write(&format!("{name}.log"), LOG);
+        }
+    }
+    folder.write("ss_output-rmem_max-262144-wmem_max-262144.log", "[]\n");
+    folder.write("buffertest-rmem_max-262144-wmem_max-262144-3.json", "\n");
+    folder.write("buffertest-rmem_max-262144-wmem_max-262144-3.log", "\n");
+    folder.write(
+        "buffertest-rmem_max-262144-wmem_max-262144-4.json",
+        &object()[..60],
+    );
+    folder.write("buffertest-rmem_max-262144-wmem_max-262144-5.log", LOG);
+    folder.write("readme.md", "nothing");
+    let reading = folder.read();
+    let shown: Vec<_> = reading
+        .observations
+        .iter()
+        .map(|run| {
+            let failed = if run.failure.is_some() { " failed" } else { "" };
+            format!("{} {}{failed}", run.settings[0].level, run.run)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "262144 1",
+            "262144 2",
+            "262144 3 failed",
+            "262144 4 failed",
+            "262144 5",
+            "262144 10",
+            "16777216 1",
+            "16777216 2",
+            "16777216 10",
+        ]
+    );
+    // The log says what the object leaves out.
+    assert_eq!(reading.observations[0].value("errors"), Some(0.0));
+    assert_eq!(reading.observations[0].value("latency_p50_us"), Some(27.0));
+    assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);
+    assert_eq!(reading.problems, [""; 0]);
+}
+
+#[test]
+fn a_log_that_contradicts_its_object_is_not_used() {
+    let folder = Folder::new("contradiction");
+    folder.write("b-rmem-1-1.json", object().replace("140907,", "140906,"));
+    folder.write("b-rmem-1-1.log", LOG);
+    let reading = folder.read();
+    assert_eq!(reading.observations[0].value("errors"), None);
+    assert!(
+        reading.notes[0].contains("says other requests"),
+        "{:?}",
+        reading.notes
+    );
+}
+
+#[test]
+fn what_is_no_folder_of_runs_is_refused_with_a_hint() {
+    let folder = Folder::new("refused");
+    let message = read(&folder.0).unwrap_err().to_string();
+    assert!(message.contains("no runs in it (expected"), "{message}");
+    folder.write("inner/experiment.json", "{}");
+    let message = read(&folder.0).unwrap_err().to_string();
+    assert!(message.contains("but a sweep: give "), "{message}");
+    let message = read(&folder.0.join("inner")).unwrap_err().to_string();
+    assert!(message.contains("not a sweep"), "{message}");
+    let message = read(Path::new("/nonexistent/x")).unwrap_err().to_string();
+    assert!(
+        message.starts_with("cannot read /nonexistent/x: No such file"),
+        "{message}"
+    );
+    folder.write("x.json", "{\"a\": 1}");
+    let message = read(&folder.0.join("x.json")).unwrap_err().to_string();
+    assert!(
+        message.contains("neither a result of wrkbench nor of json.lua"),
+        "{message}"
+    );
+    folder.write("good.txt", LOG);
+    let message = read(&folder.0).unwrap_err().to_string();
+    assert!(
+        message.contains("x.json"),
+        "what is missing is not passed over: {message}"
+    );
+    assert_eq!(folder.read().observations.len(), 1);
+}

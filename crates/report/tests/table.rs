@@ -1,0 +1,291 @@
+//! Tables: generate-table.sh's text for what buffertest leaves, and the other formats.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::path::Path;
+
+use analysis::table::{Wish, table};
+use analysis::{Observation, Reading};
+use report::table::{Format, render, render_summary};
+use results::{Recording, Setting};
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod fixture;
+
+/// Runs that buffertest's author has published: size, run, then the values of the object. One of them
+/// is left out.
+const RUNS: &str = include_str!("fixture/buffertest_runs.txt");
+
+const MARKDOWN: &str = include_str!("golden/table_buffertest.md");
+
+fn buffertest_runs() -> Vec<Observation> {
+    let one = |line: &str| {
+        let [
+            size,
+            run,
+            requests,
+            duration,
+            bytes,
+            rate,
+            transfer,
+            p50,
+            p75,
+            p90,
+            p99,
+            p99999,
+        ] = line
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap();
+        let object = format!(
+            r#"{{"requests": {requests}, "duration_in_microseconds": {duration}, "bytes": {bytes},
+            "requests_per_sec": {rate}, "bytes_transfer_per_sec": {transfer}, "latency_distribution": [
+            {{"percentile": 50, "latency_in_microseconds": {p50}}},
+            {{"percentile": 75, "latency_in_microseconds": {p75}}},
+            {{"percentile": 90, "latency_in_microseconds": {p90}}},
+            {{"percentile": 99, "latency_in_microseconds": {p99}}},
+            {{"percentile": 99.999, "latency_in_microseconds": {p99999}}}]}}"#
+        );
+        let name = format!("logs-of-may/buffertest-rmem_max-{size}-wmem_max-{size}-{run}.json");
+        let reading = Reading::of_bytes(object.as_bytes(), Path::new(&name)).unwrap();
+        reading.observations.into_iter().next().unwrap()
+    };
+    RUNS.lines().map(one).collect()
+}
+
+fn shown(runs: &[Observation], wish: &Wish, format: Format) -> String {
+    let mut output = Vec::new();
+    render(&table(runs, wish).unwrap(), format, &mut output).unwrap();
+    String::from_utf8(output).unwrap()
+}
+
+fn row(text: &str, begin: &str) -> Vec<String> {
+    let line = text.lines().find(|line| line.starts_with(begin));
+    let line = line.unwrap_or_else(|| panic!("no row {begin} in {text}"));
+    line.trim_matches('|')
+        .split('|')
+        .map(|cell| cell.trim().to_owned())
+        .collect()
+}
+
+/// Answers with latencies of 1 ms, 2 ms and so on.
+fn recording(samples: u64) -> Recording {
+    let mut recording = Recording::new();
+    for sample in 1..=samples {
+        recording.service_time.record(sample * 1_000_000);
+        recording.statuses.add(200);
+    }
+    recording.counters.answered = samples;
+    recording
+}
+
+fn saved_run(samples: u64, target: &str, run: u32) -> Observation {
+    let result = fixture::result(recording(samples));
+    Observation {
+        target: Some(target.to_owned()),
+        run,
+        values: analysis::quantity::all_of_result(&result),
+        result: Some(Box::new(result)),
+        ..Observation::default()
+    }
+}
+
+#[test]
+fn runs_of_buffertest_give_the_text_of_generate_table_with_true_averages_by_key() {
+    assert_eq!(
+        shown(&buffertest_runs(), &Wish::default(), Format::Markdown),
+        MARKDOWN
+    );
+}
+
+#[test]
+fn a_run_that_failed_has_its_reason_and_is_in_no_average() {
+    let mut runs = buffertest_runs();
+    runs[0].failure = Some("no | answer\nat all".to_owned());
+    let text = shown(&runs, &Wish::default(), Format::Markdown);
+    let failed = row(&text, "| 262144 | 262144 | 1 |");
+    assert_eq!(failed[3], "");
+    assert!(text.contains("| no \\| answer at all |"), "{text}");
+    let average = row(&text, "| 262144 | 262144 | avg |");
+    assert_eq!(average[3], "96339.50");
+    assert_eq!(average[13], "4 of 5 runs");
+    let others = row(&text, "| 16777216 | 16777216 | avg |");
+    assert_eq!(others[13], "");
+}
+
+#[test]
+fn what_is_missing_is_empty_and_left_out_of_averages() {
+    let mut runs = buffertest_runs();
+    runs[0].values.remove("bytes");
+    for run in &mut runs {
+        run.values.remove("latency_p99_us");
+    }
+    let text = shown(&runs, &Wish::default(), Format::Markdown);
+    assert_eq!(row(&text, "| 262144 | 262144 | 1 |")[5], "");
+    assert_eq!(row(&text, "| 262144 | 262144 | avg |")[5], "22543443.00");
+    assert_eq!(row(&text, "| 262144 | 262144 | avg |")[11], "");
+    let document: serde_json::Value =
+        serde_json::from_str(&shown(&runs, &Wish::default(), Format::Json)).unwrap();
+    let cell = &document["cells"][0];
+    assert_eq!(cell["runs"][0]["values"]["bytes"], serde_json::Value::Null);
+    assert_eq!(cell["averages"]["bytes"], 22_543_443.0);
+    assert_eq!(cell["averages"]["latency_p99_us"], serde_json::Value::Null);
+    assert_eq!(cell["settings"]["rmem_max"], "262144");
+    assert_eq!(document["cells"][1]["runs"][3]["run"], 5);
+}
+
+#[test]
+fn the_spread_of_a_cell_is_told_on_request() {
+    let wish = Wish {
+        spread: true,
+        columns: Some(vec!["requests".to_owned()]),
+        ..Wish::default()
+    };
+    let text = shown(&buffertest_runs(), &wish, Format::Markdown);
+    for (name, value) in [
+        ("min", "63551.00"),
+        ("median", "96732.00"),
+        ("max", "97954.00"),
+        ("stdev", "14753.80"),
+        ("cv %", "16.43"),
+    ] {
+        assert_eq!(
+            row(&text, &format!("| 262144 | 262144 | {name} |"))[3],
+            value,
+            "{name}"
+        );
+    }
+    let of_one = shown(&buffertest_runs()[..1], &wish, Format::Markdown);
+    assert_eq!(row(&of_one, "| 262144 | 262144 | stdev |")[3], "");
+}
+
+#[test]
+fn percentiles_of_all_samples_stand_beside_averaged_ones() {
+    let runs = [saved_run(100, "a", 1), saved_run(3, "a", 2)];
+    let wish = Wish {
+        columns: Some(vec!["requests".to_owned()]),
+        percentiles: Some(vec![90.0]),
+        ..Wish::default()
+    };
+    let text = shown(&runs, &wish, Format::Markdown);
+    let (_, averages) = text.split_once("Averages only:\n").unwrap();
+    let titles = row(averages, "| run");
+    assert_eq!(
+        titles[2..],
+        ["avg of 90% latency", "90% latency of all samples"]
+    );
+    let mut pool = runs[0].result.as_ref().unwrap().recording.latency();
+    pool.merge(&runs[1].result.as_ref().unwrap().recording.latency());
+    let expected = format!("{:.2}", pool.value_at_percentile(90.0) as f64 / 1e3);
+    let average = row(averages, "| avg");
+    assert_eq!(average[3], expected);
+    assert_ne!(average[2], expected);
+}
+
+#[test]
+fn statuses_and_kinds_of_errors_that_did_not_happen_are_zero_where_that_is_known() {
+    let mut runs = [
+        saved_run(10, "a", 1),
+        saved_run(10, "a", 2),
+        saved_run(10, "a", 3),
+    ];
+    let result = runs[0].result.as_mut().unwrap();
+    result.recording.statuses.add(503);
+    runs[0].values = analysis::quantity::all_of_result(runs[0].result.as_ref().unwrap());
+    runs[2].result = None;
+    let wish = Wish {
+        columns: Some(vec!["status_503".to_owned()]),
+        ..Wish::default()
+    };
+    let text = shown(&runs, &wish, Format::Markdown);
+    let cells: Vec<String> = (1..=3)
+        .map(|run| row(&text, &format!("| {run} |"))[1].clone())
+        .collect();
+    assert_eq!(cells, ["1", "0", ""]);
+}
+
+#[test]
+fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
+    let wish = |name: &str| Wish {
+        columns: Some(vec![name.to_owned()]),
+        ..Wish::default()
+    };
+    let message = table(&buffertest_runs(), &wish("speed"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.starts_with("no run has \"speed\" (there are: bytes, "),
+        "{message}"
+    );
+    let text = shown(&buffertest_runs(), &wish("errors"), Format::Markdown);
+    assert_eq!(row(&text, "| 262144 | 262144 | avg |")[3], "");
+}
+
+#[test]
+fn csv_quotes_what_would_break_a_row() {
+    let mut runs = buffertest_runs();
+    runs[0].settings[0].level = "a,\"b\"\r\nc".to_owned();
+    let wish = Wish {
+        columns: Some(vec!["requests_per_sec".to_owned()]),
+        ..Wish::default()
+    };
+    let text = shown(&runs, &wish, Format::Csv);
+    assert!(
+        text.starts_with(
+            "rmem_max,wmem_max,run,requests_per_sec,failure,source\r\n\"a,\"\"b\"\"\r\nc\",262144,1,21173.4,,logs-of-may/"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("\r\n16777216,16777216,avg,32142.637"),
+        "{text}"
+    );
+}
+
+#[test]
+fn rounds_of_each_target_stand_side_by_side() {
+    let run = |target: &str, profile: &str, latency_us: f64, rate: f64| Observation {
+        target: Some(target.to_owned()),
+        profile: Some(profile.to_owned()),
+        run: 1,
+        values: [("latency_mean_us", latency_us), ("requests_per_sec", rate)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        ..Observation::default()
+    };
+    let mut runs = vec![
+        run("x86_64", "basic", 573_060.0, 534.55),
+        run("arm64", "basic", 871_200.0, 332.73),
+        run("x86_64", "basic", 582_820.0, 534.29),
+        run("x86_64", "focused", 180_060.0, 530.0),
+        run("arm64", "basic", 1.0, 1.0),
+    ];
+    runs[4].failure = Some("refused".to_owned());
+    runs[3].settings = vec![Setting {
+        factor: "buffers".to_owned(),
+        level: "16M".to_owned(),
+    }];
+    let expected = "basic:\nx86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, 534.29\narm64: Latency 871.20ms  Requests/sec: 332.73  1 run failed\n\nfocused buffers=16M:\nx86_64: Latency 180.06ms  Requests/sec: 530.00\n";
+    let mut output = Vec::new();
+    render_summary(&table(&runs, &Wish::default()).unwrap(), &mut output).unwrap();
+    assert_eq!(String::from_utf8(output).unwrap(), expected);
+    let below_the_table = shown(&runs, &Wish::default(), Format::Markdown);
+    assert!(
+        below_the_table.ends_with(&format!("|\n\n{expected}")),
+        "{below_the_table}"
+    );
+}
+
+#[test]
+fn cells_keep_the_order_of_their_plan_and_runs_that_of_their_numbers() {
+    let mut runs = buffertest_runs();
+    runs.reverse();
+    for run in &mut runs {
+        run.cell = Some(if run.settings[0].level == "262144" {
+            1
+        } else {
+            2
+        });
+    }
+    assert_eq!(shown(&runs, &Wish::default(), Format::Markdown), MARKDOWN);
+}
