@@ -132,3 +132,134 @@ pub(super) fn name_interfaces(sockets: &mut [Socket]) {
         socket.interface = socket.interface_index.and_then(interface_name);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::sockets::inet_diag::parse_datagram;
+
+    const RECORDING: &[u8] = include_bytes!("../../tests/data/sockets/ipv4.bin");
+
+    /// The far end of a way to the kernel, and what it has been made to say.
+    struct Played {
+        diag: Diag,
+        kernel: UnixDatagram,
+    }
+
+    fn played() -> Played {
+        let (ours, kernel) = UnixDatagram::pair().unwrap();
+        let mut diag = Diag::open().unwrap();
+        diag.netlink = Netlink::played_by(ours.into());
+        Played { diag, kernel }
+    }
+
+    /// The first message of the recording, as an answer to the question with this number.
+    fn socket_message(sequence: u32) -> Vec<u8> {
+        let length = u32::from_ne_bytes(*RECORDING.first_chunk().unwrap());
+        let mut message = RECORDING[..length as usize].to_vec();
+        message[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        message
+    }
+
+    fn end(kind: i32, flags: i32, sequence: u32, errno: i32) -> Vec<u8> {
+        let kind_and_flags = [(kind as u16).to_ne_bytes(), (flags as u16).to_ne_bytes()].concat();
+        let head = [20_u32.to_ne_bytes().as_slice(), &kind_and_flags].concat();
+        let numbers = [sequence.to_ne_bytes(), [0; 4], (-errno).to_ne_bytes()].concat();
+        [head, numbers].concat()
+    }
+
+    fn done(sequence: u32) -> Vec<u8> {
+        end(libc::NLMSG_DONE, libc::NLM_F_MULTI, sequence, 0)
+    }
+
+    fn interrupted(sequence: u32) -> Vec<u8> {
+        end(libc::NLMSG_DONE, libc::NLM_F_DUMP_INTR, sequence, 0)
+    }
+
+    impl Played {
+        fn says(&self, messages: &[Vec<u8>]) {
+            self.kernel.send(&messages.concat()).unwrap();
+        }
+
+        fn dump(&mut self) -> io::Result<Vec<Socket>> {
+            let filter = Filter::parse("state all").unwrap();
+            let mut sockets = parse_datagram(RECORDING);
+            self.diag.dump(&filter, &mut sockets)?;
+            Ok(sockets)
+        }
+
+        /// How many questions have come.
+        fn questions(&self) -> usize {
+            self.kernel.set_nonblocking(true).unwrap();
+            std::iter::from_fn(|| self.kernel.recv(&mut [0; 1000]).ok()).count()
+        }
+    }
+
+    #[test]
+    fn an_interrupted_answer_is_asked_for_again_and_only_the_whole_one_counts() {
+        let mut played = played();
+        played.says(&[socket_message(1), socket_message(1), interrupted(1)]);
+        played.says(&[socket_message(2), interrupted(2)]);
+        played.says(&[socket_message(3)]);
+        played.says(&[done(3)]);
+        played.says(&[done(4)]);
+        assert_eq!(played.dump().unwrap().len(), 1);
+        assert_eq!(played.questions(), 4);
+    }
+
+    #[test]
+    fn an_answer_that_is_always_interrupted_is_taken_with_each_socket_once() {
+        let mut played = played();
+        for sequence in 1..=ATTEMPTS {
+            let socket = socket_message(sequence);
+            played.says(&[socket.clone(), socket, interrupted(sequence)]);
+        }
+        played.says(&[done(ATTEMPTS + 1)]);
+        assert_eq!(played.dump().unwrap().len(), 1);
+        assert_eq!(played.questions(), 5);
+    }
+
+    #[test]
+    fn the_rest_of_another_answer_is_passed_over() {
+        let mut played = played();
+        played.says(&[socket_message(77), done(77)]);
+        played.says(&[socket_message(1), done(1)]);
+        played.says(&[done(1), done(2)]);
+        assert_eq!(played.dump().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_kernel_without_ipv6_has_no_sockets_of_it_and_one_without_ipv4_is_an_error() {
+        let refused = |sequence| end(libc::NLMSG_ERROR, 0, sequence, libc::ENOENT);
+        let mut without_v6 = played();
+        without_v6.says(&[socket_message(1), done(1)]);
+        without_v6.says(&[refused(2)]);
+        assert_eq!(without_v6.dump().unwrap().len(), 1);
+        let mut without = played();
+        without.says(&[refused(1)]);
+        let error = without.dump().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        let mut broken = played();
+        broken.says(&[done(1)]);
+        broken.says(&[end(libc::NLMSG_DONE, 0, 2, libc::ENOMEM)]);
+        let error = broken.dump().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn after_a_loss_everything_is_asked_for_afresh() {
+        let mut played = played();
+        // Longer than any datagram may be: it arrives cut, which is as good as lost.
+        played.says(&[socket_message(1), vec![0; DATAGRAM_BYTES_MAX]]);
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let sockets = played.dump().unwrap();
+        assert_eq!(played.questions(), 1, "the second went to the real kernel");
+        assert!(
+            sockets.iter().any(|socket| socket.local_port == port),
+            "{sockets:?}"
+        );
+    }
+}

@@ -44,6 +44,12 @@ impl Netlink {
         Ok(Self { socket })
     }
 
+    /// A socket at whose other end a test plays the kernel.
+    #[cfg(test)]
+    pub(super) fn played_by(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+
     /// Joins the multicast groups of these numbers, 1 to 32, and no others.
     pub(super) fn join(&self, groups: &[u32]) -> io::Result<()> {
         // SAFETY: all bytes zero are a valid sockaddr_nl.
