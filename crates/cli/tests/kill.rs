@@ -11,7 +11,9 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a failing step fails the test"
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failing step fails the test; moments are listed, what is skipped is said"
 )]
 
 #[path = "kill/held.rs"]

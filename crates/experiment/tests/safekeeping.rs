@@ -808,6 +808,34 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
         host.files.remove(Path::new(RESTARTS));
         assert_as_before(&host, "after the restart");
     }
+
+    // What is put back only later is taken up as well.
+    let mut host = machine();
+    restarted(&mut host);
+    let mut safekeeping = started(&mut host);
+    safekeeping.change(&mut host, &file(CONF, "x")).unwrap();
+    host.files.insert(CONF.into(), b"edited".to_vec());
+    assert!(!safekeeping.restore_all(&mut host).is_complete());
+    assert_eq!(host.text(RESTARTS).as_deref(), Some("edited"));
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(host.text(RESTARTS), machine().text(CONF));
+}
+
+#[test]
+fn after_a_value_that_the_kernel_refused_another_one_is_still_someone_elses() {
+    let mut host = machine();
+    let mut safekeeping = begin(&mut host).unwrap();
+    let refused = sysctl("kernel.threads-max", "many");
+    safekeeping.change(&mut host, &refused).unwrap_err();
+    host.files.insert(THREADS_MAX.into(), b"5\n".to_vec());
+    drop(safekeeping);
+    host.revive();
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(!report.is_complete(), "{report:?}");
+    assert_eq!(host.text(THREADS_MAX).as_deref(), Some("5\n"));
 }
 
 #[test]
