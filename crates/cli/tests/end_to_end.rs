@@ -16,6 +16,7 @@
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters beside a run: summary, lines, what cannot be written |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
+//! | `table` | runs as a table: what is read, formats, what cannot be read |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
 //!
@@ -56,6 +57,8 @@ mod source_addresses;
 mod styles;
 #[path = "end_to_end/sweep.rs"]
 mod sweep;
+#[path = "end_to_end/table.rs"]
+mod table;
 #[path = "end_to_end/telemetry.rs"]
 mod telemetry;
 #[path = "end_to_end/timeouts.rs"]

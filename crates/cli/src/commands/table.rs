@@ -38,14 +38,16 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     if reading.observations.is_empty() {
         match problems.pop() {
             Some(last) => {
-                problems.iter().for_each(|problem| tell(program, problem));
-                bail!(last);
+                for problem in &problems {
+                    tell(program, on_one_line(problem));
+                }
+                bail!(on_one_line(&last));
             }
             None => bail!("no runs to show"),
         }
     }
     for line in reading.notes.iter().chain(&problems) {
-        tell(program, line);
+        tell(program, on_one_line(line));
     }
     let table =
         analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
@@ -60,6 +62,11 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Names of files may have line feeds in them.
+fn on_one_line(text: &str) -> String {
+    text.replace(char::is_control, "?")
 }
 
 fn read(path: &Path) -> Result<(PathBuf, Reading), ReadError> {

@@ -1,0 +1,84 @@
+//! Any bytes as a file of another tool: it is refused in one line, or its runs have values that are
+//! numbers, and every table of them can be shown.
+
+#![no_main]
+
+#[path = "../given.rs"]
+mod given;
+
+use std::path::Path;
+
+use analysis::Reading;
+use analysis::table::{Wish, table};
+use libfuzzer_sys::fuzz_target;
+use report::table::{Format, render, render_summary};
+
+/// Reports with notes between them.
+const NOTES: &str = concat!(
+    include_str!("../../crates/analysis/tests/data/notes.md"),
+    include_str!("../../crates/analysis/tests/data/cmm_style_with_json.txt"),
+    include_str!("../../crates/report/tests/captured/wrk2.txt"),
+);
+
+/// Names that say something, and one that does not.
+const NAMES: [&str; 3] = [
+    "notes.md",
+    "b-rmem_max-262144-1.json",
+    "b-rmem_max-262144-1.log",
+];
+
+fuzz_target!(|data: &[u8]| {
+    let Some((how, rest)) = data.split_first() else {
+        return;
+    };
+    let text = match how % 2 {
+        0 => rest.to_vec(),
+        _ => with_pieces_replaced(rest),
+    };
+    let name = NAMES[usize::from(how / 2) % NAMES.len()];
+    match Reading::of_bytes(&text, Path::new(name)) {
+        Ok(reading) => check(&reading),
+        Err(error) => given::one_line(&error.to_string()),
+    }
+});
+
+/// The notes with other text in some places: two bytes say where, one how much goes, one how much comes.
+fn with_pieces_replaced(mut edits: &[u8]) -> Vec<u8> {
+    let mut text = NOTES.as_bytes().to_vec();
+    while let Some((&[low, high, gone, length], rest)) = edits.split_first_chunk() {
+        let at = usize::from(u16::from_le_bytes([low, high])) % text.len();
+        let (piece, rest) = rest.split_at(rest.len().min(usize::from(length)));
+        let end = (at + usize::from(gone)).min(text.len());
+        text.splice(at..end, piece.iter().copied());
+        if text.is_empty() {
+            break;
+        }
+        edits = rest;
+    }
+    text
+}
+
+fn check(reading: &Reading) {
+    reading.notes.iter().for_each(|note| given::one_line(note));
+    for run in &reading.observations {
+        run.failure
+            .iter()
+            .for_each(|reason| given::one_line(reason));
+        assert!(run.run >= 1);
+        for (name, value) in &run.values {
+            assert!(value.is_finite() && *value >= 0.0, "{name} is {value}");
+        }
+    }
+    let wish = Wish {
+        spread: true,
+        errors: true,
+        statuses: true,
+        ..Wish::default()
+    };
+    let table = table(&reading.observations, &wish).expect("no column was named");
+    let mut output = Vec::new();
+    for format in [Format::Markdown, Format::Csv, Format::Json] {
+        render(&table, format, &mut output).expect("memory takes every write");
+    }
+    render_summary(&table, &mut output).expect("memory takes every write");
+}
