@@ -76,7 +76,7 @@ impl From<CompareArgs> for CompareRequest {
 }
 
 /// Reads a percentage above 0, with or without its sign, as a share.
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let number = text.trim();
     let number = number.strip_suffix('%').unwrap_or(number).trim_end();
     match parse_percent(number) {

@@ -136,7 +136,10 @@ pub(crate) const EXIT_CODES: [(u8, &str); 9] = [
         "wrong arguments, a target or script that does not work, nothing answered; sweep: refused, given up, or not everything put back",
     ),
     (2, "a condition of --fail-if holds, or cannot be judged"),
-    (3, "compare --fail-on-regression: something got worse"),
+    (
+        3,
+        "compare and sweep --fail-on-regression: something got worse (goes before 4)",
+    ),
     (
         4,
         "sweep: some trials failed at each attempt, and are in no average",
@@ -210,7 +213,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "restore", "table", "compare", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sweep", "restore", "table", "compare", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }

@@ -7,6 +7,7 @@ use plan::units::parse_count_u32;
 
 /// Run an experiment: every combination of levels, several rounds, and the machine as it was at the end
 #[derive(Debug, Clone, Args)]
+#[command(after_help = super::exit_codes())]
 pub(crate) struct SweepArgs {
     /// The plan of the experiment, a TOML file
     #[arg(value_name = "PLAN")]
@@ -26,6 +27,11 @@ pub(crate) struct SweepArgs {
     /// Seed of the order, in place of the plan's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    /// End with code 3 if a level is worse than the first one of its factor by more than this, and not by
+    /// chance
+    #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
+          allow_hyphen_values = true)]
+    pub(crate) fail_on_regression: Option<f64>,
     /// Only refusals and failures on stderr: neither the plan nor a line for each run
     #[arg(short, long)]
     pub(crate) quiet: bool,

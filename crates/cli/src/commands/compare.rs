@@ -50,7 +50,11 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     }
 }
 
-fn judge_regression(
+/// Code 3 if something got worse by more than the limit, which is told.
+///
+/// # Errors
+/// When there are too few runs to judge.
+pub(super) fn judge_regression(
     conclusions: &Conclusions,
     limit: f64,
     program: &str,

@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use experiment::{
-    Event, Host as _, Machine, MachineSettings, Outcome, Programme, Safekeeping, Schedule, Spec,
-    Store, Surroundings, Wish,
+    Event, Host as _, Machine, MachineSettings, Outcome, Programme, Remaining, Safekeeping,
+    Schedule, Spec, Store, Surroundings, Wish,
 };
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment};
 
 use super::interrupts::SweepInterrupts;
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
+use conclusion::Judgement;
 use progress::Progress;
 
 /// Some trials failed at each attempt.
@@ -30,94 +31,157 @@ const EXIT_FAILED_TRIALS: u8 = 4;
 /// The runs of an experiment by the number of their cell, or why there is none.
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 
+/// A plan and everything that follows from it.
+struct Undertaking {
+    spec: Spec,
+    store: Store,
+    experiment: Experiment,
+    schedule: Schedule,
+    runs: Runs,
+    remaining: Remaining,
+}
+
 /// Makes the trials of a plan and shows what came of them.
 ///
 /// # Errors
 /// When nothing was begun, or when it had to be given up; everything is put back by then.
 pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<ExitCode> {
-    let mut spec = match Spec::load(&arguments.plan) {
+    let spec = match Spec::load(&arguments.plan) {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
-    if let Some(results) = &arguments.results {
-        spec.results.clone_from(results);
-    }
-    let store = Store::at(&spec.results);
     let mut machine = machine();
-    let wish = Wish {
-        resume: arguments.resume,
-        seed: arguments.seed,
-        rounds: arguments.rounds,
-    };
-    let begun = experiment::taken_up(&machine, &store, &spec.text, wish)?;
-    let experiment = settled(&mut spec, begun, wish, &machine)?;
-    let schedule = Schedule::new(&spec, experiment.seed);
-    let experiment = Experiment {
-        cells: schedule.cells.clone(),
-        ..experiment
-    };
-    let runs = runs(&spec, &schedule.cells);
+    let undertaking = Undertaking::new(spec, arguments, &machine)?;
     // What scripts print belongs to no table.
     let mut output = runner::divert_script_output()?;
-    let preflight = experiment::preflight(&spec, &schedule, &mut machine, &mut |cell| {
-        one_run::check(cell, &runs)
-    });
-    if arguments.dry_run {
-        output.write_all(preflight.text.as_bytes())?;
-    } else if !arguments.quiet {
-        io::stderr().write_all(preflight.text.as_bytes())?;
-    }
-    if !arguments.quiet {
-        for note in &preflight.notes {
-            tell(program, format_args!("note: {note}"));
+    let has_trials = !undertaking.remaining.trials.is_empty();
+    let mut code = 0;
+    if has_trials || arguments.dry_run {
+        if let Some(refused) = undertaking.check(arguments, &mut machine, &mut output, program)? {
+            return Ok(refused);
+        }
+        if arguments.dry_run {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let kept = undertaking.schedule.trials.len() - undertaking.remaining.trials.len();
+        let outcome;
+        (outcome, code) = undertaking.make(arguments, &mut machine, program)?;
+        if kept == 0 && outcome.finished + outcome.failed == 0 {
+            return Ok(ExitCode::from(code));
         }
     }
-    if !preflight.problems.is_empty() {
-        return Ok(refuse(program, preflight.problems.iter()));
-    }
-    if arguments.dry_run {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let remaining = experiment::remaining(&machine, &store, &experiment, &schedule.trials);
-    for note in &remaining.notes {
-        tell(program, format_args!("note: {note}"));
-    }
-    let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
-    let journal = match &arguments.journal {
-        Some(folder) => folder.clone(),
-        None => restore::journal_folder(&machine)?,
+    let judgement = Judgement {
+        threshold: undertaking.spec.threshold,
+        regression_limit: arguments.fail_on_regression,
     };
-    let safekeeping = Safekeeping::begin(&mut machine, &journal, &spec.name)?;
-    if let Err(error) = begin(&mut machine, &store, &experiment) {
-        let _ = safekeeping.restore_all(&mut machine);
-        return Err(error);
+    let folder = undertaking.store.folder();
+    let judged = conclusion::conclude(folder, &judgement, &mut output, program)?;
+    // What was measured is judged only when all of it was.
+    let is_whole = code == 0 || code == EXIT_FAILED_TRIALS;
+    Ok(if is_whole && judged != ExitCode::SUCCESS {
+        judged
+    } else {
+        ExitCode::from(code)
+    })
+}
+
+impl Undertaking {
+    /// Nothing is touched for it.
+    fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
+        if let Some(results) = &arguments.results {
+            spec.results.clone_from(results);
+        }
+        let store = Store::at(&spec.results);
+        let wish = Wish {
+            resume: arguments.resume,
+            seed: arguments.seed,
+            rounds: arguments.rounds,
+        };
+        let begun = experiment::taken_up(machine, &store, &spec.text, wish)?;
+        let experiment = settled(&mut spec, begun, wish, machine)?;
+        let schedule = Schedule::new(&spec, experiment.seed);
+        let experiment = Experiment {
+            cells: schedule.cells.clone(),
+            ..experiment
+        };
+        Ok(Self {
+            runs: runs(&spec, &schedule.cells),
+            remaining: experiment::remaining(machine, &store, &experiment, &schedule.trials),
+            spec,
+            store,
+            experiment,
+            schedule,
+        })
     }
-    let nominal = |cell: &Cell| match runs.get(&cell.number) {
-        Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
-        _ => Duration::ZERO,
-    };
-    let programme = Programme {
-        spec: &spec,
-        experiment: &experiment,
-        total: schedule.trials.len(),
-        remaining: &remaining.trials,
-        sysctls: runner::WATCHED_SYSCTLS,
-        nominal: &nominal,
-    };
-    let mut progress = Progress::new(program, arguments.quiet);
-    let surroundings = Surroundings {
-        host: &mut machine,
-        store: &store,
-        run_one: &mut |assignment| one_run::make(assignment, &runs, &interrupts.stop),
-        observer: &mut |event: Event<'_>| progress.show(event),
-        is_over: &|| interrupts.has_come(),
-    };
-    let outcome = experiment::run(programme, safekeeping, surroundings);
-    let code = tell_end(&outcome, arguments, program, &interrupts);
-    if outcome.finished > 0 || remaining.trials.len() < schedule.trials.len() {
-        conclusion::conclude(store.folder(), spec.threshold, &mut output)?;
+
+    /// Prints the plan, and refuses what is known to fail.
+    fn check(
+        &self,
+        arguments: &SweepArgs,
+        machine: &mut Machine,
+        output: &mut dyn Write,
+        program: &str,
+    ) -> anyhow::Result<Option<ExitCode>> {
+        let preflight = experiment::preflight(&self.spec, &self.schedule, machine, &mut |cell| {
+            one_run::check(cell, &self.runs)
+        });
+        if arguments.dry_run {
+            output.write_all(preflight.text.as_bytes())?;
+            output.flush()?;
+        } else if !arguments.quiet {
+            io::stderr().write_all(preflight.text.as_bytes())?;
+        }
+        if !arguments.quiet {
+            for note in self.remaining.notes.iter().chain(&preflight.notes) {
+                tell(program, format_args!("note: {note}"));
+            }
+        }
+        let problems = preflight.problems;
+        Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
     }
-    Ok(ExitCode::from(code))
+
+    /// Makes the trials that remain, and says how it ended; the exit code.
+    fn make(
+        &self,
+        arguments: &SweepArgs,
+        machine: &mut Machine,
+        program: &str,
+    ) -> anyhow::Result<(Outcome, u8)> {
+        let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
+        let journal = match &arguments.journal {
+            Some(folder) => folder.clone(),
+            None => restore::journal_folder(machine)?,
+        };
+        let safekeeping = Safekeeping::begin(machine, &journal, &self.spec.name)?;
+        if let Err(error) = begin(machine, &self.store, &self.experiment) {
+            // Nothing was changed yet: this gives the lock back.
+            let _ = safekeeping.restore_all(machine);
+            return Err(error);
+        }
+        let nominal = |cell: &Cell| match self.runs.get(&cell.number) {
+            Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        let programme = Programme {
+            spec: &self.spec,
+            experiment: &self.experiment,
+            total: self.schedule.trials.len(),
+            remaining: &self.remaining.trials,
+            sysctls: runner::WATCHED_SYSCTLS,
+            nominal: &nominal,
+        };
+        let mut progress = Progress::new(program, arguments.quiet);
+        let surroundings = Surroundings {
+            host: machine,
+            store: &self.store,
+            run_one: &mut |assignment| one_run::make(assignment, &self.runs, &interrupts.stop),
+            observer: &mut |event: Event<'_>| progress.show(event),
+            is_over: &|| interrupts.has_come(),
+        };
+        let outcome = experiment::run(programme, safekeeping, surroundings);
+        let code = tell_end(&outcome, arguments, program, &interrupts);
+        Ok((outcome, code))
+    }
 }
 
 /// Everything that is wrong, a line each, before anything is touched.

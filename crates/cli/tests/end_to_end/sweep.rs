@@ -154,6 +154,14 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
         assert!(experiment.path("results/trials").join(samples).is_file());
         assert!(trial.environment_before.contains_key("net.core.somaxconn"));
     }
+    // A row for each run, and a sentence for each factor.
+    assert!(
+        output.stdout.contains("| connections | conf | run |"),
+        "{}",
+        output.stdout
+    );
+    let says = |factor: &str| output.stdout.lines().any(|line| line.starts_with(factor));
+    assert!(says("connections: ") && says("conf: "), "{}", output.stdout);
     // Each restart found the level that was set; the last one what was before.
     let log = experiment.text("log");
     assert!(
@@ -258,9 +266,12 @@ fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
     );
     assert!(before.iter().all(|(name, content)| after[name] == *content));
     assert_eq!(experiment.text("server.conf"), ORIGINAL);
-    // There is nothing left to do, and that is no failure.
+    // There is nothing left to do, and that is no failure: nothing is touched, and the table is shown.
+    let hooks = experiment.text("count");
     let output = experiment.run(&plan, &["--resume"]);
     assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("Averages only:"), "{output:?}");
+    assert_eq!(experiment.text("count"), hooks);
 }
 
 #[test]
