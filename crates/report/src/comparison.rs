@@ -61,8 +61,8 @@ fn too_few(comparison: &Comparison, needed: usize) -> String {
              the fewest that can show a difference)"
         ),
         (runs, 2) => format!(
-            "nothing can be said about {metric}: with {runs} runs p < 0.05 cannot be reached, whatever they show (it takes \
-             {needed} each)"
+            "nothing can be said about {metric}: with {runs} runs each p < 0.05 cannot be reached, \
+             whatever they show (it takes {needed} each)"
         ),
         (runs, _) => format!(
             "nothing can be said about {metric}: {} are too few (it takes {needed} each)",
@@ -94,10 +94,7 @@ fn not_found(comparison: &Comparison) -> String {
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
     let runs = runs_phrase(comparison.runs, comparison.has_rounds);
     let reach = match comparison.detectable {
-        Some(detectable) => format!(
-            "; with {runs} a difference below {} % cannot be seen",
-            percent(detectable)
-        ),
+        Some(detectable) => format!("; with {runs} {} cannot be seen", below(detectable)),
         None => String::new(),
     };
     format!(
@@ -164,13 +161,12 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
         .iter()
         .map(|level| row(comparison, level))
         .collect();
-    let against = comparison.levels.first().map_or("", |level| &level.name);
     let heads = [
-        comparison.factor.as_deref().unwrap_or("").to_owned(),
-        "runs".to_owned(),
+        comparison.factor.as_deref().unwrap_or("runs of").to_owned(),
+        "number".to_owned(),
         format!("median {}", comparison.metric.label),
         "range".to_owned(),
-        format!("against {against} (95 % interval)"),
+        "against the first (95 % interval)".to_owned(),
         "p".to_owned(),
     ];
     let width = |column: usize| {
@@ -193,21 +189,14 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
     if let (Some(test), Some(p_value)) = (comparison.test, comparison.p_value) {
         remarks.push(format!("{test}: {}", p_phrase(p_value)));
     }
-    if let Some(detectable) = comparison.detectable {
-        remarks.push(format!(
-            "differences from {} % on are seen with 80 %",
-            percent(detectable)
-        ));
-    }
     let threshold = percent(comparison.threshold);
-    remarks.push(match comparison.runs_needed {
-        Some(runs) => format!("{threshold} % takes {runs} runs each"),
-        None if comparison.detectable.is_some() => {
-            format!("{threshold} % takes more than 1000 runs each")
-        }
-        None => String::new(),
-    });
-    remarks.retain(|remark| !remark.is_empty());
+    match (comparison.runs_needed, comparison.detectable) {
+        (Some(runs), _) => remarks.push(format!("to see {threshold} % takes {runs} runs each")),
+        (None, Some(_)) => remarks.push(format!(
+            "to see {threshold} % takes more than 1000 runs each"
+        )),
+        (None, None) => {}
+    }
     if !remarks.is_empty() {
         writeln!(output, "    {}", remarks.join("; "))?;
     }
@@ -311,6 +300,15 @@ fn doubt_sentence(doubt: &Doubt) -> String {
                 if *change < 0.0 { "lower" } else { "higher" },
             )
         }
+    }
+}
+
+/// `a difference below 6 %`; where it would more than double, that is no number of percent to think in.
+fn below(detectable: f64) -> String {
+    if detectable < 1.0 {
+        format!("a difference below {} %", percent(detectable))
+    } else {
+        format!("a change by less than a factor of {:.1}", detectable + 1.0)
     }
 }
 

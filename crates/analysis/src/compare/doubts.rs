@@ -197,18 +197,19 @@ fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) 
     let worst = slow
         .iter()
         .min_by(|a, b| (a.value * sign).total_cmp(&(b.value * sign)))?;
-    let name = |(_, level): (&String, &String)| level.clone();
+    let mut cell: Vec<String> = Vec::new();
+    // Factors that change together often have the same levels.
+    for level in worst.cell.values().filter(|_| firsts.len() > 1) {
+        if !cell.contains(level) {
+            cell.push(level.clone());
+        }
+    }
     Some(Doubt::SlowFirstRun {
         side,
         metric: metric.clone(),
         cells: slow.len(),
         of: firsts.len(),
-        cell: worst
-            .cell
-            .iter()
-            .filter(|_| firsts.len() > 1)
-            .map(name)
-            .collect(),
+        cell,
         is_first_of_all: first_of_all.is_some_and(|first| std::ptr::eq(first, worst.run)),
         change: worst.value.exp_m1(),
     })

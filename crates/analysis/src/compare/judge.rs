@@ -88,7 +88,8 @@ pub(super) fn judge(
     comparison
 }
 
-/// Adjusts the p-values of several places that were asked the same, and what follows from them.
+/// Adjusts the p-values of several places that were asked the same, and what follows from them. Where so
+/// many places leave no p-value low enough, nothing was found because nothing could be.
 pub(super) fn adjust_over_places(comparisons: &mut [Comparison]) {
     let differences = |comparisons: &[Comparison]| {
         let levels = comparisons.iter().flat_map(|comparison| &comparison.levels);
@@ -96,7 +97,9 @@ pub(super) fn adjust_over_places(comparisons: &mut [Comparison]) {
             .filter_map(|level| Some(level.difference?.p_value))
             .collect::<Vec<f64>>()
     };
-    let mut adjusted = holm(&differences(comparisons)).into_iter();
+    let p_values = differences(comparisons);
+    let places = p_values.len() as f64;
+    let mut adjusted = holm(&p_values).into_iter();
     for comparison in comparisons {
         let levels = comparison.levels.iter_mut();
         let pairs = levels
@@ -105,6 +108,13 @@ pub(super) fn adjust_over_places(comparisons: &mut [Comparison]) {
         pairs.for_each(|(difference, p_value)| difference.adjusted_p_value = p_value);
         if !matches!(comparison.outcome, Outcome::TooFewRuns { .. }) {
             comparison.outcome = outcome(comparison);
+        }
+        let least = |runs| mann_whitney_p_min(runs, runs) * places;
+        if comparison.outcome == Outcome::NotFound && least(comparison.runs) > LEVEL {
+            let needed = (comparison.runs..).find(|runs| least(*runs) <= LEVEL);
+            comparison.outcome = Outcome::TooFewRuns {
+                needed: needed.unwrap_or(comparison.runs),
+            };
         }
     }
 }

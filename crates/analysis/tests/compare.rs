@@ -1,0 +1,504 @@
+//! Comparisons of runs that were made up, so that it is known what must come out.
+
+use analysis::Observation;
+use analysis::compare::{
+    CompareError, Conclusions, Doubt, Metric, Named, Outcome, Question, compare, compare_cells,
+    compare_with_base,
+};
+use results::Setting;
+
+/// Normal noise, seeded.
+struct Noise(fastrand::Rng);
+
+impl Noise {
+    fn new(seed: u64) -> Self {
+        Self(fastrand::Rng::with_seed(seed))
+    }
+
+    fn draw(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.0.f64()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.0.f64()).cos()
+    }
+}
+
+fn run(level: &str, run: u32, requests_per_sec: f64) -> Observation {
+    Observation {
+        settings: vec![Setting {
+            factor: "buffers".to_owned(),
+            level: level.to_owned(),
+        }],
+        run,
+        values: [("requests_per_sec".to_owned(), requests_per_sec)].into(),
+        ..Observation::default()
+    }
+}
+
+fn failed(level: &str, number: u32) -> Observation {
+    Observation {
+        failure: Some("refused".to_owned()),
+        values: [("requests_per_sec".to_owned(), 1.0)].into(),
+        ..run(level, number, 0.0)
+    }
+}
+
+fn rate() -> Metric {
+    Metric::named("requests/s")
+}
+
+fn asked(metric: Metric) -> Question {
+    Question {
+        metrics: vec![metric],
+        ..Question::default()
+    }
+}
+
+fn plain(observations: &[Observation]) -> Conclusions {
+    compare_cells(observations, &Question::default()).expect("there is something to compare")
+}
+
+/// A sweep of seven levels and five rounds, shuffled within each: the ratio of a level, and of a place in
+/// the order.
+fn sweep(
+    seed: u64,
+    deviation: f64,
+    of_level: impl Fn(u32) -> f64,
+    of_position: impl Fn(u32) -> f64,
+) -> Vec<Observation> {
+    let mut noise = Noise::new(seed);
+    let mut runs = Vec::new();
+    for round in 1..=5 {
+        let mut cells: Vec<u32> = (1..=7).collect();
+        noise.0.shuffle(&mut cells);
+        for cell in cells {
+            let position = runs.len() as u32 + 1;
+            let ratio = of_level(cell) * of_position(position) * (deviation * noise.draw()).exp();
+            runs.push(Observation {
+                cell: Some(cell),
+                position: Some(position),
+                ..run(&(1_u64 << (17 + cell)).to_string(), round, 30_000.0 * ratio)
+            });
+        }
+    }
+    runs
+}
+
+/// The same runs with the order of levels not shuffled but one after the other.
+fn one_after_the_other(seed: u64, of_position: impl Fn(u32) -> f64) -> Vec<Observation> {
+    let mut noise = Noise::new(seed);
+    (0..35)
+        .map(|index| {
+            let (level, number) = (index / 5 + 1, index % 5 + 1);
+            let ratio = of_position(index + 1) * (0.01 * noise.draw()).exp();
+            Observation {
+                position: Some(index + 1),
+                ..run(&level.to_string(), number, 30_000.0 * ratio)
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn a_level_that_is_better_is_named_with_an_interval_around_the_truth() {
+    let runs = sweep(1, 0.01, |cell| if cell == 7 { 1.05 } else { 1.0 }, |_| 1.0);
+    let conclusions = plain(&runs);
+    let comparison = &conclusions.comparisons[0];
+    assert_eq!(comparison.outcome, Outcome::Better { level: 6 });
+    let difference = comparison.levels[6]
+        .difference
+        .expect("levels are compared");
+    let (low, high) = (difference.low.expect("low"), difference.high.expect("high"));
+    assert!(low < 1.05 && 1.05 < high && high < 1.09, "{difference:?}");
+    assert!((1.02..1.08).contains(&difference.ratio.expect("ratio")));
+    assert!(comparison.is_relative && comparison.has_rounds);
+    assert_eq!(conclusions.doubts, []);
+    // Against the first level, which is not the best: nothing is worse.
+    assert!(!comparison.is_regression(0.01));
+}
+
+#[test]
+fn levels_that_do_not_differ_are_not_said_to() {
+    let wrong = (0..20).filter(|seed| {
+        let conclusions = plain(&sweep(100 + seed, 0.03, |_| 1.0, |_| 1.0));
+        let outcome = conclusions.comparisons[0].outcome;
+        !matches!(outcome, Outcome::NotFound | Outcome::Same)
+    });
+    // With a chance of 5 % each, four or more of twenty come once in sixty.
+    let wrong = wrong.count();
+    assert!(wrong <= 3, "{wrong} of 20");
+}
+
+#[test]
+fn a_drift_makes_an_effect_of_levels_in_order_and_none_of_shuffled_ones() {
+    let one_percent_a_run = |position: u32| 1.01_f64.powf(f64::from(position));
+    let shuffled = plain(&sweep(2, 0.01, |_| 1.0, one_percent_a_run));
+    assert_eq!(shuffled.comparisons[0].outcome, Outcome::NotFound);
+    let drift = shuffled.doubts.iter().find_map(|doubt| match doubt {
+        Doubt::Drift { change, .. } => Some(*change),
+        _ => None,
+    });
+    let drift = drift.expect("a drift by a third is seen");
+    assert!((0.3..0.55).contains(&drift), "{drift}");
+
+    let ordered = plain(&one_after_the_other(2, one_percent_a_run));
+    assert!(matches!(
+        ordered.comparisons[0].outcome,
+        Outcome::Better { .. }
+    ));
+    assert!(ordered.doubts.contains(&Doubt::OneAfterTheOther));
+}
+
+#[test]
+fn an_effect_is_found_under_a_drift_that_is_larger() {
+    let drift = |position: u32| 1.01_f64.powf(f64::from(position));
+    let runs = sweep(3, 0.01, |cell| if cell == 4 { 0.9 } else { 1.0 }, drift);
+    let conclusions = plain(&runs);
+    assert_eq!(
+        conclusions.comparisons[0].outcome,
+        Outcome::Worse { level: 3 }
+    );
+    assert!(conclusions.comparisons[0].is_regression(0.03));
+}
+
+#[test]
+fn failed_runs_are_counted_and_in_no_figure() {
+    let mut runs = sweep(4, 0.001, |_| 1.0, |_| 1.0);
+    let before = plain(&runs);
+    runs.push(failed("262144", 6));
+    let after = plain(&runs);
+    assert_eq!(before.comparisons, after.comparisons);
+    let failures = Doubt::Failures {
+        side: None,
+        failed: 1,
+        runs: 36,
+    };
+    assert_eq!(after.doubts, [failures]);
+}
+
+#[test]
+fn a_hole_in_a_sweep_and_a_repeated_baseline_do_not_stop_the_comparison() {
+    let better = |cell| if cell == 7 { 1.1 } else { 1.0 };
+    let mut runs = sweep(5, 0.01, better, |_| 1.0);
+    let repeats: Vec<Observation> = runs
+        .iter()
+        .filter(|run| run.cell == Some(1))
+        .map(|run| Observation {
+            position: run.position.map(|position| position + 100),
+            ..run.clone()
+        })
+        .collect();
+    runs.extend(repeats);
+    let hole = runs
+        .iter()
+        .position(|run| run.cell == Some(3))
+        .expect("there are seven cells");
+    runs[hole].failure = Some("timed out".to_owned());
+    let comparison = &plain(&runs).comparisons[0];
+    assert_eq!(comparison.outcome, Outcome::Better { level: 6 });
+    let counts: Vec<usize> = comparison.levels.iter().map(|level| level.runs).collect();
+    assert_eq!(counts, [10, 5, 4, 5, 5, 5, 5]);
+}
+
+#[test]
+fn few_runs_say_nothing_and_how_many_would() {
+    let side = |level: &str, count: u32| -> Vec<Observation> {
+        (1..=count)
+            .map(|number| run(level, number, 100.0 + 20.0 * f64::from(number)))
+            .collect()
+    };
+    for (count, expected) in [
+        (1, Outcome::TooFewRuns { needed: 4 }),
+        (3, Outcome::TooFewRuns { needed: 4 }),
+        (4, Outcome::NotFound),
+    ] {
+        let comparison = compare(&side("a", count), &side("b", count), &rate(), 0.02);
+        assert_eq!(comparison.outcome, expected, "{count} runs");
+        assert_eq!(comparison.p_value.is_some(), count == 4);
+    }
+    let nothing = compare(&[], &side("b", 5), &rate(), 0.02);
+    assert!(matches!(nothing.outcome, Outcome::TooFewRuns { .. }));
+}
+
+fn noisy(level: &str, seed: u64, ratio: f64, deviation: f64, count: u32) -> Vec<Observation> {
+    let mut noise = Noise::new(seed);
+    (1..=count)
+        .map(|number| {
+            run(
+                level,
+                number,
+                1_000.0 * ratio * (deviation * noise.draw()).exp(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn quiet_runs_are_the_same_within_the_threshold_and_only_if_they_are() {
+    let base = noisy("a", 11, 1.0, 0.002, 8);
+    for (ratio, threshold, expected) in [
+        (1.0, 0.02, Outcome::Same),
+        (1.01, 0.02, Outcome::Same),
+        (1.05, 0.02, Outcome::Better { level: 1 }),
+        (0.95, 0.02, Outcome::Worse { level: 1 }),
+        (0.95, 0.10, Outcome::Same),
+    ] {
+        let new = noisy("b", 12, ratio, 0.002, 8);
+        let comparison = compare(&base, &new, &rate(), threshold);
+        assert_eq!(comparison.outcome, expected, "{ratio} {threshold}");
+    }
+}
+
+#[test]
+fn a_regression_is_found_for_the_worse_and_larger_than_the_limit() {
+    let base = noisy("a", 13, 1.0, 0.005, 8);
+    let slower = noisy("b", 14, 0.92, 0.005, 8);
+    let noisier = noisy("b", 15, 0.92, 0.5, 8);
+    let is_regression = |new: &[Observation], metric: &Metric, limit| {
+        compare(&base, new, metric, 0.02).is_regression(limit)
+    };
+    assert!(is_regression(&slower, &rate(), 0.05));
+    assert!(!is_regression(&slower, &rate(), 0.10));
+    assert!(!is_regression(&noisier, &rate(), 0.05));
+    assert!(!compare(&slower, &base, &rate(), 0.02).is_regression(0.05));
+    let mut lower = rate();
+    lower.better = analysis::compare::Better::Lower;
+    assert!(!is_regression(&slower, &lower, 0.05));
+    assert!(compare(&slower, &base, &lower, 0.02).is_regression(0.05));
+}
+
+#[test]
+fn errors_where_there_were_none_are_worse_without_a_ratio() {
+    let errors = |counts: [f64; 5]| -> Vec<Observation> {
+        let with = |count: f64| Observation {
+            values: [("errors".to_owned(), count)].into(),
+            ..Observation::default()
+        };
+        counts.into_iter().map(with).collect()
+    };
+    let metric = Metric::named("errors");
+    let (none, some) = (errors([0.0; 5]), errors([3.0, 9.0, 4.0, 4.0, 7.0]));
+    let worse = compare(&none, &some, &metric, 0.02);
+    assert_eq!(worse.outcome, Outcome::Worse { level: 1 });
+    assert!(worse.is_regression(0.5));
+    assert_eq!(
+        worse.levels[1]
+            .difference
+            .and_then(|difference| difference.ratio),
+        None
+    );
+    let better = compare(&some, &none, &metric, 0.02);
+    assert_eq!(better.outcome, Outcome::Better { level: 1 });
+    assert!(!better.is_regression(0.01));
+    assert_eq!(
+        compare(&none, &none, &metric, 0.02).outcome,
+        Outcome::NotFound
+    );
+}
+
+fn named<'a>(name: &'a str, runs: &'a [Observation]) -> Named<'a> {
+    Named { name, runs }
+}
+
+#[test]
+fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
+    let old = sweep(6, 0.005, |_| 1.0, |_| 1.0);
+    let new = sweep(7, 0.005, |cell| if cell == 2 { 0.9 } else { 1.0 }, |_| 1.0);
+    let question = asked(rate());
+    let conclusions = compare_with_base(named("old", &old), named("new", &new), &question)
+        .expect("the cells are the same");
+    assert_eq!(conclusions.comparisons.len(), 7);
+    let outcomes = |conclusions: &Conclusions, wanted: Outcome| {
+        let of = conclusions.comparisons.iter();
+        of.filter(|comparison| comparison.outcome == wanted).count()
+    };
+    // Five and five runs have a least p-value of 0.0079, and seven times that is not below 0.05.
+    let worse = Outcome::Worse { level: 1 };
+    assert_eq!(outcomes(&conclusions, worse), 0);
+    assert_eq!(outcomes(&conclusions, Outcome::TooFewRuns { needed: 6 }), 1);
+    let fewer: Vec<Observation> = old
+        .iter()
+        .filter(|run| run.cell <= Some(3))
+        .cloned()
+        .collect();
+    let conclusions = compare_with_base(named("old", &fewer), named("new", &new), &question)
+        .expect("three cells are the same");
+    assert_eq!(conclusions.comparisons.len(), 3);
+    assert_eq!(outcomes(&conclusions, worse), 1);
+    let found = conclusions
+        .comparisons
+        .iter()
+        .find(|comparison| comparison.outcome == worse);
+    assert_eq!(
+        found.map(|comparison| comparison.place.clone()),
+        Some(vec!["buffers = 524288".to_owned()])
+    );
+
+    let other: Vec<Observation> = ["x", "y"]
+        .iter()
+        .flat_map(|level| noisy(level, 1, 1.0, 0.1, 5))
+        .collect();
+    let error = compare_with_base(named("old", &old), named("other", &other), &question);
+    assert!(
+        matches!(error, Err(CompareError::NoCommonCell { .. })),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn runs_under_headings_of_their_own_are_one_side() {
+    let side = |name: &str, ratio: f64| -> Vec<Observation> {
+        let runs = noisy("", 16, ratio, 0.005, 6);
+        let headed = |(number, run): (usize, Observation)| Observation {
+            settings: vec![Setting {
+                factor: "heading".to_owned(),
+                level: format!("{name} {number}"),
+            }],
+            ..run
+        };
+        runs.into_iter().enumerate().map(headed).collect()
+    };
+    let (base, new) = (side("before", 1.0), side("after", 1.1));
+    let conclusions = compare_with_base(named("b", &base), named("n", &new), &asked(rate()))
+        .expect("each side is one thing");
+    assert_eq!(
+        conclusions.comparisons[0].outcome,
+        Outcome::Better { level: 1 }
+    );
+}
+
+#[test]
+fn two_factors_are_told_apart_and_those_that_change_together_are_one() {
+    let mut noise = Noise::new(17);
+    let mut runs = Vec::new();
+    for number in 1..=5 {
+        for (a, effect) in [("1", 1.0), ("2", 1.0)] {
+            for (b, other) in [("on", 1.0), ("off", 0.8)] {
+                let value = 1_000.0 * effect * other * (0.01 * noise.draw()).exp();
+                let mut run = run(a, number, value);
+                for (factor, level) in [("same", a), ("cork", b)] {
+                    run.settings.push(Setting {
+                        factor: factor.to_owned(),
+                        level: level.to_owned(),
+                    });
+                }
+                runs.push(run);
+            }
+        }
+    }
+    let conclusions = plain(&runs);
+    let found: Vec<(Option<&str>, bool)> = conclusions
+        .comparisons
+        .iter()
+        .map(|comparison| {
+            let found = matches!(comparison.outcome, Outcome::Worse { .. });
+            (comparison.factor.as_deref(), found)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [(Some("buffers and same"), false), (Some("cork"), true)]
+    );
+    let difference = conclusions.comparisons[1].levels[1]
+        .difference
+        .expect("compared");
+    assert!(
+        (0.77..0.83).contains(&difference.ratio.expect("ratio")),
+        "{difference:?}"
+    );
+}
+
+#[test]
+fn targets_are_compared_and_each_has_its_own_answer() {
+    let mut runs = Vec::new();
+    for (target, ratio, effect) in [("x86_64", 1.0, 1.2), ("arm64", 2.0, 1.0)] {
+        for (level, ratio) in [("1", ratio), ("2", ratio * effect)] {
+            let of_target = noisy(level, runs.len() as u64, ratio, 0.01, 5);
+            runs.extend(of_target.into_iter().map(|run| Observation {
+                target: Some(target.to_owned()),
+                ..run
+            }));
+        }
+    }
+    let conclusions = plain(&runs);
+    let found: Vec<(Vec<&str>, &str, bool)> = conclusions
+        .comparisons
+        .iter()
+        .map(|comparison| {
+            let place = comparison.place.iter().map(String::as_str).collect();
+            let better = matches!(comparison.outcome, Outcome::Better { .. });
+            (place, comparison.factor.as_deref().unwrap_or(""), better)
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (vec!["x86_64"], "buffers", true),
+            (vec!["arm64"], "buffers", false),
+            (vec![], "target", true)
+        ]
+    );
+}
+
+#[test]
+fn a_cold_first_run_is_noticed_and_a_warm_one_is_not() {
+    let mut runs = sweep(8, 0.01, |_| 1.0, |_| 1.0);
+    assert_eq!(plain(&runs).doubts, []);
+    let rate = runs[0].values.get_mut("requests_per_sec").expect("rate");
+    *rate *= 0.7;
+    match plain(&runs).doubts.as_slice() {
+        [
+            Doubt::SlowFirstRun {
+                is_first_of_all: true,
+                cells: 1,
+                of: 7,
+                change,
+                ..
+            },
+        ] => assert!((-0.34..-0.26).contains(change), "{change}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_said_in_a_line() {
+    let runs = noisy("a", 1, 1.0, 0.1, 5);
+    let unknown = asked(Metric::named("p99"));
+    for (error, said) in [
+        (
+            compare_cells(&runs, &Question::default()),
+            "all runs are of the same thing",
+        ),
+        (
+            compare_cells(&runs, &unknown),
+            "latency_p99_us: no run has it",
+        ),
+        (
+            compare_cells(&[], &Question::default()),
+            "the runs: no run to compare (0 failed)",
+        ),
+        (
+            compare_with_base(
+                named("b", &[failed("a", 1)]),
+                named("n", &runs),
+                &Question::default(),
+            ),
+            "b: no run to compare (1 failed)",
+        ),
+    ] {
+        let message = error.expect_err("nothing can be compared").to_string();
+        assert!(
+            message.starts_with(said) && !message.contains('\n'),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn values_that_are_no_numbers_are_left_out() {
+    let mut base = noisy("a", 1, 1.0, 0.01, 6);
+    base[0]
+        .values
+        .insert("requests_per_sec".to_owned(), f64::NAN);
+    base[1].values.clear();
+    let comparison = compare(&base, &noisy("b", 2, 1.0, 0.01, 6), &rate(), 0.02);
+    assert_eq!((comparison.levels[0].runs, comparison.runs), (4, 4));
+}
