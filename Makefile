@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages faults kill bench fuzz check install uninstall clean help
+.PHONY: build demo test test-packages faults kill bench telemetry-cost fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -49,6 +49,9 @@ bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="
 truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/truth $(TRUTH_ARGS)
+
+telemetry-cost: ## measure the CPU time of watching 300 sockets once a second
+	$(CARGO) run --release --locked -p telemetry --example sampler_cost
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { \

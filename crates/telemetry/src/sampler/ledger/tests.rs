@@ -1,3 +1,5 @@
+//! The books of a window over tables of samples.
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Watches of a made-up kernel on a virtual clock.
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
