@@ -1,0 +1,266 @@
+//! Sentences of comparisons against golden texts.
+
+use analysis::Observation;
+use analysis::compare::{Metric, Named, Question, compare, compare_cells, compare_with_base};
+use report::comparison;
+use results::Setting;
+
+/// Requests per second and 99th percentile of latency, microseconds: the table published in the readme of
+/// github.com/centminmod/centminmod-buffertests, five runs of each size in the order in which they ran.
+const PUBLISHED: [(&str, [(f64, f64); 5]); 7] = [
+    (
+        "262144",
+        [
+            (21173.40, 6773.0),
+            (31252.33, 10389.0),
+            (32445.29, 7209.0),
+            (30903.76, 27004.0),
+            (32065.25, 8075.0),
+        ],
+    ),
+    (
+        "524288",
+        [
+            (28079.80, 5842.0),
+            (29478.14, 181706.0),
+            (32519.16, 6362.0),
+            (31162.93, 13155.0),
+            (30461.94, 80573.0),
+        ],
+    ),
+    (
+        "1048576",
+        [
+            (32470.98, 9120.0),
+            (30885.48, 51239.0),
+            (32450.29, 7125.0),
+            (31558.20, 10651.0),
+            (31338.17, 10827.0),
+        ],
+    ),
+    (
+        "2097152",
+        [
+            (32375.61, 8317.0),
+            (28157.70, 314501.0),
+            (32605.96, 6240.0),
+            (28930.91, 171223.0),
+            (30648.68, 55082.0),
+        ],
+    ),
+    (
+        "4194304",
+        [
+            (32130.48, 10997.0),
+            (31550.97, 10241.0),
+            (32715.48, 7120.0),
+            (31760.95, 9512.0),
+            (28765.99, 177823.0),
+        ],
+    ),
+    (
+        "8388608",
+        [
+            (32370.91, 8483.0),
+            (30805.18, 71850.0),
+            (32751.82, 9722.0),
+            (31501.24, 9496.0),
+            (30497.26, 60110.0),
+        ],
+    ),
+    (
+        "16777216",
+        [
+            (32565.03, 13995.0),
+            (31720.33, 19046.0),
+            (32717.01, 8057.0),
+            (29353.38, 179597.0),
+            (31568.18, 9287.0),
+        ],
+    ),
+];
+
+fn run(level: &str, number: usize, values: &[(&str, f64)]) -> Observation {
+    let settings = ["rmem_max", "wmem_max"].map(|factor| Setting {
+        factor: factor.to_owned(),
+        level: level.to_owned(),
+    });
+    Observation {
+        settings: settings.to_vec(),
+        run: number as u32 + 1,
+        values: values
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect(),
+        ..Observation::default()
+    }
+}
+
+fn published() -> Vec<Observation> {
+    let of_level = |(index, (level, runs)): (usize, &(&str, [(f64, f64); 5]))| {
+        let level = (*level).to_owned();
+        let of_run = move |(number, (rate, p99)): (usize, &(f64, f64))| Observation {
+            position: Some((5 * index + number) as u32 + 1),
+            ..run(
+                &level,
+                number,
+                &[("requests_per_sec", *rate), ("latency_p99_us", *p99)],
+            )
+        };
+        runs.iter().enumerate().map(of_run).collect::<Vec<_>>()
+    };
+    PUBLISHED.iter().enumerate().flat_map(of_level).collect()
+}
+
+fn runs(level: &str, name: &str, values: &[f64]) -> Vec<Observation> {
+    let of = |(number, value): (usize, &f64)| run(level, number, &[(name, *value)]);
+    values.iter().enumerate().map(of).collect()
+}
+
+#[track_caller]
+fn check(actual: &str, golden: &str) {
+    assert!(actual == golden, "printed:\n{actual}\nexpected:\n{golden}");
+}
+
+#[test]
+fn the_published_buffer_sizes_make_no_difference_and_the_first_run_was_cold() {
+    let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
+    let mut text = Vec::new();
+    comparison::render(&conclusions, &mut text).expect("memory takes every write");
+    check(
+        &String::from_utf8(text).expect("it is text"),
+        include_str!("golden/comparison_published.txt"),
+    );
+}
+
+#[test]
+fn the_document_has_every_figure() {
+    let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
+    let mut text = Vec::new();
+    comparison::render_json(&conclusions, &mut text).expect("memory takes every write");
+    let document: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
+    let first = &document["comparisons"][0];
+    assert_eq!(first["metric"]["label"], "requests/s");
+    assert_eq!(first["outcome"]["is"], "not_found");
+    assert_eq!(first["levels"][6]["median"], 31720.33);
+    assert!(first["levels"][0]["difference"].is_null());
+    assert!(first["levels"][6]["difference"]["ratio"].is_f64());
+    assert_eq!(document["doubts"][1]["is"], "slow_first_run");
+}
+
+/// Fifteen values around a middle, a little apart.
+fn around(middle: f64, share: f64) -> Vec<f64> {
+    (-7..=7)
+        .map(|step| middle * (1.0 + share * f64::from(step) / 7.0))
+        .collect()
+}
+
+#[track_caller]
+fn sentence(name: &str, base: &[f64], new: &[f64], expected: &str) {
+    let compared = compare(
+        &runs("a", name, base),
+        &runs("b", name, new),
+        &Metric::named(name),
+        0.02,
+    );
+    check(&comparison::sentence(&compared), expected);
+}
+
+#[test]
+fn more_requests_beat_and_less_latency_beats() {
+    let (low, high) = (around(1_000.0, 0.01), around(1_041.0, 0.01));
+    sentence(
+        "requests_per_sec",
+        &low,
+        &high,
+        "new beats base by 4.1 % in requests/s (95 % interval 3.4 to 4.8 %)",
+    );
+    sentence(
+        "requests_per_sec",
+        &high,
+        &low,
+        "new is worse than base: requests/s is 3.9 % lower (95 % interval 3.3 to 4.6 %)",
+    );
+    sentence(
+        "latency_p99_us",
+        &high,
+        &low,
+        "new beats base: p99 latency is 3.9 % lower (95 % interval 3.3 to 4.6 %)",
+    );
+    sentence(
+        "latency_p99_us",
+        &low,
+        &high,
+        "new is worse than base: p99 latency is 4.1 % higher (95 % interval 3.4 to 4.8 %)",
+    );
+    sentence(
+        "TcpExt.DelayedACKs",
+        &low,
+        &high,
+        "new differs from base: TcpExt.DelayedACKs is 4.1 % higher (95 % interval 3.4 to 4.8 %)",
+    );
+}
+
+#[test]
+fn what_is_the_same_what_was_not_found_and_what_cannot_be_told_are_said_apart() {
+    let base = around(1_000.0, 0.01);
+    sentence(
+        "requests_per_sec",
+        &base,
+        &around(1_002.0, 0.01),
+        "requests/s is the same within 2 % with base and new",
+    );
+    sentence(
+        "requests_per_sec",
+        &around(1_000.0, 0.2),
+        &around(1_010.0, 0.2),
+        "no detectable difference in requests/s (p = 0.77; with 15 runs each a difference below 16 % cannot be seen)",
+    );
+    sentence(
+        "requests_per_sec",
+        &base[..1],
+        &base[..1],
+        "nothing can be said about requests/s: with one run each the noise between runs is not known (4 each are the \
+         fewest that can show a difference)",
+    );
+    sentence(
+        "requests_per_sec",
+        &base[..3],
+        &base[..3],
+        "nothing can be said about requests/s: with 3 runs each p < 0.05 cannot be reached, whatever they show (it \
+         takes 4 each)",
+    );
+    sentence(
+        "requests_per_sec",
+        &base,
+        &[],
+        "requests/s is not known on both sides",
+    );
+    sentence(
+        "errors",
+        &[0.0; 5],
+        &[4.0, 9.0, 12.0, 5.0, 7.0],
+        "new is worse than base: errors 7 after 0 (p = 0.008)",
+    );
+}
+
+#[test]
+fn sides_have_the_names_that_were_given() {
+    let (old, new) = (
+        runs("a", "requests_per_sec", &around(1_000.0, 0.01)),
+        runs("a", "requests_per_sec", &around(1_100.0, 0.01)),
+    );
+    let named = |name, runs| Named { name, runs };
+    let conclusions = compare_with_base(
+        named("old.txt", &old),
+        named("new.txt", &new),
+        &Question::default(),
+    )
+    .expect("there are runs");
+    let mut text = Vec::new();
+    comparison::render(&conclusions, &mut text).expect("memory takes every write");
+    check(
+        &String::from_utf8(text).expect("it is text"),
+        include_str!("golden/comparison_sides.txt"),
+    );
+}
