@@ -3,6 +3,7 @@
 //! | module | what is done |
 //! |---|---|
 //! | `moments` | `kill -9` at moments drawn by lot, of the sweep and of its process group; a few here, fifty in `make kill` |
+//! | `by_hand` | `wrkbench restore` and what it may find |
 //! | `held` | a sweep that is held in the midst of a trial, and what can happen to it there |
 //! | `lab` | a network namespace with a server, plans, and what the kernel shows |
 //!
@@ -16,6 +17,8 @@
     reason = "a failing step fails the test; moments are listed, what is skipped is said"
 )]
 
+#[path = "kill/by_hand.rs"]
+mod by_hand;
 #[path = "kill/held.rs"]
 mod held;
 #[path = "kill/lab.rs"]

@@ -38,7 +38,10 @@ pub fn guard<H: Host + ?Sized>(
 }
 
 fn leave(link: BorrowedFd<'_>) -> io::Result<UnixStream> {
+    let link = UnixStream::from(link.try_clone_to_owned()?);
+    // Whatever else stdin may be, its end is not the death of a sweep.
+    link.local_addr()?;
     // It fails for who leads a group already, and is in a session of its own then, or started by hand.
     let _ = rustix::process::setsid();
-    Ok(UnixStream::from(link.try_clone_to_owned()?))
+    Ok(link)
 }

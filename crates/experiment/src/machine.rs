@@ -64,6 +64,14 @@ impl Machine {
 
 impl Host for Machine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let metadata = fs::metadata(path)?;
+        if !metadata.is_file() && !metadata.is_dir() {
+            // A pipe would never end, and some devices do not either.
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is no regular file",
+            ));
+        }
         fs::read(path)
     }
 

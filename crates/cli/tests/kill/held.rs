@@ -109,6 +109,23 @@ fn killed_while_a_hook_runs_the_hook_is_ended_and_everything_is_put_back() {
 }
 
 #[test]
+fn a_sweep_that_is_asked_to_end_puts_everything_back_itself() {
+    for signal in ["TERM", "INT", "HUP"] {
+        let Some(mut held) = held(&format!("kill-{signal}")) else {
+            return;
+        };
+        held.sweep.signal(signal, To::Group);
+        held.release();
+        let said = held.sweep.end();
+        let differences = held.lab.differences(&held.before);
+        assert!(differences.is_empty(), "{signal}: {differences:#?}\n{said}");
+        assert!(!said.contains("guardian"), "{signal}: {said}");
+        let (code, stdout, _) = held.lab.restore(&[]);
+        assert_eq!((code, stdout.starts_with("nothing")), (0, true), "{stdout}");
+    }
+}
+
+#[test]
 fn signals_for_the_guardian_do_not_end_it() {
     let Some(held) = held("kill-signals") else {
         return;

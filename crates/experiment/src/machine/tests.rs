@@ -289,6 +289,26 @@ fn programs_are_found_as_the_shell_finds_them() {
 }
 
 #[test]
+fn devices_and_pipes_are_not_read() {
+    let folder = Folder::new();
+    let pipe = folder.0.join("pipe");
+    assert_eq!(
+        run(&format!("mkfifo {}", pipe.display())).exit_code,
+        Some(0)
+    );
+    for path in [Path::new("/dev/zero"), &pipe] {
+        let error = machine().read(path).unwrap_err();
+        assert!(error.to_string().contains("no regular file"), "{error}");
+    }
+    let error = machine().read(&folder.0).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    let boot_id = machine().read(Path::new("/proc/sys/kernel/random/boot_id"));
+    assert_eq!(text(&boot_id.unwrap()).trim_end(), machine().boot_id());
+    assert_eq!(machine().boot_id().len(), 36);
+    assert!(machine().network_namespace().starts_with("net:["));
+}
+
+#[test]
 fn what_cannot_be_written_is_known_before() {
     let folder = Folder::new();
     let path = folder.file("a.conf", "x");
