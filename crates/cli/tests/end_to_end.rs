@@ -17,6 +17,7 @@
 //! | `telemetry` | sockets and counters beside a run: summary, lines, what cannot be written |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
 //! | `table` | runs as a table: what is read, formats, what cannot be read |
+//! | `compare` | whether runs differ: what is read, exit codes, formats |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
 //!
@@ -34,6 +35,8 @@
 mod answers;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/compare.rs"]
+mod compare;
 #[path = "end_to_end/crowd.rs"]
 mod crowd;
 #[path = "end_to_end/harness.rs"]

@@ -5,9 +5,12 @@ use analysis::compare::{Metric, Named, Question, compare, compare_cells, compare
 use report::comparison;
 use results::Setting;
 
+/// Of the five runs of a level.
+type Runs = [(f64, f64); 5];
+
 /// Requests per second and 99th percentile of latency, microseconds: the table published in the readme of
 /// github.com/centminmod/centminmod-buffertests, five runs of each size in the order in which they ran.
-const PUBLISHED: [(&str, [(f64, f64); 5]); 7] = [
+const PUBLISHED: [(&str, Runs); 7] = [
     (
         "262144",
         [
@@ -97,7 +100,7 @@ fn run(level: &str, number: usize, values: &[(&str, f64)]) -> Observation {
 }
 
 fn published() -> Vec<Observation> {
-    let of_level = |(index, (level, runs)): (usize, &(&str, [(f64, f64); 5]))| {
+    let of_level = |(index, (level, runs)): (usize, &(&str, Runs))| {
         let level = (*level).to_owned();
         let of_run = move |(number, (rate, p99)): (usize, &(f64, f64))| Observation {
             position: Some((5 * index + number) as u32 + 1),

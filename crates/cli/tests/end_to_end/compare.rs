@@ -1,0 +1,156 @@
+//! Whether runs differ: what is read, exit codes, formats, what cannot be compared.
+
+use std::fs;
+
+use crate::harness::{Folder, Output, Process, program};
+
+/// What wrk prints of runs with these rates, as people keep it in their notes.
+fn notes(rates: &[f64]) -> String {
+    let report = |rate: &f64| {
+        format!(
+            "Running 10s test @ http://localhost/\n  2 threads and 10 connections\n  Thread Stats   Avg      \
+             Stdev     Max   +/- Stdev\n    Latency     1.00ms    0.10ms   3.00ms   80.00%\n    Req/Sec     \
+             5.00k   100.00     6.00k    70.00%\n  {:.0} requests in 10.00s, 1.00MB read\nRequests/sec: \
+             {rate:9.2}\nTransfer/sec:    102.40KB\n\n",
+            rate * 10.0
+        )
+    };
+    rates.iter().map(report).collect()
+}
+
+/// Rates a little apart around a middle.
+fn around(middle: f64) -> [f64; 6] {
+    [0.0, 1.0, -1.0, 2.0, -2.0, 3.0].map(|step| middle + step)
+}
+
+fn compare(folder: &Folder, arguments: &[&str]) -> Output {
+    let mut command = program(&["compare"]);
+    command.current_dir(folder.file(".")).args(arguments);
+    Process::start(command).finish()
+}
+
+fn folder_with(files: &[(&str, &[f64])]) -> Folder {
+    let folder = Folder::new();
+    for (name, rates) in files {
+        fs::write(folder.file(name), notes(rates)).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_exit_code_is_three_if_something_got_worse_by_more_than_the_limit() {
+    let folder = folder_with(&[
+        ("old.txt", &around(1_000.0)),
+        ("new.txt", &around(900.0)),
+        ("few.txt", &[1_000.0]),
+    ]);
+    let metric = ["--metric", "requests/s", "--fail-on-regression"];
+    for (files, limit, code, said) in [
+        (
+            ["old.txt", "new.txt"],
+            "5%",
+            3,
+            "new.txt is worse than old.txt",
+        ),
+        (
+            ["old.txt", "new.txt"],
+            "20%",
+            0,
+            "new.txt is worse than old.txt",
+        ),
+        (
+            ["new.txt", "old.txt"],
+            "5%",
+            0,
+            "old.txt beats new.txt by 11 %",
+        ),
+        (
+            ["old.txt", "old.txt"],
+            "5",
+            0,
+            "requests/s is the same within 2 %",
+        ),
+        (["few.txt", "new.txt"], "5%", 1, "nothing can be said"),
+    ] {
+        let arguments = [&files[..], &metric, &[limit]].concat();
+        let output = compare(&folder, &arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {output:?}");
+        assert!(output.stdout.contains(said), "{arguments:?}: {output:?}");
+        let told = output.stderr.contains("--fail-on-regression: ");
+        assert_eq!(told, code != 0, "{arguments:?}: {output:?}");
+    }
+    let output = compare(&folder, &["old.txt", "new.txt", "--metric", "requests/s"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[test]
+fn several_files_are_one_side_by_commas_and_by_a_pattern() {
+    let (old, new) = (around(1_000.0), around(1_100.0));
+    let folder = folder_with(&[
+        ("old-1.txt", &old[..3]),
+        ("old-2.txt", &old[3..]),
+        ("new-1.txt", &new[..3]),
+        ("new-2.txt", &new[3..]),
+    ]);
+    for (base, fresh) in [
+        ("old-1.txt,old-2.txt", "new-1.txt,new-2.txt"),
+        ("old-*.txt", "new-?.txt"),
+    ] {
+        let output = compare(
+            &folder,
+            &[
+                base,
+                fresh,
+                "--metric",
+                "requests_per_sec",
+                "--format",
+                "json",
+            ],
+        );
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let comparison = &document["comparisons"][0];
+        assert_eq!(comparison["levels"][0]["runs"], 6, "{document:#}");
+        assert_eq!(comparison["levels"][1]["runs"], 6, "{document:#}");
+        assert_eq!(comparison["outcome"]["is"], "better", "{document:#}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_ends_with_one_line_and_code_one() {
+    let folder = folder_with(&[("old.txt", &around(1_000.0)), ("empty.txt", &[])]);
+    fs::write(folder.file("cut.json"), b"{\"schema_version\":1,\"pl").unwrap();
+    for (arguments, said) in [
+        (&["old.txt", "missing.txt"][..], "missing.txt"),
+        (&["old.txt", "empty.txt"], "empty.txt"),
+        (&["old.txt", "cut.json"], "cut.json"),
+        (&["old.txt", "new-*.txt"], "no file fits this pattern"),
+        (
+            &["old.txt", "old.txt", "--metric", "p99.9"],
+            "latency_p99.9_us: no run has it",
+        ),
+        (
+            &["old.txt", "old.txt", "--threshold", "0"],
+            "--threshold: \"0\" is not a percentage",
+        ),
+        (
+            &["old.txt", "old.txt", "--fail-on-regression", "x"],
+            "is not a percentage",
+        ),
+        (
+            &["old.txt", "old.txt", "--format", "xml"],
+            "expected one of",
+        ),
+        (&[], "BASE"),
+    ] {
+        let output = compare(&folder, arguments);
+        assert_eq!(output.code, Some(1), "{arguments:?}: {output:?}");
+        assert!(output.stderr.contains(said), "{arguments:?}: {output:?}");
+        assert_eq!(
+            output.stderr.lines().count(),
+            1,
+            "{arguments:?}: {output:?}"
+        );
+        assert_eq!(output.stdout, "", "{arguments:?}: {output:?}");
+    }
+}
