@@ -189,6 +189,32 @@ fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
 }
 
 #[test]
+fn runs_of_an_earlier_session_are_shown_and_told() {
+    let folder = Folder::new("stale");
+    for run in 1..=3 {
+        folder.write(&format!("b-rmem-1-{run}.json"), object());
+    }
+    let old = fs::File::options()
+        .write(true)
+        .open(folder.0.join("b-rmem-1-3.json"))
+        .unwrap();
+    let written = old.metadata().unwrap().modified().unwrap();
+    old.set_modified(written - std::time::Duration::from_secs(25 * 3600))
+        .unwrap();
+    let reading = folder.read();
+    assert_eq!(reading.observations.len(), 3);
+    assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);
+    assert!(
+        reading.notes[0].ends_with(
+            "b-rmem-1-3.json: more than a day older than the newest run, from an earlier session?"
+        ),
+        "{:?}",
+        reading.notes
+    );
+    assert_eq!(reading.observations[2].position, Some(1));
+}
+
+#[test]
 fn a_log_that_contradicts_its_object_is_not_used() {
     let folder = Folder::new("contradiction");
     folder.write("b-rmem-1-1.json", object().replace("140907,", "140906,"));

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use results::Experiment;
 use results::file::load_experiment;
 
-use super::{ReadError, Reading, labels, not_understood, read_file, saved, unreadable};
+use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
 use crate::Observation;
 
 /// Name of the file that says that a folder is a sweep's.
@@ -101,6 +101,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     files.retain(|path| is_looked_into(path));
     files.sort_by(|a, b| labels::natural(&a.to_string_lossy(), &b.to_string_lossy()));
     let mut reading = Reading::default();
+    reading.notes.extend(left_over(&files));
     let mut groups = Vec::new();
     let mut times = Vec::new();
     for path in &files {
@@ -130,6 +131,39 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         set_positions(&mut reading.observations, &times);
     }
     Ok(reading)
+}
+
+/// Files that are so much older than the newest are of another day's session.
+const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
+
+/// Says which runs an earlier session may have left: buffertest clears only a part of its folder.
+fn left_over(files: &[PathBuf]) -> Option<String> {
+    let runs = files
+        .iter()
+        .filter(|path| file_name::settings_and_run(path).is_some());
+    let written = |path: &PathBuf| {
+        fs::metadata(path)
+            .and_then(|metadata| metadata.modified())
+            .ok()
+    };
+    let runs: Vec<(&PathBuf, SystemTime)> = runs
+        .filter_map(|path| Some((path, written(path)?)))
+        .collect();
+    let newest = runs.iter().map(|(_, time)| *time).max()?;
+    let is_old = |time: SystemTime| newest.duration_since(time).is_ok_and(|age| age > LEFT_OVER);
+    let mut old = runs
+        .iter()
+        .filter(|(_, time)| is_old(*time))
+        .map(|(path, _)| path);
+    let first = old.next()?;
+    let others = match old.count() {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    Some(format!(
+        "{}{others}: more than a day older than the newest run, from an earlier session?",
+        first.display()
+    ))
 }
 
 /// Says where the runs may be instead.
@@ -196,7 +230,7 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
 fn time_of(run: &Observation, path: &Path) -> Option<SystemTime> {
     match &run.result {
         Some(result) => {
-            let since_epoch = std::time::Duration::from_millis(result.window.started_unix_ms);
+            let since_epoch = Duration::from_millis(result.window.started_unix_ms);
             SystemTime::UNIX_EPOCH.checked_add(since_epoch)
         }
         None => fs::metadata(path)

@@ -9,28 +9,50 @@ use results::Setting;
 use super::file_name;
 use crate::Observation;
 
+/// What files are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Label {
+    /// The folder that they are in.
+    folder: String,
+    /// Their own name.
+    name: String,
+}
+
 /// Runs that stand together under a name.
-pub(super) type Group = (String, Vec<Observation>);
+pub(super) type Group = (Label, Vec<Observation>);
 
 /// The factor that files are levels of.
 const FILE: &str = "file";
 
-/// What a path is called: a folder by its name, a file without its end and without a number there, so
+/// What a path is called: a folder as it is given, a file without its end and without a number there, so
 /// that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves what they are
 /// runs of are called as their folder.
-pub(super) fn of_path(path: &Path) -> String {
-    let name = |path: &Path| {
-        path.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
+pub(super) fn of_path(path: &Path) -> Label {
+    let parent = path.parent().unwrap_or_else(|| Path::new(""));
+    let (folder, name) = if path.is_dir() {
+        (path, String::new())
+    } else if file_name::settings_and_run(path).is_some() {
+        (parent, String::new())
+    } else {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        (parent, without_number(&stem).to_owned())
     };
-    if path.is_dir() {
-        return name(path).unwrap_or_else(|| path.display().to_string());
+    Label {
+        folder: folder.display().to_string(),
+        name,
     }
-    if file_name::settings_and_run(path).is_some() {
-        return path.parent().and_then(name).unwrap_or_default();
+}
+
+impl Label {
+    /// In words, the folder only where it tells something.
+    fn shown(&self, with_folder: bool) -> String {
+        let Self { folder, name } = self;
+        match (with_folder && !folder.is_empty(), name.is_empty()) {
+            (true, true) => folder.clone(),
+            (true, false) => format!("{folder}/{name}"),
+            (false, _) => name.clone(),
+        }
     }
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    without_number(&stem).to_owned()
 }
 
 /// A name without the number of the run at its end. `wrk2` keeps its own.
@@ -48,6 +70,9 @@ fn without_number(stem: &str) -> &str {
 /// Puts groups together. Where their names differ, the name becomes a setting.
 pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
     let differ = groups.windows(2).any(|pair| pair[0].0 != pair[1].0);
+    let folders_differ = groups
+        .windows(2)
+        .any(|pair| pair[0].0.folder != pair[1].0.folder);
     let several = groups.len() > 1;
     let mut observations = Vec::new();
     for (label, mut group) in groups {
@@ -57,7 +82,7 @@ pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
                     0,
                     Setting {
                         factor: FILE.to_owned(),
-                        level: label.clone(),
+                        level: label.shown(folders_differ),
                     },
                 );
             }
@@ -190,25 +215,37 @@ mod tests {
 
     #[test]
     fn files_that_differ_in_a_number_are_runs_of_one_thing_and_others_are_not() {
-        assert_eq!(of_path(Path::new("a/new-1.json")), "new");
-        assert_eq!(of_path(Path::new("new-2.json")), "new");
-        assert_eq!(of_path(Path::new("before.json")), "before");
-        assert_eq!(of_path(Path::new("wrk2.txt")), "wrk2");
-        assert_eq!(of_path(Path::new("run12.txt")), "run");
-        assert_eq!(of_path(Path::new("3.txt")), "");
-        assert_eq!(of_path(Path::new("t/b-rmem-1-1.json")), "t");
-        let same = join(vec![
-            ("new".to_owned(), vec![run(1)]),
-            ("new".to_owned(), vec![run(1)]),
-        ]);
-        assert_eq!((same[0].run, same[1].run), (1, 2));
-        assert!(same[0].settings.is_empty());
-        let apart = join(vec![
-            ("a".to_owned(), vec![run(1)]),
-            ("b".to_owned(), vec![run(1)]),
-        ]);
-        assert_eq!((apart[0].run, apart[1].run), (1, 1));
-        assert_eq!(apart[1].settings[0].level, "b");
+        let name = |path: &str| of_path(Path::new(path)).name;
+        assert_eq!(name("a/new-1.json"), "new");
+        assert_eq!(name("new-2.json"), "new");
+        assert_eq!(name("before.json"), "before");
+        assert_eq!(name("wrk2.txt"), "wrk2");
+        assert_eq!(name("run12.txt"), "run");
+        assert_eq!(name("3.txt"), "");
+        assert_eq!(name("t/b-rmem-1-1.json"), "");
+        let joined = |paths: [&str; 2]| -> Vec<(u32, Option<String>)> {
+            let groups = paths.map(|path| (of_path(Path::new(path)), vec![run(1)]));
+            let runs = join(groups.into());
+            let level = |run: &Observation| run.settings.first().map(|s| s.level.clone());
+            runs.iter().map(|run| (run.run, level(run))).collect()
+        };
+        let some = |level: &str| Some(level.to_owned());
+        assert_eq!(
+            joined(["a/new-1.json", "a/new-2.json"]),
+            [(1, None), (2, None)]
+        );
+        assert_eq!(
+            joined(["a/x.json", "a/y.json"]),
+            [(1, some("x")), (1, some("y"))]
+        );
+        assert_eq!(
+            joined(["a/x-1.json", "b/x-1.json"]),
+            [(1, some("a/x")), (1, some("b/x"))]
+        );
+        assert_eq!(
+            joined(["a/t-rmem-1-1.json", "b/t-rmem-1-1.json"]),
+            [(1, some("a")), (1, some("b"))]
+        );
     }
 
     #[test]
@@ -216,7 +253,7 @@ mod tests {
         let numbers = |runs: &[u32]| -> Vec<u32> {
             let groups = runs
                 .iter()
-                .map(|number| (String::new(), vec![run(*number)]));
+                .map(|number| (of_path(Path::new("x.json")), vec![run(*number)]));
             join(groups.collect()).iter().map(|run| run.run).collect()
         };
         assert_eq!(numbers(&[1, 3, 5]), [1, 3, 5]);

@@ -121,6 +121,8 @@ impl Reading {
     /// # Errors
     /// When none of it is a run.
     pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ReadError> {
+        // Some editors put a mark of the encoding in front.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let text = String::from_utf8_lossy(bytes);
         let name = file_name::settings_and_run(path);
         let failed = |reason: String| Observation {
