@@ -40,13 +40,14 @@ pub fn finished(place: Place<'_>, result: &RunResult, left: Duration) -> String 
         let text = |value_ns: u64| units::time_us(value_ns as f64 / 1000.0);
         line += &format!(", p50 {}, p99 {}", text(p50), text(p99));
     }
-    let errors = result.recording.errors.events();
-    if errors > 0 {
-        line += &format!(", {errors} errors");
+    match result.recording.errors.events() {
+        0 => {}
+        1 => line += ", 1 error",
+        errors => line += &format!(", {errors} errors"),
     }
     let over_399 = result.recording.statuses.over_399();
     if over_399 > 0 {
-        line += &format!(", {over_399} statuses over 399");
+        line += &format!(", {over_399} with a status over 399");
     }
     if result.generator.verdict.is_generator_limited() {
         line += ", limited by the generator";

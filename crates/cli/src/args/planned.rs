@@ -35,30 +35,52 @@ const REFUSED: [(&str, &str); 12] = [
 /// # Errors
 /// As on the command line, in one line.
 pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest, Refusal> {
+    let mut command = RunArgs::command();
+    // Then it has --help as well.
+    command.build();
     for option in options.iter() {
-        let name = &option.name;
-        if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| refused == name) {
-            return Err(Refusal(format!(
-                "--{name}: has no place in a plan: {reason}"
-            )));
-        }
-        if option.value == OptionValue::Flag(false) && takes_value(name) {
-            return Err(Refusal(format!("--{name}: needs a value, and is false")));
-        }
+        check(&option.name, &option.value, &command)?;
     }
     let arguments = options.arguments(url).into_iter().map(OsString::from);
     match super::parse_run(Dialect::Native, arguments.collect())? {
         Request::Run(request) => Ok(*request),
-        // There is a URL, and help is refused, but for its prefixes.
+        // There is a URL, and help is refused.
         _ => Err(Refusal("the options ask for no run".to_owned())),
     }
 }
 
-fn takes_value(name: &str) -> bool {
-    RunArgs::command()
+/// Refuses what the parser would take for something else.
+fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(), Refusal> {
+    if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+        return Err(Refusal(format!(
+            "--{name}: has no place in a plan: {reason}"
+        )));
+    }
+    let names = |arg: &clap::Arg| -> Vec<String> {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        let names = arg.get_long().into_iter().chain(aliases);
+        names.map(str::to_owned).collect()
+    };
+    let Some(arg) = command
         .get_arguments()
-        .filter(|arg| arg.get_long() == Some(name))
-        .any(|arg| arg.get_action().takes_values())
+        .find(|arg| names(arg).iter().any(|known| known == name))
+    else {
+        // A plan is read by others, and what it refuses is refused by name.
+        let meant = command.get_arguments().flat_map(names);
+        return match meant.into_iter().find(|known| known.starts_with(name)) {
+            Some(meant) => Err(Refusal(format!(
+                "--{name}: unknown option (did you mean --{meant}?)"
+            ))),
+            // The parser knows what to say.
+            None => Ok(()),
+        };
+    };
+    match value {
+        OptionValue::Flag(given) if arg.get_action().takes_values() => {
+            Err(Refusal(format!("--{name}: needs a value, and is {given}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -105,10 +127,18 @@ mod tests {
             ("fail_if = 'p99>1s'", "--fail-if: has no place in a plan"),
             ("quiet = true", "--quiet: has no place in a plan"),
             ("help = true", "--help: has no place in a plan"),
-            ("hel = true", "the options ask for no run"),
+            ("hel = true", "--hel: unknown option"),
+            ("jso = 'x'", "--jso: unknown option (did you mean --json?)"),
+            (
+                "conn = 5",
+                "--conn: unknown option (did you mean --connections?)",
+            ),
             ("conections = 5", "did you mean --connections?"),
             ("connections = '2x'", "--connections: "),
-            ("connections = true", "--connections: needs a value"),
+            (
+                "connections = true",
+                "--connections: needs a value, and is true",
+            ),
             (
                 "connections = false",
                 "--connections: needs a value, and is false",
