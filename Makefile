@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages faults kill bench telemetry-cost fuzz check install uninstall clean help
+.PHONY: build demo test test-packages faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -52,6 +52,9 @@ truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--he
 
 telemetry-cost: ## measure the CPU time of watching 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
+
+statistics: ## try the statistics on samples whose truth is known and print the tables; five minutes
+	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { \
