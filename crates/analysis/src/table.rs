@@ -329,6 +329,9 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
 
 /// The samples of all runs; `None` if one has kept none.
 fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
+    if runs.iter().any(|run| run.result.is_none()) {
+        return None;
+    }
     let mut pool = Histogram::new();
     for run in runs {
         pool.merge(&quantity::histogram(run.result.as_deref()?, of)?);
