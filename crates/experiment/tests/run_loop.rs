@@ -1,5 +1,6 @@
 //! The loop over trials on a made-up machine: what happens in which order, and what becomes of it when
 //! anything fails.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::cell::{Cell as Flag, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -502,7 +503,9 @@ fn a_failing_run_is_tried_once_more_with_a_fresh_server() {
 
 #[test]
 fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
-    let cases: [(&str, fn(&mut Fake), &str); 7] = [
+    /// The trial that fails, what breaks it, and the reason that is kept.
+    type Case = (&'static str, fn(&mut Fake), &'static str);
+    let cases: [Case; 7] = [
         (
             "r01-c001-1000-a",
             |host| host.on_command("restart-it", |_, _| failing("no unit\n")),

@@ -143,7 +143,7 @@ mod tests {
                 "connections = false",
                 "--connections: needs a value, and is false",
             ),
-            ("connections = 1", "--connections 1: must"),
+            ("connections = 1", "--connections 1: number of"),
             (
                 "breakout = 'yes'",
                 "--breakout: takes no value, and has \"yes\"",
