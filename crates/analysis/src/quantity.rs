@@ -124,6 +124,30 @@ pub fn is_known(name: &str) -> bool {
             .is_some_and(|kind| ErrorKind::from_name(kind).is_some())
 }
 
+/// Of what the kernel's books say, what tells where the time or the packets went.
+pub const TELEMETRY: [&str; 20] = [
+    "sockets_rtt_p50_us",
+    "sockets_rtt_p99_us",
+    "sockets_cwnd_p50",
+    "sockets_retransmitted_percent",
+    "sockets_rwnd_limited_percent",
+    "sockets_sndbuf_limited_percent",
+    "sockets_listen_drops",
+    "sockets_listen_queue_max",
+    "Tcp.RetransSegs",
+    "TcpExt.ListenOverflows",
+    "TcpExt.ListenDrops",
+    "TcpExt.TCPTimeouts",
+    "TcpExt.TCPBacklogDrop",
+    "TcpExt.PruneCalled",
+    "softnet.dropped",
+    "softnet.time_squeeze",
+    "stat.context_switches",
+    "stat.cpu_user_ms",
+    "stat.cpu_system_ms",
+    "stat.cpu_softirq_ms",
+];
+
 /// Whether it is something that the kernel's books say: names with a point are its own.
 #[must_use]
 pub fn is_telemetry(name: &str) -> bool {

@@ -17,7 +17,7 @@ pub struct Wish {
     pub errors: bool,
     /// Answers by status.
     pub statuses: bool,
-    /// What the kernel's books said.
+    /// What of the kernel's books tells most: [`quantity::TELEMETRY`].
     pub telemetry: bool,
 }
 
@@ -239,7 +239,10 @@ fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoS
         columns.extend(present(observations, |name| name.starts_with("status_")));
     }
     if wish.telemetry {
-        columns.extend(present(observations, quantity::is_telemetry));
+        let known = quantity::TELEMETRY
+            .into_iter()
+            .filter(|name| is_there(name));
+        columns.extend(known.map(str::to_owned));
     }
     let mut seen = std::collections::BTreeSet::new();
     columns.retain(|name| seen.insert(name.clone()));
@@ -257,17 +260,24 @@ fn present(observations: &[Observation], is_wanted: fn(&str) -> bool) -> Vec<Str
 }
 
 fn no_such_column(observations: &[Observation], name: &str) -> NoSuchColumn {
-    let names: std::collections::BTreeSet<&str> = observations
+    let all: std::collections::BTreeSet<&str> = observations
         .iter()
         .flat_map(|run| run.values.keys())
         .map(String::as_str)
-        .filter(|name| !quantity::is_telemetry(name))
+        .filter(|name| quantity::percentile_of(name).is_none() && !quantity::is_telemetry(name))
         .collect();
+    let mut known: Vec<&str> = all.iter().copied().take(NAMES_SHOWN).collect();
+    if all.len() > known.len() {
+        known.push("...");
+    }
     NoSuchColumn {
         name: name.to_owned(),
-        known: names.into_iter().collect::<Vec<_>>().join(", "),
+        known: known.join(", "),
     }
 }
+
+/// More names would hide the message.
+const NAMES_SHOWN: usize = 12;
 
 fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
     let good: Vec<&Observation> = runs

@@ -205,6 +205,34 @@ fn statuses_and_kinds_of_errors_that_did_not_happen_are_zero_where_that_is_known
 }
 
 #[test]
+fn telemetry_shows_what_tells_most_and_was_counted() {
+    let mut runs = [saved_run(10, "a", 1), saved_run(10, "a", 2)];
+    let result = runs[0].result.as_mut().unwrap();
+    result.telemetry = Some(results::Telemetry {
+        counters: [("TcpExt.ListenDrops", 7), ("TcpExt.TCPPureAcks", 9)]
+            .map(|(name, growth)| (name.to_owned(), growth))
+            .into(),
+        sockets: Some(results::SocketSummary {
+            segments_sent: Some(200),
+            segments_retransmitted: 1,
+            ..results::SocketSummary::default()
+        }),
+        ..results::Telemetry::default()
+    });
+    runs[0].values = analysis::quantity::all_of_result(result);
+    let wish = Wish {
+        columns: Some(vec!["requests".to_owned()]),
+        telemetry: true,
+        ..Wish::default()
+    };
+    let text = shown(&runs, &wish, Format::Markdown);
+    let titles = ["sockets_retransmitted_percent", "TcpExt.ListenDrops"];
+    assert_eq!(row(&text, "| run")[2..], titles);
+    assert_eq!(row(&text, "| 1 ")[2..], ["0.5000", "7"]);
+    assert_eq!(row(&text, "| 2 ")[2..], ["", ""]);
+}
+
+#[test]
 fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
     let wish = |name: &str| Wish {
         columns: Some(vec![name.to_owned()]),
