@@ -89,7 +89,7 @@ impl Store {
     /// # Errors
     /// When it cannot be written.
     pub fn begin(&self, host: &mut dyn Host, experiment: &Experiment) -> Result<(), StoreError> {
-        let trials = self.folder.join(TRIALS_FOLDER);
+        let trials = self.trials_folder();
         if let Err(error) = host.make_folder(&trials) {
             return Err(StoreError::Write {
                 path: trials,
@@ -132,16 +132,22 @@ impl Store {
         self.folder.join(EXPERIMENT_FILE)
     }
 
+    /// The folder of the trials.
+    #[must_use]
+    pub fn trials_folder(&self) -> PathBuf {
+        self.folder.join(TRIALS_FOLDER)
+    }
+
     /// The file of a trial.
     #[must_use]
     pub fn trial_path(&self, name: &str) -> PathBuf {
-        self.folder.join(TRIALS_FOLDER).join(format!("{name}.json"))
+        self.trials_folder().join(format!("{name}.json"))
     }
 
     /// The file with a trial's samples.
     #[must_use]
     pub fn samples_path(&self, name: &str) -> PathBuf {
-        self.folder.join(TRIALS_FOLDER).join(samples_name(name))
+        self.trials_folder().join(samples_name(name))
     }
 
     fn put(

@@ -246,8 +246,8 @@ fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
 /// Makes the folder that of the experiment.
 fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyhow::Result<()> {
     // Results are no secret, as the journal is: the folder gets the usual rights.
-    fs::create_dir_all(store.folder())
-        .with_context(|| format!("cannot make {}", store.folder().display()))?;
+    let trials = store.trials_folder();
+    fs::create_dir_all(&trials).with_context(|| format!("cannot make {}", trials.display()))?;
     Ok(store.begin(machine, experiment)?)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use results::{Trial, TrialOutcome};
@@ -154,6 +155,14 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
         assert!(experiment.path("results/trials").join(samples).is_file());
         assert!(trial.environment_before.contains_key("net.core.somaxconn"));
     }
+    // Results are for everyone, as whatever the user makes.
+    let mode = |name: &str| {
+        let metadata = fs::metadata(experiment.path(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(mode("results/trials"), mode("."));
+    assert_eq!(mode("results/experiment.json"), mode("plan.toml"));
+    assert_eq!(mode("results/trials/r01-c001-2-a.json"), mode("plan.toml"));
     // A row for each run, and a sentence for each factor.
     assert!(
         output.stdout.contains("| connections | conf | run |"),
@@ -210,7 +219,7 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_begun() {
     let experiment = Experiment::new(&site);
     let plan = experiment
         .plan("[hooks]\nrestart = 'no-such-program-anywhere'")
-        .replace("threads = 1", "thread = 1\ntimeout = 'soon'")
+        .replace("threads = 1", "threads = 1\ntimeout = 'soon'")
         .replace("'server.tmpl'", "'nowhere.tmpl'");
     let output = experiment.run(&plan, &["-q"]);
     assert_eq!(
