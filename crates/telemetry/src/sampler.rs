@@ -160,3 +160,83 @@ impl Sampling {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    fn sampler() -> Sampler {
+        let wishes = Wishes {
+            sockets: Some(Filter::parse("sport = :1").unwrap()),
+            interval: Duration::from_secs(3_600),
+            counters: true,
+        };
+        Sampler::prepare(wishes).unwrap()
+    }
+
+    /// Until somebody ends it, from now on.
+    const WINDOW: Window = Window {
+        begin_ns: 0,
+        end_ns: u64::MAX,
+    };
+
+    #[test]
+    fn a_window_that_is_ended_has_a_first_and_a_last_sample_and_counters() {
+        let sampling = sampler().start(None).unwrap();
+        sampling.begin(WINDOW);
+        let telemetry = sampling.finish();
+        assert_eq!(telemetry.samples, 2);
+        assert_eq!(telemetry.sockets.map(|sockets| sockets.sockets), Some(0));
+        assert!(telemetry.counters.contains_key("Tcp.RetransSegs"));
+        assert_eq!(telemetry.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_that_does_not_come_about_leaves_no_thread_behind() {
+        let Sampling { window, thread, .. } = sampler().start(None).unwrap();
+        drop(window);
+        assert!(thread.join().is_ok());
+    }
+
+    /// Blocks for as long as the other end is there.
+    struct Stuck(Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_is_not_waited_for() {
+        let (_held, gate) = channel();
+        let sampling = sampler().start(Some(Box::new(Stuck(gate)))).unwrap();
+        sampling.begin(WINDOW);
+        let telemetry = sampling.finish();
+        assert_eq!(telemetry.sockets, None);
+        assert_eq!(telemetry.interval_ns, 3_600_000_000_000);
+        assert!(telemetry.notes[0].contains("a pipe that nobody reads"));
+    }
+
+    #[test]
+    fn a_sampler_that_dies_is_told() {
+        struct Deadly;
+        impl Write for Deadly {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                panic!("on purpose");
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let sampling = sampler().start(Some(Box::new(Deadly))).unwrap();
+        sampling.begin(WINDOW);
+        assert_eq!(sampling.finish().notes, ["the sampler died"]);
+    }
+}

@@ -246,6 +246,11 @@ mod tests {
                 let _ = super::super::stat::parse(text);
                 let _ = super::super::schedstat::parse(text);
                 let _ = super::super::pressure::some_total_ns(text);
+                let _ = super::super::pressure::totals_us(text).count();
+                let _ = super::super::stat::cpu_ticks(text).count();
+                let _ = super::super::stat::events(text);
+                let _ = super::super::snmp::parse(text);
+                let _ = super::super::softnet::parse(text);
             }
         }
     }

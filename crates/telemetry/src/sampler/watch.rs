@@ -119,16 +119,16 @@ impl<K: Kernel> Watch<K> {
             closed_failure: None,
             clock,
         };
-        let mut wake = course.warm_up();
+        let wake = course.warm_up();
         let counters = self.counters.then(|| course.clock.counters());
         let cpu_ns = course.clock.cpu_ns();
         course.begin();
         if wake == Wake::Due {
-            wake = course.watch(window.end_ns, self.interval_ns);
+            course.watch(window.end_ns, self.interval_ns);
         }
         // Before the sockets, which take longer.
         let growth = counters.map(|begin| course.clock.counters().growth_since(&begin));
-        course.end(wake);
+        course.end();
         let cpu_ns = course
             .clock
             .cpu_ns()
@@ -183,7 +183,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
     }
 
     /// Samples until the window ends by time or by somebody's word.
-    fn watch(&mut self, end_ns: u64, interval_ns: u64) -> Wake {
+    fn watch(&mut self, end_ns: u64, interval_ns: u64) {
         let mut sample_ns = match self.kernel {
             Some(_) => self.begin_ns.saturating_add(interval_ns),
             None => u64::MAX,
@@ -192,11 +192,11 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
             let now_ns = self.clock.now_ns();
             let until_ns = end_ns.min(sample_ns).min(self.next_fetch(now_ns));
             if self.clock.wait(until_ns) == Wake::Ended {
-                return Wake::Ended;
+                return;
             }
             let now_ns = self.clock.now_ns();
             if now_ns >= end_ns {
-                return Wake::Due;
+                return;
             }
             if now_ns >= sample_ns {
                 self.sample();
@@ -210,16 +210,14 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
         }
     }
 
-    /// The last sample. When somebody has ended the window, sockets are closing at this moment.
-    fn end(&mut self, wake: Wake) {
+    /// The last sample. Sockets are closing at this moment, and what they did since the last sample is known
+    /// by their ends only.
+    fn end(&mut self) {
         self.sample();
         self.take_closed_if_wanted();
         let now_ns = self.clock.now_ns();
         let mut until_ns = now_ns;
-        while wake == Wake::Ended
-            && self.ledger.misses_one()
-            && until_ns < now_ns.saturating_add(SETTLE_NS)
-        {
+        while self.ledger.misses_one() && until_ns < now_ns.saturating_add(SETTLE_NS) {
             until_ns = until_ns.saturating_add(SETTLE_STEP_NS);
             self.clock.settle(until_ns);
             self.take_closed_if_wanted();

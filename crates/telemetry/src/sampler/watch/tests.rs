@@ -236,6 +236,19 @@ fn who_ends_the_window_ends_it_at_once_and_closing_sockets_are_waited_for() {
 }
 
 #[test]
+fn a_socket_that_closes_at_the_end_is_waited_for_also_when_time_has_ended_the_window() {
+    let world = World {
+        lives: vec![(1, at(0.0), at(2.999))],
+        telling_ns: 15_000_000,
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 3);
+    let summary = telemetry.sockets.unwrap();
+    assert_eq!((summary.sockets, summary.closed), (1, 1));
+    assert_eq!(summary.bytes_sent, Some(2_999));
+}
+
+#[test]
 fn a_socket_that_nobody_tells_of_is_not_waited_for_for_ever() {
     let world = World {
         ended_ns: Some(at(1.5)),
