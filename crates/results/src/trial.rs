@@ -117,7 +117,7 @@ pub struct Trial {
     pub position: u32,
     /// Wall-clock begin, RFC 3339; a label.
     pub started_at: Option<String>,
-    /// Why earlier attempts failed; one at most, since a trial is tried twice.
+    /// Why earlier attempts failed, in their order.
     pub failed_attempts: Vec<String>,
     /// How it ended.
     pub outcome: TrialOutcome,
