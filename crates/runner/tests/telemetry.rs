@@ -14,6 +14,15 @@ use serde_json::Value;
 
 const CONNECTIONS: u64 = 4;
 
+fn server() -> origin::Server {
+    let options = origin::Options {
+        // Rings are for the run: all of a user's share one limit.
+        backend: origin::Backend::Epoll,
+        ..origin::Options::default()
+    };
+    origin::Server::start(options).expect("loopback is there")
+}
+
 fn plan(server: &origin::Server, telemetry: TelemetrySpec) -> RunPlan {
     RunPlan {
         target: Target::parse(&server.url()).expect("the server knows its URL"),
@@ -87,7 +96,7 @@ fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Tel
 
 #[test]
 fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
+    let server = server();
     let page = Page::default();
     let plan = plan(&server, spec(of(&server)));
     let (result, telemetry) = run(plan, Some(Box::new(page.clone())));
@@ -129,7 +138,7 @@ fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() 
 
 #[test]
 fn counters_alone_need_no_sockets() {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
+    let server = server();
     let (_, telemetry) = run(plan(&server, spec(None)), None);
     assert_eq!((telemetry.samples, telemetry.sockets), (0, None));
     let segments = telemetry.counters.get("Tcp.InSegs").copied();
@@ -138,7 +147,7 @@ fn counters_alone_need_no_sockets() {
 
 #[test]
 fn samples_that_cannot_be_written_are_told_and_harm_nothing() {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
+    let server = server();
     let (result, telemetry) = run(plan(&server, spec(of(&server))), Some(Box::new(Broken)));
     assert!(result.recording.counters.answered > 0);
     assert_eq!(telemetry.notes.len(), 1, "{:?}", telemetry.notes);
@@ -149,7 +158,7 @@ fn samples_that_cannot_be_written_are_told_and_harm_nothing() {
 
 #[test]
 fn a_run_that_is_ended_early_has_the_telemetry_until_then() {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
+    let server = server();
     let mut plan = plan(&server, spec(of(&server)));
     plan.stop.duration = Some(Duration::from_secs(3_600));
     plan.warmup = Duration::ZERO;
@@ -166,7 +175,7 @@ fn a_run_that_is_ended_early_has_the_telemetry_until_then() {
 
 #[test]
 fn what_cannot_be_watched_is_refused_before_the_run() {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
+    let server = server();
     let plan = plan(&server, spec(Some("sport ~ 80".to_owned())));
     match runner::prepare(plan, Invocation::default()) {
         Err(RunnerError::Telemetry(message)) => {
