@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -37,33 +38,40 @@ const NOT_TOLD: &str = "sockets: the kernel does not list its sockets (sock_diag
 fn watch(list: &mut List, filter: &Filter, interval: Duration) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
-    let mut due = now();
+    let begin = now();
     loop {
         let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ");
         list.print(filter, Some(&time.to_string()))?;
-        while due <= now() {
-            due += interval;
-        }
-        if is_signalled_before(&mut signals, due)? {
-            return Ok(interrupts
-                .exit_code()
-                .map_or(ExitCode::SUCCESS, ExitCode::from));
+        let moment = now();
+        let rest = rest_of_interval(moment.duration_since(begin), interval);
+        wait(&mut signals, moment.checked_add(rest))?;
+        if interrupts.stop.load(Ordering::Relaxed) {
+            let code = interrupts.exit_code();
+            return Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from));
         }
     }
 }
 
-/// Waits for a signal until a moment.
-fn is_signalled_before(signals: &mut UnixStream, due: Instant) -> io::Result<bool> {
+/// Time from a moment to the next whole number of intervals.
+fn rest_of_interval(elapsed: Duration, interval: Duration) -> Duration {
+    let into = elapsed.as_nanos() % interval.as_nanos().max(1);
+    // Less than what has elapsed, of which a u64 holds 584 years.
+    interval.saturating_sub(Duration::from_nanos(
+        u64::try_from(into).unwrap_or(u64::MAX),
+    ))
+}
+
+/// Waits for a signal until a moment; for ever if there is none that the clock could show.
+fn wait(signals: &mut UnixStream, due: Option<Instant>) -> io::Result<()> {
     loop {
-        let rest = due.saturating_duration_since(now());
-        if rest.is_zero() {
-            return Ok(false);
+        let rest = due.map(|due| due.saturating_duration_since(now()));
+        if rest == Some(Duration::ZERO) {
+            return Ok(());
         }
-        signals.set_read_timeout(Some(rest))?;
+        signals.set_read_timeout(rest)?;
         match signals.read_exact(&mut [0]) {
-            Ok(()) => return Ok(true),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock) => {}
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
         }
     }
 }
@@ -104,5 +112,26 @@ impl List {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
         written.context("sockets: the list cannot be written to stdout")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_stand_on_a_grid_however_long_one_took_and_however_short_the_interval_is() {
+        let rest = |elapsed_ns, interval_ns| {
+            let of = Duration::from_nanos;
+            rest_of_interval(of(elapsed_ns), of(interval_ns)).as_nanos()
+        };
+        assert_eq!(rest(0, 1000), 1000);
+        assert_eq!(rest(300, 1000), 700);
+        assert_eq!(rest(1000, 1000), 1000);
+        assert_eq!(rest(2500, 1000), 500);
+        assert_eq!(rest(u64::MAX, 1), 1);
+        assert_eq!(rest(5, u64::MAX), u128::from(u64::MAX) - 5);
+        let longest = rest_of_interval(Duration::from_secs(1), Duration::MAX);
+        assert_eq!(longest, Duration::MAX - Duration::from_secs(1));
     }
 }
