@@ -176,16 +176,18 @@ mod tests {
         Sampler::prepare(wishes).unwrap()
     }
 
-    /// Until somebody ends it, from now on.
-    const WINDOW: Window = Window {
-        begin_ns: 0,
-        end_ns: u64::MAX,
-    };
+    /// From now on until somebody ends it.
+    fn window() -> Window {
+        Window {
+            begin_ns: crate::clock::monotonic_ns().unwrap(),
+            end_ns: u64::MAX,
+        }
+    }
 
     #[test]
     fn a_window_that_is_ended_has_a_first_and_a_last_sample_and_counters() {
         let sampling = sampler().start(None).unwrap();
-        sampling.begin(WINDOW);
+        sampling.begin(window());
         let telemetry = sampling.finish();
         assert_eq!(telemetry.samples, 2);
         assert_eq!(telemetry.sockets.map(|sockets| sockets.sockets), Some(0));
@@ -217,7 +219,7 @@ mod tests {
     fn a_reader_that_does_not_read_is_not_waited_for() {
         let (_held, gate) = channel();
         let sampling = sampler().start(Some(Box::new(Stuck(gate)))).unwrap();
-        sampling.begin(WINDOW);
+        sampling.begin(window());
         let telemetry = sampling.finish();
         assert_eq!(telemetry.sockets, None);
         assert_eq!(telemetry.interval_ns, 3_600_000_000_000);
@@ -236,7 +238,7 @@ mod tests {
             }
         }
         let sampling = sampler().start(Some(Box::new(Deadly))).unwrap();
-        sampling.begin(WINDOW);
+        sampling.begin(window());
         assert_eq!(sampling.finish().notes, ["the sampler died"]);
     }
 }
