@@ -506,6 +506,9 @@ impl Safekeeping {
             path: path.to_owned(),
             source,
         };
+        // Before the journal, so that there is somebody to remove it from its first record on.
+        host.keep_guardian(&self.folder)
+            .map_err(SafetyError::Guardian)?;
         if self.journal.is_none() {
             let begin = Begin {
                 version: FORMAT_VERSION,
@@ -518,8 +521,6 @@ impl Safekeeping {
             let journal = Journal::create(host, &self.folder, begin);
             self.journal = Some(journal.map_err(|source| unwritten(&self.folder, source))?);
         }
-        host.keep_guardian(&self.folder)
-            .map_err(SafetyError::Guardian)?;
         let Some(journal) = &mut self.journal else {
             unreachable!("it was made above");
         };

@@ -428,12 +428,13 @@ fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
 fn without_a_guardian_nothing_is_changed() {
     let mut host = machine();
     let mut safekeeping = begin(&mut host).unwrap();
-    // The journal's first record, then the guardian.
-    host.fail_at(2, Failure::Error(io::ErrorKind::NotFound));
+    // The present value is read, then the guardian is looked after.
+    host.fail_at(1, Failure::Error(io::ErrorKind::NotFound));
     let error = safekeeping
         .change(&mut host, &sysctl("net.core.rmem_max", "1"))
         .unwrap_err();
     assert!(matches!(error, SafetyError::Guardian(_)), "{error}");
+    assert_eq!(host.text(JOURNAL), None, "nobody could remove it");
     assert!(!host.log.iter().any(|line| line.starts_with("write")));
     assert!(safekeeping.restore_all(&mut host).is_complete());
     assert_as_before(&host, "without a guardian");

@@ -11,6 +11,8 @@ struct Held {
     lab: Lab,
     before: BTreeMap<String, Vec<u8>>,
     sweep: Sweep,
+    /// The process of its hook.
+    hook: String,
 }
 
 /// Holds a sweep in a new lab.
@@ -28,8 +30,13 @@ fn hold(lab: Lab, more_hooks: &str) -> Held {
     ));
     let before = lab.state();
     let sweep = lab.sweep(&plan);
-    let held = Held { lab, before, sweep };
-    held.await_hook();
+    let mut held = Held {
+        lab,
+        before,
+        sweep,
+        hook: String::new(),
+    };
+    held.hook = held.await_hook();
     let differences = held.lab.differences(&held.before);
     assert!(
         differences.len() >= 4,
@@ -169,8 +176,10 @@ fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
         return;
     };
     send("KILL", &held.guardian());
-    let before = held.before.clone();
+    let (before, hook) = (held.before.clone(), held.hook.clone());
     let (lab, _, differences) = held.kill(To::Group);
+    // Nobody is left to end it.
+    send("KILL", &hook);
     assert!(differences.len() >= 4, "{differences:#?}");
     let (code, _, stderr) = other_sweep(&lab);
     assert_eq!(code, 1, "{stderr}");

@@ -28,6 +28,11 @@ fn kill(test: &str, seed: u64, moments: u32) {
         let said = sweep.end();
         let differences = lab.differences(&before);
         assert!(differences.is_empty(), "{when}: {differences:#?}\n{said}");
+        let journal = std::fs::read_to_string(lab.place.path("journal/journal"));
+        assert!(
+            journal.is_err(),
+            "{when}: a journal stays: {journal:?}\n{said}"
+        );
         let (code, stdout, stderr) = lab.restore(&[]);
         assert_eq!(code, 0, "{when}: {stdout}{stderr}");
         assert!(
