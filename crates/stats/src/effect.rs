@@ -51,16 +51,18 @@ pub fn median_difference_interval(
 
 /// Standard deviation of normal values within groups, by the median distance of all pairs of one group:
 /// that of two normal values has the median 0.6745 sqrt(2) times their deviation. A single wild value
-/// does not move it far. `None` if no group has two values.
+/// does not move it far. Of long groups the pairs of near values are enough. `None` if no group has two
+/// values.
 #[must_use]
 pub fn noise(groups: &[Vec<f64>]) -> Option<f64> {
+    const NEAR: usize = 200;
     const MEDIAN_OF_PAIRS: f64 = 0.953_872_552;
     let distances: Vec<f64> = groups
         .iter()
         .flat_map(|group| {
             let pairs = |(index, value): (usize, &f64)| {
                 let value = *value;
-                group[..index]
+                group[index.saturating_sub(NEAR)..index]
                     .iter()
                     .map(move |other| (value - other).abs())
             };

@@ -215,3 +215,21 @@ fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
     assert_eq!(p[0], 1.0);
     assert!(p[1] > 0.1 && p[2] < 0.01, "{p:?}");
 }
+
+#[test]
+fn thousands_of_values_are_judged_without_looking_at_every_pair() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let rising: Vec<f64> = (0..50_000)
+        .map(|index| f64::from(index) * 1e-4 + random.f64())
+        .collect();
+    let found = trend(&rising).expect("there are values");
+    assert!(
+        found.p_value < 1e-9 && (found.slope - 1e-4).abs() < 1e-6,
+        "{found:?}"
+    );
+    // The median distance of two uniform values is 1 - 1 / sqrt(2).
+    let flat: Vec<f64> = (0..50_000).map(|_| random.f64()).collect();
+    let expected = (1.0 - 0.5_f64.sqrt()) / 0.953_872_552;
+    let noise = stats::noise(&[flat]).expect("there are values");
+    assert!((noise / expected - 1.0).abs() < 0.01, "{noise}");
+}

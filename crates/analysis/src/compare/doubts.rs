@@ -160,8 +160,8 @@ fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option
     })
 }
 
-/// How many deviations a first run must be off. Of ten ordinary runs the first is so rarely (one set in
-/// fifty, simulated); Iglewicz and Hoaglin's 3.5 is for many values.
+/// How many deviations a first run must be off. Iglewicz and Hoaglin's 3.5 is for many values; of few the
+/// deviation is known badly, and more is asked for: a test bounds how often an ordinary first run is named.
 const SLOW_SCORE: f64 = 5.0;
 
 fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Doubt> {
