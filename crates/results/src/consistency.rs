@@ -89,7 +89,8 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
 }
 
 /// In a closed loop without delays every place has a request in flight, but for the time it takes to
-/// connect. `None` where places may be empty for other reasons.
+/// connect, and for the time that a thread had no CPU, which may be just before it opens its connections.
+/// `None` where places may be empty for other reasons.
 fn bounds_by_places(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -111,9 +112,25 @@ fn bounds_by_places(result: &RunResult) -> Option<RangeInclusive<u128>> {
         && connected == connections;
     let phases = &recording.phases;
     let setup_ns = phases.connect.sum_ns().saturating_add(phases.tls.sum_ns());
-    let unused_ns = setup_ns.saturating_mul(u128::from(load.pipeline));
+    let unused_ns = setup_ns
+        .saturating_mul(u128::from(load.pipeline))
+        .saturating_add(stopped_ns(result).saturating_mul(places(result)));
     let all_ns = places(result).saturating_mul(u128::from(result.window.duration_ns));
     always_busy.then(|| all_ns.saturating_sub(unused_ns)..=all_ns)
+}
+
+/// The longest time that a thread may have been kept from running.
+fn stopped_ns(result: &RunResult) -> u128 {
+    let generator = &result.generator;
+    // A thread is asked for the first time in its first turn, so a late one is seen in what is missing
+    // of the window.
+    let longest_ns = generator.workers.iter().map(|worker| {
+        let late_ns = result.window.duration_ns.saturating_sub(worker.elapsed_ns);
+        late_ns.saturating_add(worker.usage.run_queue_wait_ns.unwrap_or(0))
+    });
+    let longest_ns = longest_ns.max();
+    let steal_ns = generator.machine.map(|machine| machine.steal_ns);
+    u128::from(longest_ns.unwrap_or(0)) + u128::from(steal_ns.unwrap_or(0))
 }
 
 /// Batches that can be in flight at once.

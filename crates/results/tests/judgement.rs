@@ -179,10 +179,22 @@ fn is_inconsistent(result: &RunResult) -> bool {
         .any(|warning| matches!(warning, Warning::InconsistentConcurrency { .. }))
 }
 
+/// A worker of a window of ten seconds that began late, and waited for a CPU later on.
+fn late_by(late_ns: u64, run_queue_wait_ns: u64) -> results::WorkerUsage {
+    results::WorkerUsage {
+        worker: 0,
+        elapsed_ns: 10_000_000_000 - late_ns,
+        usage: results::ThreadUsage {
+            run_queue_wait_ns: Some(run_queue_wait_ns),
+            ..results::ThreadUsage::default()
+        },
+    }
+}
+
 #[test]
 fn littles_law_is_held_against_every_run() {
     type Change = fn(&mut RunResult);
-    let cases: [(&str, bool, Change); 12] = [
+    let cases: [(&str, bool, Change); 14] = [
         ("nothing wrong", false, |_| ()),
         ("samples lost", true, |r| {
             r.recording.service_time = results::Histogram::new();
@@ -211,6 +223,18 @@ fn littles_law_is_held_against_every_run() {
             r.recording.counters.in_flight_time_ns -= 2_000_000_000;
             r.recording.service_time = results::Histogram::new();
             r.recording.service_time.record_n(20_000_000, 1896);
+        }),
+        ("a thread that had no CPU for a second", false, |r| {
+            r.generator.workers = vec![late_by(300_000_000, 700_000_000)];
+            r.recording.counters.in_flight_time_ns -= 4 * 1_000_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1796);
+        }),
+        ("the same lost, and it had its CPU", true, |r| {
+            r.generator.workers = vec![late_by(0, 0)];
+            r.recording.counters.in_flight_time_ns -= 4 * 1_000_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1796);
         }),
         ("requests from before the window", false, |r| {
             r.window.warmup_ns = 5_000_000_000;
