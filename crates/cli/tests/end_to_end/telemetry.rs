@@ -41,7 +41,14 @@ fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
     // One more looked whether anybody listens.
     assert!((4..=5).contains(&sockets.sockets), "{sockets:?}");
     let counts = site.counts();
-    assert!((1..=counts.bytes_in).contains(&sockets.bytes_received.unwrap()));
+    // What is in flight at the end may lie in the server's sockets when these close.
+    let unread = run.result.recording.counters.in_flight * counts.bytes_in.div_ceil(run.sent());
+    let received = sockets.bytes_received.unwrap();
+    assert!(
+        (1..=counts.bytes_in + unread).contains(&received),
+        "{received} of {counts:?}, {}",
+        run.story()
+    );
     assert!((1..=counts.bytes_out).contains(&sockets.bytes_sent.unwrap()));
     let lines = lines(&samples);
     let taken = lines.iter().filter(|line| line.get("sockets").is_some());
