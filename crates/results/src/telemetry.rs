@@ -39,7 +39,7 @@ pub struct SocketSummary {
     pub bytes_sent: Option<u64>,
     /// Of these, bytes that were sent again.
     pub bytes_retransmitted: Option<u64>,
-    /// Bytes received within the run.
+    /// Bytes received within the run; the kernel counts the end of a connection as one.
     pub bytes_received: Option<u64>,
     /// Segments with data sent within the run, again sent ones included.
     pub segments_sent: Option<u64>,
