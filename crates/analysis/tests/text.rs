@@ -226,6 +226,16 @@ fn notes_name_their_runs() {
 }
 
 #[test]
+fn a_report_faster_than_the_rate_of_a_command_line_is_not_of_that_command() {
+    let notes = format!("$ wrk2 -R2000\n{WRK2}\n# without a rate\n\n{CMM}");
+    let runs = runs(&notes);
+    assert_eq!(runs[0].value("rate"), Some(2_000.0));
+    assert_eq!(runs[1].value("rate"), None);
+    let profile = runs[1].profile.as_deref().unwrap();
+    assert!(!profile.contains("-R"), "{profile}");
+}
+
+#[test]
 fn carriage_returns_indentation_and_quotes_change_nothing() {
     let whole = only(CMM).values;
     for text in [

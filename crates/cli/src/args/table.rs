@@ -89,10 +89,15 @@ impl TableArgs {
                 "--summary: is text only (leave out --format)".to_owned(),
             ));
         }
-        let columns = self.columns.map(|names| {
+        let columns: Option<Vec<String>> = self.columns.map(|names| {
             let names = names.into_iter().map(|name| name.trim().to_owned());
             names.filter(|name| !name.is_empty()).collect()
         });
+        if columns.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Refusal(
+                "--columns: needs names (like requests,latency_mean_us)".to_owned(),
+            ));
+        }
         Ok(TableRequest {
             paths: self.paths,
             wish: Wish {

@@ -38,16 +38,21 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         None => compare_cells(&base, &request.question),
     }
     .context("compare")?;
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    match request.format {
-        CompareFormat::Text => report::comparison::render(&conclusions, &mut output)?,
-        CompareFormat::Json => report::comparison::render_json(&conclusions, &mut output)?,
-    }
-    output.flush()?;
+    print(&conclusions, request.format)
+        .context("compare: the comparison cannot be written to stdout")?;
     match request.regression_limit {
         Some(limit) => judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    match format {
+        CompareFormat::Text => report::comparison::render(conclusions, &mut output)?,
+        CompareFormat::Json => report::comparison::render_json(conclusions, &mut output)?,
+    }
+    output.flush()
 }
 
 /// Code 3 if something got worse by more than the limit, which is told.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use analysis::table::Table;
 use analysis::{ReadError, Reading};
 use anyhow::{Context, bail};
 
@@ -51,17 +52,21 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     }
     let table =
         analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    match request.layout {
-        TableLayout::Table(format) => report::table::render(&table, format, &mut output)?,
-        TableLayout::Summary => report::table::render_summary(&table, &mut output)?,
-    }
-    output.flush()?;
+    print(&table, request.layout).context("the table cannot be written to stdout")?;
     Ok(if problems.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn print(table: &Table, layout: TableLayout) -> io::Result<()> {
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    match layout {
+        TableLayout::Table(format) => report::table::render(table, format, &mut output)?,
+        TableLayout::Summary => report::table::render_summary(table, &mut output)?,
+    }
+    output.flush()
 }
 
 /// Names of files may have line feeds in them.

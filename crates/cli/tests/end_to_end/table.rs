@@ -112,6 +112,7 @@ fn what_makes_no_table_is_refused_in_one_line() {
             &[good.as_str(), "--columns", "speed"],
             "--columns: no run has \"speed\"",
         ),
+        (&[good.as_str(), "--columns", ""], "--columns: needs names"),
         (
             &[good.as_str(), "--summary", "--format", "json"],
             "--summary: is text only",
@@ -129,5 +130,26 @@ fn what_makes_no_table_is_refused_in_one_line() {
             "{output:?}"
         );
         assert!(one_line(&output.stderr).contains(said), "{output:?}");
+    }
+}
+
+#[test]
+fn a_table_or_comparison_that_cannot_be_written_is_one_line() {
+    let folder = Folder::new();
+    let good = folder.file_with("good.txt", WRK);
+    for (arguments, what) in [
+        (&["table", &good][..], "the table"),
+        (&["table", &good, "--summary"], "the table"),
+        (&["compare", &good, &good], "compare: the comparison"),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = program(arguments).stdout(full.unwrap()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            one_line(&String::from_utf8(output.stderr).unwrap()),
+            format!(
+                "wrkbench: {what} cannot be written to stdout: No space left on device (os error 28)"
+            )
+        );
     }
 }

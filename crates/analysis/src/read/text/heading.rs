@@ -276,10 +276,7 @@ pub(super) fn command(line: &str) -> Option<Command> {
 const COMMAND_MAX_WORDS: usize = 200;
 
 fn parse_command(text: &str) -> Option<Command> {
-    let mut words = text
-        .split_whitespace()
-        .take(COMMAND_MAX_WORDS)
-        .map(unquoted);
+    let mut words = words(text).take(COMMAND_MAX_WORDS).map(unquoted);
     // What may stand before: `sudo`, `time`, `taskset -c 0`, `A=b`.
     let found = words.by_ref().take(8).find_map(|word| {
         let is_tool = TOOLS.contains(&word.rsplit('/').next().unwrap_or(word));
@@ -349,6 +346,27 @@ fn options(words: &[&str]) -> Command {
     command
 }
 
+/// Words as a shell parts them: blanks within quotes part nothing (`-H 'Referer: http://h/'`).
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        let mut quote = None;
+        let ends_word = |c: char| {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if matches!(c, '"' | '\'') => quote = Some(c),
+                _ => {}
+            }
+            quote.is_none() && c.is_whitespace()
+        };
+        let end = rest.find(ends_word).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
 fn unquoted(word: &str) -> &str {
     word.trim_matches(['"', '\''])
 }
@@ -387,6 +405,14 @@ mod tests {
         let with_rate = command("wrk2 -R2k -c10 -s x.lua http://h/ -- -t9").unwrap();
         assert_eq!((with_rate.rate, with_rate.threads), (Some(2_000), None));
         assert_eq!(with_rate.script.as_deref(), Some("x.lua"));
+    }
+
+    #[test]
+    fn what_stands_in_quotes_is_one_word_of_a_command_line() {
+        let command =
+            command("wrk -H \"Referer: http://other/\" -H 'X: -c7 -t9' -c300 'http://h/'").unwrap();
+        assert_eq!(command.url.as_deref(), Some("http://h/"));
+        assert_eq!((command.threads, command.connections), (None, Some(300)));
     }
 
     #[test]

@@ -38,6 +38,10 @@ const OBJECT_MAX_BYTES: usize = 64 << 10;
 /// A text with more of what looks like objects and is none would take long: what follows is not tried.
 const WASTED_MAX_BYTES: usize = 4 << 20;
 
+/// A report with more than this many times the rate of the command line above it is not of that command:
+/// wrk2 sends somewhat more than was asked for at its beginning, not twice as much.
+const RATE_EXCEEDED: f64 = 2.0;
+
 /// Reads all runs of a text that was found there.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
     let mut reader = Reader::default();
@@ -100,7 +104,6 @@ impl Reader {
             self.above = None;
             return;
         }
-        // A first line without its end may have lost a part of the URL.
         let mut begins = report::begin(line);
         if let Some(report) = begins.as_mut().filter(|_| !raw.ends_with('\n')) {
             // A line without its end may have lost a part of the URL.
@@ -406,7 +409,12 @@ impl Run {
             (Some(a), Some(b)) => a == b,
             _ => true,
         };
+        let too_fast = |rate: u64| {
+            let reached = self.report.values.get(crate::quantity::REQUESTS_PER_SEC);
+            reached.is_some_and(|reached| *reached > rate as f64 * RATE_EXCEEDED)
+        };
         let is_own = urls
+            && !command.rate.is_some_and(too_fast)
             && agree(command.threads, said("threads"))
             && agree(command.connections, said("connections"));
         is_own.then_some(command)
