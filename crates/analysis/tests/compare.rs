@@ -310,10 +310,18 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
         let of = conclusions.comparisons.iter();
         of.filter(|comparison| comparison.outcome == wanted).count()
     };
-    // Five and five runs have a least p-value of 0.0079, and seven times that is not below 0.05.
     let worse = Outcome::Worse { level: 1 };
-    assert_eq!(outcomes(&conclusions, worse), 0);
-    assert_eq!(outcomes(&conclusions, Outcome::TooFewRuns { needed: 6 }), 1);
+    let same_or_not_found =
+        outcomes(&conclusions, Outcome::NotFound) + outcomes(&conclusions, Outcome::Same);
+    assert_eq!((outcomes(&conclusions, worse), same_or_not_found), (1, 6));
+    let found = conclusions
+        .comparisons
+        .iter()
+        .find(|comparison| comparison.outcome == worse);
+    assert_eq!(
+        found.map(|comparison| (comparison.place.clone(), comparison.is_regression(0.05))),
+        Some((vec!["buffers = 524288".to_owned()], true))
+    );
     let fewer: Vec<Observation> = old
         .iter()
         .filter(|run| run.cell <= Some(3))
@@ -322,15 +330,6 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
     let conclusions = compare_with_base(named("old", &fewer), named("new", &new), &question)
         .expect("three cells are the same");
     assert_eq!(conclusions.comparisons.len(), 3);
-    assert_eq!(outcomes(&conclusions, worse), 1);
-    let found = conclusions
-        .comparisons
-        .iter()
-        .find(|comparison| comparison.outcome == worse);
-    assert_eq!(
-        found.map(|comparison| comparison.place.clone()),
-        Some(vec!["buffers = 524288".to_owned()])
-    );
 
     let other: Vec<Observation> = ["x", "y"]
         .iter()
@@ -341,6 +340,57 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
         matches!(error, Err(CompareError::NoCommonCell { .. })),
         "{error:?}"
     );
+}
+
+#[test]
+fn three_rounds_are_enough_for_two_sweeps_and_two_are_not() {
+    let rounds = |runs: &[Observation], most: u32| -> Vec<Observation> {
+        runs.iter().filter(|run| run.run <= most).cloned().collect()
+    };
+    let old = sweep(8, 0.005, |_| 1.0, |_| 1.0);
+    let new = sweep(9, 0.005, |_| 0.9, |_| 1.0);
+    for (most, expected) in [
+        (3, Outcome::Worse { level: 1 }),
+        (2, Outcome::TooFewRuns { needed: 3 }),
+    ] {
+        let (old, new) = (rounds(&old, most), rounds(&new, most));
+        let conclusions = compare_with_base(named("old", &old), named("new", &new), &asked(rate()))
+            .expect("the cells are the same");
+        let outcomes: Vec<Outcome> = conclusions
+            .comparisons
+            .iter()
+            .map(|comparison| comparison.outcome)
+            .collect();
+        assert_eq!(outcomes, [expected; 7], "{most} rounds");
+    }
+}
+
+#[test]
+fn errors_in_one_cell_of_two_sweeps_are_found_and_a_single_one_is_not() {
+    let with_errors = |seed, of: fn(&Observation) -> f64| -> Vec<Observation> {
+        let mut runs = sweep(seed, 0.01, |_| 1.0, |_| 1.0);
+        for run in &mut runs {
+            let count = of(run);
+            run.values.insert("errors".to_owned(), count);
+        }
+        runs
+    };
+    let old = with_errors(10, |_| 0.0);
+    let new = with_errors(11, |run| match (run.cell, run.run) {
+        (Some(3), round) => f64::from(2 + round),
+        (Some(5), 2) => 40.0,
+        _ => 0.0,
+    });
+    let question = asked(Metric::named("errors"));
+    let conclusions = compare_with_base(named("old", &old), named("new", &new), &question)
+        .expect("the cells are the same");
+    let worse: Vec<&[String]> = conclusions
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.is_regression(0.05))
+        .map(|comparison| comparison.place.as_slice())
+        .collect();
+    assert_eq!(worse, [["buffers = 1048576".to_owned()]]);
 }
 
 #[test]

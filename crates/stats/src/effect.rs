@@ -93,10 +93,25 @@ pub fn detectable_difference(noise: f64, values: usize, groups: usize) -> Option
         _ if values < GROUP_VALUES_MIN => return None,
         _ => LEVEL / (groups - 1) as f64,
     };
+    detectable(noise, values, level, (values - 1) * groups)
+}
+
+/// The same for the two groups of each cell, which [`cell_by_cell`](crate::cell_by_cell) judges: at the
+/// level of the first of as many comparisons as there are cells.
+#[must_use]
+pub fn detectable_difference_in_cells(noise: f64, values: usize, cells: usize) -> Option<f64> {
+    if values < GROUP_VALUES_MIN || cells == 0 {
+        return None;
+    }
+    let level = LEVEL / cells as f64;
+    detectable(noise, values, level, (values - 1) * 2 * cells)
+}
+
+fn detectable(noise: f64, values: usize, level: f64, freedom: usize) -> Option<f64> {
     if level <= 0.0 {
         return None;
     }
-    let t = StudentsT::new(0.0, 1.0, ((values - 1) * groups) as f64).ok()?;
+    let t = StudentsT::new(0.0, 1.0, freedom as f64).ok()?;
     let reach = t.inverse_cdf(1.0 - level / 2.0) + t.inverse_cdf(POWER);
     Some(noise * reach * (2.0 / values as f64).sqrt())
 }
@@ -104,12 +119,10 @@ pub fn detectable_difference(noise: f64, values: usize, groups: usize) -> Option
 /// With fewer values in each of several groups no difference is looked for.
 pub const GROUP_VALUES_MIN: usize = 3;
 
-/// The fewest values in each group with which [`detectable_difference`] is at most this; `None` if a
-/// thousand are too few.
+/// The fewest values in each group with which what is detectable is at most this; `None` if a thousand are
+/// too few.
 #[must_use]
-pub fn values_needed(noise: f64, difference: f64, groups: usize) -> Option<usize> {
+pub fn values_needed(difference: f64, detectable: impl Fn(usize) -> Option<f64>) -> Option<usize> {
     const VALUES_MAX: usize = 1_000;
-    (2..=VALUES_MAX).find(|values| {
-        detectable_difference(noise, *values, groups).is_some_and(|found| found <= difference)
-    })
+    (2..=VALUES_MAX).find(|values| detectable(*values).is_some_and(|found| found <= difference))
 }

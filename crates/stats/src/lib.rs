@@ -16,11 +16,11 @@ mod sample;
 pub use bootstrap::{Blocks, Interval};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
-    GROUP_VALUES_MIN, LEVEL, POWER, detectable_difference, median_difference_interval, noise,
-    values_needed,
+    GROUP_VALUES_MIN, LEVEL, POWER, detectable_difference, detectable_difference_in_cells,
+    median_difference_interval, noise, values_needed,
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
-pub use pairs::{Dealing, beside_reference};
+pub use pairs::{Dealing, beside_reference, cell_by_cell};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
 pub use rank::{
     PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,

@@ -4,8 +4,9 @@
 
 use fastrand::Rng;
 use stats::{
-    Dealing, Ranks, beside_reference, detectable_difference, holm, mann_whitney,
-    median_difference_interval, modified_z_score, noise, trend,
+    Dealing, Ranks, beside_reference, cell_by_cell, detectable_difference,
+    detectable_difference_in_cells, holm, mann_whitney, median_difference_interval,
+    modified_z_score, noise, trend,
 };
 
 /// Shapes that runs have, each with a median of 0 and a deviation of about 1.
@@ -154,6 +155,224 @@ fn table_of_false_positives() {
         for share in found {
             assert!(share <= 0.055, "{shape:?}: {found:?}");
         }
+    }
+}
+
+/// What two sweeps of several cells are made of.
+#[derive(Debug, Clone, Copy)]
+struct Sweeps {
+    shape: Shape,
+    cells: usize,
+    runs: usize,
+    /// Cells from the first on whose new runs differ, and by how much.
+    shifted: (usize, f64),
+    /// How much noisier the last cell is than the others.
+    last_noise: f64,
+}
+
+impl Sweeps {
+    const fn alike(shape: Shape, cells: usize, runs: usize) -> Self {
+        Self {
+            shape,
+            cells,
+            runs,
+            shifted: (0, 0.0),
+            last_noise: 1.0,
+        }
+    }
+
+    /// Which cells would be said to differ: after Holm's correction, and with an interval that leaves 0 out.
+    fn found(self, random: &mut Rng) -> Vec<bool> {
+        let cells: Vec<[Vec<f64>; 2]> = (0..self.cells)
+            .map(|cell| {
+                let scale = if cell + 1 == self.cells {
+                    self.last_noise
+                } else {
+                    1.0
+                };
+                // Cells have levels of their own.
+                let level = 10.0 * cell as f64;
+                let shift = if cell < self.shifted.0 {
+                    self.shifted.1
+                } else {
+                    0.0
+                };
+                [level, level + shift].map(|middle| {
+                    let noise = self.shape.sample(random, self.runs, 0.0);
+                    noise.iter().map(|noise| middle + scale * noise).collect()
+                })
+            })
+            .collect();
+        let p_values = cell_by_cell(&cells, 199, random.u64(..)).expect("there are values");
+        let leaves_none_out = |[old, new]: &[Vec<f64>; 2], seed| {
+            let interval =
+                median_difference_interval(old, new, 0.95, seed).expect("there are values");
+            interval.low <= 0.0 && 0.0 <= interval.high
+        };
+        holm(&p_values)
+            .into_iter()
+            .zip(&cells)
+            .map(|(p, cell)| p < 0.05 && !leaves_none_out(cell, random.u64(..)))
+            .collect()
+    }
+
+    /// Share of pairs of sweeps in which a cell that does not differ is said to.
+    fn false_positives(self, repeats: usize) -> f64 {
+        let mut random = Rng::with_seed(61);
+        share(repeats, || {
+            self.found(&mut random)[self.shifted.0..].contains(&true)
+        })
+    }
+
+    /// Share of pairs of sweeps in which the first cell, which differs, is said to.
+    fn power(self, repeats: usize) -> f64 {
+        let mut random = Rng::with_seed(67);
+        share(repeats, || self.found(&mut random)[0])
+    }
+}
+
+#[test]
+fn cells_of_two_sweeps_that_do_not_differ_are_rarely_said_to() {
+    let alike = Sweeps::alike(Shape::Normal, 7, 5);
+    for sweeps in [
+        alike,
+        Sweeps::alike(Shape::Contaminated, 7, 5),
+        // One of the others differs by far, and says nothing of them.
+        Sweeps {
+            shifted: (1, 20.0),
+            ..alike
+        },
+        Sweeps {
+            last_noise: 3.0,
+            ..alike
+        },
+    ] {
+        let found = sweeps.false_positives(150);
+        // 5 % and three standard errors of it.
+        assert!(found <= 0.104, "{sweeps:?}: {found}");
+    }
+}
+
+#[test]
+fn a_difference_in_one_cell_and_in_all_cells_of_two_sweeps_is_found() {
+    let shift = detectable_difference_in_cells(1.0, 5, 7).expect("there are values");
+    for cells in [1, 7] {
+        let of = |shift| Sweeps {
+            shifted: (cells, shift),
+            ..Sweeps::alike(Shape::Normal, 7, 5)
+        };
+        let (less, more) = (of(shift / 1.4).power(120), of(shift / 0.75).power(120));
+        assert!(more > 0.8, "{cells}: {more}");
+        assert!(cells == 7 || less < 0.8, "{cells}: {less}");
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_two_sweeps() {
+    const SIZES: [(usize, usize); 6] = [(2, 3), (2, 5), (7, 3), (7, 4), (7, 5), (7, 10)];
+    println!("two sweeps, cells x runs of each: share that name a cell without any effect");
+    println!(
+        "{:>24} {}",
+        "",
+        SIZES
+            .map(|(k, n)| format!("{:>7}", format!("{k} x {n}")))
+            .join(" ")
+    );
+    let row = |title: &str, of: &dyn Fn(usize, usize) -> f64| {
+        let found = SIZES.map(|(k, n)| of(k, n));
+        println!(
+            "{title:>24} {}",
+            found.map(|share| format!("{share:>7.3}")).join(" ")
+        );
+        found
+    };
+    for shape in SHAPES {
+        let found = row(&format!("{shape:?}"), &|k, n| {
+            Sweeps::alike(shape, k, n).false_positives(3_000)
+        });
+        assert!(
+            found.iter().all(|share| *share <= 0.055),
+            "{shape:?}: {found:?}"
+        );
+    }
+    row("one cell shifted by 20", &|k, n| {
+        Sweeps {
+            shifted: (1, 20.0),
+            ..Sweeps::alike(Shape::Normal, k, n)
+        }
+        .false_positives(3_000)
+    });
+    row("last cell thrice as noisy", &|k, n| {
+        Sweeps {
+            last_noise: 3.0,
+            ..Sweeps::alike(Shape::Normal, k, n)
+        }
+        .false_positives(3_000)
+    });
+    row("power where 80 % is said", &|k, n| {
+        let shift = detectable_difference_in_cells(1.0, n, k).expect("there are values");
+        Sweeps {
+            shifted: (1, shift),
+            ..Sweeps::alike(Shape::Normal, k, n)
+        }
+        .power(2_000)
+    });
+    for noise in [0.01_f64, 0.03] {
+        for effect in [0.02_f64, 0.05, 0.10] {
+            let title = format!(
+                "noise {:.0} %, {:.0} % found",
+                noise * 100.0,
+                effect * 100.0
+            );
+            row(&title, &|k, n| {
+                let shifted = (1, effect.ln_1p() / noise);
+                Sweeps {
+                    shifted,
+                    ..Sweeps::alike(Shape::Normal, k, n)
+                }
+                .power(1_000)
+            });
+        }
+    }
+}
+
+/// How often two groups that differ by just the threshold are said to be the same within it.
+fn wrongly_same(shape: Shape, n: usize, threshold: f64, repeats: usize) -> f64 {
+    let mut random = Rng::with_seed(71 + n as u64);
+    share(repeats, || {
+        let first = shape.sample(&mut random, n, 0.0);
+        let second = shape.sample(&mut random, n, threshold);
+        let seed = random.u64(..);
+        let near =
+            median_difference_interval(&first, &second, 0.90, seed).expect("there are values");
+        -threshold < near.low && near.high < threshold
+    })
+}
+
+#[test]
+fn what_differs_by_the_threshold_is_rarely_said_to_be_the_same_within_it() {
+    // Wide beside the noise, so that "the same" is said at all.
+    for (shape, n) in [
+        (Shape::Normal, 5),
+        (Shape::Normal, 8),
+        (Shape::Exponential, 6),
+    ] {
+        let found = wrongly_same(shape, n, 4.0, 400);
+        // 5 % and three standard errors of it.
+        assert!(found <= 0.083, "{shape:?}, {n}: {found}");
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_wrong_equivalence() {
+    println!("share of groups that differ by the threshold and are said to be the same within it");
+    println!("{:>14} {:>6} {:>6} {:>6} {:>6} {:>6}", "", 4, 5, 6, 8, 10);
+    for shape in SHAPES {
+        let found = [4, 5, 6, 8, 10].map(|n| wrongly_same(shape, n, 4.0, 4_000));
+        let cells: String = found.iter().map(|share| format!(" {share:>6.3}")).collect();
+        println!("{:>14}{cells}", format!("{shape:?}"));
     }
 }
 

@@ -1,9 +1,9 @@
 //! From values to what follows.
 
 use stats::{
-    Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, detectable_difference,
-    holm, mann_whitney, mann_whitney_p_min, median, median_difference_interval, noise,
-    values_needed,
+    Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, cell_by_cell,
+    detectable_difference, detectable_difference_in_cells, holm, mann_whitney, mann_whitney_p_min,
+    median, median_difference_interval, noise, values_needed,
 };
 
 use super::runs::Values;
@@ -32,7 +32,46 @@ pub(super) fn judge(
         None => whole(&groups, values.in_blocks),
         Some(_) => (None, None),
     };
-    let mut levels: Vec<Level> = values
+    let mut levels = levels_without_differences(&values);
+    if too_few.is_none() {
+        let p_values = pairs(&groups, values.in_blocks);
+        let adjusted = holm(&p_values);
+        for (index, (p_value, adjusted_p_value)) in p_values.into_iter().zip(adjusted).enumerate() {
+            let pair = [&spread_out[0], &spread_out[index + 1]];
+            let effect = values.are_logs.then(|| Effect::of(pair, threshold));
+            levels[index + 1].difference = Some(Difference::of(effect, p_value, adjusted_p_value));
+        }
+    }
+    let count = groups.len();
+    let detectable = |noise, runs| detectable_difference(noise, runs, count);
+    let mut comparison = Comparison {
+        factor,
+        place,
+        metric: metric.clone(),
+        levels,
+        p_value,
+        test,
+        is_relative: values.is_relative,
+        has_rounds: values.has_rounds,
+        runs,
+        threshold,
+        detectable: noise
+            .and_then(|noise| detectable(noise, runs))
+            .map(f64::exp_m1),
+        runs_needed: noise
+            .and_then(|noise| values_needed(threshold.ln_1p(), |runs| detectable(noise, runs))),
+        outcome: Outcome::NotFound,
+    };
+    comparison.outcome = match too_few {
+        Some(needed) => Outcome::TooFewRuns { needed },
+        None => outcome(&comparison),
+    };
+    comparison
+}
+
+/// The levels as measured.
+fn levels_without_differences(values: &Values) -> Vec<Level> {
+    values
         .levels
         .iter()
         .map(|level| {
@@ -46,82 +85,101 @@ pub(super) fn judge(
                 difference: None,
             }
         })
-        .collect();
-    if too_few.is_none() {
-        let p_values = pairs(&groups, values.in_blocks);
-        let adjusted = holm(&p_values);
-        for (index, (p_value, adjusted_p_value)) in p_values.into_iter().zip(adjusted).enumerate() {
-            let pair = [&spread_out[0], &spread_out[index + 1]];
-            let effect = values.are_logs.then(|| Effect::of(pair, threshold));
-            levels[index + 1].difference = Some(Difference {
-                ratio: effect.map(|effect| effect.ratio),
-                low: effect.and_then(|effect| effect.low),
-                high: effect.and_then(|effect| effect.high),
-                p_value,
-                adjusted_p_value,
-                is_same: effect.is_some_and(|effect| effect.is_same),
-            });
-        }
-    }
-    let count = groups.len();
-    let mut comparison = Comparison {
-        factor,
-        place,
-        metric: metric.clone(),
-        levels,
-        p_value,
-        test,
-        is_relative: values.is_relative,
-        has_rounds: values.has_rounds,
-        runs,
-        threshold,
-        detectable: noise
-            .and_then(|noise| detectable_difference(noise, runs, count))
-            .map(f64::exp_m1),
-        runs_needed: noise.and_then(|noise| values_needed(noise, threshold.ln_1p(), count)),
-        outcome: Outcome::NotFound,
-    };
-    comparison.outcome = match too_few {
-        Some(needed) => Outcome::TooFewRuns { needed },
-        None => outcome(&comparison),
-    };
-    comparison
+        .collect()
 }
 
-/// Adjusts the p-values of several places that were asked the same, and what follows from them. Where so
-/// many places leave no p-value low enough, nothing was found because nothing could be.
-pub(super) fn adjust_over_places(comparisons: &mut [Comparison]) {
-    let differences = |comparisons: &[Comparison]| {
-        let levels = comparisons.iter().flat_map(|comparison| &comparison.levels);
-        levels
-            .filter_map(|level| Some(level.difference?.p_value))
-            .collect::<Vec<f64>>()
+/// Compares the old and the new values of several cells. Cells whose values are logarithms say together
+/// how large the noise is, and so do the others.
+pub(super) fn judge_cells(
+    cells: Vec<(Vec<String>, Values)>,
+    metric: &Metric,
+    threshold: f64,
+) -> Vec<Comparison> {
+    let needed = |values: &Values| match values.are_logs {
+        true => GROUP_VALUES_MIN,
+        false => PAIR_VALUES_MIN,
     };
-    let p_values = differences(comparisons);
-    let places = p_values.len() as f64;
-    let mut adjusted = holm(&p_values).into_iter();
-    for comparison in comparisons {
-        let levels = comparison.levels.iter_mut();
-        let pairs = levels
-            .filter_map(|level| level.difference.as_mut())
-            .zip(&mut adjusted);
-        pairs.for_each(|(difference, p_value)| difference.adjusted_p_value = p_value);
-        if !matches!(comparison.outcome, Outcome::TooFewRuns { .. }) {
-            comparison.outcome = outcome(comparison);
+    let is_enough = |values: &Values| {
+        let levels = &values.levels;
+        levels.len() == 2
+            && levels
+                .iter()
+                .all(|level| level.tested.len() >= needed(values))
+    };
+    let groups: Vec<Vec<Vec<f64>>> = cells.iter().map(|(_, values)| values.tested()).collect();
+    let mut p_values: Vec<Option<f64>> = vec![None; cells.len()];
+    let mut noise_of_logs = None;
+    for are_logs in [true, false] {
+        let family: Vec<usize> = (0..cells.len())
+            .filter(|cell| cells[*cell].1.are_logs == are_logs && is_enough(&cells[*cell].1))
+            .collect();
+        let pairs: Vec<[Vec<f64>; 2]> = family
+            .iter()
+            .map(|cell| [groups[*cell][0].clone(), groups[*cell][1].clone()])
+            .collect();
+        if are_logs {
+            noise_of_logs = noise(&pairs.concat());
         }
-        let least = |runs| mann_whitney_p_min(runs, runs) * places;
-        if comparison.outcome == Outcome::NotFound && least(comparison.runs) > LEVEL {
-            let needed = (comparison.runs..).find(|runs| least(*runs) <= LEVEL);
-            comparison.outcome = Outcome::TooFewRuns {
-                needed: needed.unwrap_or(comparison.runs),
-            };
+        let found = cell_by_cell(&pairs, DRAWS, SEED).unwrap_or_else(|| vec![1.0; pairs.len()]);
+        for (cell, p_value) in family.into_iter().zip(found) {
+            p_values[cell] = Some(p_value);
         }
     }
+    let judged: Vec<f64> = p_values.iter().copied().flatten().collect();
+    let count = judged.len();
+    let detectable = |noise, runs| detectable_difference_in_cells(noise, runs, count);
+    let mut adjusted = holm(&judged).into_iter();
+    let mut comparisons = Vec::with_capacity(cells.len());
+    for (((place, values), groups), p_value) in cells.into_iter().zip(groups).zip(p_values) {
+        let mut levels = levels_without_differences(&values);
+        let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
+        let mut adjusted_p_value = None;
+        if let (Some(p_value), [old, fresh]) = (p_value, groups.as_slice()) {
+            let effect = values.are_logs.then(|| Effect::of([old, fresh], threshold));
+            // Counts with zeros among them are not as noisy in one cell as in the next, and have no
+            // interval to say so.
+            let own = match effect {
+                Some(_) => 0.0,
+                None => mann_whitney(old, fresh).map_or(1.0, |test| test.p_value),
+            };
+            let adjusted = adjusted.next().unwrap_or(1.0).max(own);
+            adjusted_p_value = Some(adjusted);
+            levels[1].difference = Some(Difference::of(effect, p_value.max(own), adjusted));
+        }
+        let noise = noise_of_logs.filter(|_| values.are_logs);
+        let mut comparison = Comparison {
+            factor: None,
+            place,
+            metric: metric.clone(),
+            levels,
+            p_value: adjusted_p_value,
+            test: p_value.map(|_| "distance by the noise of all cells, permutations, Holm"),
+            is_relative: false,
+            has_rounds: values.has_rounds,
+            runs,
+            threshold,
+            detectable: noise
+                .and_then(|noise| detectable(noise, runs))
+                .map(f64::exp_m1),
+            runs_needed: noise
+                .and_then(|noise| values_needed(threshold.ln_1p(), |runs| detectable(noise, runs))),
+            outcome: Outcome::TooFewRuns {
+                needed: needed(&values),
+            },
+        };
+        if p_value.is_some() {
+            comparison.outcome = outcome(&comparison);
+        }
+        comparisons.push(comparison);
+    }
+    comparisons
 }
+
+/// With fewer values in each of two groups Mann and Whitney's test finds nothing.
+const PAIR_VALUES_MIN: usize = 4;
 
 /// How many runs of each level it takes, if there are fewer.
 fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
-    const PAIR_VALUES_MIN: usize = 4;
     match groups {
         [first, second] => {
             let least = mann_whitney_p_min(first.len(), second.len());
@@ -198,6 +256,19 @@ impl Effect {
             low: wide.map(|wide| wide.low.exp()),
             high: wide.map(|wide| wide.high.exp()),
             is_same: interval(0.90).is_some_and(|near| -limit < near.low && near.high < limit),
+        }
+    }
+}
+
+impl Difference {
+    fn of(effect: Option<Effect>, p_value: f64, adjusted_p_value: f64) -> Self {
+        Self {
+            ratio: effect.map(|effect| effect.ratio),
+            low: effect.and_then(|effect| effect.low),
+            high: effect.and_then(|effect| effect.high),
+            p_value,
+            adjusted_p_value,
+            is_same: effect.is_some_and(|effect| effect.is_same),
         }
     }
 }

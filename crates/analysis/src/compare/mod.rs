@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::Observation;
 use design::{factors, places, sides};
-use judge::{adjust_over_places, judge};
+use judge::{judge, judge_cells};
 use runs::Values;
 
 pub use doubts::Doubt;
@@ -238,8 +238,8 @@ pub struct Named<'a> {
     pub runs: &'a [Observation],
 }
 
-/// Compares new runs with old ones, cell by cell where both have several; p-values are adjusted over the
-/// cells.
+/// Compares new runs with old ones, cell by cell where both have several: all cells say together how large
+/// the noise is, and p-values are adjusted over them.
 ///
 /// # Errors
 /// When there is nothing to compare.
@@ -255,15 +255,20 @@ pub fn compare_with_base(
     let pairs = matched(base.name, &old, new.name, &fresh)?;
     let mut comparisons = Vec::new();
     for metric in &metrics {
-        let mut of_metric: Vec<Comparison> = pairs
-            .iter()
-            .map(|(place, old, fresh)| {
-                let values = Values::of_two([base.name, new.name], [old, fresh], metric);
-                judge(None, place.clone(), metric, question.threshold, values)
-            })
-            .collect();
-        adjust_over_places(&mut of_metric);
-        comparisons.append(&mut of_metric);
+        let of_pair = |(place, old, fresh): &Pair<'_>| {
+            let values = Values::of_two([base.name, new.name], [old, fresh], metric);
+            (place.clone(), values)
+        };
+        let mut cells: Vec<(Vec<String>, Values)> = pairs.iter().map(of_pair).collect();
+        match (cells.len(), cells.pop()) {
+            (1, Some((place, values))) => {
+                comparisons.push(judge(None, place, metric, question.threshold, values));
+            }
+            (_, last) => {
+                cells.extend(last);
+                comparisons.extend(judge_cells(cells, metric, question.threshold));
+            }
+        }
     }
     let mut doubts = Vec::new();
     for (side, runs) in [(base, &old), (new, &fresh)] {
