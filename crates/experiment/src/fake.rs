@@ -56,6 +56,8 @@ pub struct Fake {
     pub answers: BTreeMap<String, VecDeque<io::Result<u16>>>,
     /// Who has the lock, if not we.
     pub lock_holder: Option<String>,
+    /// What another sweep has claimed.
+    pub claimed: Option<PathBuf>,
     /// Whether the lock is ours.
     pub is_locked: bool,
     /// Whether a guardian watches.
@@ -82,6 +84,7 @@ impl Default for Fake {
             missing_programs: BTreeSet::new(),
             answers: BTreeMap::new(),
             lock_holder: None,
+            claimed: None,
             is_locked: false,
             has_guardian: false,
             disk_limit: None,
@@ -327,6 +330,10 @@ impl Host for Fake {
 
     fn unlock(&mut self) {
         self.is_locked = false;
+    }
+
+    fn claim(&mut self, path: &Path) -> io::Result<bool> {
+        Ok(self.claimed.as_deref() != Some(path))
     }
 
     fn keep_guardian(&mut self, _folder: &Path) -> io::Result<()> {

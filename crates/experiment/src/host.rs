@@ -116,8 +116,17 @@ pub trait Host {
     /// The system's.
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock>;
 
-    /// Gives the lock back.
+    /// Gives the lock back, and every claim.
     fn unlock(&mut self);
+
+    /// Claims a kernel setting or a folder until [`Self::unlock`], so that two sweeps that do not share a
+    /// lock leave each other's things alone. Whether it is ours now; where there are no locks it is.
+    ///
+    /// # Errors
+    /// The system's.
+    fn claim(&mut self, _path: &Path) -> io::Result<bool> {
+        Ok(true)
+    }
 
     /// Makes sure that a guardian watches this process, and restores by this folder's journal when
     /// it dies. One that has died itself is replaced.

@@ -32,7 +32,7 @@ pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use host::{CommandOutput, Host, Lock};
 pub use machine::{AskHttps, Machine, MachineSettings};
-pub use preflight::{Preflight, nominal_time, preflight};
+pub use preflight::{Preflight, left_in_words, nominal_time, preflight};
 pub use progress::Progress;
 pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, restore};
 pub use resume::{Remaining, ResumeError, Wish, remaining, taken_up};

@@ -39,6 +39,7 @@ pub struct MachineSettings {
 pub struct Machine {
     settings: MachineSettings,
     lock: Option<File>,
+    claims: BTreeMap<PathBuf, File>,
     watch: Option<Watch>,
 }
 
@@ -49,6 +50,7 @@ impl Machine {
         Self {
             settings,
             lock: None,
+            claims: BTreeMap::new(),
             watch: None,
         }
     }
@@ -155,6 +157,21 @@ impl Host for Machine {
         if let Some(lock) = self.lock.take() {
             let _ = lock.set_len(0);
         }
+        self.claims.clear();
+    }
+
+    fn claim(&mut self, path: &Path) -> io::Result<bool> {
+        if self.claims.contains_key(path) {
+            return Ok(true);
+        }
+        let file = File::open(path)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            // Some network file systems have no locks for what is only read.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        self.claims.insert(path.to_owned(), file);
+        Ok(true)
     }
 
     fn keep_guardian(&mut self, folder: &Path) -> io::Result<()> {

@@ -8,13 +8,15 @@ mod programs;
 mod settings;
 mod text;
 
+pub(crate) use checks::check_folder;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plan::RunPlan;
 use results::Cell;
 
-use crate::design::Schedule;
+use crate::design::{Planned, Schedule};
 use crate::host::Host;
 use crate::spec::Spec;
 
@@ -56,6 +58,12 @@ pub fn preflight(
         problems: findings.problems,
         notes: findings.notes,
     }
+}
+
+/// What of an experiment that was begun is still to be made, in words; nothing if it is nothing.
+#[must_use]
+pub fn left_in_words(remaining: &[Planned], total: usize) -> String {
+    text::describe_left(remaining, total)
 }
 
 /// How long a run takes by its plan: warm-up and duration; `None` for one that ends by its requests.

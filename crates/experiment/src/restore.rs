@@ -41,6 +41,8 @@ pub enum RestoreOutcome {
     },
     /// It could not be put back, for this reason.
     Failed(String),
+    /// The same, and it is forgotten: a person sees to it.
+    GivenUp(String),
 }
 
 impl RestoreOutcome {
@@ -48,7 +50,7 @@ impl RestoreOutcome {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match self {
-            Self::Unchanged | Self::Restored(_) | Self::Dropped(_) => true,
+            Self::Unchanged | Self::Restored(_) | Self::Dropped(_) | Self::GivenUp(_) => true,
             Self::Foreign { is_kept, .. } => *is_kept,
             Self::Failed(_) => false,
         }
@@ -90,6 +92,7 @@ impl fmt::Display for RestoreStep {
                 }
             }
             RestoreOutcome::Failed(why) => write!(f, "NOT put back: {why}"),
+            RestoreOutcome::GivenUp(why) => write!(f, "NOT put back, and forgotten: {why}"),
         }
     }
 }
@@ -106,6 +109,17 @@ impl RestoreReport {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|step| step.outcome.is_settled())
+    }
+
+    /// Whether something stays as it was found, because the user wants it so.
+    #[must_use]
+    pub fn leaves_something(&self) -> bool {
+        self.steps.iter().any(|step| {
+            matches!(
+                step.outcome,
+                RestoreOutcome::GivenUp(_) | RestoreOutcome::Foreign { is_kept: true, .. }
+            )
+        })
     }
 }
 
@@ -125,7 +139,7 @@ pub fn restore<H: Host + ?Sized>(
         Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
         // Without the folder there is no journal either.
         Err(error) if is_absence(&error) => return Ok(None),
-        Err(source) => return Err(SafetyError::Lock { path: lock, source }),
+        Err(error) => return Err(SafetyError::Lock { path: lock, error }),
     }
     let report = restore_locked(host, folder, conflicts);
     host.unlock();
@@ -208,7 +222,7 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         });
     }
     for entry in at_end {
-        let outcome = undo(host, entry.undo.as_ref());
+        let outcome = undo(host, entry.undo.as_ref(), conflicts);
         // Not before everything is back: it is for services that take it up.
         if outcome.is_settled() && report.is_complete() {
             journal.mark_restored(host, entry.id);
@@ -244,7 +258,7 @@ fn put_entry_back<H: Host + ?Sized>(
         }
         Thing::Sysctl { .. } => put_setting_back(host, entry, conflicts),
         Thing::File { path } => put_file_back(host, path, entry, conflicts),
-        Thing::Command { .. } | Thing::AtEnd => undo(host, entry.undo.as_ref()),
+        Thing::Command { .. } | Thing::AtEnd => undo(host, entry.undo.as_ref(), conflicts),
     }
 }
 
@@ -333,18 +347,27 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
     }
 }
 
-/// Runs the command that undoes another one.
-fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>) -> RestoreOutcome {
-    let Some(undo) = undo else {
-        return RestoreOutcome::Failed("the journal does not say what undoes it".to_owned());
-    };
+/// Runs the command that undoes another one. One that cannot succeed any more would keep every other
+/// sweep from beginning: the user can have it forgotten.
+fn undo<H: Host + ?Sized>(
+    host: &mut H,
+    undo: Option<&Undo>,
+    conflicts: Conflicts,
+) -> RestoreOutcome {
+    match run_undo(host, undo) {
+        Ok(()) => RestoreOutcome::Restored(None),
+        Err(why) if conflicts == Conflicts::Keep => RestoreOutcome::GivenUp(why),
+        Err(why) => RestoreOutcome::Failed(why),
+    }
+}
+
+fn run_undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>) -> Result<(), String> {
+    let undo = undo.ok_or("the journal does not say what undoes it")?;
     let limit = Duration::from_millis(undo.limit_ms);
     match host.run(&undo.line(), &undo.environment, limit) {
-        Ok(output) if output.exit_code == Some(0) => RestoreOutcome::Restored(None),
-        Ok(output) => RestoreOutcome::Failed(format!("`{}` {}", undo.command, output.failure())),
-        Err(error) => {
-            RestoreOutcome::Failed(format!("`{}` cannot be started ({error})", undo.command))
-        }
+        Ok(output) if output.exit_code == Some(0) => Ok(()),
+        Ok(output) => Err(format!("`{}` {}", undo.command, output.failure())),
+        Err(error) => Err(format!("`{}` cannot be started ({error})", undo.command)),
     }
 }
 

@@ -419,8 +419,12 @@ impl Sweep<'_, '_> {
         }
         let effective = match made {
             Ok(effective) => effective,
-            // Without a journal or a guardian nothing may be changed any more.
-            Err(error @ (SafetyError::Journal { .. } | SafetyError::Guardian(_))) => {
+            // Without a journal or a guardian, or beside another sweep, nothing may be changed any more.
+            Err(
+                error @ (SafetyError::Journal { .. }
+                | SafetyError::Guardian(_)
+                | SafetyError::Claimed { .. }),
+            ) => {
                 return Err(Stop::Abort(error.into()).into());
             }
             Err(error) => return Err(NoResult::Failed(error.to_string())),

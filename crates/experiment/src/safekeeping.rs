@@ -13,7 +13,9 @@ use crate::change::{Change, sysctl_path};
 use crate::host::{CommandOutput, Host, Lock};
 use crate::journal::{
     Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Thing, Undo,
+    is_absence,
 };
+use crate::preflight::check_folder;
 use crate::restore::{Conflicts, RestoreReport, put_back};
 
 /// Name of the lock in the journal's folder.
@@ -45,13 +47,19 @@ pub enum SafetyError {
         /// What it says of itself.
         holder: String,
     },
+    /// Another sweep, with a journal elsewhere, has what this one needs.
+    #[error("{what}: another sweep is at work on it: wait until that has ended")]
+    Claimed {
+        /// Which setting or folder.
+        what: String,
+    },
     /// The lock cannot be had.
-    #[error("{}: cannot be locked ({source})", path.display())]
+    #[error("{}: cannot be locked ({error}): give a folder for the journal with --journal DIR", path.display())]
     Lock {
         /// Its file.
         path: PathBuf,
         /// Why.
-        source: io::Error,
+        error: io::Error,
     },
     /// An earlier sweep has left things changed.
     #[error(
@@ -252,7 +260,7 @@ impl Safekeeping {
         match locked {
             Ok(Lock::Ours) => {}
             Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
-            Err(source) => return Err(SafetyError::Lock { path: lock, source }),
+            Err(error) => return Err(SafetyError::Lock { path: lock, error }),
         }
         if let Err(error) = refuse_unfinished(host, folder) {
             host.unlock();
@@ -263,6 +271,31 @@ impl Safekeeping {
             plan: plan.to_owned(),
             journal: None,
         })
+    }
+
+    /// Whether [`Self::begin`] would succeed, as far as it can be known without making anything.
+    ///
+    /// # Errors
+    /// As those of [`Self::begin`].
+    pub fn check<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+        let path = folder.join(LOCK_NAME);
+        let of_lock = |error| SafetyError::Lock {
+            path: path.clone(),
+            error,
+        };
+        match host.read(&path) {
+            // Nobody was here before: the nearest folder that is there must take new ones.
+            Err(error) if is_absence(&error) => return check_folder(host, folder).map_err(of_lock),
+            Err(error) => return Err(of_lock(error)),
+            Ok(_) => {}
+        }
+        match host.lock(&path, "a look at a plan").map_err(of_lock)? {
+            Lock::Ours => {}
+            Lock::HeldBy(holder) => return Err(SafetyError::Locked { holder }),
+        }
+        let found = settled_journal(host, folder).map(drop);
+        host.unlock();
+        found
     }
 
     /// Makes a change, and says what it came to.
@@ -342,6 +375,12 @@ impl Safekeeping {
         let path =
             sysctl_path(key).ok_or_else(|| refuse("is no name of a kernel setting".to_owned()))?;
         refuse_half_of_a_pair(host, &path).map_err(refuse)?;
+        let is_free = host.claim(&path);
+        if !is_free.map_err(|error| refuse(format!("cannot be read ({error})")))? {
+            return Err(SafetyError::Claimed {
+                what: key.to_owned(),
+            });
+        }
         let now = host
             .read(&path)
             .map_err(|error| refuse(format!("cannot be read ({error})")))?;
@@ -567,10 +606,28 @@ impl Safekeeping {
 /// Refuses to begin over what an earlier sweep has left. A journal of which nothing remains to be
 /// put back is removed.
 fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+    let Some(journal) = settled_journal(host, folder)? else {
+        return Ok(());
+    };
+    journal.remove(host).map_err(|source| SafetyError::Journal {
+        doing: "removed",
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// The journal in the folder, if nothing of it remains to be put back.
+///
+/// # Errors
+/// When something does.
+fn settled_journal<H: Host + ?Sized>(
+    host: &mut H,
+    folder: &Path,
+) -> Result<Option<Journal>, SafetyError> {
     let journal =
         Journal::read(host, folder).map_err(|error| SafetyError::of_journal(error, folder))?;
     let Some(journal) = journal else {
-        return Ok(());
+        return Ok(None);
     };
     if journal.unfinished().next().is_some() {
         return Err(SafetyError::Unfinished {
@@ -584,11 +641,7 @@ fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<()
             folder: folder.to_owned(),
         });
     }
-    journal.remove(host).map_err(|source| SafetyError::Journal {
-        doing: "removed",
-        path: folder.to_owned(),
-        source,
-    })
+    Ok(Some(journal))
 }
 
 /// Of a pair the kernel does not take back the one that is zero.

@@ -602,6 +602,22 @@ fn a_setting_that_someone_else_changes_spoils_the_trial() {
 }
 
 #[test]
+fn a_setting_that_another_sweep_has_claimed_ends_the_sweep() {
+    let mut host = machine();
+    let before = state(&host);
+    host.claimed = Some(RMEM_MAX.into());
+    let ended = session(PLAN).run(&mut host).unwrap();
+    let abort = ended.outcome.abort.unwrap().to_string();
+    assert_eq!(
+        abort,
+        "net.core.rmem_max: another sweep is at work on it: wait until that has ended"
+    );
+    assert_eq!((ended.outcome.failed, ended.outcome.left), (0, 8));
+    assert!(ended.outcome.restored.is_complete());
+    assert_eq!(state(&host), before);
+}
+
+#[test]
 fn a_setup_that_fails_ends_it_before_anything_is_changed() {
     let mut host = machine();
     host.on_command("set-up", |_, _| failing("no disk\n"));

@@ -705,6 +705,45 @@ fn two_sweeps_do_not_overlap() {
 }
 
 #[test]
+fn whether_a_sweep_could_begin_is_known_without_making_anything() {
+    let look = |host: &mut Fake| {
+        let before = host.files.clone();
+        let found = Safekeeping::check(host, FOLDER.as_ref());
+        assert_eq!(text(&host.files), text(&before));
+        assert!(!host.is_locked);
+        found
+    };
+    look(&mut machine()).unwrap();
+    let mut host = died_after(&changes());
+    let lock = Path::new(FOLDER).join("lock");
+    host.files.insert(lock, Vec::new());
+    let error = look(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Unfinished { .. }), "{error}");
+    host.lock_holder = Some("sweep of \"x\", pid 7".to_owned());
+    let error = look(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Locked { .. }), "{error}");
+}
+
+#[test]
+fn a_command_that_fails_is_forgotten_only_if_the_user_wants_it() {
+    for wish in [Conflicts::Report, Conflicts::Overwrite, Conflicts::Keep] {
+        let mut host = died_after(&changes());
+        host.on_command("reset-mtu", |_, _| CommandOutput {
+            exit_code: Some(1),
+            ..CommandOutput::default()
+        });
+        let report = restore_by(&mut host, wish).unwrap().unwrap();
+        let is_wanted = wish == Conflicts::Keep;
+        assert_eq!(report.is_complete(), is_wanted, "{report:?}");
+        assert_eq!(report.leaves_something(), is_wanted, "{report:?}");
+        let journal = Path::new(JOURNAL);
+        assert_eq!(host.files.contains_key(journal), !is_wanted);
+        // The others are back all the same.
+        assert_eq!(host.text(RMEM_MAX), machine().text(RMEM_MAX));
+    }
+}
+
+#[test]
 fn who_is_not_root_is_told_and_nothing_remains() {
     let mut host = machine();
     host.root = false;

@@ -13,7 +13,8 @@ pub(crate) struct RestoreArgs {
     /// damaged journal
     #[arg(long, conflicts_with = "keep")]
     force: bool,
-    /// Leave what someone else has changed meanwhile as it is, and forget how it was
+    /// Leave what someone else has changed meanwhile as it is, and forget how it was; forget commands
+    /// that fail as well
     #[arg(long)]
     keep: bool,
     /// Folder of the journal [default: /var/lib/wrkbench/restore for root, else

@@ -67,10 +67,13 @@ fn tell(report: &RestoreReport) -> anyhow::Result<ExitCode> {
     for step in &report.steps {
         writeln!(stdout, "{step}")?;
     }
-    let end = if report.is_complete() {
-        "everything is as it was"
-    } else {
-        "not everything is as it was; the journal stays, and `wrkbench restore` can be run again"
+    let end = match (report.is_complete(), report.leaves_something()) {
+        (true, false) => "everything is as it was",
+        (true, true) => "everything else is as it was, and nothing is left to be put back",
+        (false, _) => {
+            "not everything is as it was; the journal stays, and `wrkbench restore` can be run again \
+             (--keep gives up commands that fail)"
+        }
     };
     writeln!(stdout, "{end}")?;
     stdout.flush()?;

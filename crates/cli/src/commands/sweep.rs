@@ -9,13 +9,14 @@ use std::fmt::Display;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use experiment::{
     Event, Host as _, Machine, MachineSettings, Outcome, Programme, Remaining, Safekeeping,
-    Schedule, Spec, Store, Surroundings, Wish,
+    SafetyError, Schedule, Spec, Store, Surroundings, Wish,
 };
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment};
 
@@ -39,6 +40,8 @@ struct Undertaking {
     schedule: Schedule,
     runs: Runs,
     remaining: Remaining,
+    /// The folder of results holds it already.
+    is_begun: bool,
 }
 
 /// Makes the trials of a plan and shows what came of them.
@@ -98,6 +101,7 @@ impl Undertaking {
             rounds: arguments.rounds,
         };
         let begun = experiment::taken_up(machine, &store, &spec.text, wish)?;
+        let is_begun = begun.is_some();
         let experiment = settled(&mut spec, begun, wish, machine)?;
         let schedule = Schedule::new(&spec, experiment.seed);
         let experiment = Experiment {
@@ -111,6 +115,7 @@ impl Undertaking {
             store,
             experiment,
             schedule,
+            is_begun,
         })
     }
 
@@ -125,18 +130,37 @@ impl Undertaking {
         let preflight = experiment::preflight(&self.spec, &self.schedule, machine, &mut |cell| {
             one_run::check(cell, &self.runs)
         });
+        let mut text = preflight.text;
+        if self.is_begun {
+            let total = self.schedule.trials.len();
+            text += &experiment::left_in_words(&self.remaining.trials, total);
+        }
         if arguments.dry_run {
-            output.write_all(preflight.text.as_bytes())?;
+            output.write_all(text.as_bytes())?;
             output.flush()?;
         } else if !arguments.quiet {
-            io::stderr().write_all(preflight.text.as_bytes())?;
+            // As for every other line there: a sweep does not depend on who reads along.
+            let _ = io::stderr().write_all(text.as_bytes());
         }
         if !arguments.quiet {
+            if arguments.resume && !self.is_begun {
+                let folder = self.store.folder().display();
+                tell(
+                    program,
+                    format_args!(
+                        "note: {folder} holds no sweep to go on with: this one begins anew"
+                    ),
+                );
+            }
             for note in self.remaining.notes.iter().chain(&preflight.notes) {
                 tell(program, format_args!("note: {note}"));
             }
         }
-        let problems = preflight.problems;
+        let mut problems = preflight.problems;
+        let journal = journal_folder(arguments, machine);
+        if let Err(error) = journal.and_then(|it| Ok(Safekeeping::check(machine, &it)?)) {
+            problems.push(error.to_string());
+        }
         Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
     }
 
@@ -148,10 +172,7 @@ impl Undertaking {
         program: &str,
     ) -> anyhow::Result<(Outcome, u8)> {
         let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
-        let journal = match &arguments.journal {
-            Some(folder) => folder.clone(),
-            None => restore::journal_folder(machine)?,
-        };
+        let journal = journal_folder(arguments, machine)?;
         let safekeeping = Safekeeping::begin(machine, &journal, &self.spec.name)?;
         if let Err(error) = begin(machine, &self.store, &self.experiment) {
             // Nothing was changed yet: this gives the lock back.
@@ -181,6 +202,13 @@ impl Undertaking {
         let outcome = experiment::run(programme, safekeeping, surroundings);
         let code = tell_end(&outcome, arguments, program, &interrupts);
         Ok((outcome, code))
+    }
+}
+
+fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<PathBuf> {
+    match &arguments.journal {
+        Some(folder) => Ok(folder.clone()),
+        None => restore::journal_folder(machine),
     }
 }
 
@@ -247,7 +275,12 @@ fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
 fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyhow::Result<()> {
     // Results are no secret, as the journal is: the folder gets the usual rights.
     let trials = store.trials_folder();
-    fs::create_dir_all(&trials).with_context(|| format!("cannot make {}", trials.display()))?;
+    let unmade = || format!("cannot make {}", trials.display());
+    fs::create_dir_all(&trials).with_context(unmade)?;
+    if !machine.claim(&trials).with_context(unmade)? {
+        let what = store.folder().display().to_string();
+        return Err(SafetyError::Claimed { what }.into());
+    }
     Ok(store.begin(machine, experiment)?)
 }
 

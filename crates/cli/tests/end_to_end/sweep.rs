@@ -54,7 +54,9 @@ impl<'a> Experiment<'a> {
         let path = self.path("plan.toml");
         fs::write(&path, plan).unwrap();
         let mut command = program(&["sweep", path.to_str().unwrap()]);
-        command.arg("--journal").arg(self.path("journal"));
+        if !arguments.contains(&"--journal") {
+            command.arg("--journal").arg(self.path("journal"));
+        }
         command.args(arguments);
         Process::start(command)
     }
@@ -402,7 +404,114 @@ fn two_sweeps_do_not_overlap() {
         output.only_line().contains("another sweep is at work"),
         "{output:?}"
     );
+    // That is known before anything begins.
+    let output = experiment.run(&plan, &["-q", "--results", &other, "--dry-run"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(
+        output.stderr.contains("another sweep is at work"),
+        "{output:?}"
+    );
+    // With a journal elsewhere they would still have their results in common.
+    let journal = experiment.path("journal2").display().to_string();
+    let output = experiment.run(&plan, &["-q", "--resume", "--journal", &journal]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(
+        output
+            .only_line()
+            .contains("results: another sweep is at work on it"),
+        "{output:?}"
+    );
     first.signal("KILL");
     assert_eq!(first.finish().code, None);
     experiment.await_restored();
+}
+
+#[test]
+fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan("");
+    let output = experiment.run(&plan, &["--resume", "--dry-run"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output.stderr.contains("holds no sweep to go on with"),
+        "{}",
+        output.stderr
+    );
+    assert!(!output.stdout.contains("left ("), "{}", output.stdout);
+    let output = experiment.run(&plan, &["-q"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    fs::remove_file(experiment.path("results/trials").join(NAMES[6])).unwrap();
+    let output = experiment.run(&plan, &["--resume", "--dry-run"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output
+            .stdout
+            .ends_with("\nleft (1 of 8 trials):\n  round 2: cells 3\n"),
+        "{}",
+        output.stdout
+    );
+    assert_eq!(experiment.trial_files().len(), 7);
+}
+
+#[test]
+fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan("[hooks]\nrestart = 'exit 7'");
+    let output = experiment.run(&plan, &["--rounds", "1"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    // It is known before the plan begins again.
+    let output = experiment.run(&plan, &["-q", "--resume", "--dry-run"]);
+    assert!(
+        output.stderr.contains("run `wrkbench restore` first"),
+        "{output:?}"
+    );
+    let restore = |arguments: &[&str]| {
+        let mut command = program(&["restore"]);
+        command.arg("--journal").arg(experiment.path("journal"));
+        command.args(arguments);
+        Process::start(command).finish()
+    };
+    let output = restore(&[]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stdout.contains("--keep"), "{output:?}");
+    let output = restore(&["--keep"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output
+            .stdout
+            .contains("NOT put back, and forgotten: `exit 7`"),
+        "{output:?}"
+    );
+    assert!(
+        !output.stdout.contains("\neverything is as it was"),
+        "{output:?}"
+    );
+    experiment.await_restored();
+}
+
+#[test]
+fn a_table_that_nobody_takes_is_said_to_be_lost_and_the_results_are_kept() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let path = experiment.path("plan.toml");
+    fs::write(&path, experiment.plan("")).unwrap();
+    let mut command = program(&["sweep", path.to_str().unwrap(), "-q", "--journal"]);
+    command.arg(experiment.path("journal"));
+    command.stdout(
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap(),
+    );
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains("the table cannot be written to stdout"),
+        "{stderr}"
+    );
+    assert_eq!(experiment.trial_files().len(), 8);
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
 }

@@ -449,3 +449,16 @@ fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
     first.dismiss_guardian();
     assert_eq!(second.lock(&lock, "second").unwrap(), Lock::Ours);
 }
+
+#[test]
+fn what_one_sweep_has_claimed_another_does_not_get() {
+    let folder = Folder::new();
+    let [mut one, mut other] = [machine(), machine()];
+    assert!(one.claim(&folder.0).unwrap());
+    assert!(one.claim(&folder.0).unwrap(), "its own it can have again");
+    assert!(!other.claim(&folder.0).unwrap());
+    one.unlock();
+    assert!(other.claim(&folder.0).unwrap());
+    drop(other);
+    assert!(one.claim(&folder.0).unwrap());
+}

@@ -332,27 +332,33 @@ pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize)> {
     commands
 }
 
-/// The nearest folder that is there must take new files.
 fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
-    for folder in spec.results.ancestors() {
+    if let Err(error) = check_folder(host, &spec.results) {
+        findings.problems.push(format!(
+            "{}: results cannot be written there ({error}): choose another folder with results = \"...\" \
+             or --results",
+            spec.results.display()
+        ));
+    }
+}
+
+/// The nearest folder that is there must take new files.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn check_folder<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<()> {
+    for folder in path.ancestors() {
         let folder = if folder.as_os_str().is_empty() {
             Path::new(".")
         } else {
             folder
         };
         match host.check_writable(&folder.join(".wrkbench")) {
-            Ok(()) => return,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                findings.problems.push(format!(
-                    "{}: results cannot be written there ({error}): choose another folder with results = \"...\" \
-                     or --results",
-                    spec.results.display()
-                ));
-                return;
-            }
+            found => return found,
         }
     }
+    Ok(())
 }
 
 /// Asks each URL once: the targets', and that of `ready`.

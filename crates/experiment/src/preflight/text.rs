@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::spec::{Hook, Spec};
 
 /// Rounds whose order is written out; the seed gives the others.
-const ROUNDS_SHOWN: u32 = 50;
+const ROUNDS_SHOWN: usize = 50;
 
 /// Columns of a line of the order.
 const WIDTH: usize = 100;
@@ -33,7 +33,7 @@ pub(super) fn describe(
         "cells",
         schedule.cells.iter().map(|cell| cell_line(cell, spec)),
     );
-    section(out, "order", order_lines(schedule));
+    section(out, "order", order_lines(&schedule.trials));
     section(out, "loads", loads.iter().map(load_line));
     section(out, "changes", change_lines(spec, host));
     section(out, "commands", command_lines(spec));
@@ -193,18 +193,21 @@ fn printable(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-fn order_lines(schedule: &Schedule) -> Vec<String> {
-    let mut lines = Vec::new();
-    let rounds = schedule.trials.last().map_or(0, |trial| trial.round);
-    for round in schedule
-        .trials
-        .chunk_by(|a, b| a.round == b.round)
-        .take(ROUNDS_SHOWN as usize)
-    {
-        lines.extend(round_lines(round));
-    }
-    if rounds > ROUNDS_SHOWN {
-        lines.push(format!("and {} more rounds", rounds - ROUNDS_SHOWN));
+/// What of an experiment that was begun is still to be made, in words.
+pub(super) fn describe_left(remaining: &[Planned], total: usize) -> String {
+    let mut text = String::new();
+    let heading = format!("left ({} of {total} trials)", remaining.len());
+    section(&mut text, &heading, order_lines(remaining));
+    text
+}
+
+fn order_lines(trials: &[Planned]) -> Vec<String> {
+    let mut rounds = trials.chunk_by(|a, b| a.round == b.round);
+    let shown = rounds.by_ref().take(ROUNDS_SHOWN);
+    let mut lines: Vec<_> = shown.flat_map(round_lines).collect();
+    match rounds.count() {
+        0 => {}
+        more => lines.push(format!("and {more} more rounds")),
     }
     lines
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use analysis::compare::{CompareError, Question, compare_cells};
 use analysis::{Observation, Reading};
+use anyhow::Context;
 use report::table::Format;
 
 use super::super::{compare, tell};
@@ -40,8 +41,9 @@ pub(super) fn conclude(
     let mut output = io::BufWriter::new(output);
     let wish = analysis::table::Wish::default();
     let table = analysis::table::table(&reading.observations, &wish)?;
-    report::table::render(&table, Format::Markdown, &mut output)?;
-    output.flush()?;
+    report::table::render(&table, Format::Markdown, &mut output)
+        .and_then(|()| output.flush())
+        .context("the table cannot be written to stdout")?;
     compared(&reading.observations, judgement, &mut output, program)
 }
 
