@@ -94,6 +94,15 @@ fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Tel
     (finished.result, telemetry.expect("it was asked for"))
 }
 
+/// All connections, and perhaps the one that the preparation has tried: on a busy machine the server may
+/// not have come to close its end of it.
+fn assert_all_connections(sockets: u64) {
+    assert!(
+        (CONNECTIONS..=CONNECTIONS + 1).contains(&sockets),
+        "{sockets}"
+    );
+}
+
 #[test]
 fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() {
     let server = server();
@@ -106,7 +115,7 @@ fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() 
     assert!(telemetry.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0));
 
     let sockets = telemetry.sockets.expect("they were asked for");
-    assert_eq!(sockets.sockets, CONNECTIONS);
+    assert_all_connections(sockets.sockets);
     // The server sent what the client received, but for what was on its way and for the moments that
     // samples take. Were the warm-up counted, or a sum made twice, it would be more than that.
     let bytes = result.recording.counters.bytes as f64;
@@ -132,8 +141,18 @@ fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() 
     let first = lines.first().expect("there is one");
     let times: Vec<_> = lines.iter().map(|line| line["at_ms"].as_u64()).collect();
     assert!(times.is_sorted() && times[0].is_some(), "{times:?}");
-    // Four connections, and the socket that listens.
-    assert_eq!(first["sockets"].as_array().map(Vec::len), Some(5));
+    let states: Vec<_> = first["sockets"]
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .filter_map(|socket| socket["state"].as_str())
+        .collect();
+    let count = |wanted| states.iter().filter(|state| **state == wanted).count() as u64;
+    assert_eq!(
+        (count("ESTAB"), count("LISTEN")),
+        (CONNECTIONS, 1),
+        "{states:?}"
+    );
 }
 
 #[test]
@@ -152,8 +171,7 @@ fn samples_that_cannot_be_written_are_told_and_harm_nothing() {
     assert!(result.recording.counters.answered > 0);
     assert_eq!(telemetry.notes.len(), 1, "{:?}", telemetry.notes);
     assert!(telemetry.notes[0].starts_with("samples could not be written"));
-    let sockets = telemetry.sockets.map(|sockets| sockets.sockets);
-    assert_eq!(sockets, Some(CONNECTIONS));
+    assert_all_connections(telemetry.sockets.expect("they were asked for").sockets);
 }
 
 #[test]
@@ -165,12 +183,7 @@ fn a_run_that_is_ended_early_has_the_telemetry_until_then() {
     plan.stop.requests = Some(20_000);
     let (result, telemetry) = run(plan, None);
     assert_eq!(result.recording.counters.answered, 20_000);
-    // The preparation has tried a connection, whose end may not have come yet.
-    let sockets = telemetry.sockets.expect("they were asked for").sockets;
-    assert!(
-        (CONNECTIONS..=CONNECTIONS + 1).contains(&sockets),
-        "{sockets}"
-    );
+    assert_all_connections(telemetry.sockets.expect("they were asked for").sockets);
 }
 
 #[test]
