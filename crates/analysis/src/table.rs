@@ -300,10 +300,19 @@ fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
         profile: profile.clone(),
         target: target.clone(),
         runs: runs.iter().map(|run| row(run, columns)).collect(),
-        averages: samples.iter().map(|values| stats::mean(values)).collect(),
+        averages: samples
+            .iter()
+            .map(|values| stats::mean(values).map(in_15_digits))
+            .collect(),
         merged: merged(&good, columns),
         spreads: samples.iter().map(|values| spread(values)).collect(),
     }
+}
+
+/// Without the binary noise of the last digits, which a sum leaves: 32142.6375 and not 32142.637499999997.
+/// Fifteen digits are those that every decimal number keeps as a double.
+pub(crate) fn in_15_digits(value: f64) -> f64 {
+    format!("{value:.14e}").parse().unwrap_or(value)
 }
 
 fn row(run: &Observation, columns: &[String]) -> Run {
@@ -359,12 +368,12 @@ fn spread(values: &[f64]) -> Option<ColumnSpread> {
     });
     Some(ColumnSpread {
         min,
-        median: stats::median(values)?,
+        median: in_15_digits(stats::median(values)?),
         max,
-        stdev,
+        stdev: stdev.map(in_15_digits),
         cv_percent: stdev
             .filter(|_| mean != 0.0)
-            .map(|stdev| stdev / mean * 100.0),
+            .map(|stdev| in_15_digits(stdev / mean * 100.0)),
     })
 }
 

@@ -265,7 +265,7 @@ fn csv_quotes_what_would_break_a_row() {
         "{text}"
     );
     assert!(
-        text.contains("\r\n16777216,16777216,avg,32142.637"),
+        text.contains("\r\n16777216,16777216,avg,32142.6375,"),
         "{text}"
     );
 }

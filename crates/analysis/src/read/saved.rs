@@ -28,8 +28,7 @@ fn damaged(path: &Path, error: results::file::LoadError) -> ReadError {
 }
 
 fn of_result(source: String, result: RunResult) -> Observation {
-    let failure =
-        (result.recording.counters.answered == 0).then(|| "nothing was answered".to_owned());
+    let failure = failure_of(&result);
     Observation {
         source,
         profile: Some(load_in_words(&result)),
@@ -40,6 +39,15 @@ fn of_result(source: String, result: RunResult) -> Observation {
         failure,
         ..Observation::default()
     }
+}
+
+/// Why a result is in no average. One that Ctrl-C ended has seen another stretch of time than the others of
+/// its cell, and often but the beginning.
+fn failure_of(result: &RunResult) -> Option<String> {
+    if result.window.interrupted {
+        return Some("ended early by Ctrl-C".to_owned());
+    }
+    (result.recording.counters.answered == 0).then(|| "nothing was answered".to_owned())
 }
 
 fn of_trial(source: String, trial: Trial) -> Observation {

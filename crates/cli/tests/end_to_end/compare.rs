@@ -84,6 +84,22 @@ fn the_exit_code_is_three_if_something_got_worse_by_more_than_the_limit() {
 }
 
 #[test]
+fn each_metric_that_is_named_is_compared() {
+    let folder = folder_with(&[("old.txt", &around(1_000.0)), ("new.txt", &around(1_100.0))]);
+    for metrics in [
+        &["--metric", "requests/s", "--metric", "latency_mean_us"][..],
+        &["--metric", "requests/s,latency_mean_us"],
+    ] {
+        let output = compare(&folder, &[&["old.txt", "new.txt"], metrics].concat());
+        let said = |phrase: &str| output.stdout.contains(phrase);
+        assert!(
+            said("% in requests/s (") && said("mean latency is the same within 2 %"),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
 fn several_files_are_one_side_by_commas_and_by_a_pattern() {
     let (old, new) = (around(1_000.0), around(1_100.0));
     let folder = folder_with(&[

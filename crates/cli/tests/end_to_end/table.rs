@@ -35,6 +35,27 @@ fn what_a_run_printed_and_what_it_saved_give_the_same_table() {
 }
 
 #[test]
+fn a_run_that_ctrl_c_ended_is_marked_and_in_no_average() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).run();
+    let whole = folder.file_with("run-1.json", run.document.to_string());
+    let mut document = run.document.clone();
+    document["window"]["interrupted"] = true.into();
+    let ended_early = folder.file_with("run-2.json", document.to_string());
+    let output = table(&[&whole, &ended_early, "--columns", "requests"]);
+    let marked = row(&output, "| 2 |");
+    assert_eq!(marked, ["2", "", "ended early by Ctrl-C"]);
+    assert_eq!(row(&output, "| avg"), ["avg", "200.00", "1 of 2 runs"]);
+    let compared = Process::start(program(&["compare", &whole, &ended_early])).finish();
+    assert_eq!(compared.code, Some(1));
+    assert!(
+        one_line(&compared.stderr).ends_with("run-2.json: no run to compare (1 failed)"),
+        "{compared:?}"
+    );
+}
+
+#[test]
 fn notes_give_rounds_side_by_side() {
     let folder = Folder::new();
     let notes = folder.file_with("notes.md", NOTES);
