@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use plan::{Target, TelemetrySpec};
@@ -581,7 +581,7 @@ fn check_same_things(spec: &Spec, problems: &mut Problems) {
                 .filter_map(|key| Some(crate::sysctl_path(key)?.display().to_string()))
                 .collect(),
             FactorKind::Option { option } => vec![format!("--{option}")],
-            FactorKind::File { path, .. } => vec![path.display().to_string()],
+            FactorKind::File { path, .. } => vec![without_detours(path).display().to_string()],
             FactorKind::Command { .. } => Vec::new(),
         };
         for thing in things {
@@ -597,6 +597,21 @@ fn check_same_things(spec: &Spec, problems: &mut Problems) {
             }
         }
     }
+}
+
+/// The path without `.` and `..` in it. Where it leads over links is not looked at.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            component => plain.push(component),
+        }
+    }
+    plain
 }
 
 /// An option that a factor varies and a profile or target fixes: the profile would not be what it says.

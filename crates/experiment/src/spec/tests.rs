@@ -488,6 +488,11 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
             "[[factor]]\nname = 'a'\noption = 'rate'\nlevels = [1]\n[[factor]]\nname = 'b'\nrate = [2]",
             "p.toml:6: the factors a and b both set --rate",
         ),
+        (
+            "[[factor]]\nname = 'a'\nfile = '/etc/x'\ntemplate = 't'\nlevels = [1]\n\
+             [[factor]]\nname = 'b'\nfile = '/etc/./y/../x'\ntemplate = 't'\nlevels = [2]",
+            "the factors a and b both set /etc/x",
+        ),
         ("[[factor]]\nrate = [1]\nthreads = [2]", "unknown key"),
         ("[[factor]]\nrate = 5", "unknown key \"rate\" in [[factor]]"),
         (
