@@ -100,6 +100,43 @@ fn sweep(folder: &Folder) {
 }
 
 #[test]
+fn trials_without_their_sweep_are_still_runs_of_their_cells() {
+    let folder = Folder::new("trials-alone");
+    sweep(&folder);
+    let mut document = Vec::new();
+    save_trial(&trial(1, 2, 3), &mut document).unwrap();
+    folder.write("trials/r02-c001-1000.json", &document);
+    let trials = folder.0.join("trials");
+    let names = ["r01-c001-1000", "r02-c001-1000", "r01-c002-2000"];
+    let parts = names.map(|name| {
+        let path = trials.join(format!("{name}.json"));
+        let reading = Reading::of_path(&path).unwrap();
+        (path, reading)
+    });
+    let of_folder = Reading::of_path(&trials).unwrap();
+    for reading in [of_folder, Reading::join(parts.into())] {
+        let mut shown: Vec<_> = reading
+            .observations
+            .iter()
+            .map(|run| {
+                let settings = run.settings.iter();
+                let settings: Vec<_> = settings.map(|s| (&*s.factor, &*s.level)).collect();
+                (settings, run.run)
+            })
+            .collect();
+        shown.sort();
+        assert_eq!(
+            shown,
+            [
+                (vec![("buffers", "1000")], 1),
+                (vec![("buffers", "1000")], 2),
+                (vec![("buffers", "2000")], 1),
+            ]
+        );
+    }
+}
+
+#[test]
 fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
     let folder = Folder::new("sweep");
     sweep(&folder);

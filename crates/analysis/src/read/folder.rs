@@ -113,7 +113,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
             Ok(part) => {
                 reading.notes.extend(part.notes);
                 times.extend(part.observations.iter().map(|run| time_of(run, path)));
-                groups.push((labels::of_path(path), part.observations));
+                groups.push((labels::of_runs(path, &part.observations), part.observations));
             }
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
                 reading.notes.push(format!("{error}, skipped"));

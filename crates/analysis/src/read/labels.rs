@@ -27,7 +27,17 @@ const FILE: &str = "file";
 /// What a path is called: a folder as it is given, a file without its end and without a number there, so
 /// that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves what they are
 /// runs of are called as their folder.
-pub(super) fn of_path(path: &Path) -> Label {
+///
+/// Trials of a sweep say what they are runs of, too.
+pub(super) fn of_runs(path: &Path, runs: &[Observation]) -> Label {
+    let mut label = of_path(path);
+    if !runs.is_empty() && runs.iter().all(|run| run.cell.is_some()) {
+        label.name.clear();
+    }
+    label
+}
+
+fn of_path(path: &Path) -> Label {
     let parent = path.parent().unwrap_or_else(|| Path::new(""));
     let (folder, name) = if path.is_dir() {
         (path, String::new())

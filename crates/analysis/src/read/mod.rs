@@ -174,7 +174,8 @@ impl Reading {
         for (path, part) in parts {
             notes.extend(part.notes);
             problems.extend(part.problems);
-            groups.push((labels::of_path(&path), part.observations));
+            let label = labels::of_runs(&path, &part.observations);
+            groups.push((label, part.observations));
         }
         Self {
             observations: labels::join(groups),
