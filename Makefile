@@ -53,7 +53,7 @@ truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--he
 telemetry-cost: ## measure the CPU time of watching 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
 
-statistics: ## try the statistics on samples whose truth is known and print the tables; five minutes
+statistics: ## try the statistics on samples whose truth is known and print the tables; ten minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
