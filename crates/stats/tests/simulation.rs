@@ -116,11 +116,11 @@ fn finds_a_difference(groups: &[Vec<f64>], draws: u32, seed: u64) -> bool {
     holm(&pairs[1..]).iter().any(|p| *p < 0.05)
 }
 
-fn false_positives(shape: Shape, k: usize, n: usize, repeats: usize) -> f64 {
+fn false_positives(shape: Shape, k: usize, n: usize, draws: u32, repeats: usize) -> f64 {
     let mut random = Rng::with_seed(29);
     share(repeats, || {
         let groups = groups(&mut random, shape, k, n, 0.0);
-        finds_a_difference(&groups, 199, random.u64(..))
+        finds_a_difference(&groups, draws, random.u64(..))
     })
 }
 
@@ -132,7 +132,7 @@ fn what_does_not_differ_is_rarely_said_to_differ() {
         (7, 5, Shape::Normal),
         (7, 5, Shape::Contaminated),
     ] {
-        let found = false_positives(shape, k, n, if k == 2 { 600 } else { 150 });
+        let found = false_positives(shape, k, n, 199, if k == 2 { 600 } else { 150 });
         // 5 % and three standard errors of it.
         let most = if k == 2 { 0.077 } else { 0.104 };
         assert!(found <= most, "{k} groups of {n}, {shape:?}: {found}");
@@ -148,12 +148,14 @@ fn table_of_false_positives() {
         "", "2 x 4", "2 x 5", "2 x 10", "7 x 5", "7 x 10"
     );
     for shape in SHAPES {
-        let found = [(2, 4), (2, 5), (2, 10), (7, 5), (7, 10)]
-            .map(|(k, n)| false_positives(shape, k, n, 6_000));
+        let found = [(2, 4), (2, 5), (2, 10), (7, 5), (7, 10)].map(|(k, n)| {
+            false_positives(shape, k, n, TABLE_DRAWS, if k == 2 { 6_000 } else { 1_000 })
+        });
         let cells: String = found.iter().map(|share| format!(" {share:>8.3}")).collect();
         println!("{:>14}{cells}", format!("{shape:?}"));
         for share in found {
-            assert!(share <= 0.055, "{shape:?}: {found:?}");
+            // 5 % and two standard errors of the smaller number of repeats.
+            assert!(share <= 0.064, "{shape:?}: {found:?}");
         }
     }
 }
