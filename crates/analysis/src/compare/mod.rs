@@ -371,6 +371,9 @@ fn matched<'a>(
 ) -> Result<Vec<Pair<'a>>, CompareError> {
     let cells = |runs: &[&'a Observation]| {
         let mut cells: Vec<(design::Sides, Vec<&'a Observation>)> = Vec::new();
+        // As the plan has them, not as they happened to run.
+        let mut runs = runs.to_vec();
+        runs.sort_by_key(|run| run.cell);
         for run in runs {
             let sides = sides(run);
             match cells.iter_mut().find(|(other, _)| *other == sides) {
