@@ -295,10 +295,22 @@ fn too_little_memory() -> Seen {
     for limit_kb in [400_000, 100_000, 60_000, 40_000, 20_000] {
         let folder = Folder::new();
         let json = folder.file("r.json");
-        let mut command = Command::new("sh");
+        let limited = || {
+            let mut command = Command::new("sh");
+            command
+                .args(["-c", &format!("ulimit -v {limit_kb}; exec \"$0\" \"$@\"")])
+                .arg(env!("CARGO_BIN_EXE_wrkbench"));
+            command
+        };
+        // With less than its own size the kernel ends it before it begins.
+        let mut help = limited();
+        help.arg("--help");
+        if Process::start(help).finish().code != Some(0) {
+            ends.push("not even loaded");
+            continue;
+        }
+        let mut command = limited();
         command
-            .args(["-c", &format!("ulimit -v {limit_kb}; exec \"$0\" \"$@\"")])
-            .arg(env!("CARGO_BIN_EXE_wrkbench"))
             .args(["-q", "-t2", "-c2000", "-n4000", "--json", &json])
             .args(io_arguments())
             .arg(&url);
