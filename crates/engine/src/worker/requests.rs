@@ -54,15 +54,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if !self.has_room(key) {
                 continue;
             }
-            if adopted {
-                self.adopt_request(due_ns);
-            }
+            let is_paid_for = adopted && self.counts_against_budget(due_ns);
+            // Whoever handed it over has paid for it.
+            self.budget = self.budget.saturating_add(u64::from(is_paid_for));
             let before = self.connections[key as usize].sent;
             match &self.requests {
                 Requests::Fixed { .. } => self.send_fixed(key, 1, Some(due_ns), now_ns)?,
                 Requests::Asked => self.send_asked(key, 1, Some(due_ns))?,
             }
             let sent = self.connections[key as usize].sent.saturating_sub(before);
+            if sent == 0 {
+                // It is still due: the connection failed before it could carry anything.
+                self.budget = self.budget.saturating_sub(u64::from(is_paid_for));
+            } else if let Some(handover) = self.handover.as_mut().filter(|_| adopted) {
+                handover.take_oldest();
+            }
             if let Some(pacer) = &mut self.pacer {
                 // Of a batch the further requests are our own.
                 let own = sent.saturating_sub(u64::from(adopted));
@@ -97,15 +103,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Some(pacer.next_due_ns())
     }
 
-    /// A request that was taken over is about to be sent.
-    fn adopt_request(&mut self, due_ns: u64) {
-        if let Some(handover) = &mut self.handover {
-            handover.take_oldest();
-        }
-        // Whoever handed it over has paid for it.
-        if self.settings.requests.is_some() && due_ns >= self.schedule.measure_ns {
-            self.budget = self.budget.saturating_add(1);
-        }
+    /// Whether a request that is due then is one of those that the plan counts.
+    fn counts_against_budget(&self, due_ns: u64) -> bool {
+        self.settings.requests.is_some() && due_ns >= self.schedule.measure_ns
     }
 
     /// At the end of a turn: shows the other workers how we stand, and hands over what is due and
