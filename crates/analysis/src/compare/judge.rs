@@ -44,7 +44,8 @@ pub(super) fn judge(
         }
     }
     let count = groups.len();
-    let detectable = |noise, runs| detectable_difference(noise, runs, count);
+    let shown_by = |noise, runs| detectable_difference(noise, runs, count);
+    let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
     let mut comparison = Comparison {
         factor,
         place,
@@ -56,11 +57,8 @@ pub(super) fn judge(
         has_rounds: values.has_rounds,
         runs,
         threshold,
-        detectable: noise
-            .and_then(|noise| detectable(noise, runs))
-            .map(f64::exp_m1),
-        runs_needed: noise
-            .and_then(|noise| values_needed(threshold.ln_1p(), |runs| detectable(noise, runs))),
+        detectable,
+        runs_needed,
         outcome: Outcome::NotFound,
     };
     comparison.outcome = match too_few {
@@ -68,6 +66,22 @@ pub(super) fn judge(
         None => outcome(&comparison),
     };
     comparison
+}
+
+/// The difference, as a share of the value, that so many runs show through this noise of logarithms, and
+/// how many runs the threshold takes.
+fn power(
+    noise: Option<f64>,
+    runs: usize,
+    threshold: f64,
+    shown_by: impl Fn(f64, usize) -> Option<f64>,
+) -> (Option<f64>, Option<usize>) {
+    let Some(noise) = noise else {
+        return (None, None);
+    };
+    let detectable = shown_by(noise, runs).map(f64::exp_m1);
+    let runs_needed = values_needed(threshold.ln_1p(), |runs| shown_by(noise, runs));
+    (detectable, runs_needed)
 }
 
 /// The levels as measured.
@@ -134,7 +148,7 @@ pub(super) fn judge_cells(
     }
     let judged: Vec<f64> = p_values.iter().copied().flatten().collect();
     let count = judged.len();
-    let detectable = |noise, runs| detectable_difference_in_cells(noise, runs, count);
+    let shown_by = |noise, runs| detectable_difference_in_cells(noise, runs, count);
     let mut adjusted = holm(&judged).into_iter();
     let mut comparisons = Vec::with_capacity(cells.len());
     for (((place, values), groups), p_value) in cells.into_iter().zip(groups).zip(p_values) {
@@ -154,6 +168,7 @@ pub(super) fn judge_cells(
             levels[1].difference = Some(Difference::of(effect, p_value.max(own), adjusted));
         }
         let noise = noise_of_logs.filter(|_| values.are_logs);
+        let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
         let mut comparison = Comparison {
             factor: None,
             place,
@@ -165,11 +180,8 @@ pub(super) fn judge_cells(
             has_rounds: values.has_rounds,
             runs,
             threshold,
-            detectable: noise
-                .and_then(|noise| detectable(noise, runs))
-                .map(f64::exp_m1),
-            runs_needed: noise
-                .and_then(|noise| values_needed(threshold.ln_1p(), |runs| detectable(noise, runs))),
+            detectable,
+            runs_needed,
             outcome: Outcome::TooFewRuns {
                 needed: needed(&values),
             },
