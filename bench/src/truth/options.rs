@@ -20,8 +20,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) ours_only: bool,
 
-    /// Let neither core sleep: the server polls, and a program that yields to everything runs beside the
-    /// client. On a virtual machine a core that slept needs a tenth of a millisecond to wake up, and every
+    /// Keep the client's core from sleeping, too, by a program that yields to everything: the server polls
+    /// anyway. On a virtual machine a core that slept needs a tenth of a millisecond to wake up, and every
     /// time has that in it. With two cores nothing else should run: it would have the client's only.
     #[arg(long)]
     pub(crate) keep_awake: bool,
