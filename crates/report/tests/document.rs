@@ -244,6 +244,7 @@ fn full_telemetry() -> Telemetry {
             ("Tcp.CurrEstab".to_owned(), -3),
         ]
         .into(),
+        timeline: None,
         notes: vec!["1 of 4 samples of the sockets failed: out of memory".to_owned()],
     }
 }

@@ -24,6 +24,7 @@ mod recording;
 mod run_result;
 mod sample_guard;
 mod series;
+pub mod snapshot;
 mod summary;
 mod telemetry;
 mod trial;
@@ -50,7 +51,7 @@ pub use series::{Row, Series};
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary,
 };
-pub use telemetry::{SocketSummary, Spread, Telemetry};
+pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, Setting, Trial, TrialOutcome,
 };

@@ -21,6 +21,9 @@ pub struct Telemetry {
     /// their growth from the begin of the window to its end, zeros included. What this kernel does not
     /// count is not there.
     pub counters: BTreeMap<String, i64>,
+    /// The sockets over time; `None` if none were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<SocketTimeline>,
     /// What could not be watched, a line each: the figures are then too low, or those of a part of the
     /// window.
     pub notes: Vec<String>,
@@ -86,6 +89,44 @@ impl SocketSummary {
 fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
     let whole = whole.filter(|whole| *whole > 0)?;
     Some(part? as f64 / whole as f64)
+}
+
+/// Sockets over time, in equal intervals from the begin of the window on, without gaps and in bounded
+/// number: where there are more, two become one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketTimeline {
+    /// Length of each interval, milliseconds.
+    pub interval_ms: u64,
+    /// The intervals in order of time.
+    pub rows: Vec<SocketMoment>,
+}
+
+/// What sockets were like in one interval: over all samples of all sockets that the filter let through,
+/// listening ones left out. What this kernel does not tell, or what no sample was taken of, is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SocketMoment {
+    /// Begin of the interval, milliseconds after the begin of the window.
+    pub start_ms: u64,
+    /// Most sockets that a sample saw.
+    pub sockets: u64,
+    /// Median of the smoothed round trip times, microseconds.
+    pub rtt_p50_us: Option<f64>,
+    /// Their 99th percentile, microseconds.
+    pub rtt_p99_us: Option<f64>,
+    /// Median of the congestion windows, segments.
+    pub cwnd_p50: Option<f64>,
+    /// Median of the delivery rates (`tcpi_delivery_rate`), bytes per second.
+    pub delivery_rate_p50_bytes_per_sec: Option<f64>,
+    /// Segments sent again within the interval.
+    pub segments_retransmitted: u64,
+    /// Bytes sent within the interval, again sent ones included.
+    pub bytes_sent: Option<u64>,
+    /// Bytes received within the interval.
+    pub bytes_received: Option<u64>,
+    /// Longest queue of connections waiting to be accepted that a sample saw.
+    pub listen_queue_max: Option<u64>,
 }
 
 /// How values spread.

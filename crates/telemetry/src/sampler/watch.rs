@@ -142,6 +142,7 @@ impl<K: Kernel> Watch<K> {
             cpu_ns,
             sockets: course.kernel.is_some().then(|| course.ledger.summary()),
             counters: growth.unwrap_or_default(),
+            timeline: None,
             notes,
         }
     }
