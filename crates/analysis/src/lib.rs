@@ -10,5 +10,5 @@ pub mod quantity;
 mod read;
 pub mod table;
 
-pub use observation::Observation;
+pub use observation::{Observation, TrialFacts};
 pub use read::{ReadError, Reading, read};

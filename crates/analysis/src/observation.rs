@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::{RunResult, Setting};
+use results::{HookOutput, RunResult, Setting};
 
 /// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm print.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,8 +25,31 @@ pub struct Observation {
     pub values: BTreeMap<String, f64>,
     /// The whole result with its histograms, where there is one.
     pub result: Option<Box<RunResult>>,
+    /// What a sweep wrote down around the run, if it is one of a sweep.
+    pub trial: Option<Box<TrialFacts>>,
     /// Why there is nothing to average: the run failed.
     pub failure: Option<String>,
+}
+
+/// What a sweep wrote down around a run: [`results::Trial`] without what the observation has already.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TrialFacts {
+    /// Wall-clock begin, RFC 3339; a label.
+    pub started_at: Option<String>,
+    /// Round, from 1.
+    pub round: u32,
+    /// The cell that is repeated so that drift shows.
+    pub is_baseline: bool,
+    /// Why earlier attempts failed, in their order.
+    pub failed_attempts: Vec<String>,
+    /// What the kernel really took, by sysctl.
+    pub effective: BTreeMap<String, String>,
+    /// The machine before the run, by name.
+    pub environment_before: BTreeMap<String, String>,
+    /// The same after it.
+    pub environment_after: BTreeMap<String, String>,
+    /// Commands around it, in the order they ran.
+    pub hooks: Vec<HookOutput>,
 }
 
 impl Observation {

@@ -73,6 +73,7 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
             folder.display()
         ));
     }
+    reading.experiments.push(experiment);
     Ok(reading)
 }
 

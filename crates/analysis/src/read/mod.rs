@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use results::Experiment;
 use results::file::LoadError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -65,6 +66,8 @@ pub enum ReadError {
 pub struct Reading {
     /// The runs, those that failed with their reason.
     pub observations: Vec<Observation>,
+    /// The sweeps that runs are of.
+    pub experiments: Vec<Experiment>,
     /// What was skipped, or is worth knowing; a line each.
     pub notes: Vec<String>,
     /// What could not be read although it should; a line each.
@@ -171,14 +174,17 @@ impl Reading {
     #[must_use]
     pub fn join(parts: Vec<(PathBuf, Self)>) -> Self {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+        let mut experiments = Vec::new();
         for (path, part) in parts {
             notes.extend(part.notes);
             problems.extend(part.problems);
+            experiments.extend(part.experiments);
             let label = labels::of_runs(&path, &part.observations);
             groups.push((label, part.observations));
         }
         Self {
             observations: labels::join(groups),
+            experiments,
             notes,
             problems,
         }
@@ -263,7 +269,7 @@ fn of_text(text: &str, path: &Path) -> Option<Reading> {
     (!runs.observations.is_empty()).then(|| Reading {
         observations: runs.observations,
         notes: runs.notes.into_iter().map(note).collect(),
-        problems: Vec::new(),
+        ..Reading::default()
     })
 }
 

@@ -6,7 +6,7 @@ use results::file::{load, load_trial};
 use results::{AchievedRate, RunResult, Trial, TrialOutcome};
 
 use super::ReadError;
-use crate::{Observation, quantity};
+use crate::{Observation, TrialFacts, quantity};
 
 /// Reads a saved result.
 pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
@@ -51,6 +51,16 @@ fn failure_of(result: &RunResult) -> Option<String> {
 }
 
 fn of_trial(source: String, trial: Trial) -> Observation {
+    let facts = TrialFacts {
+        started_at: trial.started_at,
+        round: trial.round,
+        is_baseline: trial.cell.is_baseline,
+        failed_attempts: trial.failed_attempts,
+        effective: trial.effective,
+        environment_before: trial.environment_before,
+        environment_after: trial.environment_after,
+        hooks: trial.hooks,
+    };
     let measured = match trial.outcome {
         TrialOutcome::Finished(result) => of_result(source, *result),
         TrialOutcome::Failed(reason) => Observation {
@@ -66,6 +76,7 @@ fn of_trial(source: String, trial: Trial) -> Observation {
         target: Some(trial.cell.target),
         run: trial.round,
         position: Some(trial.position),
+        trial: Some(Box::new(facts)),
         ..measured
     }
 }
