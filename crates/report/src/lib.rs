@@ -7,6 +7,7 @@ mod correction;
 mod hgrm;
 mod hlog;
 mod json;
+pub mod page;
 mod spectrum;
 mod styles;
 pub mod sweep;

@@ -1,0 +1,8 @@
+//! What is seen of a run, or of a sweep, while it is on: snapshots go in, text and screens come out.
+//!
+//! No terminal is touched here: a line is a string, a screen a buffer of cells. Who prints is `cli`.
+
+#![forbid(unsafe_code)]
+
+pub mod line;
+pub mod screen;

@@ -1,0 +1,11 @@
+//! A page to look at: sections of charts, tables and words, and one HTML file made of them.
+//!
+//! Two steps. [`of`] decides what is to be seen and makes a [`Page`]: plain data, which tests can
+//! look at. [`render`] makes the file, and knows nothing of runs.
+
+mod model;
+
+pub use model::{
+    Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Side,
+    TableBlock, TableCell, Tone, Unit,
+};
