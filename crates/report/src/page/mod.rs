@@ -4,8 +4,11 @@
 //! look at. [`render`] makes the file, and knows nothing of runs.
 
 mod model;
+mod of;
+mod sweep;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Side,
     TableBlock, TableCell, Tone, Unit,
 };
+pub use of::{Subject, of};
