@@ -109,8 +109,8 @@ pub struct SocketTimeline {
 pub struct SocketMoment {
     /// Begin of the interval, milliseconds after the begin of the window.
     pub start_ms: u64,
-    /// Most sockets that a sample saw.
-    pub sockets: u64,
+    /// Most sockets that a sample saw; `None` where no sample was taken.
+    pub sockets: Option<u64>,
     /// Median of the smoothed round trip times, microseconds.
     pub rtt_p50_us: Option<f64>,
     /// Their 99th percentile, microseconds.
@@ -119,8 +119,9 @@ pub struct SocketMoment {
     pub cwnd_p50: Option<f64>,
     /// Median of the delivery rates (`tcpi_delivery_rate`), bytes per second.
     pub delivery_rate_p50_bytes_per_sec: Option<f64>,
-    /// Segments sent again within the interval.
-    pub segments_retransmitted: u64,
+    /// Segments sent again within the interval. This and the bytes are what was found at its end: where
+    /// no sample was taken, they are with the next one.
+    pub segments_retransmitted: Option<u64>,
     /// Bytes sent within the interval, again sent ones included.
     pub bytes_sent: Option<u64>,
     /// Bytes received within the interval.
