@@ -3,12 +3,17 @@
 //! Two steps. [`of`] decides what is to be seen and makes a [`Page`]: plain data, which tests can
 //! look at. [`render`] makes the file, and knows nothing of runs.
 
+mod curves;
 mod model;
 mod of;
+mod render;
 mod sweep;
+mod tables;
+mod words;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Side,
     TableBlock, TableCell, Tone, Unit,
 };
 pub use of::{Subject, of};
+pub use render::render;

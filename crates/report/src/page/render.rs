@@ -1,0 +1,144 @@
+//! One HTML file of a page: text by templates, charts as data for the scripts inside.
+//!
+//! The file asks for nothing but itself. A policy in its head forbids every request and every script that is
+//! not one of [`SCRIPTS`], known by its hash, so that even text that got past the escaping would not run.
+
+use std::io::{self, Write};
+
+use askama::Template;
+
+use super::{Block, Height, Page, TableBlock, Tone};
+
+/// A script or a style sheet inside the page.
+#[derive(Debug, Clone, Copy)]
+struct Asset {
+    /// The file below `assets/`.
+    name: &'static str,
+    /// Its text.
+    text: &'static str,
+    /// SHA-256 in base64, as the policy names it. A test says the right one.
+    sha256: &'static str,
+}
+
+/// An asset by its file and hash.
+macro_rules! asset {
+    ($name:literal, $sha256:literal) => {
+        Asset {
+            name: $name,
+            text: include_str!(concat!("../../assets/", $name)),
+            sha256: $sha256,
+        }
+    };
+}
+
+/// In the order in which they run; each may use those before it.
+const SCRIPTS: [Asset; 1] = [asset!(
+    "vendor/uplot/uPlot.iife.min.js",
+    "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
+)];
+
+/// In the order in which they apply.
+const STYLES: [Asset; 2] = [
+    asset!(
+        "vendor/uplot/uPlot.min.css",
+        "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
+    ),
+    asset!("page.css", "cNC9Ns2LSBffic7fIctnPeL+LfNjk6saEhle5KnVIgs="),
+];
+
+/// The licence of the chart library asks to be kept with it.
+const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uplot/LICENSE");
+
+/// What the template sees.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Document<'a> {
+    page: &'a Page,
+    policy: String,
+    scripts: &'a [Asset],
+    styles: &'a [Asset],
+    uplot_licence: &'a str,
+    version: &'a str,
+}
+
+/// Writes a page as one HTML file that works from disk, without any network.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render(page: &Page, output: &mut dyn Write) -> io::Result<()> {
+    let document = Document {
+        page,
+        policy: policy(),
+        scripts: &SCRIPTS,
+        styles: &STYLES,
+        uplot_licence: UPLOT_LICENCE,
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let mut output = output;
+    document.write_into(&mut output)
+}
+
+/// The Content-Security-Policy: nothing from anywhere, scripts and styles of these hashes only.
+fn policy() -> String {
+    let sources = |assets: &[Asset]| {
+        let hashes = assets
+            .iter()
+            .map(|asset| format!("'sha256-{}'", asset.sha256));
+        hashes.collect::<Vec<_>>().join(" ")
+    };
+    format!(
+        "default-src 'none'; script-src {}; style-src {}; base-uri 'none'; form-action 'none'",
+        sources(&SCRIPTS),
+        sources(&STYLES)
+    )
+}
+
+/// The class of an element that is meant so.
+fn tone_class(tone: &Tone) -> &'static str {
+    match tone {
+        Tone::Good => "good",
+        Tone::Neutral => "neutral",
+        Tone::Warning => "warning",
+        Tone::Bad => "bad",
+    }
+}
+
+/// A sign for it, so that colour is not all that tells.
+fn tone_sign(tone: &Tone) -> &'static str {
+    match tone {
+        Tone::Good => "\u{2713}",
+        Tone::Neutral => "i",
+        Tone::Warning => "!",
+        Tone::Bad => "\u{2715}",
+    }
+}
+
+/// And a word.
+fn tone_word(tone: &Tone) -> &'static str {
+    match tone {
+        Tone::Good => "Good",
+        Tone::Neutral => "Note",
+        Tone::Warning => "Warning",
+        Tone::Bad => "Problem",
+    }
+}
+
+/// The class of a chart of this height.
+fn height_class(height: &Height) -> &'static str {
+    match height {
+        Height::Low => "low",
+        Height::Normal => "normal",
+        Height::Tall => "tall",
+    }
+}
+
+/// The classes of a table's cell.
+fn cell_class(table: &TableBlock, column: &usize, tone: &Tone) -> String {
+    let is_numeric = table.columns.get(*column).is_some_and(|c| c.is_numeric);
+    let tone = match tone {
+        Tone::Neutral => "",
+        other => tone_class(other),
+    };
+    let number = if is_numeric { "number" } else { "" };
+    [number, tone].join(" ").trim().to_owned()
+}
