@@ -246,7 +246,9 @@ fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
     ]
 }
 
-fn doubt_sentence(doubt: &Doubt) -> String {
+/// What to keep in mind beside a comparison.
+#[must_use]
+pub fn doubt_sentence(doubt: &Doubt) -> String {
     let of = |side: &Option<String>| {
         side.as_ref()
             .map_or_else(String::new, |name| format!("{name}: "))

@@ -1,0 +1,307 @@
+//! Lines of charts out of what was recorded: percentiles, distributions, and what happened over time. Each has
+//! a bounded number of points, however long the run was.
+
+use results::{Histogram, RunResult, ThinPercentiles};
+
+use super::{Axis, Mark, Marks, Scale, Unit};
+
+/// A line over time has about so many points at most.
+const TIME_POINTS_MAX: u64 = 300;
+
+/// Buckets of a distribution over the range of the samples.
+const BUCKETS: f64 = 60.0;
+
+/// Narrower than this ratio a bucket would show how the samples are kept, which is in steps of 1/1024.
+const BUCKET_RATIO_MIN: f64 = 1.01;
+
+/// Wider than this a bucket would hide the shape of what is in it: ten to a power of ten.
+const BUCKET_RATIO_MAX: f64 = 1.258_925_411_794_167_2;
+
+/// Points that are drawn as a line, for [`Marks`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Curve {
+    /// Ascending.
+    pub(crate) x: Vec<f64>,
+    /// As long as `x`.
+    pub(crate) y: Vec<Option<f64>>,
+}
+
+impl Curve {
+    fn push(&mut self, x: f64, y: Option<f64>) {
+        self.x.push(x);
+        self.y.push(y.filter(|y| y.is_finite()));
+    }
+
+    /// Whether there is anything to see.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.y.iter().all(Option::is_none)
+    }
+
+    /// The least and the greatest value.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let mut values = self.y.iter().flatten().copied();
+        let first = values.next()?;
+        Some(values.fold((first, first), |(least, most), value| {
+            (least.min(value), most.max(value))
+        }))
+    }
+
+    /// As something to draw.
+    pub(crate) fn marks(self, name: impl Into<String>, mark: Mark, color: usize) -> Marks {
+        Marks {
+            name: name.into(),
+            mark,
+            x: self.x,
+            y: self.y,
+            color,
+            ..Marks::default()
+        }
+    }
+}
+
+/// The horizontal axis of percentiles.
+pub(crate) fn percentile_axis() -> Axis {
+    Axis {
+        label: "Percentile".to_owned(),
+        unit: Unit::Percent,
+        scale: Scale::Nines,
+        from_zero: false,
+    }
+}
+
+/// The horizontal axis of time.
+pub(crate) fn time_axis() -> Axis {
+    Axis {
+        label: "Time since the begin of the window".to_owned(),
+        unit: Unit::Seconds,
+        scale: Scale::Linear,
+        from_zero: true,
+    }
+}
+
+/// A vertical axis of times, logarithmic where the greatest value would press the others to the ground.
+pub(crate) fn latency_axis<'a>(label: &str, curves: impl IntoIterator<Item = &'a Curve>) -> Axis {
+    let ranges = curves.into_iter().filter_map(Curve::range);
+    let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    let is_log = whole.is_some_and(|(least, most)| least > 0.0 && most > least * 20.0);
+    Axis {
+        label: label.to_owned(),
+        unit: Unit::Microseconds,
+        scale: if is_log { Scale::Log } else { Scale::Linear },
+        from_zero: !is_log,
+    }
+}
+
+/// The percentiles that are looked at: the least value, 18 for each nine, up to 99.99999.
+fn percents() -> Vec<f64> {
+    let mut percents = vec![0.0];
+    for nine in 0..7_i32 {
+        let scale = 10_f64.powi(nine);
+        // From 5 % to 90 % of what the nines before have left.
+        for step in 1..=18_i32 {
+            let percent = 100.0 - 5.0 * f64::from(20 - step) / scale;
+            // Without the noise of binary fractions: 99.9, not 99.9000000000001.
+            let grain = scale * 10.0;
+            percents.push((percent * grain).round() / grain);
+        }
+    }
+    percents
+}
+
+/// Latency in microseconds by percentile. It ends where fewer than ten samples lie above: beyond, there is
+/// only the maximum to know.
+pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
+    let mut curve = Curve::default();
+    if samples.is_empty() {
+        return curve;
+    }
+    let percents: Vec<f64> = percents()
+        .into_iter()
+        .filter(|percent| {
+            *percent == 0.0 || ThinPercentiles::among(&[*percent], samples.count()).is_none()
+        })
+        .collect();
+    let values_ns = samples.values_at_percentiles(&percents);
+    for (percent, value_ns) in percents.into_iter().zip(values_ns) {
+        curve.push(percent, Some(value_ns as f64 / 1e3));
+    }
+    curve
+}
+
+/// How the samples spread: share of them, in percent, in buckets of equal width on a logarithmic axis. Each
+/// value holds from its x to the next; the last one ends it.
+pub(crate) fn distribution(samples: &Histogram) -> Distribution {
+    let (Some(min_ns), Some(max_ns)) = (samples.min_ns(), samples.max_ns()) else {
+        return Distribution::default();
+    };
+    // An answer within the nanosecond has no place on this axis; it stands at its begin.
+    let (least, most) = (min_ns.max(1) as f64, max_ns.max(1) as f64);
+    let ratio = (most / least)
+        .powf(1.0 / BUCKETS)
+        .clamp(BUCKET_RATIO_MIN, BUCKET_RATIO_MAX);
+    let bucket_of = |value_ns: u64| ((value_ns.max(1) as f64 / least).ln() / ratio.ln()) as usize;
+    let mut counts = vec![0_u64; bucket_of(max_ns) + 1];
+    for (value_ns, count) in samples.distinct() {
+        if let Some(bucket) = counts.get_mut(bucket_of(value_ns)) {
+            *bucket = bucket.saturating_add(count);
+        }
+    }
+    let mut curve = Curve::default();
+    let edge_us = |bucket: usize| least * ratio.powf(bucket as f64) / 1e3;
+    for (bucket, count) in counts.iter().enumerate() {
+        let share = *count as f64 / samples.count() as f64;
+        curve.push(edge_us(bucket), Some(share * 100.0));
+    }
+    curve.push(edge_us(counts.len()), Some(0.0));
+    Distribution {
+        curve,
+        width_ratio: ratio,
+    }
+}
+
+/// See [`distribution`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Distribution {
+    /// Microseconds and percent.
+    pub(crate) curve: Curve,
+    /// How much wider than its begin each bucket ends: 1.01 for one per cent.
+    pub(crate) width_ratio: f64,
+}
+
+/// What happened over the window, in steps of equal length but for the last, which ends with the window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct OverTime {
+    /// Length of a step, seconds.
+    pub(crate) step_s: f64,
+    /// Answers per second.
+    pub(crate) requests_per_sec: Curve,
+    /// Errors per second.
+    pub(crate) errors_per_sec: Curve,
+    /// Bytes of responses per second.
+    pub(crate) bytes_per_sec: Curve,
+    /// Errors in all.
+    pub(crate) errors: u64,
+}
+
+/// Rates over time. Where nothing happened the rate is zero, to the end of the window.
+pub(crate) fn rates(result: &RunResult) -> OverTime {
+    rates_in(result, TIME_POINTS_MAX)
+}
+
+/// The same in about so many points at most.
+pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
+    const NS_PER_MS: u64 = 1_000_000;
+    let series = &result.recording.series;
+    let window_ms = result.window.duration_ns as f64 / NS_PER_MS as f64;
+    if window_ms <= 0.0 || series.rows().is_empty() {
+        return OverTime::default();
+    }
+    let interval_ms = series.interval_ms();
+    let intervals = (window_ms / interval_ms as f64).ceil().max(1.0) as u64;
+    let joined = intervals.div_ceil(points_max.max(1)).max(1);
+    let step_ms = interval_ms.saturating_mul(joined);
+    // The last step is a part of one. Much shorter than the others it would be noise: it goes with the one
+    // before.
+    let whole = (window_ms / step_ms as f64).floor() as u64;
+    let rest = window_ms / step_ms as f64 - whole as f64;
+    let steps = (whole + u64::from(rest >= 0.5)).max(1);
+    let mut totals = vec![[0_u64; 3]; usize::try_from(steps).unwrap_or(1)];
+    let last = totals.len() - 1;
+    for row in series.rows() {
+        let at = usize::try_from(row.start_ms / step_ms).map_or(last, |at| at.min(last));
+        for (total, more) in totals[at]
+            .iter_mut()
+            .zip([row.answered, row.errors, row.bytes])
+        {
+            *total = total.saturating_add(more);
+        }
+    }
+    let mut over_time = OverTime {
+        step_s: step_ms as f64 / 1e3,
+        ..OverTime::default()
+    };
+    for (at, [answered, errors, bytes]) in totals.iter().enumerate() {
+        let begin_ms = at as f64 * step_ms as f64;
+        let end_ms = if at == last {
+            window_ms
+        } else {
+            begin_ms + step_ms as f64
+        };
+        let length_s = (end_ms - begin_ms) / 1e3;
+        let middle_s = (begin_ms + end_ms) / 2e3;
+        let per_sec = |total: u64| (length_s > 0.0).then(|| total as f64 / length_s);
+        over_time
+            .requests_per_sec
+            .push(middle_s, per_sec(*answered));
+        over_time.errors_per_sec.push(middle_s, per_sec(*errors));
+        over_time.bytes_per_sec.push(middle_s, per_sec(*bytes));
+        over_time.errors = over_time.errors.saturating_add(*errors);
+    }
+    over_time
+}
+
+/// Latency of the answers that came in each interval, microseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LatencyOverTime {
+    /// Length of an interval, seconds.
+    pub(crate) step_s: f64,
+    /// Median.
+    pub(crate) p50: Curve,
+    /// The highest percentile that the intervals have samples enough for, and which one that is.
+    pub(crate) high: Option<(f64, Curve)>,
+    /// The slowest.
+    pub(crate) max: Curve,
+}
+
+/// Latency over time. An interval with fewer than ten samples above a percentile has none.
+pub(crate) fn latencies(result: &RunResult) -> LatencyOverTime {
+    latencies_in(result, TIME_POINTS_MAX as usize)
+}
+
+/// The same in so many points at most.
+pub(crate) fn latencies_in(result: &RunResult, points_max: usize) -> LatencyOverTime {
+    const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
+    let intervals = &result.recording.intervals;
+    let joined = intervals.rows().len().div_ceil(points_max.max(1)).max(1);
+    let steps: Vec<Histogram> = intervals
+        .rows()
+        .chunks(joined)
+        .map(|rows| {
+            let mut all = Histogram::new();
+            for (value_ns, count) in rows.iter().flat_map(|row| &row.samples) {
+                all.record_n(*value_ns, *count);
+            }
+            all
+        })
+        .collect();
+    let step_s = intervals.interval_ms() as f64 * joined as f64 / 1e3;
+    let window_s = result.window.duration_ns as f64 / 1e9;
+    let is_enough = |percent: f64, samples: &Histogram| {
+        ThinPercentiles::among(&[percent], samples.count()).is_none()
+    };
+    let some: Vec<&Histogram> = steps.iter().filter(|step| !step.is_empty()).collect();
+    let mostly = |percent: &f64| {
+        let enough = some.iter().filter(|step| is_enough(*percent, step)).count();
+        enough > 0 && enough * 4 >= some.len() * 3
+    };
+    let high = HIGH.into_iter().find(mostly);
+    let line = |value: &dyn Fn(&Histogram) -> Option<u64>| {
+        let mut curve = Curve::default();
+        for (at, step) in steps.iter().enumerate() {
+            let begin_s = at as f64 * step_s;
+            let end_s = (begin_s + step_s).min(window_s.max(begin_s));
+            let value_ns = Some(step).filter(|step| !step.is_empty()).and_then(value);
+            curve.push((begin_s + end_s) / 2.0, value_ns.map(|ns| ns as f64 / 1e3));
+        }
+        curve
+    };
+    let at = |percent: f64| {
+        move |step: &Histogram| is_enough(percent, step).then(|| step.value_at_percentile(percent))
+    };
+    LatencyOverTime {
+        step_s,
+        p50: line(&|step| Some(step.value_at_percentile(50.0))),
+        high: high.map(|percent| (percent, line(&at(percent)))),
+        max: line(&Histogram::max_ns),
+    }
+}
