@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+mod judged;
 mod observation;
 pub mod quantity;
 mod read;
 pub mod table;
 
+pub use judged::{Judged, judge_all};
 pub use observation::{Observation, TrialFacts};
 pub use read::{ReadError, Reading, read};

@@ -124,6 +124,23 @@ pub fn is_known(name: &str) -> bool {
             .is_some_and(|kind| ErrorKind::from_name(kind).is_some())
 }
 
+/// The unit of what has this name, in one word: `us`, `requests/s`, `count`.
+#[must_use]
+pub fn unit(name: &str) -> &'static str {
+    match name {
+        REQUESTS_PER_SEC | "rate" => "requests/s",
+        BYTES_PER_SEC => "bytes/s",
+        BYTES => "bytes",
+        DURATION_US => "us",
+        _ if name.ends_with("_percent") => "percent",
+        _ if name.starts_with("thread_rate_") => "requests/s",
+        _ if name.ends_with("_us") => "us",
+        _ if name.ends_with("_ms") => "ms",
+        _ if name.starts_with("sockets_cwnd") => "segments",
+        _ => "count",
+    }
+}
+
 /// Of what the kernel's books say, what tells where the time or the packets went.
 pub const TELEMETRY: [&str; 20] = [
     "sockets_rtt_p50_us",
@@ -333,4 +350,32 @@ fn put_sockets(values: &mut BTreeMap<String, f64>, sockets: &SocketSummary) {
 
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_its_unit() {
+        for (name, expected) in [
+            ("requests", "count"),
+            ("duration_in_microseconds", "us"),
+            ("bytes", "bytes"),
+            ("requests_per_sec", "requests/s"),
+            ("bytes_transfer_per_sec", "bytes/s"),
+            ("latency_p99.9_us", "us"),
+            ("connect_within_stdev_percent", "percent"),
+            ("thread_rate_mean", "requests/s"),
+            ("thread_rate_within_stdev_percent", "percent"),
+            ("rate", "requests/s"),
+            ("status_404", "count"),
+            ("stat.cpu_user_ms", "ms"),
+            ("sockets_rtt_p50_us", "us"),
+            ("sockets_cwnd_p50", "segments"),
+            ("TcpExt.ListenDrops", "count"),
+        ] {
+            assert_eq!(unit(name), expected, "{name}");
+        }
+    }
 }

@@ -1,0 +1,84 @@
+//! Runs held against the conditions under which they count as failed.
+
+use results::{Criterion, Judgement};
+
+use crate::Observation;
+
+/// What a run says to a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged<'a> {
+    /// The run.
+    pub run: &'a Observation,
+    /// The condition.
+    pub criterion: &'a Criterion,
+    /// Whether it holds.
+    pub judgement: Judgement,
+}
+
+impl Judged<'_> {
+    /// One line when the run has failed by the condition, or cannot be judged by it.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match (&self.run.result, &self.judgement) {
+            (Some(result), _) => self.criterion.failure(result),
+            (None, Judgement::Unknown { reason }) => {
+                Some(format!("{} cannot be judged: {reason}", self.criterion))
+            }
+            (None, _) => None,
+        }
+    }
+}
+
+/// Holds each run against each condition: run by run, conditions in their order. A run without its whole
+/// result cannot be judged, which counts as failed: a check that checks nothing must not pass.
+#[must_use]
+pub fn judge_all<'a>(
+    observations: &'a [Observation],
+    criteria: &'a [Criterion],
+) -> Vec<Judged<'a>> {
+    let pairs = observations
+        .iter()
+        .flat_map(|run| criteria.iter().map(move |criterion| (run, criterion)));
+    pairs
+        .map(|(run, criterion)| Judged {
+            run,
+            criterion,
+            judgement: match (&run.result, &run.failure) {
+                (Some(result), _) => criterion.judge(result),
+                (None, Some(failure)) => Judgement::Unknown {
+                    reason: format!("the run failed: {failure}"),
+                },
+                (None, None) => Judgement::Unknown {
+                    reason: "only a saved result can be (--json)".to_owned(),
+                },
+            },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_its_result_cannot_be_judged_and_that_is_a_failure() {
+        let criteria = Criterion::parse_list("p99>50ms,rps<3").unwrap();
+        let text = Observation::default();
+        let failed = Observation {
+            failure: Some("nobody listened".to_owned()),
+            ..Observation::default()
+        };
+        let runs = [text, failed];
+        let judged = judge_all(&runs, &criteria);
+        let failures: Vec<String> = judged.iter().filter_map(Judged::failure).collect();
+        assert_eq!(
+            failures,
+            [
+                "p99>50ms cannot be judged: only a saved result can be (--json)",
+                "rps<3 cannot be judged: only a saved result can be (--json)",
+                "p99>50ms cannot be judged: the run failed: nobody listened",
+                "rps<3 cannot be judged: the run failed: nobody listened",
+            ]
+        );
+    }
+}
