@@ -152,11 +152,15 @@ impl<S: Session> Connection<S> {
 
     /// Whether the connection stands, and has since before `moment_ns`.
     pub(crate) fn stood_at(&self, moment_ns: u64) -> bool {
-        let stands = matches!(
+        self.is_standing() && self.connected_ns < moment_ns
+    }
+
+    /// Whether there is a connected socket.
+    pub(crate) fn is_standing(&self) -> bool {
+        matches!(
             self.state,
             State::Handshaking | State::Open | State::Thinking
-        );
-        stands && self.connected_ns < moment_ns
+        )
     }
 
     /// Whether a close seen at `at_ns`, without a byte of an answer, was sent before the outstanding

@@ -85,6 +85,8 @@ pub(crate) struct Task {
     pub(crate) watch: Option<Box<dyn Watch>>,
     pub(crate) handover: Option<Handover>,
     pub(crate) locker: Locker,
+    /// Whether somebody watches while the run is on.
+    pub(crate) is_watched: bool,
     pub(crate) stop: StopFlag,
     pub(crate) start: Receiver<Schedule>,
     pub(crate) reports: Sender<Report>,
@@ -138,6 +140,7 @@ impl Task {
             watch,
             handover,
             locker,
+            is_watched,
             stop,
             start,
             reports,
@@ -151,6 +154,9 @@ impl Task {
                     return;
                 }
             };
+        if is_watched {
+            worker.share_with(reports.clone());
+        }
         // Failing to send or to receive here means that the main thread has gone: so do we.
         if reports.send(Report::Ready { no_ring }).is_err() {
             return;

@@ -13,6 +13,7 @@ mod handover;
 mod pacing;
 mod recorder;
 mod run;
+mod snapshots;
 pub mod source;
 mod timers;
 mod worker;
@@ -20,7 +21,8 @@ mod worker;
 pub use control::Schedule;
 pub use dispatch::{Backend, ChosenBackend, choose_backend};
 pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
-pub use run::{run, run_announced, run_here};
+pub use run::{run, run_here};
+pub use snapshots::Observer;
 pub use worker::{Ended, Settings};
 
 use protocol::tls::{ClientConfig, ServerName};

@@ -1,6 +1,8 @@
 //! What one worker writes down while it runs: exchanges into a `Recording`, unshared.
 
-use results::{ErrorKind, Histogram, Intervals, Recording};
+use crate::snapshots::Share;
+use results::snapshot::{self, Stage};
+use results::{Counters, ErrorKind, Histogram, Intervals, Recording};
 
 /// A worker's recording and the window it is about.
 ///
@@ -26,6 +28,27 @@ pub(crate) struct Recorder {
     sample_answered: u64,
     /// Not yet added to the series.
     interval: Interval,
+    /// What is told to somebody who watches the run; `None` without anybody.
+    untold: Option<Box<Untold>>,
+}
+
+/// What happened since it was told last.
+struct Untold {
+    /// Latency and failures are gathered here; the rest is the difference to `told`, but in the warm-up,
+    /// when nothing else is counted.
+    last: snapshot::Interval,
+    given_up: Histogram,
+    /// What the totals were when they were told last.
+    told: Totals,
+    /// In the warm-up: when to tell next.
+    next_ns: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    answered: u64,
+    errors: u64,
+    bytes: u64,
 }
 
 /// Samples of the latency interval that is being gathered. They are the only place where a sample is
@@ -58,6 +81,9 @@ pub(crate) struct Answer {
     pub(crate) timed: bool,
 }
 
+/// How often it is told what happened: when an interval of latency is closed.
+const TELL_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
+
 /// Length of a rate sample, as in wrk.
 const RATE_SAMPLE_NS: u64 = 100_000_000;
 
@@ -83,7 +109,18 @@ impl Recorder {
                 end_ns: start_ns + interval_ns,
                 ..Interval::default()
             },
+            untold: None,
         }
+    }
+
+    /// Somebody watches, also during a warm-up that begins at `begin_ns`.
+    pub(crate) fn watched(&mut self, begin_ns: u64) {
+        self.untold = Some(Box::new(Untold {
+            last: snapshot::Interval::default(),
+            given_up: Histogram::new(),
+            told: Totals::default(),
+            next_ns: begin_ns + TELL_NS,
+        }));
     }
 
     /// Whether what happens now, or was sent then, belongs to the window.
@@ -176,6 +213,32 @@ impl Recorder {
         self.interval.bytes += bytes;
     }
 
+    /// An answer that came during the warm-up, which only those get to know who watch the run.
+    #[inline]
+    pub(crate) fn answered_early(&mut self, due_ns: u64, completed_ns: u64, bytes: u64) {
+        if let Some(untold) = &mut self.untold
+            && completed_ns < self.start_ns
+        {
+            untold.last.answered += 1;
+            untold.last.bytes += bytes;
+            // In a closed loop it was due when it was sent.
+            untold
+                .last
+                .latency
+                .record(completed_ns.saturating_sub(due_ns));
+        }
+    }
+
+    /// A failure during the warm-up, likewise.
+    pub(crate) fn failed_early(&mut self, kind: ErrorKind, at_ns: u64) {
+        if let Some(untold) = &mut self.untold
+            && at_ns < self.start_ns
+            && kind.legacy().is_some()
+        {
+            untold.last.errors += 1;
+        }
+    }
+
     pub(crate) fn failed(&mut self, kind: ErrorKind, exchanges: u64) {
         self.recording.errors.add(kind, exchanges);
         if kind.legacy().is_some() {
@@ -187,6 +250,10 @@ impl Recorder {
     pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64) {
         self.recording.timed_out.record(age_ns);
         self.unanswered(1, age_due_ns);
+        if let Some(untold) = &mut self.untold {
+            let age_ns = if self.open { age_due_ns } else { age_ns };
+            untold.given_up.record(age_ns);
+        }
     }
 
     /// The response times of these requests are not known, only that they are longer.
@@ -234,19 +301,80 @@ impl Recorder {
         self.unanswered(requests, age_due_ns);
     }
 
-    /// Closes rate samples and intervals that are over. Called every few milliseconds.
+    /// Closes rate samples and intervals that are over. Called every few milliseconds. Whether it is time to
+    /// tell what happened, if somebody watches.
     #[inline]
-    pub(crate) fn tick(&mut self, now_ns: u64) {
+    pub(crate) fn tick(&mut self, now_ns: u64) -> bool {
         if now_ns >= self.interval.end_ns {
             self.close_interval(now_ns);
         }
-        if now_ns >= self.fresh.end_ns {
+        let is_closed = now_ns >= self.fresh.end_ns;
+        if is_closed {
             self.close_fresh(now_ns);
         }
         if now_ns.saturating_sub(self.sample_start_ns) >= RATE_SAMPLE_NS && self.sample_answered > 0
         {
             self.close_rate_sample(now_ns);
         }
+        let untold = self.untold.as_ref();
+        untold.is_some_and(|it| is_closed || now_ns < self.start_ns && now_ns >= it.next_ns)
+    }
+
+    /// What happened since it was told last, without what only the worker knows; `None` when nobody
+    /// watches. Answers that stand in no closed interval yet are told of the next time.
+    pub(crate) fn tell(&mut self, now_ns: u64) -> Option<Share> {
+        let stage = match self.measures(now_ns) {
+            true => Stage::Measuring,
+            false => Stage::WarmingUp,
+        };
+        let in_flight = self.outstanding();
+        let Recording {
+            counters,
+            statuses,
+            errors,
+            ..
+        } = &self.recording;
+        let untold = self.untold.as_mut()?;
+        let mut last = std::mem::take(&mut untold.last);
+        if stage == Stage::Measuring {
+            let totals = Totals {
+                answered: counters.answered,
+                errors: errors.counted(),
+                bytes: counters.bytes,
+            };
+            let told = std::mem::replace(&mut untold.told, totals);
+            last.answered = totals.answered - told.answered;
+            last.errors = totals.errors - told.errors;
+            last.bytes = totals.bytes - told.bytes;
+        }
+        untold.next_ns = now_ns + TELL_NS;
+        Some(Share {
+            worker: 0,
+            stage,
+            at_ns: now_ns,
+            counters: Counters {
+                in_flight,
+                // No figure before the end.
+                in_flight_time_ns: 0,
+                ..*counters
+            },
+            statuses: statuses.clone(),
+            errors: errors.clone(),
+            last,
+            given_up: std::mem::take(&mut untold.given_up),
+            open_connections: 0,
+            busy: None,
+            is_last: false,
+        })
+    }
+
+    /// The last of a worker: closes the interval that is open.
+    pub(crate) fn tell_last(&mut self, now_ns: u64) -> Option<Share> {
+        self.untold.as_ref()?;
+        if self.measures(now_ns) {
+            self.close_fresh(now_ns);
+        }
+        self.tell(now_ns)
     }
 
     /// Ends the recording. A run too short for any rate sample gets the one it began.
@@ -310,8 +438,15 @@ impl Recorder {
             recording,
             whole,
             fresh,
+            untold,
             ..
         } = self;
+        if let Some(untold) = untold
+            && fresh.end_ns == self.start_ns + interval_ns
+        {
+            // The first of the window: what is there is of the warm-up.
+            untold.last = snapshot::Interval::default();
+        }
         let intervals = &mut recording.intervals;
         if self.open {
             intervals.add(at_ms, &fresh.response);
@@ -319,14 +454,18 @@ impl Recorder {
             intervals.add(at_ms, &fresh.whole);
             intervals.add(at_ms, &fresh.split);
         }
-        for (total, samples) in [
-            (whole, &mut fresh.whole),
-            (&mut recording.service_time, &mut fresh.split),
-            (&mut recording.response_time, &mut fresh.response),
+        for (total, samples, is_told) in [
+            (whole, &mut fresh.whole, !self.open),
+            (&mut recording.service_time, &mut fresh.split, !self.open),
+            (&mut recording.response_time, &mut fresh.response, self.open),
         ] {
-            if !samples.is_empty() {
-                total.merge(samples);
-                samples.clear();
+            if samples.is_empty() {
+                continue;
+            }
+            total.merge(samples);
+            match untold {
+                Some(untold) if is_told => untold.last.latency.absorb(std::mem::take(samples)),
+                _ => samples.clear(),
             }
         }
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;

@@ -3,6 +3,7 @@
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::dispatch::Task;
 use crate::handover::Desks;
+use crate::snapshots::{Gathering, Observer, Share};
 use crate::source::RequestSource;
 use crate::worker::{Ended, Settings, Worker};
 use crate::{EngineError, Job, Outcome};
@@ -25,6 +26,8 @@ pub(crate) enum Report {
         index: usize,
         message: String,
     },
+    /// What it has done, while the run is on.
+    Share(Box<Share>),
     Ended {
         index: usize,
         ended: Box<Ended>,
@@ -40,28 +43,22 @@ const SCRIPT_GRACE_NS: u64 = 30_000_000;
 /// After the end, a worker that does not answer at all is left behind.
 const WORKER_GRACE_NS: u64 = 10_000_000_000;
 
-/// Runs the plan.
+/// Runs the plan. Just before it sends the workers off, it announces when the window is; while they work,
+/// the observer sees what they have done. Without one, workers keep it to themselves.
 ///
 /// # Errors
-/// When a worker could not be set up. What goes wrong later is part of the outcome, beside what
-/// was measured until then.
-pub fn run(plan: &RunPlan, job: Job, interrupted: &AtomicBool) -> Result<Outcome, EngineError> {
-    run_announced(plan, job, interrupted, |_| ())
-}
-
-/// [`run`], which says when the window is, just before it sends the workers off.
-///
-/// # Errors
-/// As [`run`]; then nothing was announced.
-pub fn run_announced(
+/// When a worker could not be set up; then nothing was announced. What goes wrong later is part of the
+/// outcome, beside what was measured until then.
+pub fn run(
     plan: &RunPlan,
     job: Job,
     interrupted: &AtomicBool,
     announce: impl FnOnce(Schedule),
+    observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, EngineError> {
     let stop = StopFlag::default();
     let (reports_in, reports) = mpsc::channel();
-    let mut crew = Crew::hire(plan, job, &stop, &reports_in)?;
+    let mut crew = Crew::hire(plan, job, &stop, &reports_in, observer.is_some())?;
     drop(reports_in);
     let without_ring = crew.await_ready(&reports)?;
 
@@ -82,11 +79,12 @@ pub fn run_announced(
     }
     Ok(Outcome {
         without_ring,
-        ..crew.collect(&reports, schedule, &stop, interrupted)
+        ..crew.collect(&reports, schedule, &stop, interrupted, observer)
     })
 }
 
-/// Runs one worker in the calling thread, on a loop of the caller's choice.
+/// Runs one worker in the calling thread, on a loop of the caller's choice. The observer is shown everything when
+/// it is over.
 ///
 /// # Errors
 /// When the worker cannot be set up.
@@ -96,12 +94,33 @@ pub fn run_here<L: EventLoop, S: Session>(
     settings: Settings,
     source: Box<dyn RequestSource>,
     schedule: Schedule,
+    observer: Option<&mut dyn Observer>,
 ) -> Result<Ended, String> {
+    let index = settings.worker as usize;
     let mut worker =
         Worker::<L, S>::new(io, shared, settings, source, None, None, Locker::default())?;
-    worker
-        .run(schedule, &StopFlag::default())
-        .ok_or_else(|| "the recording was taken away".to_owned())
+    let (reports_in, reports) = mpsc::channel();
+    if observer.is_some() {
+        worker.share_with(reports_in);
+    }
+    let ended = worker.run(schedule, &StopFlag::default());
+    if let Some(observer) = observer {
+        let mut gathering = Gathering::new(1, schedule);
+        for report in reports.try_iter() {
+            if let Report::Share(share) = report {
+                let at_ns = share.at_ns;
+                gathering.take(
+                    Share {
+                        worker: 0,
+                        ..*share
+                    },
+                    at_ns,
+                );
+                gathering.show(at_ns, observer);
+            }
+        }
+    }
+    ended.ok_or_else(|| format!("the recording of worker {index} was taken away"))
 }
 
 struct Crew {
@@ -116,6 +135,7 @@ impl Crew {
         job: Job,
         stop: &StopFlag,
         reports: &Sender<Report>,
+        is_watched: bool,
     ) -> Result<Self, EngineError> {
         let mut crew = Self {
             threads: Vec::new(),
@@ -140,6 +160,7 @@ impl Crew {
                 watch: watches.next(),
                 handover: desks.as_ref().map(|desks| desks.of(index)),
                 locker,
+                is_watched,
                 stop: stop.clone(),
                 start,
                 reports: reports.clone(),
@@ -165,7 +186,7 @@ impl Crew {
                 Ok(Report::Broken { index, message }) => {
                     return Err(EngineError::Worker { index, message });
                 }
-                Ok(Report::Ended { .. }) | Err(_) => {
+                Ok(Report::Ended { .. } | Report::Share(_)) | Err(_) => {
                     return Err(EngineError::Worker {
                         index: 0,
                         message: "a worker ended before the start".to_owned(),
@@ -182,11 +203,13 @@ impl Crew {
         schedule: Schedule,
         stop: &StopFlag,
         interrupted: &AtomicBool,
+        mut observer: Option<&mut dyn Observer>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let mut missing: Vec<bool> = vec![true; self.lockers.len()];
         let mut ended_ns = schedule.measure_ns;
         let mut stop_ns = schedule.end_ns;
+        let mut gathering = Gathering::new(self.lockers.len(), schedule);
         while missing.contains(&true) {
             match reports.recv_timeout(POLL) {
                 Ok(Report::Ended { index, ended }) => {
@@ -206,6 +229,7 @@ impl Crew {
                         stop_ns = stop_ns.min(monotonic_ns());
                     }
                 }
+                Ok(Report::Share(share)) => gathering.take(*share, monotonic_ns()),
                 Ok(Report::Ready { .. } | Report::Broken { .. })
                 | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -218,7 +242,14 @@ impl Crew {
                 stop.raise();
                 stop_ns = stop_ns.min(monotonic_ns());
             }
-            let late_ns = monotonic_ns().saturating_sub(stop_ns);
+            let now_ns = monotonic_ns();
+            if let Some(observer) = &mut observer
+                && now_ns < stop_ns
+            {
+                gathering.show(now_ns, *observer);
+                observer.turn();
+            }
+            let late_ns = now_ns.saturating_sub(stop_ns);
             if late_ns > SCRIPT_GRACE_NS {
                 for (index, missing) in missing.iter_mut().enumerate().filter(|(_, is)| **is) {
                     if let Some(parked) = self.lockers[index].take() {

@@ -7,6 +7,7 @@
 mod answers;
 mod connections;
 mod requests;
+mod shares;
 
 use crate::Watch;
 use crate::connection::Connection;
@@ -22,6 +23,7 @@ use plan::{Pacing, SourceRange};
 use protocol::{Event, RequestKind, Session};
 use requests::fixed_requests;
 use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
+use shares::Sharing;
 use std::collections::VecDeque;
 
 /// What a worker has to do; one share of the plan.
@@ -183,6 +185,10 @@ pub(crate) struct Worker<L, S: Session> {
     progress_ns: u64,
     /// Connections that were opened for the first time.
     opened: u32,
+    /// Connections that stand now.
+    standing: u64,
+    /// Somebody watches the run.
+    sharing: Option<Sharing>,
     random: fastrand::Rng,
     first_trouble: Option<(ErrorKind, String)>,
     events: Vec<Event>,
@@ -267,6 +273,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             outstanding: 0,
             progress_ns: 0,
             opened: 0,
+            standing: 0,
+            sharing: None,
             random: fastrand::Rng::with_seed(settings.seed),
             first_trouble: None,
             events: Vec::with_capacity(64),
@@ -289,7 +297,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } = &self.settings;
         let (start_ns, measure_ns) = (schedule.start_ns, schedule.measure_ns);
         self.pacer = Pacer::new(pacing, *worker, *workers, start_ns, measure_ns);
-        let recorder = Recorder::new(measure_ns, self.pacer.is_some());
+        let mut recorder = Recorder::new(measure_ns, self.pacer.is_some());
+        if self.sharing.is_some() {
+            recorder.watched(start_ns);
+        }
         self.recorder = Some(Box::new(recorder));
         let failure = match self.drive(stop) {
             Ok(()) | Err(Stop::Wanted) => None,
@@ -298,6 +309,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         let ended_ns = self.io.now_ns().min(schedule.end_ns);
         let usage = self.usage(ended_ns);
+        self.share(ended_ns, true);
         self.count_in_flight(ended_ns);
         self.count_unsent(ended_ns);
         let recording = self.recorder.take()?.finish(ended_ns);
@@ -315,6 +327,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.wait(self.schedule.start_ns)?;
         }
         self.progress_ns = self.schedule.start_ns;
+        self.begin_sharing(self.schedule.start_ns);
         // What the script's `setup` or `init` has chosen.
         if let Some(address) = self.source.take_address() {
             self.settings.address = address;
@@ -350,7 +363,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.begin_measuring(now_ns);
             }
             // After what was due has been sent: it may take a tenth of a millisecond.
-            self.recorder().tick(now_ns);
+            if self.recorder().tick(now_ns) {
+                self.share(now_ns, false);
+            }
             let until_ns = self.next_deadline_ns(now_ns);
             if self.outstanding == 0 {
                 self.io.poll_until(0);

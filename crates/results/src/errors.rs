@@ -176,6 +176,14 @@ impl Errors {
             .fold(0, |total, (_, count)| total.saturating_add(count.events))
     }
 
+    /// Events that wrk would count, too: all kinds but [`ErrorKind::Stale`].
+    #[must_use]
+    pub fn counted(&self) -> u64 {
+        self.iter()
+            .filter(|(kind, _)| kind.legacy().is_some())
+            .fold(0, |total, (_, count)| total.saturating_add(count.events))
+    }
+
     /// Requests that ended in an error of any kind.
     #[must_use]
     pub fn exchanges(&self) -> u64 {
@@ -254,6 +262,7 @@ mod tests {
         errors.add(ErrorKind::Stale, 1);
         let legacy = [Connect, Read, Write, Timeout].map(|counter| errors.legacy(counter));
         assert_eq!(legacy, [2, 2, 1, 2]);
+        assert_eq!(errors.counted(), 7);
         assert_eq!(errors.exchanges(), 20);
         assert_eq!(errors.events(), 8);
     }

@@ -117,6 +117,15 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// [`Self::merge`] of one that is needed no more: the memory of an empty one is not filled, but replaced.
+    pub fn absorb(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else {
+            self.merge(&other);
+        }
+    }
+
     /// Forgets all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();

@@ -14,6 +14,8 @@ mod watch;
 
 pub use environment::WATCHED_SYSCTLS;
 
+pub use engine::Observer;
+
 use engine::{ChosenBackend, Job, Outcome};
 use plan::{RunPlan, Scheme};
 use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};
@@ -63,6 +65,16 @@ pub enum RunnerError {
     /// The engine could not start.
     #[error(transparent)]
     Engine(#[from] engine::EngineError),
+}
+
+/// Who is told of a run while it is on; nobody by default.
+#[derive(Default)]
+pub struct Audience<'a> {
+    /// Gets each sample of telemetry, a line of JSON each (`docs/telemetry.md`), if the plan asks for
+    /// sockets. Without it only the summary is kept.
+    pub samples: Option<Box<dyn Write + Send>>,
+    /// Sees what was done so far, about once a second.
+    pub observer: Option<&'a mut dyn Observer>,
 }
 
 /// A run that is ready to start.
@@ -133,25 +145,16 @@ impl Prepared {
         &self.chosen.reason
     }
 
-    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was. Of telemetry
-    /// only the summary is kept.
-    ///
-    /// # Errors
-    /// When the engine could not start.
-    pub fn run(self, interrupted: &AtomicBool) -> Result<Finished, RunnerError> {
-        self.run_with_samples(interrupted, None)
-    }
-
-    /// [`Self::run`], with each sample of telemetry written to `samples`, a line of JSON each
-    /// (`docs/telemetry.md`). Nothing is written if the plan asks for no sockets.
+    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was.
     ///
     /// # Errors
     /// When the engine could not start. What goes wrong with telemetry stands in the result.
-    pub fn run_with_samples(
+    pub fn run(
         self,
         interrupted: &AtomicBool,
-        samples: Option<Box<dyn Write + Send>>,
+        audience: Audience<'_>,
     ) -> Result<Finished, RunnerError> {
+        let Audience { samples, observer } = audience;
         let Self {
             plan,
             job,
@@ -164,8 +167,7 @@ impl Prepared {
         } = self;
         let sampling = sampling::start(sampler, samples);
         let machine = MachineMeter::begin();
-        let outcome =
-            engine::run_announced(&plan, job, interrupted, |schedule| sampling.begin(schedule))?;
+        let outcome = engine::run(&plan, job, interrupted, |at| sampling.begin(at), observer)?;
         let machine = machine.end();
         let telemetry = sampling.finish(plan.telemetry.as_ref());
         let Outcome {

@@ -9,7 +9,7 @@ use plan::{
     BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TelemetrySpec, TlsSpec,
 };
 use results::{RunResult, Telemetry};
-use runner::{Invocation, RunnerError};
+use runner::{Audience, Invocation, RunnerError};
 use serde_json::Value;
 
 const CONNECTIONS: u64 = 4;
@@ -86,7 +86,13 @@ impl Write for Broken {
 fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Telemetry) {
     let prepared = runner::prepare(plan, Invocation::default()).expect("nothing is missing");
     let mut finished = prepared
-        .run_with_samples(&AtomicBool::new(false), samples)
+        .run(
+            &AtomicBool::new(false),
+            Audience {
+                samples,
+                observer: None,
+            },
+        )
         .expect("the engine starts");
     finished.settle();
     assert_eq!(finished.failure(), None);

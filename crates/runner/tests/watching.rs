@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
 use results::{RunResult, Warning};
-use runner::Invocation;
+use runner::{Audience, Invocation};
 
 const REQUESTS: u64 = 400;
 
@@ -33,7 +33,7 @@ fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
     };
     let prepared = runner::prepare(plan, Invocation::default()).expect("nothing is missing");
     let mut finished = prepared
-        .run(&AtomicBool::new(false))
+        .run(&AtomicBool::new(false), Audience::default())
         .expect("the engine starts");
     finished.settle();
     assert_eq!(finished.failure(), None);

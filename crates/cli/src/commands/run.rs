@@ -10,7 +10,7 @@ use anyhow::Context;
 use plan::Pacing;
 use report::Format;
 use results::RunResult;
-use runner::{Finished, Invocation, Prepared};
+use runner::{Audience, Finished, Invocation, Prepared};
 
 use super::interrupts::Interrupts;
 use super::{result_file, tell};
@@ -73,7 +73,13 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
         output.flush()?;
     }
-    let mut finished = prepared.run_with_samples(&interrupts.stop, samples)?;
+    let mut finished = prepared.run(
+        &interrupts.stop,
+        Audience {
+            samples,
+            observer: None,
+        },
+    )?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish, &mut output);
     let code = tell_after(&mut finished, &wish, version, program);

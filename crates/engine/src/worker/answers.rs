@@ -114,6 +114,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 bytes: response.bytes,
                 timed,
             });
+        } else {
+            recorder.answered_early(flight.due_ns, at_ns, response.bytes);
         }
         if let Some(captured) = response.captured {
             self.scripted(|source| source.response(&captured))?;

@@ -48,6 +48,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.connections[key as usize];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
+        self.standing += 1;
         connection.connected_ns = at_ns;
         connection.since_ns = at_ns;
         let begun = connection.session.begin(&mut self.shared, &mut self.output);
@@ -81,6 +82,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(token) = connection.token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
+        self.standing -= u64::from(connection.is_standing());
         let oldest_ns = connection.flights.oldest().map(|flight| flight.due_ns);
         let partial = connection.session.partial_bytes();
         let outstanding = u64::from(connection.flights.outstanding());
@@ -165,6 +167,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let alone = flights.outstanding() == 0 && recorder.measures(at_ns);
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
+            } else {
+                recorder.failed_early(kind, at_ns);
             }
             if kind == ErrorKind::Timeout {
                 for flight in flights.iter() {

@@ -143,7 +143,7 @@ impl Rig {
         let io = Sim::new(self.sim, peer);
         let journal = io.journal();
         let shared = Shared::new(Limits::default(), self.source.wants_responses());
-        let ended = run_here::<_, H1>(io, shared, self.settings, self.source, self.schedule);
+        let ended = run_here::<_, H1>(io, shared, self.settings, self.source, self.schedule, None);
         (ended.expect("the worker can be set up"), journal)
     }
 }

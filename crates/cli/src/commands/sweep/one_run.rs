@@ -9,7 +9,7 @@ use std::time::Duration;
 use experiment::{Assignment, LoadOptions};
 use plan::RunPlan;
 use results::{Cell, RunResult};
-use runner::RunnerError;
+use runner::{Audience, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
 use super::Runs;
@@ -29,7 +29,13 @@ pub(super) fn make(
     let samples = samples(&plan, assignment.samples)?;
     let prepared = runner::prepare(plan, invocation()).map_err(|error| error.to_string())?;
     let mut finished = prepared
-        .run_with_samples(interrupted, samples)
+        .run(
+            interrupted,
+            Audience {
+                samples,
+                observer: None,
+            },
+        )
         .map_err(|error| error.to_string())?;
     finished.settle();
     if let Some(failure) = finished.failure() {
@@ -91,7 +97,7 @@ pub(super) fn ask(url: &str, limit: Duration) -> io::Result<u16> {
     plan.timeout = limit;
     let prepared = runner::prepare(plan, invocation()).map_err(io::Error::other)?;
     let mut finished = prepared
-        .run(&AtomicBool::new(false))
+        .run(&AtomicBool::new(false), Audience::default())
         .map_err(io::Error::other)?;
     finished.settle();
     let first = finished.result.recording.statuses.iter().next();
