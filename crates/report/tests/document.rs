@@ -12,8 +12,9 @@ use plan::{
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, SocketSummary,
-    Spread, Telemetry, ThreadUsage, Verdict, Warning, WorkerLags, WorkerUsage,
+    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Telemetry, ThreadUsage, Verdict, Warning, WorkerLags,
+    WorkerUsage,
 };
 use serde_json::Value;
 
@@ -244,7 +245,27 @@ fn full_telemetry() -> Telemetry {
             ("Tcp.CurrEstab".to_owned(), -3),
         ]
         .into(),
-        timeline: None,
+        timeline: Some(SocketTimeline {
+            interval_ms: 1_000,
+            rows: vec![
+                SocketMoment {
+                    start_ms: 0,
+                    sockets: Some(300),
+                    rtt_p50_us: Some(41.0),
+                    rtt_p99_us: Some(730.5),
+                    cwnd_p50: Some(10.0),
+                    delivery_rate_p50_bytes_per_sec: Some(1.25e9),
+                    segments_retransmitted: Some(1),
+                    bytes_sent: Some(1),
+                    bytes_received: Some(1),
+                    listen_queue_max: Some(u64::MAX),
+                },
+                SocketMoment {
+                    start_ms: 1_000,
+                    ..SocketMoment::default()
+                },
+            ],
+        }),
         notes: vec!["1 of 4 samples of the sockets failed: out of memory".to_owned()],
     }
 }
@@ -398,7 +419,7 @@ fn no_field_may_be_missing_wherever_it_stands() {
             .unwrap_or_default();
         for name in names {
             // Absent where nobody asked for it.
-            if name == "telemetry" {
+            if ["telemetry", "timeline"].contains(&name.as_str()) {
                 continue;
             }
             let mut changed = document.clone();
@@ -529,6 +550,7 @@ fn numbers_carry_their_unit_in_their_name() {
         "segments_retransmitted",
         "listen_drops",
         "listen_queue_max",
+        "cwnd_p50",
         // Of a spread, whose own name has the unit.
         "min",
         "p50",

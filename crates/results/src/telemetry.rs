@@ -168,4 +168,17 @@ mod tests {
         summary.segments_sent = None;
         assert_eq!(summary.retransmitted_share(), None);
     }
+
+    #[test]
+    fn a_document_of_before_there_was_anything_over_time_is_read() {
+        let mut document = serde_json::to_value(Telemetry::default()).unwrap();
+        assert!(document.get("timeline").is_none());
+        let read: Telemetry = serde_json::from_value(document.clone()).unwrap();
+        assert_eq!(read, Telemetry::default());
+        document["timeline"] = serde_json::json!({"interval_ms": 1_000, "rows": [{"sockets": 3}]});
+        assert!(
+            serde_json::from_value::<Telemetry>(document).is_err(),
+            "half a row is damage"
+        );
+    }
 }

@@ -1,10 +1,12 @@
 //! What samples of sockets come to. Samples in, summary out; no kernel, no clock.
 
+mod timeline;
 mod totals;
 
 use std::collections::HashMap;
 
-use results::{Histogram, SocketSummary, Spread};
+use results::{Histogram, SocketSummary, SocketTimeline, Spread};
+use timeline::Timeline;
 use totals::{Member, Totals};
 
 use crate::sockets::{Socket, State};
@@ -24,6 +26,7 @@ pub(crate) struct Ledger {
     rtt_us: Histogram,
     cwnd: Histogram,
     listen_queue_max: Option<u64>,
+    timeline: Timeline,
 }
 
 /// So many samples in a row a socket may be missing before it is taken for gone: the kernel tells the end
@@ -45,6 +48,7 @@ impl Ledger {
     /// The first sample, at the begin of the window: what these did before is not counted. `is_wanted` tells
     /// those that the filter takes; one that it does not take now may come into a state that it takes.
     pub(crate) fn begin(&mut self, sockets: &[Socket], is_wanted: impl Fn(&Socket) -> bool) {
+        let mut seen = 0;
         for socket in sockets {
             let Some(totals) = Totals::of(socket) else {
                 continue;
@@ -56,17 +60,23 @@ impl Ledger {
             };
             self.known.insert(socket.cookie, known);
             if is_wanted(socket) {
-                self.see(socket);
+                seen += self.see(socket);
             }
         }
+        self.timeline.sample(seen);
+    }
+
+    /// What is told from now on happened in this interval of the window, counted from 0; never one before
+    /// the last.
+    pub(crate) fn advance(&mut self, interval: u64) {
+        self.timeline.advance(interval);
     }
 
     /// A further sample. A socket that is new was born within the window, and all that it did counts.
     pub(crate) fn sample(&mut self, sockets: &[Socket]) {
         self.round += 1;
-        for socket in sockets {
-            self.see(socket);
-        }
+        let seen = sockets.iter().map(|socket| self.see(socket)).sum();
+        self.timeline.sample(seen);
         let oldest = self.round.saturating_sub(ROUNDS_MISSING_MAX);
         let gone = self
             .known
@@ -126,9 +136,15 @@ impl Ledger {
         }
     }
 
-    fn see(&mut self, socket: &Socket) {
+    /// The sockets over time; to be asked for when all is told.
+    pub(crate) fn timeline(self, interval_ns: u64) -> SocketTimeline {
+        self.timeline.finish(interval_ns)
+    }
+
+    /// Counts connections: one, or none.
+    fn see(&mut self, socket: &Socket) -> u64 {
         let Some(totals) = Totals::of(socket) else {
-            return;
+            return 0;
         };
         self.measure(socket);
         let known = self
@@ -142,10 +158,12 @@ impl Ledger {
             }
             *known = Known::new(socket);
         }
+        self.timeline.grow(&totals.since(&known.last));
         self.sockets += u64::from(!known.is_counted && !known.listens);
         known.is_counted = true;
         known.last = totals;
         known.last_round = self.round;
+        u64::from(!known.listens)
     }
 
     fn measure(&mut self, socket: &Socket) {
@@ -154,7 +172,9 @@ impl Ledger {
                 self.rtt_us.record(u64::from(rtt_us));
             }
             self.cwnd.record(u64::from(info.snd_cwnd));
+            self.timeline.measure(info);
         }
+        self.timeline.queue(socket);
         let waiting = socket.listen.map(|queue| u64::from(queue.waiting));
         self.listen_queue_max = self.listen_queue_max.max(waiting);
     }

@@ -91,6 +91,10 @@ struct Course<'a, K, C> {
     kernel: Option<K>,
     clock: &'a mut C,
     begin_ns: u64,
+    end_ns: u64,
+    interval_ns: u64,
+    /// Intervals that were over when the last sample had been taken.
+    passed: u64,
     ledger: Ledger,
     lines: Lines,
     /// Kept for its memory.
@@ -109,6 +113,9 @@ impl<K: Kernel> Watch<K> {
         let mut course = Course {
             kernel: self.kernel,
             begin_ns: window.begin_ns,
+            end_ns: window.end_ns,
+            interval_ns: self.interval_ns,
+            passed: 0,
             ledger: Ledger::default(),
             lines: self.lines,
             sockets: Vec::new(),
@@ -124,7 +131,7 @@ impl<K: Kernel> Watch<K> {
         let cpu_ns = course.clock.cpu_ns();
         course.begin();
         if wake == Wake::Due {
-            course.watch(window.end_ns, self.interval_ns);
+            course.watch();
         }
         // Before the sockets, which take longer.
         let growth = counters.map(|begin| course.clock.counters().growth_since(&begin));
@@ -136,13 +143,14 @@ impl<K: Kernel> Watch<K> {
             .map(|(end, begin)| end.saturating_sub(begin));
         let mut notes = self.notes;
         notes.extend(course.notes());
+        let has_sockets = course.kernel.is_some();
         Telemetry {
             interval_ns: self.interval_ns,
             samples: course.samples,
             cpu_ns,
-            sockets: course.kernel.is_some().then(|| course.ledger.summary()),
+            sockets: has_sockets.then(|| course.ledger.summary()),
             counters: growth.unwrap_or_default(),
-            timeline: None,
+            timeline: has_sockets.then(|| course.ledger.timeline(self.interval_ns)),
             notes,
         }
     }
@@ -184,9 +192,15 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
     }
 
     /// Samples until the window ends by time or by somebody's word.
-    fn watch(&mut self, end_ns: u64, interval_ns: u64) {
+    fn watch(&mut self) {
+        let Self {
+            begin_ns,
+            end_ns,
+            interval_ns,
+            ..
+        } = *self;
         let mut sample_ns = match self.kernel {
-            Some(_) => self.begin_ns.saturating_add(interval_ns),
+            Some(_) => begin_ns.saturating_add(interval_ns),
             None => u64::MAX,
         };
         loop {
@@ -200,12 +214,13 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
                 return;
             }
             if now_ns >= sample_ns {
+                // It tells of the interval that has just ended.
+                self.advance((now_ns - begin_ns) / interval_ns - 1);
                 self.sample();
                 // Those that were missed are not made up for.
-                let passed = self.clock.now_ns().saturating_sub(self.begin_ns) / interval_ns;
-                sample_ns = self
-                    .begin_ns
-                    .saturating_add((passed + 1).saturating_mul(interval_ns));
+                self.passed = self.clock.now_ns().saturating_sub(begin_ns) / interval_ns;
+                self.advance(self.passed);
+                sample_ns = begin_ns.saturating_add((self.passed + 1).saturating_mul(interval_ns));
             }
             self.take_closed_if_wanted();
         }
@@ -214,6 +229,9 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
     /// The last sample. Sockets are closing at this moment, and what they did since the last sample is known
     /// by their ends only.
     fn end(&mut self) {
+        let now_ns = self.clock.now_ns();
+        let since_begin_ns = now_ns.saturating_sub(self.begin_ns);
+        self.advance(since_begin_ns.div_ceil(self.interval_ns).saturating_sub(1));
         self.sample();
         self.take_closed_if_wanted();
         let now_ns = self.clock.now_ns();
@@ -223,6 +241,13 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
             self.clock.settle(until_ns);
             self.take_closed_if_wanted();
         }
+    }
+
+    /// What is told from now on happened in this interval, or in the window's last one if that is before it.
+    fn advance(&mut self, interval: u64) {
+        let window_ns = self.end_ns.saturating_sub(self.begin_ns);
+        let last = window_ns.div_ceil(self.interval_ns).saturating_sub(1);
+        self.ledger.advance(interval.max(self.passed).min(last));
     }
 
     /// `u64::MAX` when there is nothing to fetch.

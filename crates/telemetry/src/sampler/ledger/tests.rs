@@ -280,3 +280,44 @@ fn addresses_and_ports_do_not_matter() {
     assert_eq!(ledger.summary().sockets, 2);
     assert_eq!(sent(&ledger), (30, 2));
 }
+
+#[test]
+fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
+    let mut ledger = Ledger::default();
+    ledger.begin(
+        &[
+            connection(1, 1_000, u32::MAX - 5),
+            connection(2, 500, 50),
+            listener(9, 0, 3),
+        ],
+        |socket| socket.cookie != 2,
+    );
+    for interval in 0..2_000_u64 {
+        ledger.advance(interval);
+        let grown = interval + 1;
+        let mut sockets = vec![connection(1, 1_000 + 100 * grown, 40 * grown as u32)];
+        // Comes to be wanted late, goes without a word, and another has its cookie later.
+        if interval > 700 && interval % 50 < 40 {
+            sockets.push(connection(2, 500 + 100 * (interval % 50), 60));
+        }
+        sockets.push(listener(9, 0, interval as u32 % 7));
+        ledger.sample(&sockets);
+        close(&mut ledger, &[connection(10 + interval, 300, 30)], true);
+    }
+    let summary = ledger.summary();
+    let timeline = ledger.timeline(10_000_000);
+    assert_eq!((timeline.interval_ms, timeline.rows.len()), (40, 500));
+    let sum = |of: fn(&results::SocketMoment) -> Option<u64>| {
+        timeline.rows.iter().filter_map(of).sum::<u64>()
+    };
+    assert_eq!(Some(sum(|row| row.bytes_sent)), summary.bytes_sent);
+    assert_eq!(Some(sum(|row| row.bytes_received)), summary.bytes_received);
+    assert_eq!(
+        sum(|row| row.segments_retransmitted),
+        summary.segments_retransmitted
+    );
+    let queues = timeline.rows.iter().map(|row| row.listen_queue_max);
+    assert_eq!(queues.max().flatten(), summary.listen_queue_max);
+    // Listening sockets and those that came and went are in no sample's number.
+    assert!(timeline.rows.iter().all(|row| row.sockets <= Some(2)));
+}

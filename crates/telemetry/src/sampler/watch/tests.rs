@@ -341,3 +341,109 @@ fn without_sockets_nobody_wakes_up_in_between() {
     assert_eq!((telemetry.samples, telemetry.notes.len()), (0, 1));
     assert_eq!(world.borrow().now_ns, window.end_ns);
 }
+
+/// Of each row of the sockets over time: its begin, sockets, and bytes sent.
+fn rows(telemetry: &Telemetry) -> Vec<(u64, Option<u64>, Option<u64>)> {
+    let rows = telemetry.timeline.iter().flat_map(|line| &line.rows);
+    rows.map(|row| (row.start_ms, row.sockets, row.bytes_sent))
+        .collect()
+}
+
+fn assert_rows_add_up(telemetry: &Telemetry) {
+    let rows = &telemetry.timeline.as_ref().unwrap().rows;
+    let summary = telemetry.sockets.as_ref().unwrap();
+    let sent: u64 = rows.iter().filter_map(|row| row.bytes_sent).sum();
+    assert_eq!(Some(sent), summary.bytes_sent);
+    let again: u64 = rows
+        .iter()
+        .filter_map(|row| row.segments_retransmitted)
+        .sum();
+    assert_eq!(again, summary.segments_retransmitted);
+}
+
+#[test]
+fn each_interval_has_a_row_with_what_was_sent_in_it() {
+    let world = World {
+        lives: vec![
+            (1, at(-2.0), u64::MAX),
+            (2, at(0.5), at(2.25)),
+            (3, at(0.1), at(0.2)),
+        ],
+        ended_ns: Some(at(3.5)),
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 0);
+    assert_eq!(telemetry.timeline.as_ref().unwrap().interval_ms, 1_000);
+    let expected = [
+        (0, Some(2), Some(1_001 + 500 + 100)),
+        (1_000, Some(2), Some(1_000 + 1_000)),
+        (2_000, Some(1), Some(1_000 + 250)),
+        (3_000, Some(1), Some(500)),
+    ];
+    assert_eq!(rows(&telemetry), expected);
+    assert_rows_add_up(&telemetry);
+    let cwnds = telemetry.timeline.unwrap().rows;
+    assert!(cwnds.iter().all(|row| row.cwnd_p50 == Some(10.0)));
+    assert!(cwnds.iter().all(|row| row.rtt_p50_us.is_none()));
+}
+
+#[test]
+fn where_samples_are_missing_the_next_one_has_what_was_sent() {
+    let world = World {
+        lives: vec![(1, at(-2.0), u64::MAX)],
+        fails_ns: vec![at(2.0)],
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 4);
+    let expected = [
+        (0, Some(1), Some(1_001)),
+        (1_000, None, None),
+        (2_000, Some(1), Some(2_000)),
+        (3_000, Some(1), Some(1_000)),
+    ];
+    assert_eq!(rows(&telemetry), expected);
+    assert_rows_add_up(&telemetry);
+
+    let slow = World {
+        lives: vec![(1, at(-2.0), u64::MAX)],
+        dump_ns: 2_300_000_000,
+        ..World::default()
+    };
+    // Samples begin at -0.001, 2.299, 5, 8 and 10.3 seconds.
+    let (telemetry, _, _) = watched(slow, 10);
+    let sent: Vec<_> = rows(&telemetry).into_iter().map(|row| row.2).collect();
+    let (none, some) = (None, Some);
+    let expected = [some(0), some(2_300), none, none, some(2_701)];
+    assert_eq!(sent[..5], expected);
+    assert_eq!(sent[5..], [none, none, some(3_000), none, some(2_300)]);
+    assert_rows_add_up(&telemetry);
+}
+
+#[test]
+fn a_long_window_has_rows_of_several_intervals() {
+    let world = World {
+        lives: vec![(1, at(-2.0), at(1_700.3)), (2, at(900.2), u64::MAX)],
+        ..World::default()
+    };
+    let (telemetry, _, _) = watched(world, 2_500);
+    let timeline = telemetry.timeline.as_ref().unwrap();
+    assert_eq!((timeline.interval_ms, timeline.rows.len()), (8_000, 313));
+    assert_rows_add_up(&telemetry);
+}
+
+#[test]
+fn without_sockets_there_is_nothing_over_time() {
+    let watch: Watch<Handle> = Watch {
+        kernel: None,
+        interval_ns: SECOND_NS,
+        counters: true,
+        lines: Lines::new(None),
+        notes: Vec::new(),
+    };
+    let window = Window {
+        begin_ns: BEGIN_NS,
+        end_ns: BEGIN_NS + SECOND_NS,
+    };
+    let world = Rc::new(RefCell::new(World::default()));
+    assert_eq!(watch.run(window, &mut Handle(world)).timeline, None);
+}
