@@ -23,5 +23,7 @@ mod sources;
 mod times;
 #[path = "simulated/truth.rs"]
 mod truth;
+#[path = "simulated/watched.rs"]
+mod watched;
 #[path = "simulated/window.rs"]
 mod window;

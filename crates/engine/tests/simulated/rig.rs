@@ -2,11 +2,12 @@
 
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
-use engine::{Ended, Schedule, Settings, run_here};
+use engine::{Ended, Observer, Schedule, Settings, run_here};
 use eventloop::sim::{Entry, Journal, Peer, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing};
 use protocol::h1::{H1, Limits, Shared};
+use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +26,17 @@ pub(crate) struct Rig {
     pub(crate) settings: Settings,
     pub(crate) schedule: Schedule,
     pub(crate) source: Box<dyn RequestSource>,
+    watched: Option<Watched>,
+}
+
+/// Keeps every snapshot it is shown.
+#[derive(Default)]
+struct Watched(Vec<Snapshot>);
+
+impl Observer for Watched {
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.0.push(snapshot.clone());
+    }
 }
 
 impl Rig {
@@ -52,6 +64,7 @@ impl Rig {
                 end_ns: S,
             },
             source: Box::new(Fixed::new(GET.to_vec())),
+            watched: None,
         }
     }
 
@@ -114,12 +127,20 @@ impl Rig {
         self
     }
 
+    /// Somebody looks at it while it is on.
+    pub(crate) fn watched(mut self) -> Self {
+        self.watched = Some(Watched::default());
+        self
+    }
+
     /// Carries out the run and checks what must hold of every one.
-    pub(crate) fn run(self, peer: HttpPeer) -> Run {
+    pub(crate) fn run(mut self, peer: HttpPeer) -> Run {
         let open = self.settings.pacing.is_open();
         let batch_latency = self.settings.batch_latency;
         let peer = Arc::new(Mutex::new(peer));
-        let (ended, journal) = self.run_with(Arc::clone(&peer));
+        let mut watched = self.watched.take();
+        let observer = watched.as_mut().map(|it| it as &mut dyn Observer);
+        let (ended, journal) = self.carry_out(Arc::clone(&peer), observer);
         let served = peer
             .lock()
             .expect("no panic under the lock")
@@ -133,6 +154,7 @@ impl Rig {
             journal,
             open,
             batch_latency,
+            snapshots: watched.map(|it| it.0).unwrap_or_default(),
         };
         run.check_books();
         run
@@ -140,10 +162,21 @@ impl Rig {
 
     /// Carries out the run against any far end.
     pub(crate) fn run_with(self, peer: impl Peer) -> (Ended, Journal) {
+        self.carry_out(peer, None)
+    }
+
+    fn carry_out(self, peer: impl Peer, observer: Option<&mut dyn Observer>) -> (Ended, Journal) {
         let io = Sim::new(self.sim, peer);
         let journal = io.journal();
         let shared = Shared::new(Limits::default(), self.source.wants_responses());
-        let ended = run_here::<_, H1>(io, shared, self.settings, self.source, self.schedule, None);
+        let ended = run_here::<_, H1>(
+            io,
+            shared,
+            self.settings,
+            self.source,
+            self.schedule,
+            observer,
+        );
         (ended.expect("the worker can be set up"), journal)
     }
 }
@@ -155,6 +188,8 @@ pub(crate) struct Run {
     pub(crate) failure: Option<String>,
     /// The server's truth about each request.
     pub(crate) served: Vec<Served>,
+    /// What was seen meanwhile, if somebody looked.
+    pub(crate) snapshots: Vec<Snapshot>,
     journal: Journal,
     open: bool,
     batch_latency: bool,
