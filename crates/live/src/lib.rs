@@ -4,5 +4,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod grid;
+pub mod keys;
 pub mod line;
+pub mod look;
+mod panel;
 pub mod screen;

@@ -1,1 +1,375 @@
-//! A run on the whole screen.
+//! A run on the whole screen: what is known of it, and the picture of that.
+//!
+//! The model takes snapshots and keys; drawing reads it and changes nothing.
+
+mod figures;
+mod history;
+mod plot;
+mod words;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::{RunPlan, units};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+use results::snapshot::{Snapshot, Stage};
+
+use crate::keys::Key;
+use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, Look, MEDIAN, RATE, TAIL};
+use crate::panel::{gauge, panel};
+use history::{History, Point};
+use plot::Scale;
+
+/// The least size of a terminal that everything has a place in.
+pub const MIN_COLUMNS: u16 = 60;
+/// See [`MIN_COLUMNS`].
+pub const MIN_ROWS: u16 = 16;
+
+/// Rows of the tables: a rule, a heading, six percentiles.
+const TABLE_ROWS: u16 = 8;
+/// The fewest rows of a plot: a rule, two for the values, one for the time.
+const PLOT_ROWS: u16 = 4;
+/// From so many columns on, plots stand side by side without getting too narrow.
+const WIDE_COLUMNS: u16 = 100;
+/// From so many rows on there is room for two plots above each other.
+const TALL_ROWS: u16 = 26;
+/// A linear axis shows both lines well as long as the greatest value is no more than so many times the least.
+const LINEAR_RATIO: f64 = 10.0;
+
+/// A run that is on, as far as it is known.
+#[derive(Debug, Clone)]
+pub struct Model {
+    plan: RunPlan,
+    now: Picture,
+    /// What is shown instead while the picture is held.
+    held: Option<Picture>,
+    is_helping: bool,
+    /// The scale of latency is the other one than what fits.
+    other_scale: bool,
+}
+
+/// What is known at one moment.
+#[derive(Debug, Clone, Default)]
+struct Picture {
+    history: History,
+    latest: Option<Arc<Snapshot>>,
+    /// Time since the latest snapshot.
+    since: Duration,
+}
+
+impl Model {
+    /// Of a run that has not begun.
+    #[must_use]
+    pub fn new(plan: RunPlan) -> Self {
+        Self {
+            plan,
+            now: Picture::default(),
+            held: None,
+            is_helping: false,
+            other_scale: false,
+        }
+    }
+
+    /// Takes what is new.
+    pub fn push(&mut self, snapshot: Snapshot) {
+        let before = self.now.latest.as_ref().map(|latest| latest.stage);
+        if before == Some(Stage::WarmingUp) && snapshot.stage == Stage::Measuring {
+            // Nothing of a warm-up is in the numbers.
+            self.now.history = History::default();
+        }
+        self.now.history.push(&snapshot);
+        self.now.latest = Some(Arc::new(snapshot));
+        self.now.since = Duration::ZERO;
+    }
+
+    /// Time that has passed since the latest snapshot.
+    pub fn wait(&mut self, since: Duration) {
+        self.now.since = since;
+    }
+
+    /// Does what a key asks for, as far as the picture is concerned.
+    pub fn press(&mut self, key: Key) {
+        match key {
+            Key::Pause => {
+                self.held = match self.held {
+                    Some(_) => None,
+                    None => Some(self.now.clone()),
+                };
+            }
+            Key::Help => self.is_helping = !self.is_helping,
+            Key::Close => self.is_helping = false,
+            Key::Scale => self.other_scale = !self.other_scale,
+            Key::Quit | Key::Redraw | Key::Suspend => {}
+        }
+    }
+
+    /// What is wished of the picture, for the next run's.
+    pub(crate) fn with_view_of(mut self, other: &Self) -> Self {
+        self.is_helping = other.is_helping;
+        self.other_scale = other.other_scale;
+        self
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    pub(crate) fn is_helping(&self) -> bool {
+        self.is_helping
+    }
+
+    /// The latest snapshot of the run, whatever is shown.
+    pub(crate) fn latest(&self) -> Option<&Snapshot> {
+        self.now.latest.as_deref()
+    }
+
+    fn shown(&self) -> &Picture {
+        self.held.as_ref().unwrap_or(&self.now)
+    }
+}
+
+/// Draws a run.
+pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
+    if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
+        too_small(area, (MIN_COLUMNS, MIN_ROWS), buffer);
+    } else {
+        let words_rows = u16::from(area.height >= 20);
+        let [title, words, progress, rest, keys] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(words_rows),
+            Constraint::Length(1),
+            Constraint::Min(0),
+            Constraint::Length(1),
+        ])
+        .areas(area);
+        draw_title(model, title, buffer);
+        buffer.set_stringn(
+            words.x,
+            words.y,
+            words::plan(&model.plan),
+            usize::from(words.width) * usize::from(words_rows),
+            FAINT,
+        );
+        draw_progress(model, progress, buffer);
+        if model.is_helping {
+            draw_help(rest, words::HELP, buffer);
+        } else {
+            draw_body(model, rest, buffer);
+        }
+        draw_keys(keys, buffer);
+    }
+    look.finish(area, buffer);
+}
+
+/// Says which size would do.
+pub(crate) fn too_small(area: Rect, (columns, rows): (u16, u16), buffer: &mut Buffer) {
+    let text = [
+        format!("{columns} x {rows} needed"),
+        format!("{} x {} here", area.width, area.height),
+        "q stops".to_owned(),
+    ];
+    let top = area.height.saturating_sub(3) / 2;
+    for (row, text) in area.rows().skip(usize::from(top)).zip(text) {
+        let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
+        let x = row.x + row.width.saturating_sub(width) / 2;
+        buffer.set_stringn(x, row.y, text, usize::from(row.width), FAINT);
+    }
+}
+
+fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let (state, style) = match model.shown().latest.as_ref().map(|it| it.stage) {
+        _ if model.is_held() => ("PICTURE HELD", DOUBTFUL),
+        None => ("starting", FAINT),
+        Some(Stage::WarmingUp) => ("WARMING UP: not in the result", DOUBTFUL),
+        Some(Stage::Measuring) => ("measuring", FAINT),
+    };
+    let name = Span::styled(" wrkbench ", BOLD.add_modifier(Modifier::REVERSED));
+    title(area, name, &model.plan.target.url, (state, style), buffer);
+}
+
+/// A name at the left, what it is about beside it, the state at the right end.
+pub(crate) fn title(
+    area: Rect,
+    name: Span<'_>,
+    about: &str,
+    (state, style): (&str, ratatui::style::Style),
+    buffer: &mut Buffer,
+) {
+    let state_width = u16::try_from(state.chars().count()).unwrap_or(u16::MAX);
+    let (x, _) = buffer.set_span(area.x, area.y, &name, area.width);
+    let room = area.right().saturating_sub(x + state_width + 3);
+    buffer.set_stringn(x + 1, area.y, about, usize::from(room), BOLD);
+    let x = area.right().saturating_sub(state_width + 1).max(area.x);
+    buffer.set_stringn(x, area.y, state, usize::from(area.right() - x), style);
+}
+
+fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let picture = model.shown();
+    let (share, text) = match &picture.latest {
+        None => (0.0, "waiting for the first answers".to_owned()),
+        Some(latest) => words::progress(&model.plan, latest, picture.since),
+    };
+    gauge(area, share, &text, buffer);
+}
+
+pub(crate) fn draw_keys(area: Rect, buffer: &mut Buffer) {
+    let keys = [
+        ("q", "stop and report"),
+        ("p", "hold the picture"),
+        ("l", "log/linear"),
+        ("?", "help"),
+    ];
+    let mut spans = Vec::new();
+    for (key, what) in keys {
+        spans.push(Span::styled(format!(" {key} "), BOLD));
+        spans.push(Span::styled(format!("{what}  "), FAINT));
+    }
+    buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
+}
+
+pub(crate) fn draw_help(area: Rect, text: &[&str], buffer: &mut Buffer) {
+    let inner = panel(area, &Line::styled("help", BOLD), buffer);
+    for (row, text) in inner.rows().zip(text) {
+        buffer.set_stringn(
+            row.x + 1,
+            row.y,
+            text,
+            usize::from(row.width) - 1,
+            ratatui::style::Style::new(),
+        );
+    }
+}
+
+/// Plots and tables, as many as there is room for.
+pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let tables_rows = match area.height {
+        rows if rows >= TABLE_ROWS + PLOT_ROWS => TABLE_ROWS,
+        _ => 0,
+    };
+    let [plots, tables] =
+        Layout::vertical([Constraint::Min(0), Constraint::Length(tables_rows)]).areas(area);
+    let are_stacked = plots.width < WIDE_COLUMNS && area.height >= TALL_ROWS;
+    let halves = [Constraint::Fill(1), Constraint::Fill(1)];
+    let [rate, latency] = if are_stacked {
+        Layout::vertical(halves).areas(plots)
+    } else {
+        Layout::horizontal(halves).spacing(1).areas(plots)
+    };
+    let picture = model.shown();
+    let points: Vec<Point> = picture.history.points().collect();
+    if plots.height >= PLOT_ROWS {
+        draw_rate(model, &points, rate, buffer);
+        draw_latency(model, &points, latency, buffer);
+    }
+    if tables_rows > 0 {
+        figures::draw(&model.plan, picture.latest.as_deref(), tables, buffer);
+    }
+}
+
+/// The end of the run by its plan, if that is a time of the stage that it is in.
+fn whole(model: &Model) -> Option<Duration> {
+    match model.shown().latest.as_ref().map(|it| it.stage) {
+        Some(Stage::WarmingUp) => Some(model.plan.warmup),
+        _ => model.plan.stop.duration,
+    }
+}
+
+fn time_span(model: &Model, points: &[Point], area: Rect) -> f64 {
+    let elapsed_s = points.last().map_or(0.0, |point| point.to_s);
+    plot::span_s(plot::columns(area), whole(model), elapsed_s)
+}
+
+fn draw_rate(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
+    let latest = model.shown().latest.as_deref();
+    let mut title = vec![Span::styled("requests/s ", FAINT)];
+    if let Some(latest) = latest.filter(|latest| latest.last.duration_ns > 0) {
+        let per_sec = latest.last.requests_per_sec();
+        let text = units::metric(per_sec);
+        title.push(Span::styled(text, RATE.add_modifier(Modifier::BOLD)));
+    }
+    let inner = panel(area, &Line::from(title), buffer);
+    let span_s = time_span(model, points, area);
+    let rates = plot::rates(points, plot::columns(area), span_s);
+    let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
+    let asked = |at_s: f64| words::asked_per_sec(&model.plan.pacing, at_s, warming_up);
+    let asked_most = (0..=plot::columns(area))
+        .filter_map(|at| asked(f64::from(at) * span_s / f64::from(plot::columns(area).max(1))))
+        .fold(0.0, f64::max);
+    let most = rates
+        .iter()
+        .flatten()
+        .fold(asked_most, |most, (rate, _)| most.max(*rate));
+    let scale = Scale::linear(most);
+    let inner = plot::axes(inner, scale, plot::count_label, span_s, buffer);
+    if inner.is_empty() {
+        return;
+    }
+    plot::bars(inner, &rates, scale, RATE, buffer);
+    plot::backdrop(inner, asked, scale, span_s, buffer);
+}
+
+fn draw_latency(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
+    let latest = model.shown().latest.as_deref();
+    let mut title = vec![Span::styled(
+        format!("{} ", words::latency(&model.plan)),
+        FAINT,
+    )];
+    if let Some(last) = latest
+        .map(|latest| &latest.last)
+        .filter(|it| !it.latency.is_empty())
+    {
+        let [p50, p99] = [50.0, 99.0].map(|percent| last.latency.value_at_percentile(percent));
+        for (name, value_ns, style) in [("p50", p50, MEDIAN), ("p99", p99, TAIL)] {
+            let text = format!("{name} {} ", words::time_ns(value_ns));
+            title.push(Span::styled(text, style.add_modifier(Modifier::BOLD)));
+        }
+    }
+    let joined = model.shown().history.intervals_per_point();
+    if joined > 1 {
+        title.push(Span::styled(format!("(greatest of {joined} each)"), FAINT));
+    }
+    let inner = panel(area, &Line::from(title), buffer);
+    let span_s = time_span(model, points, area);
+    let p50 = |point: &Point| point.p50_ns.map(|value| value as f64);
+    let p99 = |point: &Point| point.p99_ns.map(|value| value as f64);
+    let scale = latency_scale(
+        points.iter().filter_map(p50).fold(f64::INFINITY, f64::min),
+        points.iter().filter_map(p99).fold(0.0, f64::max),
+        model.other_scale,
+    );
+    let inner = plot::axes(inner, scale, plot::time_label, span_s, buffer);
+    if inner.is_empty() {
+        return;
+    }
+    // The median last: where both share a cell it is its colour that is seen, as the tail is above it elsewhere.
+    plot::line(inner, points, p99, scale, (span_s, TAIL), buffer);
+    plot::line(inner, points, p50, scale, (span_s, MEDIAN), buffer);
+}
+
+/// Logarithmic when p99 is far above p50.
+fn latency_scale(least: f64, greatest: f64, other: bool) -> Scale {
+    if !least.is_finite() || least <= 0.0 {
+        return Scale::linear(greatest.max(1e6));
+    }
+    let is_log = greatest / least > LINEAR_RATIO;
+    if is_log == other {
+        Scale::linear(greatest)
+    } else {
+        Scale::log(least, greatest)
+    }
+}
+
+/// Style of a share of a CPU: more than 90 % is a limit.
+pub(crate) fn cpu_style(share: f64) -> ratatui::style::Style {
+    if share > figures::CPU_LIMIT {
+        BAD
+    } else {
+        BOLD
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,7 @@ pub use sample_guard::ThinPercentiles;
 pub use series::{Row, Series};
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SocketErrors, Summary,
+    enough_samples,
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{

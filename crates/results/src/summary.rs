@@ -246,9 +246,12 @@ fn merged_percents(more: &[f64]) -> Vec<f64> {
     percents
 }
 
+/// Whether so many samples can tell a percentile (0..=100): about ten must lie above it.
+///
 /// A tenth of a sample is forgiven: 1000 samples are enough for 99 although 1000 * (100 - 99) / 100
 /// need not come out as 10 in binary.
-pub(crate) fn enough_samples(percent: f64, count: u64) -> bool {
+#[must_use]
+pub fn enough_samples(percent: f64, count: u64) -> bool {
     let above = count as f64 * (100.0 - percent) / 100.0;
     percent >= 100.0 || above >= SAMPLES_ABOVE_MIN - 0.1
 }

@@ -1,0 +1,1 @@
+//! A sweep on the whole screen.

@@ -1,0 +1,158 @@
+//! What the screen remembers of a run: a point for each interval, in bounded number.
+
+use results::snapshot::Snapshot;
+
+/// Ten minutes of seconds. Beyond it two points become one, again and again: it is more than a terminal
+/// has columns.
+const MAX_POINTS: usize = 600;
+
+/// One interval, or several that were joined.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    /// Its begin and end, seconds after the begin of the window.
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+    /// Requests answered within it.
+    pub(super) answered: u64,
+    /// Errors within it.
+    pub(super) errors: u64,
+    /// Median latency, nanoseconds; where intervals were joined the greatest of theirs, since a
+    /// percentile does not follow from percentiles. `None` when nothing was answered.
+    pub(super) p50_ns: Option<u64>,
+    /// The same of the 99th percentile.
+    pub(super) p99_ns: Option<u64>,
+}
+
+impl Point {
+    fn of(snapshot: &Snapshot) -> Self {
+        let last = &snapshot.last;
+        let to_s = snapshot.elapsed_ns as f64 / 1e9;
+        let percentile = |percent| {
+            let some = !last.latency.is_empty();
+            some.then(|| last.latency.value_at_percentile(percent))
+        };
+        Self {
+            from_s: (to_s - last.duration_ns as f64 / 1e9).max(0.0),
+            to_s,
+            answered: last.answered,
+            errors: last.errors,
+            p50_ns: percentile(50.0),
+            p99_ns: percentile(99.0),
+        }
+    }
+
+    fn joined(self, next: Self) -> Self {
+        Self {
+            from_s: self.from_s,
+            to_s: next.to_s,
+            answered: self.answered.saturating_add(next.answered),
+            errors: self.errors.saturating_add(next.errors),
+            // An interval without answers is less than any with some.
+            p50_ns: self.p50_ns.max(next.p50_ns),
+            p99_ns: self.p99_ns.max(next.p99_ns),
+        }
+    }
+}
+
+/// The run so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct History {
+    points: Vec<Point>,
+    /// The intervals that come next and are to be one point.
+    pending: Option<(Point, u32)>,
+    /// How many times points were joined in pairs: so many intervals make a point, as a power of two.
+    joins: u32,
+}
+
+impl History {
+    pub(super) fn push(&mut self, snapshot: &Snapshot) {
+        let point = Point::of(snapshot);
+        let (point, intervals) = match self.pending.take() {
+            Some((before, intervals)) => (before.joined(point), intervals + 1),
+            None => (point, 1),
+        };
+        if intervals < self.intervals_per_point() {
+            self.pending = Some((point, intervals));
+            return;
+        }
+        self.points.push(point);
+        if self.points.len() >= MAX_POINTS {
+            self.points = self
+                .points
+                .chunks(2)
+                .map(|pair| match *pair {
+                    [first, second] => first.joined(second),
+                    [single] => single,
+                    _ => unreachable!("chunks of two"),
+                })
+                .collect();
+            self.joins += 1;
+        }
+    }
+
+    /// All points in order of time, the one that is not complete yet included.
+    pub(super) fn points(&self) -> impl Iterator<Item = Point> + '_ {
+        let pending = self.pending.map(|(point, _)| point);
+        self.points.iter().copied().chain(pending)
+    }
+
+    /// How many intervals were joined to make a point.
+    pub(super) fn intervals_per_point(&self) -> u32 {
+        1_u32.checked_shl(self.joins).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::Histogram;
+    use results::snapshot::Interval;
+
+    use super::*;
+
+    fn snapshot(second: u64, latency_ns: Option<u64>) -> Snapshot {
+        let mut latency = Histogram::new();
+        if let Some(latency_ns) = latency_ns {
+            latency.record(latency_ns);
+        }
+        Snapshot {
+            elapsed_ns: second * 1_000_000_000,
+            last: Interval {
+                duration_ns: 1_000_000_000,
+                answered: 1,
+                errors: second % 2,
+                bytes: 0,
+                latency,
+            },
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_day_is_remembered_in_few_points_and_nothing_of_it_is_lost() {
+        let mut history = History::default();
+        let seconds = 24 * 60 * 60;
+        for second in 1..=seconds {
+            history.push(&snapshot(second, Some(second)));
+        }
+        let points: Vec<Point> = history.points().collect();
+        assert!(points.len() <= MAX_POINTS);
+        assert!(points.len() >= MAX_POINTS / 2);
+        assert_eq!(points.iter().map(|p| p.answered).sum::<u64>(), seconds);
+        assert_eq!(points.iter().map(|p| p.errors).sum::<u64>(), seconds / 2);
+        assert_eq!(points[0].from_s, 0.0);
+        for pair in points.windows(2) {
+            assert_eq!(pair[0].to_s, pair[1].from_s);
+        }
+        assert_eq!(points.last().map(|p| p.to_s), Some(seconds as f64));
+    }
+
+    #[test]
+    fn the_greatest_percentile_of_joined_intervals_stands_for_them() {
+        let quiet = Point::of(&snapshot(1, None));
+        assert_eq!(quiet.p99_ns, None);
+        let slow = Point::of(&snapshot(2, Some(1000)));
+        let fast = Point::of(&snapshot(3, Some(10)));
+        assert_eq!(quiet.joined(slow).joined(fast).p99_ns, Some(1000));
+        assert_eq!(quiet.joined(quiet).p50_ns, None);
+    }
+}

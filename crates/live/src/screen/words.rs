@@ -1,0 +1,164 @@
+//! A run in words: what is planned, how far it is, what signs mean.
+
+use std::time::Duration;
+
+use plan::{Arrivals, Pacing, RunPlan, units};
+use results::snapshot::{Snapshot, Stage};
+
+/// What the keys and signs mean.
+pub(super) const HELP: &[&str] = &[
+    "q       stop the load and report what was measured, as Ctrl-C does",
+    "p       hold the picture; the load goes on, p again shows it as it is",
+    "l       latency on the other scale: logarithmic or linear",
+    "Ctrl-L  draw everything anew      Ctrl-Z  suspend, load included",
+    "",
+    "!       errors within the time of this column",
+    "~       fewer than ten samples lie above this percentile",
+    "╌       the rate that was asked for",
+    "CPU     busiest worker thread: above 90 % the load generator is",
+    "        the limit, and the server could do more",
+];
+
+/// `2 threads, 64 connections, as fast as answers come`.
+pub(super) fn plan(plan: &RunPlan) -> String {
+    let load = &plan.load;
+    let several = |count: u32, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let mut words = vec![
+        several(load.threads, "thread"),
+        several(load.connections, "connection"),
+    ];
+    if load.pipeline > 1 {
+        words.push(format!("{} requests in flight on each", load.pipeline));
+    }
+    if !load.keepalive {
+        words.push("a connection for each request".to_owned());
+    }
+    words.push(match &plan.pacing {
+        Pacing::Closed => "each asks again when it is answered".to_owned(),
+        Pacing::Constant {
+            rate_per_sec,
+            arrivals,
+            ..
+        } => format!("{rate_per_sec} requests/s{}", spread(*arrivals)),
+        Pacing::Stages {
+            stages, arrivals, ..
+        } => format!("rate in {} stages{}", stages.len(), spread(*arrivals)),
+    });
+    words.join(", ")
+}
+
+fn spread(arrivals: Arrivals) -> &'static str {
+    match arrivals {
+        Arrivals::Even => "",
+        Arrivals::Poisson => " at random moments",
+    }
+}
+
+/// The latency that is shown: with a rate it counts from the moment that a request was due.
+pub(super) fn latency(plan: &RunPlan) -> &'static str {
+    if plan.pacing.is_open() {
+        "response time"
+    } else {
+        "latency"
+    }
+}
+
+/// `849.00us`.
+pub(super) fn time_ns(value_ns: u64) -> String {
+    units::time_us(value_ns as f64 / 1000.0)
+}
+
+/// Share of the run that is over, 0 to 1, and where that is. `since` is the time since the snapshot.
+pub(super) fn progress(plan: &RunPlan, latest: &Snapshot, since: Duration) -> (f64, String) {
+    let elapsed = Duration::from_nanos(latest.elapsed_ns) + since;
+    let text = |time: Duration| units::time(Duration::from_secs(time.as_secs()));
+    if latest.stage == Stage::WarmingUp {
+        let elapsed = elapsed.min(plan.warmup);
+        let warmup = units::time(plan.warmup);
+        let words = format!("warming up: {} of {warmup}", text(elapsed));
+        return (share(elapsed, plan.warmup), words);
+    }
+    let by_requests = plan.stop.requests.map(|requests| {
+        let made = latest.counters.answered + latest.errors.exchanges();
+        let words = format!("{} of {requests} requests", made.min(requests));
+        (made as f64 / requests.max(1) as f64, words)
+    });
+    let by_time = plan.stop.duration.map(|duration| {
+        let elapsed = elapsed.min(duration);
+        // Rounded up, so that it is at zero when all is over, not a second before.
+        let left = (duration - elapsed).as_secs_f64().ceil() as u64;
+        let left = units::time(Duration::from_secs(left));
+        let words = format!(
+            "{} of {}, {left} left",
+            text(elapsed),
+            units::time(duration)
+        );
+        (share(elapsed, duration), words)
+    });
+    match (by_requests, by_time) {
+        (Some(requests), Some(time)) if requests.0 >= time.0 => requests,
+        (_, Some(time)) => time,
+        (Some((part, words)), None) => (part, format!("{}, {words}", text(elapsed))),
+        (None, None) => (0.0, text(elapsed)),
+    }
+}
+
+fn share(part: Duration, whole: Duration) -> f64 {
+    match whole.is_zero() {
+        true => 1.0,
+        false => part.as_secs_f64() / whole.as_secs_f64(),
+    }
+}
+
+/// The rate that is asked for, so many seconds after the begin of the window; `None` without a rate.
+pub(super) fn asked_per_sec(pacing: &Pacing, at_s: f64, is_warming_up: bool) -> Option<f64> {
+    match pacing {
+        Pacing::Closed => None,
+        Pacing::Constant { rate_per_sec, .. } => Some(*rate_per_sec),
+        Pacing::Stages { stages, .. } => {
+            let first = stages.first()?;
+            if is_warming_up {
+                return Some(first.from_per_sec);
+            }
+            let mut left_s = at_s;
+            for stage in stages {
+                let length_s = stage.duration.as_secs_f64();
+                if left_s < length_s {
+                    let growth = stage.to_per_sec - stage.from_per_sec;
+                    return Some(stage.from_per_sec + growth * left_s / length_s);
+                }
+                left_s -= length_s;
+            }
+            stages.last().map(|stage| stage.to_per_sec)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Stage as Step;
+
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_ramp_is_that_of_the_moment() {
+        let step = |from_per_sec, to_per_sec, seconds| Step {
+            from_per_sec,
+            to_per_sec,
+            duration: Duration::from_secs(seconds),
+        };
+        let pacing = Pacing::Stages {
+            stages: vec![step(100.0, 100.0, 10), step(100.0, 300.0, 10)],
+            arrivals: Arrivals::Even,
+            seed: 0,
+        };
+        for (at_s, rate) in [(0.0, 100.0), (15.0, 200.0), (30.0, 300.0)] {
+            assert_eq!(asked_per_sec(&pacing, at_s, false), Some(rate));
+        }
+        assert_eq!(asked_per_sec(&pacing, 15.0, true), Some(100.0));
+        assert_eq!(asked_per_sec(&Pacing::Closed, 1.0, false), None);
+    }
+}
