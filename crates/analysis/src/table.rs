@@ -346,8 +346,9 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The samples of all runs; `None` if one has kept none.
-fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
+/// The samples of all runs of a time (`latency`, `connect` and such) together; `None` if a run has kept none.
+#[must_use]
+pub fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
     if runs.iter().any(|run| run.result.is_none()) {
         return None;
     }

@@ -8,6 +8,7 @@ mod bootstrap;
 mod drift;
 mod effect;
 mod fit;
+mod median_interval;
 mod pairs;
 mod queueing;
 mod rank;
@@ -20,6 +21,7 @@ pub use effect::{
     median_difference_interval, noise, values_needed,
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
+pub use median_interval::median_interval;
 pub use pairs::{Dealing, beside_reference, cell_by_cell};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
 pub use rank::{

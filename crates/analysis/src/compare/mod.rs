@@ -6,6 +6,7 @@
 mod design;
 mod doubts;
 mod judge;
+mod levels;
 mod metric;
 mod runs;
 
@@ -17,6 +18,7 @@ use judge::{judge, judge_cells};
 use runs::Values;
 
 pub use doubts::Doubt;
+pub use levels::{Factor, LevelRuns, MedianInterval, factors_of, runs_of_levels};
 pub use metric::{Better, Metric};
 
 /// What a comparison is asked.

@@ -1,0 +1,228 @@
+//! Which runs stand behind a comparison, for who wants to show them.
+
+use super::Comparison;
+use super::design::{factors, places, sides, stratum};
+use crate::Observation;
+
+/// Something that differs between runs: a factor of a sweep, several that always change together, or the
+/// target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Factor {
+    /// Its name; those of several joined.
+    pub name: String,
+    /// Its levels, the first of which is what others are held against.
+    pub levels: Vec<String>,
+    /// The level of each run, as an index; `None` for a run that has none.
+    pub of_runs: Vec<Option<usize>>,
+}
+
+/// What differs between these runs, profiles aside, which are different loads. Runs that failed count only
+/// where all did.
+#[must_use]
+pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
+    let found = factors(&counted(observations));
+    let all_sides: Vec<_> = observations.iter().map(sides).collect();
+    found
+        .into_iter()
+        .map(|factor| Factor {
+            of_runs: all_sides
+                .iter()
+                .map(|sides| factor.level_of(sides))
+                .collect(),
+            name: factor.name,
+            levels: factor.levels,
+        })
+        .collect()
+}
+
+/// The runs of a level.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LevelRuns {
+    /// Their indexes among all, and their values.
+    pub values: Vec<(usize, f64)>,
+    /// Where the level's true median is; `None` of too few runs, or of runs that differ in other factors.
+    pub median_interval: Option<MedianInterval>,
+}
+
+/// Where a true median is, whatever the distribution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MedianInterval {
+    /// Lower end: one of the values.
+    pub low: f64,
+    /// Upper end: one of the values.
+    pub high: f64,
+    /// How probable it is that it lies between them, 0 to 1.
+    pub confidence: f64,
+}
+
+impl MedianInterval {
+    /// What is aimed at.
+    pub const CONFIDENCE: f64 = 0.95;
+    /// What is shown rather than nothing: five values, as most sweeps have, reach 93.75 %.
+    pub const CONFIDENCE_MIN: f64 = 0.9;
+
+    /// Of so few values, or of more.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let found = [Self::CONFIDENCE, Self::CONFIDENCE_MIN]
+            .into_iter()
+            .find_map(|confidence| stats::median_interval(values, confidence));
+        found.map(|(interval, confidence)| Self {
+            low: interval.low,
+            high: interval.high,
+            confidence,
+        })
+    }
+}
+
+/// The runs behind each level of a comparison of [`compare_cells`](super::compare_cells), in the order of
+/// its levels; empty of any other.
+#[must_use]
+pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> Vec<LevelRuns> {
+    let counted = counted(observations);
+    let all = factors(&counted);
+    let Some(factor) = all
+        .iter()
+        .find(|factor| Some(&factor.name) == comparison.factor.as_ref())
+    else {
+        return Vec::new();
+    };
+    let places = places(&counted, factor);
+    let place = places.iter().find(|place| place.names == comparison.place);
+    let is_of = |run: &Observation, name: &str| {
+        let level = factor.level_of(&sides(run));
+        level
+            .and_then(|level| factor.levels.get(level))
+            .is_some_and(|level| level == name)
+    };
+    let index_of = |run: &Observation| {
+        observations
+            .iter()
+            .position(|other| std::ptr::eq(other, run))
+    };
+    let level_runs = |name: &str| {
+        let runs: Vec<&Observation> = place
+            .iter()
+            .flat_map(|place| &place.runs)
+            .copied()
+            .filter(|run| is_of(run, name))
+            .collect();
+        let value = |run: &&Observation| {
+            let value = run.value(&comparison.metric.name);
+            Some((index_of(run)?, value.filter(|value| value.is_finite())?))
+        };
+        let values: Vec<(usize, f64)> = runs.iter().filter_map(value).collect();
+        let strata = runs.iter().map(|run| stratum(run, factor, &all));
+        let is_one_thing = strata.collect::<std::collections::BTreeSet<_>>().len() < 2;
+        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        LevelRuns {
+            median_interval: is_one_thing.then(|| MedianInterval::of(&plain)).flatten(),
+            values,
+        }
+    };
+    comparison
+        .levels
+        .iter()
+        .map(|level| level_runs(&level.name))
+        .collect()
+}
+
+/// The runs that did not fail, as in [`compare_cells`](super::compare_cells); all if none is left.
+fn counted(observations: &[Observation]) -> Vec<&Observation> {
+    let good: Vec<&Observation> = observations
+        .iter()
+        .filter(|run| run.failure.is_none())
+        .collect();
+    if good.is_empty() {
+        observations.iter().collect()
+    } else {
+        good
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::Setting;
+
+    use super::*;
+    use crate::compare::{Question, compare_cells};
+    use crate::quantity;
+
+    /// Two factors and two profiles, three rounds of each; the first run failed.
+    fn runs() -> Vec<Observation> {
+        let mut runs = Vec::new();
+        for round in 1..=3_u32 {
+            for cell in 0..8_u32 {
+                let setting = |factor: &str, level: u32| Setting {
+                    factor: factor.to_owned(),
+                    level: level.to_string(),
+                };
+                let value = f64::from(1_000 + 100 * (cell % 2) + 10 * (cell / 2) + round);
+                runs.push(Observation {
+                    cell: Some(cell + 1),
+                    settings: vec![
+                        setting("buffers", cell % 2),
+                        setting("backlog", cell / 2 % 2),
+                    ],
+                    profile: Some(["light", "heavy"][cell as usize / 4].to_owned()),
+                    target: Some("php".to_owned()),
+                    run: round,
+                    values: [(quantity::REQUESTS_PER_SEC.to_owned(), value)].into(),
+                    failure: (runs.is_empty()).then(|| "refused".to_owned()),
+                    ..Observation::default()
+                });
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn the_runs_of_a_level_are_those_that_were_compared() {
+        let runs = runs();
+        let conclusions = compare_cells(&runs, &Question::default()).unwrap();
+        assert_eq!(conclusions.comparisons.len(), 4);
+        for comparison in &conclusions.comparisons {
+            let of_levels = runs_of_levels(&runs, comparison);
+            assert_eq!(of_levels.len(), comparison.levels.len());
+            for (level, of_level) in comparison.levels.iter().zip(of_levels) {
+                let values: Vec<f64> = of_level.values.iter().map(|(_, value)| *value).collect();
+                assert_eq!(values.len(), level.runs);
+                let least = values.iter().copied().reduce(f64::min);
+                assert_eq!((least, stats::median(&values)), (level.min, level.median));
+                for (index, value) in &of_level.values {
+                    assert_eq!(runs[*index].value(&comparison.metric.name), Some(*value));
+                    assert_eq!(runs[*index].profile.as_ref(), comparison.place.first());
+                }
+                // Of two levels of the other factor.
+                assert_eq!(of_level.median_interval, None);
+            }
+        }
+    }
+
+    #[test]
+    fn factors_name_the_level_of_each_run() {
+        let runs = runs();
+        let factors = factors_of(&runs);
+        let names: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
+        assert_eq!(names, ["buffers", "backlog"]);
+        assert_eq!(factors[0].levels, ["0", "1"]);
+        let expected: Vec<Option<usize>> = (0..24).map(|index| Some(index % 2)).collect();
+        assert_eq!(factors[0].of_runs, expected, "the one that failed as well");
+    }
+
+    #[test]
+    fn a_sweep_in_which_everything_failed_still_has_its_levels() {
+        let mut runs = runs();
+        runs.iter_mut()
+            .for_each(|run| run.failure = Some("refused".to_owned()));
+        assert_eq!(factors_of(&runs).len(), 2);
+    }
+
+    #[test]
+    fn five_runs_have_an_interval_that_says_what_it_is() {
+        let interval = MedianInterval::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((interval.low, interval.high), (1.0, 5.0));
+        assert_eq!(interval.confidence, 0.9375);
+        assert_eq!(MedianInterval::of(&[1.0, 2.0, 3.0, 4.0]), None);
+    }
+}
