@@ -4,6 +4,7 @@
 
 pub mod comparison;
 mod correction;
+pub mod export;
 mod hgrm;
 mod hlog;
 mod json;

@@ -9,7 +9,7 @@ mod of;
 mod render;
 mod sweep;
 mod tables;
-mod words;
+pub(crate) mod words;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Side,

@@ -53,7 +53,8 @@ fn number(value: Option<f64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn line(fields: &[Cow<'_, str>], output: &mut dyn Write) -> io::Result<()> {
+/// Writes one record, in quotes where that is needed.
+pub(crate) fn line(fields: &[Cow<'_, str>], output: &mut dyn Write) -> io::Result<()> {
     for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             output.write_all(b",")?;

@@ -3,13 +3,20 @@
 use std::io::{self, Write};
 
 use analysis::quantity;
-use analysis::table::{Cell, Run, Table};
+use analysis::table::{Cell, Table};
 
 use super::{key_values, keys, spread_rows};
 
 /// Writes the table, and below it the averages only.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
-    let has_failures = runs(table).any(|run| run.failure.is_some());
+    rows(table, output)?;
+    output.write_all(b"\nAverages only:\n")?;
+    averages_only(table, output)
+}
+
+/// A row for each run, an average for each cell.
+pub(crate) fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let has_failures = has_failures(table);
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
     titles.push("run".to_owned());
     titles.extend(table.columns.iter().map(|name| escaped(&title(name))));
@@ -33,12 +40,12 @@ pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
             line(&row, output)?;
         }
     }
-    output.write_all(b"\nAverages only:\n")?;
-    averages_only(table, has_failures, output)
+    Ok(())
 }
 
 /// The averages, those of percentiles beside the percentiles of all samples where they are known.
-fn averages_only(table: &Table, has_failures: bool, output: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let has_failures = has_failures(table);
     let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
     titles.push("run".to_owned());
@@ -65,8 +72,9 @@ fn averages_only(table: &Table, has_failures: bool, output: &mut dyn Write) -> i
     Ok(())
 }
 
-fn runs(table: &Table) -> impl Iterator<Item = &Run> {
-    table.cells.iter().flat_map(|cell| &cell.runs)
+fn has_failures(table: &Table) -> bool {
+    let mut runs = table.cells.iter().flat_map(|cell| &cell.runs);
+    runs.any(|run| run.failure.is_some())
 }
 
 /// What an average with failed runs is of.
@@ -151,12 +159,17 @@ fn line(cells: &[String], output: &mut dyn Write) -> io::Result<()> {
     output.write_all(b"|\n")
 }
 
-/// Text within a cell: no end of the cell, no end of the line.
-pub(super) fn escaped(text: &str) -> String {
+/// Text within a cell: no end of the cell, no end of the line, and nothing that Markdown or HTML has a
+/// meaning for.
+pub(crate) fn escaped(text: impl AsRef<str>) -> String {
+    let text = text.as_ref();
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '|' => escaped.push_str("\\|"),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '|' | '`' | '*' | '[' | ']' | '~' | '\\' | '$' => escaped.extend(['\\', c]),
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }

@@ -1,8 +1,8 @@
 //! Tables of runs, as Markdown, CSV or JSON.
 
-mod csv;
+pub(crate) mod csv;
 mod json;
-mod markdown;
+pub(crate) mod markdown;
 mod summary;
 
 use std::io::{self, Write};

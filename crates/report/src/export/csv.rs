@@ -1,0 +1,77 @@
+//! Tidy data as comma-separated values (RFC 4180): one row for each run and metric.
+//!
+//! Spreadsheets take text that begins with `=`, `+`, `-` or `@` for a formula and run it. Such text gets an
+//! apostrophe in front, which they take off; numbers are left alone.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use analysis::quantity;
+
+use super::{Export, names};
+use crate::table::csv::line;
+
+/// Columns beside the factors.
+const FIXED: [&str; 9] = [
+    "source", "profile", "target", "run", "position", "failure", "metric", "unit", "value",
+];
+
+/// Writes the rows. A run without any value has one row, without a metric.
+pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    let factors = names::factors(export.runs());
+    let mut titles: Vec<Cow<'_, str>> = vec![FIXED[0].into()];
+    titles.extend(titles_of(&factors).into_iter().map(Cow::from));
+    titles.extend(FIXED[1..].iter().map(|name| Cow::from(*name)));
+    line(&titles, output)?;
+    for run in export.runs() {
+        let mut begin = vec![text(&run.source)];
+        let levels = factors.iter().map(|factor| names::level(run, factor));
+        begin.extend(levels.map(|level| text(level.unwrap_or_default())));
+        begin.push(text(run.profile.as_deref().unwrap_or_default()));
+        begin.push(text(run.target.as_deref().unwrap_or_default()));
+        begin.push(run.run.to_string().into());
+        let position = run.position.map(|position| position.to_string());
+        begin.push(position.unwrap_or_default().into());
+        begin.push(text(run.failure.as_deref().unwrap_or_default()));
+        let known = run.values.iter().filter(|(_, value)| value.is_finite());
+        let mut is_empty = true;
+        for (metric, value) in known {
+            is_empty = false;
+            let mut row = begin.clone();
+            row.extend([
+                text(metric),
+                quantity::unit(metric).into(),
+                value.to_string().into(),
+            ]);
+            line(&row, output)?;
+        }
+        if is_empty {
+            begin.extend(["", "", ""].map(Cow::from));
+            line(&begin, output)?;
+        }
+    }
+    Ok(())
+}
+
+/// The factors' names, changed where one is that of another column.
+fn titles_of(factors: &[&str]) -> Vec<String> {
+    let mut titles: Vec<String> = Vec::new();
+    for factor in factors {
+        let mut title = text(factor).into_owned();
+        while FIXED.contains(&title.as_str()) || titles.contains(&title) {
+            title.insert_str(0, "factor_");
+        }
+        titles.push(title);
+    }
+    titles
+}
+
+/// Text that no spreadsheet runs.
+fn text(text: &str) -> Cow<'_, str> {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+    if is_formula && text.parse::<f64>().is_err() {
+        format!("'{text}").into()
+    } else {
+        text.into()
+    }
+}

@@ -1,0 +1,51 @@
+//! Annotations of GitHub's workflows: `::error title=...::message`, one line each on stdout
+//! (<https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands>).
+
+use std::io::{self, Write};
+
+use super::remarks::{self, Weight};
+use super::{Export, names};
+use crate::page::words::counted;
+
+/// Writes what there is to say, errors first: GitHub shows ten of each kind. The last line says what was
+/// looked at, so that silence is no answer.
+pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    for remark in remarks::all(export) {
+        let command = match remark.weight {
+            Weight::Error => "error",
+            Weight::Warning => "warning",
+            Weight::Notice => "notice",
+        };
+        write_command(command, &remark.title, &remark.lines.join("\n"), output)?;
+    }
+    let runs = export.runs();
+    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
+    let looked_at = format!(
+        "{}, {failed} failed; {}",
+        counted(runs.len() as u64, "run"),
+        counted(export.criteria.len() as u64, "condition")
+    );
+    write_command("notice", &names::short(export.title()), &looked_at, output)
+}
+
+fn write_command(
+    command: &str,
+    title: &str,
+    message: &str,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let (title, message) = (property(title), data(message));
+    writeln!(output, "::{command} title={title}::{message}")
+}
+
+/// A message, as the runner's own toolkit escapes it.
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// A property's value.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,148 @@
+//! One document with every run's values and summary, and what the runs say together. Of one saved result
+//! it is that result.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use analysis::compare::Conclusions;
+use analysis::{Judged, Observation, judge_all};
+use results::{Judgement, Summary};
+use serde::Serialize;
+
+use super::Export;
+
+/// Version of the document. It grows when a field changes its meaning or goes away.
+const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    title: &'a str,
+    experiments: Vec<ExperimentDocument<'a>>,
+    runs: Vec<RunDocument<'a>>,
+    /// What the runs say together, in words.
+    sentences: Vec<String>,
+    /// What speaks against that, in words.
+    doubts: Vec<String>,
+    /// The numbers behind both.
+    conclusions: Option<&'a Conclusions>,
+}
+
+#[derive(Serialize)]
+struct ExperimentDocument<'a> {
+    name: &'a str,
+    started_at: Option<&'a str>,
+    rounds: u32,
+    cells: usize,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct RunDocument<'a> {
+    source: &'a str,
+    settings: BTreeMap<&'a str, &'a str>,
+    profile: Option<&'a str>,
+    target: Option<&'a str>,
+    run: u32,
+    position: Option<u32>,
+    started_at: Option<&'a str>,
+    failure: Option<&'a str>,
+    conditions: Vec<ConditionDocument>,
+    /// By name; see docs/tables.md.
+    values: BTreeMap<&'a str, f64>,
+    /// As in a saved result; only of those.
+    summary: Option<Summary>,
+    /// Whether the generator was the limit, a line each.
+    verdict: Vec<String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ConditionDocument {
+    condition: String,
+    is_failed: bool,
+    /// `passed`, `failed` or `unknown`.
+    judgement: &'static str,
+    message: Option<String>,
+}
+
+/// Writes the document.
+pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    if let ([only], []) = (export.runs(), export.criteria)
+        && let (Some(result), None) = (&only.result, &only.trial)
+    {
+        return results::file::save(result, &[], output);
+    }
+    let document = Document {
+        schema_version: SCHEMA_VERSION,
+        title: export.title(),
+        experiments: export
+            .subject
+            .experiments
+            .iter()
+            .map(|experiment| ExperimentDocument {
+                name: &experiment.name,
+                started_at: experiment.started_at.as_deref(),
+                rounds: experiment.rounds,
+                cells: experiment.cells.len(),
+                seed: experiment.seed,
+            })
+            .collect(),
+        runs: export
+            .runs()
+            .iter()
+            .map(|run| of_run(run, export))
+            .collect(),
+        sentences: export.sentences(),
+        doubts: export.doubts(),
+        conclusions: export.subject.conclusions,
+    };
+    serde_json::to_writer_pretty(&mut *output, &document)?;
+    output.write_all(b"\n")
+}
+
+fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
+    let result = run.result.as_deref();
+    let judged = judge_all(std::slice::from_ref(run), export.criteria);
+    let settings = run.settings.iter();
+    let values = run.values.iter().filter(|(_, value)| value.is_finite());
+    RunDocument {
+        source: &run.source,
+        settings: settings
+            .map(|setting| (setting.factor.as_str(), setting.level.as_str()))
+            .collect(),
+        profile: run.profile.as_deref(),
+        target: run.target.as_deref(),
+        run: run.run,
+        position: run.position,
+        started_at: super::names::started_at(run),
+        failure: run.failure.as_deref(),
+        conditions: judged.iter().map(of_condition).collect(),
+        values: values
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect(),
+        summary: result.map(|result| Summary::of(result, &[])),
+        verdict: result
+            .map(|result| result.generator.verdict.lines())
+            .unwrap_or_default(),
+        warnings: result
+            .iter()
+            .flat_map(|result| &result.warnings)
+            .map(ToString::to_string)
+            .collect(),
+    }
+}
+
+fn of_condition(judged: &Judged<'_>) -> ConditionDocument {
+    let message = judged.failure();
+    ConditionDocument {
+        condition: judged.criterion.to_string(),
+        is_failed: message.is_some(),
+        judgement: match judged.judgement {
+            Judgement::Passed => "passed",
+            Judgement::Failed { .. } => "failed",
+            Judgement::Unknown { .. } => "unknown",
+        },
+        message,
+    }
+}

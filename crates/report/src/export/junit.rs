@@ -1,0 +1,173 @@
+//! JUnit's XML, in the form that Jenkins and its like read: a test suite for each run, a test case for each
+//! condition.
+//!
+//! Beside the conditions each run has two cases: that it was measured, which is an error if it failed, and
+//! that the generator was not the limit, which is skipped if it was or if that is not known: numbers of
+//! the client are no failure of the server.
+
+use std::io::{self, Write};
+
+use analysis::{Judged, Observation, judge_all, quantity};
+use askama::Template;
+use results::{RunResult, Verdict};
+
+use super::{Export, names};
+
+#[derive(Template)]
+#[template(path = "junit.xml")]
+struct Document {
+    name: String,
+    tests: usize,
+    failures: usize,
+    errors: usize,
+    suites: Vec<Suite>,
+}
+
+struct Suite {
+    name: String,
+    timestamp: Option<String>,
+    hostname: Option<String>,
+    /// Length of the window.
+    time_s: Option<String>,
+    properties: Vec<(String, String)>,
+    cases: Vec<Case>,
+}
+
+struct Case {
+    name: String,
+    class: String,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Passed,
+    Failed(String),
+    Error(String),
+    Skipped(String),
+}
+
+impl Suite {
+    fn count(&self, is_one: fn(&Outcome) -> bool) -> usize {
+        self.cases
+            .iter()
+            .filter(|case| is_one(&case.outcome))
+            .count()
+    }
+
+    fn failures(&self) -> usize {
+        self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
+    }
+
+    fn errors(&self) -> usize {
+        self.count(|outcome| matches!(outcome, Outcome::Error(_)))
+    }
+
+    fn skipped(&self) -> usize {
+        self.count(|outcome| matches!(outcome, Outcome::Skipped(_)))
+    }
+}
+
+/// Writes the document.
+pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    let suites: Vec<Suite> = export.runs().iter().map(|run| suite(run, export)).collect();
+    let document = Document {
+        name: text(&names::short(export.title())),
+        tests: suites.iter().map(|suite| suite.cases.len()).sum(),
+        failures: suites.iter().map(Suite::failures).sum(),
+        errors: suites.iter().map(Suite::errors).sum(),
+        suites,
+    };
+    document.write_into(output)
+}
+
+fn suite(run: &Observation, export: &Export<'_>) -> Suite {
+    let result = run.result.as_deref();
+    // Readers take points for packages.
+    let class = text(&names::of_cell(run)).replace('.', "_");
+    let class = if class.is_empty() {
+        "run".to_owned()
+    } else {
+        class
+    };
+    let measured = match &run.failure {
+        Some(failure) => Outcome::Error(text(failure)),
+        None => Outcome::Passed,
+    };
+    let mut cases = vec![("measured".to_owned(), measured)];
+    cases.extend(result.map(|result| ("generator".to_owned(), generator(result))));
+    cases.extend(
+        judge_all(std::slice::from_ref(run), export.criteria)
+            .iter()
+            .map(condition),
+    );
+    Suite {
+        name: text(&names::of_run(run)),
+        timestamp: names::started_at(run).map(|moment| text(moment.trim_end_matches('Z'))),
+        hostname: result.and_then(|result| result.environment.hostname.as_deref().map(text)),
+        time_s: run
+            .value(quantity::DURATION_US)
+            .map(|duration_us| format!("{:.3}", duration_us / 1e6)),
+        properties: properties(run),
+        cases: cases
+            .into_iter()
+            .map(|(name, outcome)| Case {
+                name,
+                class: class.clone(),
+                outcome,
+            })
+            .collect(),
+    }
+}
+
+fn generator(result: &RunResult) -> Outcome {
+    let verdict = &result.generator.verdict;
+    match verdict {
+        Verdict::Fine => Outcome::Passed,
+        Verdict::GeneratorLimited { .. } | Verdict::Unknown => {
+            Outcome::Skipped(text(&verdict.lines().join("; ")))
+        }
+    }
+}
+
+fn condition(judged: &Judged<'_>) -> (String, Outcome) {
+    let outcome = match judged.failure() {
+        Some(failure) => Outcome::Failed(text(&failure)),
+        None => Outcome::Passed,
+    };
+    (text(&judged.criterion.to_string()), outcome)
+}
+
+/// What it was a run of, and the numbers that people ask for first.
+fn properties(run: &Observation) -> Vec<(String, String)> {
+    let levels = run.settings.iter();
+    let levels = levels.map(|setting| (text(&setting.factor), text(&setting.level)));
+    let known = [("profile", &run.profile), ("target", &run.target)];
+    let named = known
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), text(value.as_deref()?))));
+    let p99 = quantity::percentile("latency", 99.0);
+    let numbers = [
+        quantity::REQUESTS_PER_SEC,
+        quantity::LATENCY_MEAN_US,
+        &p99,
+        quantity::ERRORS,
+    ]
+    .into_iter()
+    .filter_map(|name| Some((name.to_owned(), run.value(name)?.to_string())));
+    std::iter::once(("source".to_owned(), text(&run.source)))
+        .chain(levels)
+        .chain(named)
+        .chain(numbers)
+        .collect()
+}
+
+/// Without the characters that XML 1.0 has no way to write
+/// (<https://www.w3.org/TR/xml/#charsets>); the template escapes the rest.
+fn text(text: &str) -> String {
+    let plain = |c: char| match c {
+        '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    text.chars().map(plain).collect()
+}

@@ -1,0 +1,136 @@
+//! Markdown for a pull request: what the runs say, what is in doubt, averages, and all runs folded away.
+
+use std::io::{self, Write};
+
+use analysis::table::{Wish, table};
+use analysis::{Observation, quantity};
+
+use super::remarks::{self, Weight};
+use super::{Export, names};
+use crate::page::words::{self, counted};
+use crate::table::markdown::{self, escaped};
+
+/// More rows than fit beside a discussion are folded.
+const ROWS_OPEN_MAX: usize = 12;
+
+/// Of the latency.
+const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
+
+/// Writes the text.
+pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    let runs = export.runs();
+    writeln!(output, "## {}\n", escaped(names::short(export.title())))?;
+    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
+    let failed = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    writeln!(output, "{}{failed}\n", counted(runs.len() as u64, "run"))?;
+    write_remarks(export, output)?;
+    // Columns of its own choice are always there.
+    let table = table(runs, &Wish::default()).map_err(io::Error::other)?;
+    if table.cells.iter().any(|cell| cell.runs.len() > 1) {
+        writeln!(output, "### Averages\n")?;
+        markdown::averages_only(&table, output)?;
+        writeln!(output)?;
+    }
+    folded("Runs", runs, output, |output| {
+        markdown::rows(&table, output)
+    })?;
+    folded("Latency", runs, output, |output| {
+        write_latency(runs, output)
+    })
+}
+
+/// The conclusions first, in bold; a fixed word begins each other line, so that no text of a run does.
+fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
+    let remarks = remarks::all(export);
+    let (notices, others): (Vec<_>, Vec<_>) = remarks
+        .into_iter()
+        .partition(|remark| remark.weight == Weight::Notice);
+    for remark in &notices {
+        for line in &remark.lines {
+            writeln!(output, "- **{}**", escaped(line).trim())?;
+        }
+    }
+    for remark in &others {
+        let sign = match remark.weight {
+            Weight::Error => ":x:",
+            Weight::Warning | Weight::Notice => ":warning:",
+        };
+        let lines: Vec<String> = remark.lines.iter().map(escaped).collect();
+        let title = escaped(&remark.title);
+        writeln!(output, "- {sign} {title}: {}", lines.join("; "))?;
+    }
+    if !notices.is_empty() || !others.is_empty() {
+        writeln!(output)?;
+    }
+    Ok(())
+}
+
+fn folded(
+    title: &str,
+    runs: &[Observation],
+    output: &mut dyn Write,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    if runs.len() <= ROWS_OPEN_MAX {
+        writeln!(output, "### {title}\n")?;
+        content(output)?;
+        return writeln!(output);
+    }
+    let count = runs.len();
+    // A table begins behind an empty line, also here.
+    writeln!(
+        output,
+        "<details><summary>{title} of all {count} runs</summary>\n"
+    )?;
+    content(output)?;
+    writeln!(output, "\n</details>\n")
+}
+
+/// A row for each run, times in units for people.
+fn write_latency(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+    let known: Vec<f64> = PERCENTILES
+        .into_iter()
+        .filter(|percent| {
+            let name = quantity::percentile("latency", *percent);
+            runs.iter().any(|run| run.value(&name).is_some())
+        })
+        .collect();
+    let percentiles = known.iter().map(|percent| words::percentile(*percent));
+    let titles: Vec<String> = ["run", "requests/s", "mean"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(percentiles)
+        .chain(["max", "errors"].map(str::to_owned))
+        .collect();
+    writeln!(output, "| {} |", titles.join(" | "))?;
+    writeln!(output, "|---{}|", "|--:".repeat(titles.len() - 1))?;
+    for run in runs {
+        let name = escaped(names::of_run(run));
+        if let Some(failure) = &run.failure {
+            let empty = " |".repeat(titles.len() - 2);
+            writeln!(output, "| {name} | {} |{empty}", escaped(failure))?;
+            continue;
+        }
+        let time = |name: &str| run.value(name).map(words::time_us).unwrap_or_default();
+        let number = |name: &str| run.value(name).map(words::number).unwrap_or_default();
+        let percentiles: Vec<String> = known
+            .iter()
+            .map(|percent| time(&quantity::percentile("latency", *percent)))
+            .collect();
+        let cells = [
+            vec![
+                name,
+                number(quantity::REQUESTS_PER_SEC),
+                time(quantity::LATENCY_MEAN_US),
+            ],
+            percentiles,
+            vec![time("latency_max_us"), number(quantity::ERRORS)],
+        ]
+        .concat();
+        writeln!(output, "| {} |", cells.join(" | "))?;
+    }
+    Ok(())
+}

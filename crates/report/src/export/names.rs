@@ -1,0 +1,63 @@
+//! What runs are called in formats that know one name for a thing.
+
+use analysis::Observation;
+
+use crate::page::words::cut;
+
+/// Names are read by people; a longer one hides what it names.
+const NAME_CHARS_MAX: usize = 200;
+
+/// `buffers 262144, focused, php, run 3`, on one line.
+pub(super) fn of_run(run: &Observation) -> String {
+    match of_cell(run) {
+        cell if cell.is_empty() => short(&format!("{}, run {}", run.source, run.run)),
+        cell => format!("{cell}, run {}", run.run),
+    }
+}
+
+/// `buffers 262144, focused, php`; empty if nothing is known of it.
+pub(super) fn of_cell(run: &Observation) -> String {
+    let levels = run
+        .settings
+        .iter()
+        .map(|setting| format!("{} {}", setting.factor, setting.level));
+    let names = run.profile.iter().chain(&run.target).cloned();
+    let words: Vec<String> = levels.chain(names).collect();
+    short(&words.join(", "))
+}
+
+/// On one line, and cut where it is longer than anyone reads.
+pub(super) fn short(text: &str) -> String {
+    cut(text, NAME_CHARS_MAX).replace(char::is_control, " ")
+}
+
+/// Names of the factors, in the order in which they are met.
+pub(super) fn factors(runs: &[Observation]) -> Vec<&str> {
+    let mut factors: Vec<&str> = Vec::new();
+    for setting in runs.iter().flat_map(|run| &run.settings) {
+        if !factors.contains(&setting.factor.as_str()) {
+            factors.push(&setting.factor);
+        }
+    }
+    factors
+}
+
+/// The run's level of a factor.
+pub(super) fn level<'a>(run: &'a Observation, factor: &str) -> Option<&'a str> {
+    let mut settings = run.settings.iter();
+    let setting = settings.find(|setting| setting.factor == factor)?;
+    Some(&setting.level)
+}
+
+/// Wall-clock begin, RFC 3339.
+pub(super) fn started_at(run: &Observation) -> Option<&str> {
+    let of_trial = run
+        .trial
+        .as_deref()
+        .and_then(|trial| trial.started_at.as_deref());
+    let of_result = run
+        .result
+        .as_deref()
+        .and_then(|result| result.environment.started_at.as_deref());
+    of_trial.or(of_result)
+}
