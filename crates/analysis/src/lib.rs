@@ -13,4 +13,4 @@ pub mod table;
 
 pub use judged::{Judged, judge_all};
 pub use observation::{Observation, TrialFacts};
-pub use read::{ReadError, Reading, read};
+pub use read::{FILE_FACTOR, ReadError, Reading, read};

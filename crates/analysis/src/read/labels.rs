@@ -21,8 +21,8 @@ pub(super) struct Label {
 /// Runs that stand together under a name.
 pub(super) type Group = (Label, Vec<Observation>);
 
-/// The factor that files are levels of.
-const FILE: &str = "file";
+/// The factor that files are levels of, where runs of several files are put together.
+pub const FILE_FACTOR: &str = "file";
 
 /// What a path is called: a folder as it is given, a file without its end and without a number there, so
 /// that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves what they are
@@ -91,7 +91,7 @@ pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
                 observation.settings.insert(
                     0,
                     Setting {
-                        factor: FILE.to_owned(),
+                        factor: FILE_FACTOR.to_owned(),
                         level: label.shown(folders_differ),
                     },
                 );

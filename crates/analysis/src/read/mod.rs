@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::Observation;
+pub use labels::FILE_FACTOR;
 pub(crate) use labels::number_runs;
 
 /// Why nothing could be read; one line each.
