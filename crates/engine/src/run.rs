@@ -243,11 +243,11 @@ impl Crew {
                 stop_ns = stop_ns.min(monotonic_ns());
             }
             let now_ns = monotonic_ns();
-            if let Some(observer) = &mut observer
-                && now_ns < stop_ns
-            {
-                gathering.show(now_ns, *observer);
-                observer.turn();
+            if let Some(observer) = &mut observer {
+                if now_ns < stop_ns {
+                    gathering.show(now_ns, *observer);
+                }
+                observer.turn(gathering.age(now_ns));
             }
             let late_ns = now_ns.saturating_sub(stop_ns);
             if late_ns > SCRIPT_GRACE_NS {

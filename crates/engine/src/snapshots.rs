@@ -6,6 +6,7 @@
 use crate::control::Schedule;
 use results::snapshot::{Interval, Snapshot, Stage};
 use results::{Counters, Errors, Histogram, Statuses};
+use std::time::Duration;
 
 /// Whoever watches a run. It is called in the main thread, which has nothing to do while the run is on but to
 /// wait: what takes long here moves neither the window nor any figure, but a run that was interrupted
@@ -14,8 +15,9 @@ pub trait Observer {
     /// About once a second, during the warm-up as well.
     fn snapshot(&mut self, snapshot: &Snapshot);
 
-    /// Every few milliseconds: for keys, or a window that has got another size.
-    fn turn(&mut self) {}
+    /// Every few milliseconds until all workers have ended, with the time since the latest snapshot, or since the
+    /// start: for keys, a window that has got another size, threads that tell nothing any more.
+    fn turn(&mut self, _since: Duration) {}
 }
 
 /// What one worker has done.
@@ -54,6 +56,8 @@ pub(crate) struct Gathering {
     /// The moment of the latest share, and of the snapshot before.
     at_ns: u64,
     shown_ns: u64,
+    /// When it was shown.
+    news_ns: u64,
     snapshot: Snapshot,
 }
 
@@ -84,6 +88,7 @@ impl Gathering {
             pending_since_ns: None,
             at_ns: start_ns,
             shown_ns: start_ns,
+            news_ns: start_ns,
             snapshot: Snapshot::default(),
         }
     }
@@ -135,9 +140,15 @@ impl Gathering {
         }
         self.add_up();
         observer.snapshot(&self.snapshot);
+        self.news_ns = now_ns;
         self.pending_since_ns = None;
         self.shown_ns = self.at_ns;
         self.snapshot.last = Interval::default();
+    }
+
+    /// Time since something was shown.
+    pub(crate) fn age(&self, now_ns: u64) -> Duration {
+        Duration::from_nanos(now_ns.saturating_sub(self.news_ns))
     }
 
     fn add_up(&mut self) {
@@ -252,7 +263,9 @@ mod tests {
         gathering.take(share(0, 1, 100), S);
         gathering.show(S + PATIENCE_NS - 1, &mut shown);
         assert!(shown.0.is_empty());
+        assert_eq!(gathering.age(S), Duration::from_secs(1));
         gathering.show(S + PATIENCE_NS, &mut shown);
+        assert_eq!(gathering.age(S + PATIENCE_NS), Duration::ZERO);
         assert_eq!(shown.0[0].last.answered, 100);
         gathering.take(share(0, 2, 100), 2 * S);
         let late = Share {
