@@ -27,6 +27,11 @@ const TROUBLES: [&str; 20] = [
     "stat.cpu_steal_ms",
 ];
 
+/// Whether a counter that grows tells of something lost, refused or late.
+pub(crate) fn is_trouble(counter: &str) -> bool {
+    TROUBLES.contains(&counter)
+}
+
 /// A line for the sockets, one for the counters, one for each thing that could not be watched.
 pub(crate) fn notes(telemetry: &Telemetry) -> Vec<String> {
     let mut notes = Vec::new();

@@ -27,9 +27,10 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    fn push(&mut self, x: f64, y: Option<f64>) {
-        self.x.push(x);
-        self.y.push(y.filter(|y| y.is_finite()));
+    /// Adds a point; what is not finite is not known.
+    pub(crate) fn push(&mut self, x: f64, y: Option<f64>) {
+        self.x.push(rounded(x));
+        self.y.push(y.filter(|y| y.is_finite()).map(rounded));
     }
 
     /// Whether there is anything to see.
@@ -57,6 +58,58 @@ impl Curve {
             ..Marks::default()
         }
     }
+}
+
+/// Seven digits: what is beyond is noise of binary fractions and makes the page large.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let digits_before = value.abs().log10().floor() as i32 + 1;
+    // Powers of ten are exact up to 22; beyond lie values that no page has.
+    match 7 - digits_before {
+        0 => value.round(),
+        after @ 1..=22 => {
+            let scale = 10_f64.powi(after);
+            (value * scale).round() / scale
+        }
+        after @ -22..=-1 => {
+            let scale = 10_f64.powi(-after);
+            (value / scale).round() * scale
+        }
+        _ => value,
+    }
+}
+
+/// The middle of several lines: at each x that at least half of them have, the median of their values. Lines
+/// need not be of one length.
+pub(crate) fn median_curve(curves: &[Curve]) -> Curve {
+    let longest = curves.iter().max_by_key(|curve| curve.x.len());
+    let mut line = Curve::default();
+    for (at, x) in longest.iter().flat_map(|curve| curve.x.iter().enumerate()) {
+        let mut values: Vec<f64> = curves
+            .iter()
+            .filter(|curve| curve.x.get(at) == Some(x))
+            .filter_map(|curve| curve.y.get(at).copied().flatten())
+            .collect();
+        if values.is_empty() || values.len() * 2 < curves.len() {
+            continue;
+        }
+        values.sort_by(f64::total_cmp);
+        line.push(*x, median(&values));
+    }
+    line
+}
+
+/// The middle one of ascending values, of an even number the mean of the two in the middle.
+pub(crate) fn median(ascending: &[f64]) -> Option<f64> {
+    let middle = ascending.len() / 2;
+    let upper = *ascending.get(middle)?;
+    Some(if ascending.len() % 2 == 1 {
+        upper
+    } else {
+        (ascending[middle - 1] + upper) / 2.0
+    })
 }
 
 /// The horizontal axis of percentiles.

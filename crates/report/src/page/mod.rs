@@ -5,8 +5,11 @@
 
 mod curves;
 mod model;
+mod names;
 mod of;
+mod overlay;
 mod render;
+mod run;
 mod sweep;
 mod tables;
 pub(crate) mod words;

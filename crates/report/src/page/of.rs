@@ -1,10 +1,11 @@
 //! Which page a set of runs makes.
 
-use analysis::Observation;
 use analysis::compare::Conclusions;
+use analysis::{FILE_FACTOR, Observation};
 use results::Experiment;
 
-use super::{Page, sweep};
+use super::tables::finding;
+use super::{Page, Section, Tone, names, overlay, run, sweep, words};
 
 /// What a page is about.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,9 +25,80 @@ pub struct Subject<'a> {
 /// Makes the page: of one run, of several beside each other, or of a sweep.
 #[must_use]
 pub fn of(subject: &Subject<'_>) -> Page {
+    let (title, subtitle, mut sections) = match subject.observations {
+        [] => (
+            "No runs".to_owned(),
+            String::new(),
+            vec![no_runs("There is no run to show.")],
+        ),
+        [run] => (names::title(run), names::subtitle(run), run::sections(run)),
+        _ if is_sweep(subject) => (
+            sweep_title(subject),
+            names::span(subject.observations),
+            sweep::sections(subject),
+        ),
+        several => (
+            names::title_of_several(several),
+            names::span(several),
+            overlay::sections(subject),
+        ),
+    };
+    sections.extend(notes(subject.notes));
     Page {
-        title: subject.title.unwrap_or("wrkbench").to_owned(),
-        subtitle: String::new(),
-        sections: sweep::sections(subject),
+        title: subject.title.map_or(title, str::to_owned),
+        subtitle,
+        sections,
     }
+}
+
+/// Runs of a sweep, or of several levels of something but the files they stand in.
+fn is_sweep(subject: &Subject<'_>) -> bool {
+    let levels = |run: &Observation| -> Vec<(String, String)> {
+        let own = run
+            .settings
+            .iter()
+            .filter(|setting| setting.factor != FILE_FACTOR);
+        own.map(|setting| (setting.factor.clone(), setting.level.clone()))
+            .collect()
+    };
+    let mut all = subject.observations.iter().map(levels);
+    let first = all.next().unwrap_or_default();
+    !subject.experiments.is_empty() || all.any(|levels| levels != first)
+}
+
+fn sweep_title(subject: &Subject<'_>) -> String {
+    let names: Vec<String> = subject
+        .experiments
+        .iter()
+        .map(|experiment| experiment.name.clone())
+        .filter(|name| !name.is_empty())
+        .collect();
+    if names.is_empty() {
+        names::title_of_several(subject.observations)
+    } else {
+        words::list(&names)
+    }
+}
+
+fn no_runs(text: &str) -> Section {
+    Section {
+        id: "verdict".to_owned(),
+        title: "Verdict".to_owned(),
+        blocks: vec![finding(Tone::Warning, text, vec![])],
+        ..Section::default()
+    }
+}
+
+/// What was said when the runs were read.
+fn notes(notes: &[String]) -> Option<Section> {
+    (!notes.is_empty()).then(|| Section {
+        id: "reading-notes".to_owned(),
+        title: "Notes on the files".to_owned(),
+        lead: "What was skipped or is worth knowing about what this page was made of.".to_owned(),
+        blocks: notes
+            .iter()
+            .map(|note| finding(Tone::Neutral, note.clone(), vec![]))
+            .collect(),
+        is_folded: false,
+    })
 }

@@ -1,0 +1,243 @@
+//! What runs and pages are called.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use analysis::Observation;
+use plan::{Pacing, RunPlan};
+use results::RunResult;
+
+use super::words;
+
+/// Longer names fill a legend with nothing else.
+const NAME_CHARS_MAX: usize = 60;
+
+/// A short name for each run, no two the same: what tells them apart, with the number of the run where
+/// several are runs of one thing.
+pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
+    let differ = |part: fn(&Observation) -> Option<&str>| {
+        let mut parts = observations.iter().map(|run| part(run));
+        let first = parts.next().flatten();
+        parts.any(|part| part != first)
+    };
+    let (targets_differ, profiles_differ) = (
+        differ(|run| run.target.as_deref()),
+        differ(|run| run.profile.as_deref()),
+    );
+    let base = |run: &&Observation| {
+        let levels = run.settings.iter().map(|setting| setting.level.as_str());
+        let profile = run.profile.as_deref().filter(|_| profiles_differ);
+        let target = run.target.as_deref().filter(|_| targets_differ);
+        let parts: Vec<&str> = levels
+            .chain(profile)
+            .chain(target)
+            .filter(|part| !part.is_empty())
+            .collect();
+        if parts.is_empty() {
+            file_stem(&run.source)
+        } else {
+            words::cut(&parts.join(", "), NAME_CHARS_MAX)
+        }
+    };
+    let bases: Vec<String> = observations.iter().map(base).collect();
+    let mut totals: BTreeMap<&str, u32> = BTreeMap::new();
+    for base in &bases {
+        *totals.entry(base).or_default() += 1;
+    }
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut names = Vec::with_capacity(bases.len());
+    for base in &bases {
+        let number = seen.entry(base).or_default();
+        *number += 1;
+        names.push(match totals.get(base.as_str()) {
+            Some(total) if *total > 1 && base.is_empty() => format!("run {number}"),
+            Some(total) if *total > 1 => format!("{base}, run {number}"),
+            _ if base.is_empty() => "the run".to_owned(),
+            _ => base.clone(),
+        });
+    }
+    names
+}
+
+/// `results/new-1.json` is `new-1`.
+fn file_stem(source: &str) -> String {
+    let path = Path::new(source);
+    let stem = path.file_stem().unwrap_or(path.as_os_str());
+    words::cut(&stem.to_string_lossy(), NAME_CHARS_MAX)
+}
+
+/// What a page of one run is called.
+pub(crate) fn title(run: &Observation) -> String {
+    match (&run.result, &run.target) {
+        (Some(result), _) => result.plan.target.url.clone(),
+        (None, Some(target)) => target.clone(),
+        (None, None) => file_stem(&run.source),
+    }
+}
+
+/// When and where, in one line.
+pub(crate) fn subtitle(run: &Observation) -> String {
+    let mut parts = Vec::new();
+    let levels = run
+        .settings
+        .iter()
+        .map(|setting| format!("{} {}", setting.factor, setting.level));
+    parts.extend(levels);
+    match &run.result {
+        Some(result) => {
+            parts.push(load(&result.plan));
+            parts.extend(when_and_where(result));
+        }
+        None => {
+            parts.extend(run.profile.clone());
+            parts.push(run.source.clone());
+        }
+    }
+    parts.join(" \u{b7} ")
+}
+
+/// What a page of several runs is called.
+pub(crate) fn title_of_several(runs: &[Observation]) -> String {
+    let number = words::counted(runs.len() as u64, "run");
+    let mut targets = runs.iter().filter_map(|run| run.target.as_deref());
+    match targets.next() {
+        Some(first) if targets.all(|target| target == first) => format!("{number} of {first}"),
+        _ => number,
+    }
+}
+
+/// How many runs there are, and from when to when they were made.
+pub(crate) fn span(runs: &[Observation]) -> String {
+    let begin = |run: &Observation| {
+        let of_trial = run
+            .trial
+            .as_ref()
+            .and_then(|trial| trial.started_at.clone());
+        let environment = run.result.as_ref().map(|result| &result.environment);
+        of_trial.or_else(|| environment?.started_at.clone())
+    };
+    let mut begins: Vec<String> = runs.iter().filter_map(begin).collect();
+    begins.sort();
+    let mut parts = vec![words::counted(runs.len() as u64, "run")];
+    match begins.as_slice() {
+        [] => {}
+        [one] => parts.push(words::moment(one)),
+        [first, .., last] => parts.push(format!(
+            "begun from {} to {}",
+            words::moment(first),
+            words::moment(last)
+        )),
+    }
+    let mut machines: Vec<&str> = runs
+        .iter()
+        .filter_map(|run| run.result.as_ref()?.environment.hostname.as_deref())
+        .collect();
+    machines.sort_unstable();
+    machines.dedup();
+    if let [machine] = machines.as_slice() {
+        parts.push(format!("from {machine}"));
+    }
+    parts.join(" \u{b7} ")
+}
+
+/// When a run began, on which machine, and with which version.
+fn when_and_where(result: &RunResult) -> Vec<String> {
+    let environment = &result.environment;
+    let mut parts = Vec::new();
+    if let Some(moment) = &environment.started_at {
+        parts.push(words::moment(moment));
+    }
+    if let Some(machine) = &environment.hostname {
+        parts.push(format!("from {machine}"));
+    }
+    if !environment.wrkbench_version.is_empty() {
+        parts.push(format!("wrkbench {}", environment.wrkbench_version));
+    }
+    parts
+}
+
+/// The load in a phrase: `2 threads and 10 connections for 30s at 2,000 requests/s`.
+pub(crate) fn load(plan: &RunPlan) -> String {
+    let mut text = format!(
+        "{} and {}",
+        words::counted(u64::from(plan.load.threads), "thread"),
+        words::counted(u64::from(plan.load.connections), "connection")
+    );
+    if let Some(requests) = plan.stop.requests {
+        text += &format!(", {}", words::counted(requests, "request"));
+    }
+    if let Some(duration) = plan.stop.duration {
+        text += &format!(" for {}", plan::units::time(duration));
+    }
+    match &plan.pacing {
+        Pacing::Closed => {}
+        Pacing::Constant { rate_per_sec, .. } => {
+            text += &format!(" at {} requests/s", words::number(*rate_per_sec));
+        }
+        Pacing::Stages { stages, .. } => {
+            text += &format!(
+                " at a rate in {}",
+                words::counted(stages.len() as u64, "stage")
+            );
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use results::Setting;
+
+    use super::*;
+
+    fn run(source: &str, levels: &[&str]) -> Observation {
+        let setting = |level: &&str| Setting {
+            factor: "file".to_owned(),
+            level: (*level).to_owned(),
+        };
+        Observation {
+            source: source.to_owned(),
+            settings: levels.iter().map(setting).collect(),
+            run: 1,
+            ..Observation::default()
+        }
+    }
+
+    fn names(runs: &[Observation]) -> Vec<String> {
+        of_runs(&runs.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn runs_are_called_by_what_tells_them_apart() {
+        assert_eq!(
+            names(&[
+                run("d/new-1.json", &["new"]),
+                run("d/new-2.json", &["new"]),
+                run("d/old.json", &["old"])
+            ]),
+            ["new, run 1", "new, run 2", "old"]
+        );
+        assert_eq!(
+            names(&[run("d/a.json", &[]), run("d/b.json", &[])]),
+            ["a", "b"]
+        );
+        assert_eq!(names(&[run("", &[]), run("", &[])]), ["run 1", "run 2"]);
+    }
+
+    #[test]
+    fn a_profile_or_target_is_named_only_where_it_differs() {
+        let with = |target: &str| Observation {
+            profile: Some("2 threads".to_owned()),
+            target: Some(target.to_owned()),
+            ..run("a.json", &["x"])
+        };
+        assert_eq!(
+            names(&[with("http://a/"), with("http://b/")]),
+            ["x, http://a/", "x, http://b/"]
+        );
+        assert_eq!(
+            names(&[with("http://a/"), with("http://a/")]),
+            ["x, run 1", "x, run 2"]
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! What is to be thought of a run, and its numbers that matter most.
+
+use analysis::Observation;
+use results::{AchievedRate, Histogram, RunResult, ThinPercentiles, Warning};
+
+use super::generator;
+use crate::page::tables::finding;
+use crate::page::{Block, Figure, Section, Tone, words};
+
+/// Of the percentiles that are shown in large type.
+const SHOWN: [f64; 2] = [50.0, 99.0];
+
+/// First the sentence, then what speaks against it, then the numbers.
+pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
+    let latency = result.recording.latency();
+    let mut blocks: Vec<Block> = run
+        .failure
+        .iter()
+        .filter(|_| !result.warnings.iter().any(says_nothing_answered))
+        .map(|reason| {
+            finding(
+                Tone::Bad,
+                format!("No comparison counts this run: {reason}."),
+                vec![],
+            )
+        })
+        .collect();
+    blocks.push(generator::finding_of(result));
+    blocks.extend(warnings(result));
+    blocks.extend(failures(result));
+    blocks.push(Block::Figures {
+        figures: figures(result, &latency),
+    });
+    Section {
+        id: "verdict".to_owned(),
+        title: "Verdict".to_owned(),
+        lead: headline(result, &latency),
+        blocks,
+        is_folded: false,
+    }
+}
+
+fn says_nothing_answered(warning: &Warning) -> bool {
+    matches!(warning, Warning::NothingAnswered { .. })
+}
+
+/// The run in two sentences.
+fn headline(result: &RunResult, latency: &Histogram) -> String {
+    let window = words::duration_ns(result.window.duration_ns);
+    let rate = words::number(result.requests_per_sec());
+    if latency.is_empty() {
+        return format!("Nothing was answered in {window}.");
+    }
+    let speed = match AchievedRate::of(result) {
+        Some(achieved) => format!(
+            "{rate} requests/s were answered over {window}, of {} that were asked for.",
+            words::number(achieved.asked_per_sec)
+        ),
+        None => format!("{rate} requests/s over {window}."),
+    };
+    let [half, most] = SHOWN.map(|percent| words::time_ns(latency.value_at_percentile(percent)));
+    format!(
+        "{speed} Half of the requests took {half} or less, 99 % {most} or less, the slowest {}.",
+        words::time_ns(latency.max_ns().unwrap_or(0))
+    )
+}
+
+/// The doubts about a run, and which percentiles are mostly chance.
+pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
+    let tone = |warning: &Warning| match warning {
+        Warning::NothingAnswered { .. }
+        | Warning::OnlyBadStatuses { .. }
+        | Warning::InconsistentSchedule { .. }
+        | Warning::InconsistentConcurrency { .. } => Tone::Bad,
+        _ => Tone::Warning,
+    };
+    let mut blocks: Vec<Block> = result
+        .warnings
+        .iter()
+        .map(|warning| finding(tone(warning), capital(&warning.to_string()), vec![]))
+        .collect();
+    if result.window.interrupted {
+        blocks.push(finding(
+            Tone::Warning,
+            "The run was ended early, by Ctrl-C: its numbers are those of a shorter time than was planned.",
+            vec![],
+        ));
+    }
+    let says_few = |warning: &Warning| matches!(warning, Warning::FewSamples { .. });
+    let samples = result.recording.latency().count();
+    if let Some(thin) = ThinPercentiles::among(&SHOWN, samples)
+        && !result.warnings.iter().any(says_few)
+    {
+        blocks.push(finding(Tone::Warning, capital(&thin.to_string()), vec![]));
+    }
+    blocks
+}
+
+/// Failed requests and bad statuses, or that there were none.
+fn failures(result: &RunResult) -> Option<Block> {
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    if counters.answered == 0 && recording.errors.events() == 0 {
+        return None;
+    }
+    let details = crate::text::error_notes(result);
+    let lost = recording.errors.exchanges();
+    let over_399 = recording.statuses.over_399();
+    let mut found = Vec::new();
+    if lost > 0 {
+        let (noun, share) = (
+            words::counted(lost, "request"),
+            words::share(lost, counters.sent),
+        );
+        found.push(format!("{noun} failed ({share} of those sent)"));
+    } else if !details.is_empty() {
+        found.push(format!(
+            "{} without a lost request",
+            words::counted(recording.errors.events(), "error")
+        ));
+    }
+    if over_399 > 0 {
+        let (noun, share) = (
+            words::counted(over_399, "answer"),
+            words::share(over_399, counters.answered),
+        );
+        found.push(format!("{noun} had a status above 399 ({share})"));
+    }
+    if found.is_empty() {
+        let text = format!(
+            "No request failed: all {} had a status below 400.",
+            words::counted(counters.answered, "answer")
+        );
+        return Some(finding(Tone::Good, text, vec![]));
+    }
+    let text = capital(&format!("{}.", words::list(&found)));
+    Some(finding(Tone::Warning, text, details))
+}
+
+fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    let window = words::duration_ns(result.window.duration_ns);
+    let mut figures = vec![Figure {
+        label: "Requests/s".to_owned(),
+        value: words::number(result.requests_per_sec()),
+        note: format!(
+            "{} in {window}",
+            words::counted(counters.answered, "answer")
+        ),
+        tone: Tone::Neutral,
+    }];
+    if let Some(achieved) = AchievedRate::of(result) {
+        figures.push(achieved_figure(result, achieved));
+    }
+    let kind = latency_name(result);
+    for percent in SHOWN {
+        figures.push(percentile_figure(latency, percent, kind));
+    }
+    figures.push(Figure {
+        label: "Slowest".to_owned(),
+        value: latency.max_ns().map_or_else(unknown, words::time_ns),
+        note: match latency.count() {
+            0 => "no sample".to_owned(),
+            count => format!("of {}", words::counted(count, "sample")),
+        },
+        tone: Tone::Neutral,
+    });
+    let lost = recording.errors.exchanges();
+    let events = recording.errors.events();
+    figures.push(Figure {
+        label: "Failed requests".to_owned(),
+        value: words::count(lost),
+        note: match events {
+            0 => format!("of {} sent", words::count(counters.sent)),
+            _ => format!(
+                "{} of those sent, {}",
+                words::share(lost, counters.sent),
+                words::counted(events, "error")
+            ),
+        },
+        tone: match (lost, events) {
+            (0, 0) => Tone::Good,
+            (0, _) => Tone::Warning,
+            _ => Tone::Bad,
+        },
+    });
+    let over_399 = recording.statuses.over_399();
+    if over_399 > 0 {
+        figures.push(Figure {
+            label: "Status above 399".to_owned(),
+            value: words::count(over_399),
+            note: format!(
+                "{} of the answers",
+                words::share(over_399, counters.answered)
+            ),
+            tone: Tone::Bad,
+        });
+    }
+    figures.push(Figure {
+        label: "Throughput".to_owned(),
+        value: words::bytes_per_sec(result.bytes_per_sec()),
+        note: match counters.answered {
+            0 => format!("{} in all", words::bytes(counters.bytes as f64)),
+            answered => format!(
+                "{} per answer on average",
+                words::bytes(counters.bytes as f64 / answered as f64)
+            ),
+        },
+        tone: Tone::Neutral,
+    });
+    figures
+}
+
+fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
+    let AchievedRate {
+        asked_per_sec,
+        sent_per_sec,
+        sent_percent,
+        ..
+    } = achieved;
+    let sent = sent_percent.map_or_else(
+        || "nothing was due".to_owned(),
+        |percent| {
+            format!(
+                "{} of what was due was sent",
+                words::percent(percent / 100.0)
+            )
+        },
+    );
+    Figure {
+        label: "Sent/s".to_owned(),
+        value: words::number(sent_per_sec),
+        note: format!("{} asked for; {sent}", words::number(asked_per_sec)),
+        tone: match result.recording.counters.unsent {
+            0 => Tone::Good,
+            _ if sent_percent.is_some_and(|percent| percent < 99.0) => Tone::Bad,
+            _ => Tone::Neutral,
+        },
+    }
+}
+
+fn percentile_figure(latency: &Histogram, percent: f64, kind: &str) -> Figure {
+    let thin = ThinPercentiles::among(&[percent], latency.count());
+    let (note, tone) = match thin.as_ref().and_then(|thin| thin.rows.first()) {
+        Some((_, above)) => (
+            format!("{kind}; only {} above it", words::counted(*above, "sample")),
+            Tone::Warning,
+        ),
+        None => (kind.to_owned(), Tone::Neutral),
+    };
+    Figure {
+        label: words::percentile(percent),
+        value: if latency.is_empty() {
+            unknown()
+        } else {
+            words::time_ns(latency.value_at_percentile(percent))
+        },
+        note,
+        tone,
+    }
+}
+
+/// What the run's latency is.
+pub(super) fn latency_name(result: &RunResult) -> &'static str {
+    if result.recording.counters.due == 0 {
+        "service time"
+    } else {
+        "response time"
+    }
+}
+
+fn unknown() -> String {
+    words::UNKNOWN.to_owned()
+}
+
+/// With a capital letter at its begin.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
