@@ -9,6 +9,7 @@ mod planned;
 mod rate;
 mod refusal;
 mod report;
+mod report_command;
 mod restore;
 mod run;
 mod serve;
@@ -29,6 +30,7 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, ReportWish, Style};
+pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{GuardianArgs, RestoreArgs};
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
@@ -49,6 +51,8 @@ pub(crate) enum Request {
     Sweep(SweepArgs),
     /// Show runs as a table.
     Table(TableRequest),
+    /// Show runs as a page, or in the format of another tool.
+    Report(Box<ReportRequest>),
     /// Say whether runs differ.
     Compare(Box<CompareRequest>),
     /// List sockets.
@@ -198,6 +202,8 @@ enum Word {
     Sweep(SweepArgs),
     /// Print runs as rows and averages: sweeps, results, and what wrk, wrk2 and wrk-cmm printed
     Table(table::TableArgs),
+    /// Make a page with charts of runs, or text in the format of another tool
+    Report(Box<report_command::ReportCommandArgs>),
     /// Say whether runs differ: new ones beside old ones, or the levels of a sweep
     Compare(compare::CompareArgs),
     /// List every TCP socket with its TCP_INFO, as JSON
@@ -213,7 +219,7 @@ enum Word {
     /// Print the manual page, in roff
     Man {
         /// The page of this command instead of the whole program's
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sweep", "restore", "table", "compare", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sweep", "restore", "table", "report", "compare", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
@@ -278,6 +284,10 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Word::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
         Some(Word::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
+        Some(Word::Report(report)) => {
+            let request = report.into_request()?;
+            Ok(Request::Report(Box::new(request)))
+        }
         Some(Word::Table(table)) => table.into_request().map(Request::Table),
         Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),

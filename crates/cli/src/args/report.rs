@@ -46,7 +46,7 @@ pub(super) struct ReportArgs {
     /// Exit with 5 if the generator was the limit, not the server
     #[arg(long)]
     strict: bool,
-    /// No notes and warnings on stderr
+    /// Neither notes and warnings nor the run's progress on stderr
     #[arg(short, long)]
     quiet: bool,
 }
@@ -89,6 +89,8 @@ pub(crate) struct ReportWish {
     pub(crate) strict: bool,
     /// Neither notes nor warnings.
     pub(crate) quiet: bool,
+    /// How it goes is shown while the run is on.
+    pub(crate) live: bool,
 }
 
 /// Where the JSON document goes.
@@ -182,6 +184,8 @@ impl ReportArgs {
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
             strict: self.strict,
             quiet: self.quiet,
+            // The other tools say nothing until they are done.
+            live: !self.quiet && dialect == Dialect::Native,
         };
         let files: Vec<_> = wish.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {
@@ -202,9 +206,9 @@ impl ReportArgs {
 
 /// The conditions of one value.
 #[derive(Debug, Clone)]
-struct Criteria(Vec<Criterion>);
+pub(super) struct Criteria(pub(super) Vec<Criterion>);
 
-fn parse_criteria(text: &str) -> Result<Criteria, CriterionError> {
+pub(super) fn parse_criteria(text: &str) -> Result<Criteria, CriterionError> {
     Criterion::parse_list(text).map(Criteria)
 }
 

@@ -6,6 +6,8 @@ mod demo;
 mod guardian;
 mod interrupts;
 mod man;
+mod reading;
+mod report;
 mod restore;
 mod result_file;
 mod run;
@@ -13,12 +15,17 @@ mod serve;
 mod sockets;
 mod sweep;
 mod table;
+mod terminal;
+mod watching;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::args::{Dialect, Request};
+
+/// A condition of `--fail-if` holds, or cannot be judged.
+const EXIT_CRITERIA: u8 = 2;
 
 /// Does what was asked for.
 ///
@@ -30,6 +37,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Sweep(arguments) => sweep::sweep(&arguments, dialect.program()),
+        Request::Report(request) => report::report(&request, dialect.program()),
         Request::Table(request) => table::table(&request, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),

@@ -13,7 +13,7 @@ use results::RunResult;
 use runner::{Audience, Finished, Invocation, Prepared};
 
 use super::interrupts::Interrupts;
-use super::{result_file, tell};
+use super::{EXIT_CRITERIA, result_file, tell, watching};
 use crate::args::{JsonTarget, ReportWish, RunRequest};
 
 /// wrk's `-v` prints such a line and goes on.
@@ -27,9 +27,6 @@ pub(super) const VERSION_LINE: &str = concat!(
 
 /// The run is no success: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
-
-/// A condition of `--fail-if` holds, or cannot be judged.
-const EXIT_CRITERIA: u8 = 2;
 
 /// With `--strict`: the generator was the limit.
 const EXIT_GENERATOR: u8 = 5;
@@ -73,13 +70,18 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
         output.flush()?;
     }
-    let mut finished = prepared.run(
-        &interrupts.stop,
-        Audience {
-            samples,
-            observer: None,
-        },
-    )?;
+    let mut observer = match wish.live {
+        true => watching::observer(prepared.plan(), &interrupts.stop, program),
+        false => None,
+    };
+    let audience = Audience {
+        samples,
+        observer: observer.as_deref_mut(),
+    };
+    let finished = prepared.run(&interrupts.stop, audience);
+    // Its line goes before anything else is written.
+    drop(observer);
+    let mut finished = finished?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish, &mut output);
     let code = tell_after(&mut finished, &wish, version, program);

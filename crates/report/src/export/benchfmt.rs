@@ -4,7 +4,7 @@
 //! A line for each run; runs of one thing have the same name, so that benchstat takes them for repetitions.
 //! Runs that failed have no line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use analysis::compare::Better;
@@ -117,39 +117,56 @@ fn word_breaks(text: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Names that were given, so that cutting does not make two things one.
+/// Names that were given: what differs only in what a name cannot hold, or behind where it is cut, must not
+/// become repetitions of one thing.
 #[derive(Default)]
 struct Names {
-    cut: BTreeMap<String, usize>,
+    given: BTreeMap<Vec<(String, String)>, String>,
+    taken: BTreeSet<String>,
 }
 
 impl Names {
     /// `HTTP/buffers=262144/target=php/connections=200/threads=2`
     fn of(&mut self, run: &Observation) -> String {
-        let mut parts = vec!["HTTP".to_owned()];
-        let levels = run.settings.iter();
-        parts.extend(levels.map(|setting| part(&setting.factor, &setting.level)));
-        // Of a result without a plan it is threads and connections again.
-        let profile = run.profile.iter().filter(|_| run.trial.is_some());
-        parts.extend(profile.map(|profile| part("profile", profile)));
-        parts.extend(run.target.iter().map(|target| part("target", target)));
-        for what in ["connections", "threads"] {
-            let value = run.value(what).map(|value| value.to_string());
-            // Something must follow the other names, whose last `-2` would be taken for GOMAXPROCS.
-            let value = value.as_deref().unwrap_or("unknown");
-            parts.push(part(what, value));
+        let parts = parts(run);
+        if let Some(name) = self.given.get(&parts) {
+            return name.clone();
         }
-        let name = parts.join("/");
-        match name.char_indices().nth(NAME_CHARS_MAX) {
-            None => name,
-            Some((end, _)) => {
-                let cut = name[..end].to_owned();
-                let next = self.cut.len() + 1;
-                let number = *self.cut.entry(name).or_insert(next);
-                format!("{cut}~{number}/cut=yes")
-            }
-        }
+        let words: Vec<String> = parts.iter().map(|(key, value)| part(key, value)).collect();
+        let whole = format!("HTTP/{}", words.join("/"));
+        let base = match whole.char_indices().nth(NAME_CHARS_MAX) {
+            Some((end, _)) => format!("{}/cut=yes", &whole[..end]),
+            None => whole,
+        };
+        let numbered = (2_u32..).map(|number| format!("{base}/same=no{number}"));
+        let name = std::iter::once(base.clone())
+            .chain(numbered)
+            .find(|name| !self.taken.contains(name))
+            .unwrap_or(base);
+        self.taken.insert(name.clone());
+        self.given.insert(parts, name.clone());
+        name
     }
+}
+
+/// What the run is one of: levels, names, and the load.
+fn parts(run: &Observation) -> Vec<(String, String)> {
+    let levels = run.settings.iter();
+    let levels = levels.map(|setting| (setting.factor.clone(), setting.level.clone()));
+    // Of a result without a plan it is threads and connections again.
+    let profile = run.profile.iter().filter(|_| run.trial.is_some());
+    let profile = profile.map(|profile| ("profile".to_owned(), profile.clone()));
+    let target = run.target.iter();
+    let target = target.map(|target| ("target".to_owned(), target.clone()));
+    let load = ["connections", "threads"].map(|what| {
+        let value = run.value(what).map(|value| value.to_string());
+        // Something must follow the other names, whose last `-2` would be taken for GOMAXPROCS.
+        (
+            what.to_owned(),
+            value.unwrap_or_else(|| "unknown".to_owned()),
+        )
+    });
+    levels.chain(profile).chain(target).chain(load).collect()
 }
 
 /// `key=value`: a name has no blanks, and slashes part it.

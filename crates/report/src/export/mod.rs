@@ -22,6 +22,8 @@ use results::Criterion;
 
 use crate::page::Subject;
 
+pub use names::of_run as run_name;
+
 /// What is shown, and what it is held against.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Export<'a> {

@@ -8,7 +8,8 @@ use crate::page::words::cut;
 const NAME_CHARS_MAX: usize = 200;
 
 /// `buffers 262144, focused, php, run 3`, on one line.
-pub(super) fn of_run(run: &Observation) -> String {
+#[must_use]
+pub fn of_run(run: &Observation) -> String {
     match of_cell(run) {
         cell if cell.is_empty() => short(&format!("{}, run {}", run.source, run.run)),
         cell => format!("{cell}, run {}", run.run),
