@@ -1,1 +1,275 @@
-//! A run in one line, which is written over and over.
+//! A run in one line: what is rewritten on a terminal, and what goes elsewhere every ten seconds.
+
+mod fit;
+
+use std::time::Duration;
+
+use plan::{RunPlan, units};
+use ratatui::text::{Line, Span};
+use results::snapshot::{Interval, Snapshot, Stage};
+
+use crate::look::{BAD, BOLD, Look, MEDIAN, RATE, TAIL};
+use fit::{Form, Words};
+
+/// Without any news for so long, figures of the last second are those of another time.
+const NEWS_MAX_AGE: Duration = Duration::from_millis(2_500);
+
+/// How often there is a line where nothing can be written over.
+const PLAIN_EVERY_NS: u64 = 10_000_000_000;
+
+/// Shorter runs need no line to be told from ones that hang.
+const PLAIN_FROM: Duration = Duration::from_secs(30);
+
+/// Which trial of a sweep it is, in words, from the longest to the shortest.
+pub type Place = [String; 3];
+
+/// A line of at most so many columns; in a terminal every column but the last can be used. `since` is the time
+/// since the snapshot.
+#[must_use]
+pub fn line(
+    plan: &RunPlan,
+    snapshot: &Snapshot,
+    since: Duration,
+    place: Option<&Place>,
+    columns: usize,
+    look: Look,
+) -> String {
+    let scene = Scene::new(plan, snapshot, since);
+    let line = Form::ALL
+        .iter()
+        .find_map(|form| {
+            let place = place.zip(form.place).map(|(place, at)| &*place[at]);
+            fit::with_bar(
+                scene.figures(*form),
+                place,
+                scene.share(),
+                *form,
+                columns,
+                look,
+            )
+        })
+        .unwrap_or_else(|| fit::cut(scene.figures(Form::LEAST), columns));
+    fit::written(&line, look)
+}
+
+/// A run at one moment.
+struct Scene<'a> {
+    plan: &'a RunPlan,
+    snapshot: &'a Snapshot,
+    since: Duration,
+    /// p50 and p99 of the last interval, nanoseconds.
+    percentiles_ns: Option<(u64, u64)>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(plan: &'a RunPlan, snapshot: &'a Snapshot, since: Duration) -> Self {
+        let latency = &snapshot.last.latency;
+        let values_ns = latency.values_at_percentiles(&[50.0, 99.0]);
+        let percentiles_ns = match values_ns[..] {
+            [p50_ns, p99_ns] if !latency.is_empty() => Some((p50_ns, p99_ns)),
+            _ => None,
+        };
+        Self {
+            plan,
+            snapshot,
+            since,
+            percentiles_ns,
+        }
+    }
+
+    /// What the line says, figure by figure.
+    fn figures(&self, form: Form) -> Vec<Span<'static>> {
+        let mut figures = vec![Span::raw(self.left(form.words))];
+        if self.since > NEWS_MAX_AGE {
+            let silence = format!("no news for {}", seconds(self.since));
+            figures.push(Span::raw(silence));
+        } else {
+            figures.extend(self.last(form));
+        }
+        figures.extend(failures(self.snapshot, form.words));
+        if let Some(share) = self.snapshot.busiest_worker.filter(|_| form.cpu) {
+            let name = match form.words {
+                Words::Long => "generator CPU",
+                Words::Short | Words::Least => "CPU",
+            };
+            figures.push(Span::raw(format!("{name} {:.0}%", share * 100.0)));
+        }
+        figures
+    }
+
+    /// Requests per second and latency.
+    fn last(&self, form: Form) -> Vec<Span<'static>> {
+        let unit = match form.words {
+            Words::Long => " requests/s",
+            Words::Short | Words::Least => "/s",
+        };
+        let per_sec = units::metric(self.snapshot.last.requests_per_sec());
+        let mut figures = vec![Span::styled(format!("{per_sec}{unit}"), RATE.patch(BOLD))];
+        if let Some((p50_ns, p99_ns)) = self.percentiles_ns {
+            let text = |name, value_ns: u64| {
+                let value = units::time_us(value_ns as f64 / 1000.0);
+                format!("{name} {value}")
+            };
+            let p50 = Span::styled(text("p50", p50_ns), MEDIAN);
+            figures.extend(form.p50.then_some(p50));
+            figures.push(Span::styled(text("p99", p99_ns), TAIL));
+        }
+        figures
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.snapshot.elapsed_ns).saturating_add(self.since)
+    }
+
+    /// How much of the stage is over, 0 to 1; `None` when that cannot be known.
+    fn share(&self) -> Option<f64> {
+        let share = match self.snapshot.stage {
+            Stage::WarmingUp => Some(self.share_of(self.plan.warmup)),
+            Stage::Measuring => {
+                let by_time = self.plan.stop.duration.map(|it| self.share_of(it));
+                by_time
+                    .into_iter()
+                    .chain(self.share_made())
+                    .reduce(f64::max)
+            }
+        };
+        share
+            .filter(|share| share.is_finite())
+            .map(|share| share.clamp(0.0, 1.0))
+    }
+
+    fn share_of(&self, whole: Duration) -> f64 {
+        self.elapsed().as_secs_f64() / whole.as_secs_f64()
+    }
+
+    /// Of the requests that are to be made.
+    fn share_made(&self) -> Option<f64> {
+        let requests = self.plan.stop.requests?;
+        Some(made(self.snapshot) as f64 / requests.max(1) as f64)
+    }
+
+    /// What is still to come: time or requests, whichever ends the run first as things go; without either,
+    /// how long it has been.
+    fn left(&self, words: Words) -> String {
+        let word = match words {
+            Words::Long | Words::Short => " left",
+            Words::Least => "",
+        };
+        if self.snapshot.stage == Stage::WarmingUp {
+            let left = seconds(self.plan.warmup.saturating_sub(self.elapsed()));
+            return format!("warming up {left}{word}");
+        }
+        let stop = &self.plan.stop;
+        let by_time = stop.duration.map(|duration| {
+            let left = seconds(duration.saturating_sub(self.elapsed()));
+            (self.share_of(duration), format!("{left}{word}"))
+        });
+        let by_requests = stop.requests.zip(self.share_made());
+        let by_requests = by_requests.map(|(requests, share)| {
+            let left = count(requests.saturating_sub(made(self.snapshot)));
+            let what = match words {
+                Words::Long => " requests",
+                Words::Short => "",
+                Words::Least => " to go",
+            };
+            (share, format!("{left}{what}{word}"))
+        });
+        by_requests
+            .into_iter()
+            .chain(by_time)
+            .reduce(|one, other| if one.0 > other.0 { one } else { other })
+            .map_or_else(|| seconds(self.elapsed()), |(_, text)| text)
+    }
+}
+
+/// What failed so far; while warming up in the last second. Nothing when nothing did.
+fn failures(snapshot: &Snapshot, words: Words) -> Vec<Span<'static>> {
+    let errors = match snapshot.stage {
+        Stage::WarmingUp => snapshot.last.errors,
+        Stage::Measuring => snapshot.errors.events(),
+    };
+    let mut figures = Vec::new();
+    match errors {
+        0 => {}
+        1 => figures.push(Span::styled("1 error", BAD)),
+        _ => figures.push(Span::styled(format!("{} errors", count(errors)), BAD)),
+    }
+    let over_399 = snapshot.statuses.over_399();
+    if over_399 > 0 {
+        let what = match words {
+            Words::Long => "with a status over 399",
+            Words::Short => "over 399",
+            Words::Least => ">399",
+        };
+        figures.push(Span::styled(format!("{} {what}", count(over_399)), BAD));
+    }
+    figures
+}
+
+/// Exact as long as it is short.
+fn count(count: u64) -> String {
+    match count {
+        0..10_000 => count.to_string(),
+        _ => units::metric(count as f64),
+    }
+}
+
+/// Answered or failed, of the window.
+fn made(snapshot: &Snapshot) -> u64 {
+    snapshot.counters.answered + snapshot.errors.exchanges()
+}
+
+/// Whole ones: a snapshot comes some milliseconds after its second.
+fn seconds(time: Duration) -> String {
+    units::time(Duration::from_secs(time.as_secs_f64().round() as u64))
+}
+
+/// Lines for where nothing can be written over: one every ten seconds, about the time since the one before.
+#[derive(Debug, Default)]
+pub struct Plain {
+    gathered: Interval,
+    stage: Stage,
+}
+
+impl Plain {
+    /// `None` for a run that is over before there would be much to say.
+    #[must_use]
+    pub fn of(plan: &RunPlan) -> Option<Self> {
+        let is_long = |duration| plan.warmup.saturating_add(duration) > PLAIN_FROM;
+        plan.stop.duration.is_none_or(is_long).then(Self::default)
+    }
+
+    /// Takes what is new; the line, when it is time for one.
+    #[must_use]
+    pub fn line(&mut self, plan: &RunPlan, snapshot: &Snapshot) -> Option<String> {
+        if self.stage != snapshot.stage {
+            self.gathered = Interval::default();
+            self.stage = snapshot.stage;
+        }
+        let Interval {
+            duration_ns,
+            answered,
+            errors,
+            bytes,
+            latency,
+        } = &snapshot.last;
+        self.gathered.duration_ns += duration_ns;
+        self.gathered.answered += answered;
+        self.gathered.errors += errors;
+        self.gathered.bytes += bytes;
+        self.gathered.latency.merge(latency);
+        // Seconds end when somebody looks, not to the nanosecond.
+        if self.gathered.duration_ns + PLAIN_EVERY_NS / 20 < PLAIN_EVERY_NS {
+            return None;
+        }
+        let gathered = Snapshot {
+            last: std::mem::take(&mut self.gathered),
+            ..snapshot.clone()
+        };
+        let figures = Scene::new(plan, &gathered, Duration::ZERO).figures(Form::WHOLE);
+        Some(Line::from(fit::joined(figures, ", ")).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -62,7 +62,9 @@ pub fn failed(place: Place<'_>, reason: &str, again: bool) -> String {
     format!("{}: FAILED: {reason}{next}", at(place))
 }
 
-fn at(place: Place<'_>) -> String {
+/// Which trial it is: `[3/35] round 1/5, buffers 262144, focused, php`.
+#[must_use]
+pub fn at(place: Place<'_>) -> String {
     let Place {
         trial,
         trials,

@@ -10,7 +10,7 @@ use anyhow::Context;
 use plan::Pacing;
 use report::Format;
 use results::RunResult;
-use runner::{Audience, Finished, Invocation, Prepared};
+use runner::{Audience, Finished, Invocation, Observer, Prepared};
 
 use super::interrupts::Interrupts;
 use super::{EXIT_CRITERIA, result_file, tell, watching};
@@ -76,7 +76,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     };
     let audience = Audience {
         samples,
-        observer: observer.as_deref_mut(),
+        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
     };
     let finished = prepared.run(&interrupts.stop, audience);
     // Its line goes before anything else is written.
