@@ -52,6 +52,16 @@ pub fn line(
     fit::written(&line, look)
 }
 
+/// What is said of a trial that has not begun: the longest of the texts that there is room for.
+#[must_use]
+pub fn waiting(texts: &Place, columns: usize) -> String {
+    let texts = texts.iter().map(|text| text.replace(char::is_control, " "));
+    texts
+        .into_iter()
+        .find(|text| Span::raw(text.as_str()).width() <= columns)
+        .unwrap_or_default()
+}
+
 /// A run at one moment.
 struct Scene<'a> {
     plan: &'a RunPlan,

@@ -30,6 +30,23 @@ pub fn begins(place: Place<'_>, attempt: u32, left: Duration) -> String {
     format!("{}: {again}{}", at(place), time_left(left))
 }
 
+/// Which trial it is, for a line that goes on with how its run goes: with the time left of the sweep, without it,
+/// and as short as can be.
+#[must_use]
+pub fn places(place: Place<'_>, attempt: u32, left: Duration) -> [String; 3] {
+    let again = match attempt {
+        0 | 1 => String::new(),
+        attempt => format!(", attempt {attempt}"),
+    };
+    let whole = at(place) + &again;
+    let in_all = match left.as_secs() {
+        0 => String::new(),
+        _ => format!("{} in all", time_left(left)),
+    };
+    let number = format!("[{}/{}]", place.trial, place.trials);
+    [whole.clone() + &in_all, whole, number]
+}
+
 /// A trial was measured.
 #[must_use]
 pub fn finished(place: Place<'_>, result: &RunResult, left: Duration) -> String {
@@ -62,9 +79,7 @@ pub fn failed(place: Place<'_>, reason: &str, again: bool) -> String {
     format!("{}: FAILED: {reason}{next}", at(place))
 }
 
-/// Which trial it is: `[3/35] round 1/5, buffers 262144, focused, php`.
-#[must_use]
-pub fn at(place: Place<'_>) -> String {
+fn at(place: Place<'_>) -> String {
     let Place {
         trial,
         trials,
@@ -138,6 +153,13 @@ mod tests {
             begins(place(&cell), 2, Duration::from_millis(999)),
             "[3/35] round 1/5, buffers 262144, focused, php: attempt 2 running"
         );
+        let whole = "[3/35] round 1/5, buffers 262144, focused, php";
+        assert_eq!(
+            places(place(&cell), 1, left),
+            [&*format!("{whole}, 15m20s left in all"), whole, "[3/35]"]
+        );
+        let [longest, ..] = places(place(&cell), 2, Duration::ZERO);
+        assert_eq!(longest, format!("{whole}, attempt 2"));
         assert_eq!(
             failed(place(&cell), "not ready", true),
             "[3/35] round 1/5, buffers 262144, focused, php: FAILED: not ready; once more"

@@ -4,6 +4,7 @@ mod conclusion;
 mod one_run;
 mod progress;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
@@ -191,15 +192,21 @@ impl Undertaking {
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
         };
-        let mut progress = Progress::new(program, arguments.quiet);
+        let progress = RefCell::new(Progress::new(program, arguments.quiet));
         let surroundings = Surroundings {
             host: machine,
             store: &self.store,
-            run_one: &mut |assignment| one_run::make(assignment, &self.runs, &interrupts.stop),
-            observer: &mut |event: Event<'_>| progress.show(event),
+            run_one: &mut |assignment| {
+                let stop = &*interrupts.stop;
+                one_run::make(assignment, &self.runs, stop, |plan| {
+                    progress.borrow().observer(plan, stop)
+                })
+            },
+            observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
             is_over: &|| interrupts.has_come(),
         };
         let outcome = experiment::run(programme, safekeeping, surroundings);
+        drop(progress);
         let code = tell_end(&outcome, arguments, program, &interrupts);
         Ok((outcome, code))
     }

@@ -96,7 +96,7 @@ fn words_get_shorter_before_figures_are_left_out() {
     assert_eq!(
         lines,
         [
-            "[██▋        ] 45s left, 164.01k/s, p50 371.20us, p99 1.20ms, 12.35k errors, 17 over 399, CPU 87%",
+            "[██▊        ] 45s left, 164.01k/s, p50 371.20us, p99 1.20ms, 12.35k errors, 17 over 399, CPU 87%",
             "45s left, 164.01k/s, p50 371.20us, p99 1.20ms, 12.35k errors, 17 over 399, CPU 87%",
             "45s 164.01k/s p50 371.20us p99 1.20ms 12.35k errors 17 >399 CPU 87%",
             "45s 164.01k/s p50 371.20us p99 1.20ms 12.35k errors 17 >399",
@@ -150,9 +150,22 @@ fn a_trial_has_its_place_before_it_as_far_as_there_is_room() {
     );
     assert_eq!(
         narrow,
-        "[3/35] [████████▉ ] 1s left, 164.01k/s, p50 371.20us, p99 1.20ms, CPU 87%"
+        "[3/35] [███████████████▊] 1s left, 164.01k/s, p50 371.20us, p99 1.20ms, CPU 87%"
     );
     assert_eq!(least, "[3/35] 1s 164.01k/s p99 1.20ms");
+}
+
+#[test]
+fn a_trial_that_waits_is_told_of_as_far_as_there_is_room() {
+    let mut place = place();
+    let at = |place: &Place, columns| waiting(place, columns);
+    assert_eq!(at(&place, 60), place[0]);
+    assert_eq!(at(&place, 40), place[1]);
+    assert_eq!(at(&place, 36), "[3/35]");
+    assert_eq!(at(&place, 5), "");
+    place[0] = "缓冲区\n".to_owned();
+    assert_eq!(at(&place, 7), "缓冲区 ");
+    assert_eq!(at(&place, 6), "[3/35]");
 }
 
 #[test]
@@ -193,7 +206,7 @@ fn a_warm_up_is_called_one_and_its_failures_are_those_of_the_last_second() {
         line(&for_a_minute(), &snapshot, since, None, 60, PLAIN)
     };
     assert!(
-        text(1).starts_with("[████████  ] warming up 2s left, 164.01k/s"),
+        text(1).starts_with("[██████    ] warming up 2s left, 164.01k/s"),
         "{}",
         text(1)
     );

@@ -9,17 +9,18 @@ use std::time::Duration;
 use experiment::{Assignment, LoadOptions};
 use plan::RunPlan;
 use results::{Cell, RunResult};
-use runner::{Audience, RunnerError};
+use runner::{Audience, Observer, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
 use super::Runs;
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
-/// Makes the run; the error is why it must not be taken for one, in a line.
-pub(super) fn make(
+/// Makes the run, which the observer of its plan watches; the error is why it must not be taken for one, in a line.
+pub(super) fn make<'s>(
     assignment: Assignment<'_>,
     runs: &Runs,
-    interrupted: &AtomicBool,
+    interrupted: &'s AtomicBool,
+    observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
 ) -> Result<RunResult, String> {
     let request = request(assignment.cell, runs)?;
     let mut plan = request.plan.clone();
@@ -28,15 +29,14 @@ pub(super) fn make(
     }
     let samples = samples(&plan, assignment.samples)?;
     let prepared = runner::prepare(plan, invocation()).map_err(|error| error.to_string())?;
-    let mut finished = prepared
-        .run(
-            interrupted,
-            Audience {
-                samples,
-                observer: None,
-            },
-        )
-        .map_err(|error| error.to_string())?;
+    let mut observer = observer(prepared.plan());
+    let audience = Audience {
+        samples,
+        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
+    };
+    let finished = prepared.run(interrupted, audience);
+    drop(observer);
+    let mut finished = finished.map_err(|error| error.to_string())?;
     finished.settle();
     if let Some(failure) = finished.failure() {
         return Err(failure);

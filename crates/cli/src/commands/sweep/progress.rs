@@ -1,30 +1,49 @@
 //! What is seen of a sweep while it runs, on stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
 
 use experiment::{Event, Planned};
-use report::sweep::{Place, begins, failed, finished};
+use live::line;
+use plan::RunPlan;
+use report::sweep::{Place, begins, failed, finished, places};
 use results::Cell;
+use runner::Observer;
 
 use super::super::tell;
+use super::super::terminal::{StatusLine, Terminal};
+use super::super::watching::RunLine;
 
-/// Writes a line for each event; what only says that something began, only where it can be overwritten.
+/// Writes a line for each event; what only says how something goes on, only where it can be overwritten.
 pub(super) struct Progress<'a> {
     program: &'a str,
     quiet: bool,
-    is_terminal: bool,
+    terminal: Option<Terminal>,
+    line: Option<StatusLine>,
+    /// Which trial is on.
+    place: Option<line::Place>,
 }
-
-/// Back to the begin of the line, and erase it (ECMA-48: EL).
-const ERASE: &str = "\r\x1b[K";
 
 impl<'a> Progress<'a> {
     pub(super) fn new(program: &'a str, quiet: bool) -> Self {
+        let terminal = Terminal::of_stderr().filter(|_| !quiet);
         Self {
             program,
             quiet,
-            is_terminal: io::stderr().is_terminal() && !quiet,
+            terminal,
+            line: terminal.map(StatusLine::new),
+            place: None,
         }
+    }
+
+    /// Who watches the run of the trial that is on, until `stop` is raised.
+    pub(super) fn observer<'s>(
+        &self,
+        plan: &RunPlan,
+        stop: &'s AtomicBool,
+    ) -> Option<Box<dyn Observer + 's>> {
+        let line = RunLine::new(self.terminal?, plan, self.place.clone(), stop);
+        Some(Box::new(line))
     }
 
     pub(super) fn show(&mut self, event: Event<'_>) {
@@ -34,11 +53,13 @@ impl<'a> Progress<'a> {
                 attempt,
                 progress,
             } => {
-                if self.is_terminal {
-                    let place = place(progress, &planned.cell, planned.round);
-                    let line = begins(place, attempt, progress.time_left());
-                    let _ = write!(io::stderr(), "{ERASE}{line}");
+                let place = place(progress, &planned.cell, planned.round);
+                let [_, whole, number] = places(place, attempt, progress.time_left());
+                let texts = [begins(place, attempt, progress.time_left()), whole, number];
+                if let Some(line) = &mut self.line {
+                    line.draw(|columns, _| line::waiting(&texts, columns));
                 }
+                self.place = Some(places(place, attempt, progress.time_left()));
             }
             Event::Finished {
                 trial,
@@ -67,14 +88,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn line(&self, line: &str) {
+    fn line(&mut self, line: &str) {
         self.erase();
         let _ = writeln!(io::stderr(), "{line}");
     }
 
-    fn erase(&self) {
-        if self.is_terminal {
-            let _ = write!(io::stderr(), "{ERASE}");
+    fn erase(&mut self) {
+        if let Some(line) = &mut self.line {
+            line.erase();
         }
     }
 }
