@@ -14,3 +14,5 @@ pub mod table;
 pub use judged::{Judged, judge_all};
 pub use observation::{Observation, TrialFacts};
 pub use read::{FILE_FACTOR, ReadError, Reading, read};
+/// The middle value, or the mean of the two in the middle.
+pub use stats::median;

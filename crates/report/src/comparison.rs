@@ -185,6 +185,24 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
             .collect();
         writeln!(output, "  {}", line.trim_end())?;
     }
+    let remarks = remarks(comparison);
+    if !remarks.is_empty() {
+        writeln!(output, "    {}", remarks.join("; "))?;
+    }
+    if let Some(remark) = relative_remark(comparison) {
+        writeln!(output, "    {remark}")?;
+    }
+    Ok(())
+}
+
+/// `-0.4 to +3.1 %`
+pub(crate) fn interval_as_changes(difference: &Difference) -> Option<String> {
+    let (low, high) = (difference.low?, difference.high?);
+    Some(format!("{} to {} %", signed(low), signed(high)))
+}
+
+/// Which test it was, and how many runs it takes.
+pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
     if let (Some(test), Some(p_value)) = (comparison.test, comparison.p_value) {
         remarks.push(format!("{test}: {}", p_phrase(p_value)));
@@ -197,21 +215,19 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
         )),
         (None, None) => {}
     }
-    if !remarks.is_empty() {
-        writeln!(output, "    {}", remarks.join("; "))?;
-    }
-    if comparison.is_relative {
-        writeln!(
-            output,
-            "    ratios are relative to what all levels had in the same {}",
-            if comparison.has_rounds {
-                "round"
-            } else {
-                "combination"
-            }
-        )?;
-    }
-    Ok(())
+    remarks
+}
+
+/// What ratios are relative to, if it is anything but the first level.
+pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
+    let of = if comparison.has_rounds {
+        "round"
+    } else {
+        "combination"
+    };
+    comparison
+        .is_relative
+        .then(|| format!("ratios are relative to what all levels had in the same {of}"))
 }
 
 fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
@@ -228,13 +244,8 @@ fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
     };
     let difference = level.difference;
     let change = difference.and_then(|difference| {
-        let (ratio, low, high) = (difference.ratio?, difference.low?, difference.high?);
-        Some(format!(
-            "{} % ({} to {} %)",
-            signed(ratio),
-            signed(low),
-            signed(high)
-        ))
+        let interval = interval_as_changes(&difference)?;
+        Some(format!("{} % ({interval})", signed(difference.ratio?)))
     });
     [
         level.name.clone(),
@@ -306,7 +317,7 @@ pub fn doubt_sentence(doubt: &Doubt) -> String {
 }
 
 /// `a difference below 6 %`; where it would more than double, that is no number of percent to think in.
-fn below(detectable: f64) -> String {
+pub(crate) fn below(detectable: f64) -> String {
     if detectable < 1.0 {
         format!("a difference below {} %", percent(detectable))
     } else {
@@ -314,7 +325,7 @@ fn below(detectable: f64) -> String {
     }
 }
 
-fn runs_phrase(runs: usize, has_rounds: bool) -> String {
+pub(crate) fn runs_phrase(runs: usize, has_rounds: bool) -> String {
     match (runs, has_rounds) {
         (1, true) => "1 round".to_owned(),
         (1, false) => "1 run each".to_owned(),
@@ -334,7 +345,7 @@ fn value(metric: &Metric, value: Option<f64>) -> String {
 }
 
 /// A share in percent: `0.42`, `4.1`, `12`.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent.abs() {
         size if size < 0.995 => trimmed(format!("{percent:.2}")),
@@ -344,7 +355,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A ratio's distance from 1 in percent, with its sign.
-fn signed(ratio: f64) -> String {
+pub(crate) fn signed(ratio: f64) -> String {
     let text = percent(ratio - 1.0);
     if text.starts_with('-') || text == "0" {
         text
@@ -364,14 +375,14 @@ fn trimmed(number: String) -> String {
 }
 
 /// `p = 0.70`
-fn p_phrase(p_value: f64) -> String {
+pub(crate) fn p_phrase(p_value: f64) -> String {
     match p(p_value) {
         text if text.starts_with('<') => format!("p {text}"),
         text => format!("p = {text}"),
     }
 }
 
-fn p(p_value: f64) -> String {
+pub(crate) fn p(p_value: f64) -> String {
     match p_value {
         p if p < 0.001 => "< 0.001".to_owned(),
         p if p < 0.0995 => format!("{p:.3}"),

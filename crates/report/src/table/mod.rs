@@ -51,7 +51,7 @@ pub fn render_summary(table: &Table, output: &mut dyn Write) -> io::Result<()> {
 
 /// Names and values of what a cell is a combination of, for every cell in the same order: the factors,
 /// then profile and target where they differ.
-fn keys(table: &Table) -> Vec<&str> {
+pub(crate) fn keys(table: &Table) -> Vec<&str> {
     let factors = table.factors.iter().map(String::as_str);
     factors
         .chain(table.has_profiles.then_some("profile"))
@@ -60,7 +60,7 @@ fn keys(table: &Table) -> Vec<&str> {
 }
 
 /// The values of [`keys`]; empty where a cell has none.
-fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) -> Vec<&'a str> {
+pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) -> Vec<&'a str> {
     let level = |factor: &String| {
         let setting = cell
             .settings

@@ -1,0 +1,243 @@
+//! How far each level is from the first, how surely, and whether it matters.
+
+use analysis::compare::{Comparison, Difference, Level, MedianInterval, runs_of_levels};
+
+use super::design::{Design, short_names};
+use super::levels::interval_phrase;
+use super::quantities::{in_6_digits, show};
+use super::title_of;
+use crate::comparison;
+use crate::page::tables::{known, number_column, text, toned, unknown, words_column};
+use crate::page::{
+    Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, TableBlock, TableCell, Tone,
+    Unit, words,
+};
+
+/// Half the distance between two names.
+const HALF: f64 = 0.5;
+
+/// Nothing if there is nothing to compare.
+pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Section> {
+    let comparisons = &subject.conclusions?.comparisons;
+    let first = comparisons.first()?;
+    let mut blocks: Vec<Block> = Vec::new();
+    for (factor, place) in places(comparisons) {
+        let of_place: Vec<(usize, &Comparison)> = comparisons
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| (&other.factor, &other.place) == (factor, place))
+            .collect();
+        let charts: Vec<Chart> = of_place
+            .iter()
+            .filter_map(|(number, comparison)| chart(*number, comparison))
+            .collect();
+        if !charts.is_empty() {
+            blocks.push(Block::Charts { charts });
+        }
+        blocks.extend(
+            of_place
+                .iter()
+                .map(|(_, comparison)| table(comparison, design)),
+        );
+    }
+    let threshold = comparison::percent(first.threshold);
+    Some(Section {
+        id: "effects".to_owned(),
+        title: "Effects".to_owned(),
+        lead: words::sentences([
+            "How far each level is from the first one, with the interval that holds the true change with 95 % \
+             probability",
+            &format!("Within the band, {threshold} % either way, a change does not matter"),
+            "A change is found when its p-value, corrected for how many levels are looked at, is below 0.05 and its \
+             interval leaves zero out",
+        ]),
+        blocks,
+        is_folded: false,
+    })
+}
+
+type Place<'a> = (&'a Option<String>, &'a Vec<String>);
+
+/// Factors and places as they come, each once.
+fn places(comparisons: &[Comparison]) -> Vec<Place<'_>> {
+    let mut places: Vec<Place<'_>> = Vec::new();
+    for comparison in comparisons {
+        let place = (&comparison.factor, &comparison.place);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Nothing if no change has an interval.
+fn chart(number: usize, comparison: &Comparison) -> Option<Chart> {
+    let names: Vec<String> = comparison
+        .levels
+        .iter()
+        .map(|level| level.name.clone())
+        .collect();
+    let (found, others): (Vec<_>, Vec<_>) = comparison
+        .levels
+        .iter()
+        .zip(0_u32..)
+        .filter_map(|(level, at)| {
+            let difference = level.difference.filter(|known| known.ratio.is_some())?;
+            Some((level, difference, f64::from(at)))
+        })
+        .partition(|(_, difference, _)| difference.is_found());
+    if found.is_empty() && others.is_empty() {
+        return None;
+    }
+    let mut marks = vec![band(comparison, names.len())];
+    for (name, color, levels) in [("Not found", 0, others), ("Found", 1, found)] {
+        if !levels.is_empty() {
+            marks.push(intervals(name, color, &levels));
+        }
+    }
+    Some(Chart {
+        id: format!("effects-{number}"),
+        title: format!("Change of {}", title_of(comparison)),
+        description: format!("{}.", comparison::sentence(comparison)),
+        x: Axis {
+            label: comparison.factor.clone().unwrap_or_default(),
+            unit: Unit::Number,
+            scale: Scale::Names(short_names(&names)),
+            from_zero: false,
+        },
+        y: Axis {
+            label: format!("against {}", names.first().map_or("", String::as_str)),
+            unit: Unit::ChangePercent,
+            scale: Scale::Linear,
+            from_zero: true,
+        },
+        marks,
+        height: Height::Normal,
+        ..Chart::default()
+    })
+}
+
+fn band(comparison: &Comparison, levels: usize) -> Marks {
+    let threshold = Some(comparison.threshold * 100.0);
+    let below = threshold.map(|threshold| -threshold);
+    Marks {
+        name: format!("Within {} %", comparison::percent(comparison.threshold)),
+        mark: Mark::Band,
+        x: vec![-HALF, levels as f64 - HALF],
+        y: vec![Some(0.0); 2],
+        low: vec![below; 2],
+        high: vec![threshold; 2],
+        color: 2,
+        is_faint: true,
+        ..Marks::default()
+    }
+}
+
+fn intervals(name: &str, color: usize, levels: &[(&Level, Difference, f64)]) -> Marks {
+    let change = |ratio: Option<f64>| ratio.map(|ratio| in_6_digits((ratio - 1.0) * 100.0));
+    let of = |value: fn(&Difference) -> Option<f64>| {
+        let changes = levels.iter().map(|(_, difference, _)| value(difference));
+        changes.map(change).collect::<Vec<_>>()
+    };
+    Marks {
+        name: name.to_owned(),
+        mark: Mark::Interval,
+        x: levels.iter().map(|(_, _, at)| *at).collect(),
+        y: of(|difference| difference.ratio),
+        low: of(|difference| difference.low),
+        high: of(|difference| difference.high),
+        labels: levels
+            .iter()
+            .map(|(level, difference, _)| label(level, difference))
+            .collect(),
+        color,
+        ..Marks::default()
+    }
+}
+
+fn label(level: &Level, difference: &Difference) -> String {
+    let change = change_text(difference).unwrap_or_default();
+    let p_value = comparison::p_phrase(difference.adjusted_p_value);
+    format!("{}: {change}, {p_value} after correction", level.name)
+}
+
+/// `+4.1 % (2.8 to 5.5 %)`
+fn change_text(difference: &Difference) -> Option<String> {
+    let change = format!("{} %", comparison::signed(difference.ratio?));
+    Some(match comparison::interval_as_changes(difference) {
+        Some(interval) => format!("{change} ({interval})"),
+        None => change,
+    })
+}
+
+fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
+    let metric = &comparison.metric.name;
+    let runs = runs_of_levels(design.runs, comparison);
+    let rows = comparison.levels.iter().enumerate().map(|(at, level)| {
+        let interval = runs.get(at).and_then(|runs| runs.median_interval);
+        row(metric, level, interval)
+    });
+    Block::Table(TableBlock {
+        caption: title_of(comparison),
+        columns: vec![
+            words_column(comparison.factor.as_deref().unwrap_or("runs of")),
+            number_column("runs"),
+            number_column("median"),
+            words_column("interval of the median"),
+            number_column("least"),
+            number_column("greatest"),
+            number_column("change (95 % interval)"),
+            number_column("p"),
+            number_column("p, corrected"),
+            words_column("verdict"),
+        ],
+        rows: rows.collect(),
+    })
+}
+
+fn row(metric: &str, level: &Level, interval: Option<MedianInterval>) -> Vec<TableCell> {
+    let value = |value: Option<f64>| known(value, |value| show(metric, value));
+    let p_value = |of: fn(&Difference) -> f64| match &level.difference {
+        Some(difference) => known(Some(of(difference)), comparison::p),
+        None => unknown(),
+    };
+    let (change, verdict) = match &level.difference {
+        None => (unknown(), text("")),
+        Some(difference) => (
+            TableCell {
+                text: change_text(difference).unwrap_or_else(|| words::UNKNOWN.to_owned()),
+                value: difference.ratio.map(|ratio| (ratio - 1.0) * 100.0),
+                tone: Tone::Neutral,
+            },
+            text(match (difference.is_found(), difference.is_same) {
+                (true, true) => "found, and too small to matter",
+                (true, false) => "found",
+                (false, true) => "the same",
+                (false, false) => "not found",
+            }),
+        ),
+    };
+    let is_found = level.difference.is_some_and(|known| known.is_found());
+    vec![
+        text(level.name.clone()),
+        known(Some(level.runs as f64), |_| level.runs.to_string()),
+        value(level.median),
+        text(interval.map_or_else(
+            || words::UNKNOWN.to_owned(),
+            |interval| interval_phrase(metric, interval),
+        )),
+        value(level.min),
+        value(level.max),
+        change,
+        p_value(|difference| difference.p_value),
+        p_value(|difference| difference.adjusted_p_value),
+        toned(
+            verdict,
+            if is_found {
+                Tone::Warning
+            } else {
+                Tone::Neutral
+            },
+        ),
+    ]
+}

@@ -1,0 +1,201 @@
+//! Every run as a dot at its level, with the median of each level and how far it can be trusted.
+
+use analysis::Observation;
+use analysis::compare::{Comparison, LevelRuns, MedianInterval, runs_of_levels};
+
+use super::design::{Design, file_of, place_of, short_names};
+use super::quantities::{axis, in_6_digits, show};
+use super::title_of;
+use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, Unit, words};
+
+/// Dots of a level lie left of its name, so far at most, in the order of the runs.
+const DOTS_FROM: f64 = -0.28;
+/// The last of them.
+const DOTS_TO: f64 = 0.08;
+/// The median stands beside them.
+const MEDIAN_AT: f64 = 0.24;
+
+/// Nothing if there is nothing to compare.
+pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Section> {
+    let comparisons = &subject.conclusions?.comparisons;
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut confidences: Vec<Option<f64>> = Vec::new();
+    let mut last = None;
+    for (number, comparison) in comparisons.iter().enumerate() {
+        let levels = runs_of_levels(design.runs, comparison);
+        if levels.is_empty() {
+            continue;
+        }
+        let intervals = levels.iter().map(|level| level.median_interval);
+        confidences.extend(intervals.map(|interval| interval.map(|known| known.confidence)));
+        let chart = chart(number, comparison, &levels, design);
+        let place = (&comparison.factor, &comparison.place);
+        match blocks.last_mut() {
+            Some(Block::Charts { charts }) if last == Some(place) => charts.push(chart),
+            _ => blocks.push(Block::Charts {
+                charts: vec![chart],
+            }),
+        }
+        last = Some(place);
+    }
+    (!blocks.is_empty()).then(|| Section {
+        id: "levels".to_owned(),
+        title: "Every run by level".to_owned(),
+        lead: words::sentences([
+            "Each dot is a run, those of a level from left to right in the order in which they were made",
+            &interval_sentence(&confidences),
+        ]),
+        blocks,
+        is_folded: false,
+    })
+}
+
+/// Which interval stands at the medians.
+fn interval_sentence(confidences: &[Option<f64>]) -> String {
+    let known: Vec<f64> = confidences.iter().copied().flatten().collect();
+    let least = known.iter().copied().reduce(f64::min);
+    let most = known.iter().copied().reduce(f64::max);
+    let (Some(least), Some(most)) = (least, most) else {
+        return "Beside them stands the median; an interval of it takes five runs or more of one combination"
+            .to_owned();
+    };
+    let percent = |confidence: f64| format!("{:.0} %", (confidence * 100.0).floor());
+    let confidence = if percent(least) == percent(most) {
+        percent(least)
+    } else {
+        format!("{} to {}", percent(least), percent(most))
+    };
+    let which = "the median with the interval that holds its true value with";
+    let how = "whatever the distribution of the runs (two of the values, by the sign test)";
+    let few = if known.len() < confidences.len() {
+        ". Levels with fewer than five runs, or with runs that differ in other factors, have no interval"
+    } else {
+        ""
+    };
+    format!("Beside them stands {which} {confidence} probability, {how}{few}")
+}
+
+fn chart(
+    number: usize,
+    comparison: &Comparison,
+    levels: &[LevelRuns],
+    design: &Design<'_>,
+) -> Chart {
+    let metric = &comparison.metric.name;
+    let names: Vec<String> = comparison
+        .levels
+        .iter()
+        .map(|level| level.name.clone())
+        .collect();
+    let values = levels.iter().flat_map(|level| &level.values);
+    let y = axis(metric, values.map(|(_, value)| *value));
+    Chart {
+        id: format!("levels-{number}"),
+        title: title_of(comparison),
+        description: description(comparison),
+        x: Axis {
+            label: comparison.factor.clone().unwrap_or_default(),
+            unit: Unit::Number,
+            scale: Scale::Names(short_names(&names)),
+            from_zero: false,
+        },
+        y,
+        marks: vec![
+            dots(metric, &names, levels, design),
+            medians(comparison, levels),
+        ],
+        height: Height::Tall,
+        ..Chart::default()
+    }
+}
+
+fn dots(metric: &str, names: &[String], levels: &[LevelRuns], design: &Design<'_>) -> Marks {
+    let mut marks = Marks {
+        name: "A run".to_owned(),
+        mark: Mark::Dots,
+        color: 0,
+        ..Marks::default()
+    };
+    for ((level, name), at) in levels.iter().zip(names).zip(0_u32..) {
+        let mut runs: Vec<(&Observation, f64)> = level
+            .values
+            .iter()
+            .filter_map(|(index, value)| Some((design.runs.get(*index)?, *value)))
+            .collect();
+        runs.sort_by_key(|(run, _)| (run.position, run.run));
+        let step = (DOTS_TO - DOTS_FROM) / (runs.len().max(2) - 1) as f64;
+        for (nth, (run, value)) in runs.iter().enumerate() {
+            let beside = DOTS_FROM + step * nth as f64;
+            marks.x.push(in_6_digits(f64::from(at) + beside));
+            marks.y.push(Some(in_6_digits(*value)));
+            let place = place_of(run, design.total());
+            let (value, file) = (show(metric, *value), file_of(&run.source));
+            marks
+                .labels
+                .push(format!("{name}: {place}, {value}, {file}"));
+        }
+    }
+    marks
+}
+
+fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
+    let metric = &comparison.metric.name;
+    let mut marks = Marks {
+        name: "Median and its interval".to_owned(),
+        mark: Mark::Interval,
+        color: 1,
+        ..Marks::default()
+    };
+    for ((level, runs), at) in comparison.levels.iter().zip(levels).zip(0_u32..) {
+        let interval = runs.median_interval;
+        let Some(median) = level.median else {
+            continue;
+        };
+        marks.x.push(f64::from(at) + MEDIAN_AT);
+        marks.y.push(Some(in_6_digits(median)));
+        marks
+            .low
+            .push(interval.map(|interval| in_6_digits(interval.low)));
+        marks
+            .high
+            .push(interval.map(|interval| in_6_digits(interval.high)));
+        let label = format!("{}: median {}", level.name, show(metric, median));
+        let interval = interval.map(|interval| interval_phrase(metric, interval));
+        marks.labels.push(
+            [Some(label), interval]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
+    }
+    marks
+}
+
+/// `94 % interval 6,230 to 6,711`
+pub(super) fn interval_phrase(metric: &str, interval: MedianInterval) -> String {
+    format!(
+        "{:.0} % interval {} to {}",
+        (interval.confidence * 100.0).floor(),
+        show(metric, interval.low),
+        show(metric, interval.high)
+    )
+}
+
+fn description(comparison: &Comparison) -> String {
+    let metric = &comparison.metric.name;
+    let medians: Vec<String> = comparison
+        .levels
+        .iter()
+        .filter_map(|level| Some((level, level.median?)))
+        .map(|(level, median)| format!("{} {}", level.name, show(metric, median)))
+        .collect();
+    let runs: usize = comparison.levels.iter().map(|level| level.runs).sum();
+    format!(
+        "{} of {} at {} levels. Medians: {}.",
+        comparison.metric.label,
+        words::counted(runs as u64, "run"),
+        comparison.levels.len(),
+        medians.join("; ")
+    )
+}

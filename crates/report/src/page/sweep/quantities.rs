@@ -1,0 +1,115 @@
+//! How what was measured is called and written on a page.
+
+use analysis::compare::Metric;
+use analysis::quantity;
+
+use crate::page::{Axis, Scale, Unit, words};
+
+/// What values of this name are.
+pub(super) fn unit(name: &str) -> Unit {
+    match name {
+        quantity::REQUESTS_PER_SEC => Unit::RequestsPerSec,
+        quantity::BYTES_PER_SEC => Unit::BytesPerSec,
+        quantity::BYTES => Unit::Bytes,
+        name if name.ends_with("_us") || name == quantity::DURATION_US => Unit::Microseconds,
+        name if name.ends_with("_percent") => Unit::Percent,
+        name if name.starts_with("sockets_cwnd") => Unit::Segments,
+        name if is_count(name) => Unit::Count,
+        _ => Unit::Number,
+    }
+}
+
+fn is_count(name: &str) -> bool {
+    [quantity::REQUESTS, quantity::STATUSES_OVER_399].contains(&name)
+        || name.starts_with("error")
+        || name.starts_with("status")
+}
+
+/// A value of this name in its unit.
+pub(super) fn show(name: &str, value: f64) -> String {
+    match unit(name) {
+        Unit::Microseconds => words::time_us(value),
+        Unit::BytesPerSec => words::bytes_per_sec(value),
+        Unit::Bytes => words::bytes(value),
+        Unit::Percent => words::percent(value / 100.0),
+        _ => words::number(value),
+    }
+}
+
+/// What a column or an axis is called, as short as it can be.
+pub(super) fn title(name: &str) -> String {
+    match name {
+        quantity::DURATION_US => "duration".to_owned(),
+        name => match name.strip_prefix("sockets_") {
+            Some(rest) => {
+                let rest = rest.strip_suffix("_us").unwrap_or(rest);
+                rest.replace("_percent", " %").replace('_', " ")
+            }
+            None => Metric::named(name).label,
+        },
+    }
+}
+
+/// An axis for these values, logarithmic where the greatest would press the others to the ground.
+pub(super) fn axis(name: &str, values: impl IntoIterator<Item = f64>) -> Axis {
+    /// From so many times the least on.
+    const LOG_FROM: f64 = 20.0;
+    let ends = values
+        .into_iter()
+        .map(|value| (value, value))
+        .reduce(|(least, most), (low, high)| (least.min(low), most.max(high)));
+    let is_log = ends.is_some_and(|(least, most)| least > 0.0 && most > least * LOG_FROM);
+    Axis {
+        label: title(name),
+        unit: unit(name),
+        scale: if is_log { Scale::Log } else { Scale::Linear },
+        from_zero: false,
+    }
+}
+
+/// In six digits, more than any chart can show; the hundredth of a microsecond says nothing.
+pub(super) fn in_6_digits(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_names_and_units() {
+        for (name, value, expected_title, expected) in [
+            ("requests_per_sec", 6_587.4, "requests/s", "6,587"),
+            ("latency_p99_us", 12_340.0, "p99 latency", "12.34ms"),
+            ("bytes_transfer_per_sec", 2_048.0, "bytes/s", "2.00KB/s"),
+            ("duration_in_microseconds", 2e6, "duration", "2.00s"),
+            ("sockets_rtt_p50_us", 31.0, "rtt p50", "31.00us"),
+            (
+                "sockets_retransmitted_percent",
+                0.51,
+                "retransmitted %",
+                "0.51 %",
+            ),
+            ("sockets_cwnd_p50", 17.0, "cwnd p50", "17"),
+            ("TcpExt.ListenDrops", 0.0, "TcpExt.ListenDrops", "0"),
+        ] {
+            assert_eq!(title(name), expected_title);
+            assert_eq!(show(name, value), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_axis_is_logarithmic_where_values_are_far_apart() {
+        assert_eq!(axis("latency_p99_us", [10.0, 150.0]).scale, Scale::Linear);
+        assert_eq!(axis("latency_p99_us", [10.0, 500.0]).scale, Scale::Log);
+        assert_eq!(axis("errors", [0.0, 500.0]).scale, Scale::Linear);
+        assert_eq!(axis("errors", []).scale, Scale::Linear);
+    }
+
+    #[test]
+    fn six_digits_are_kept() {
+        assert_eq!(in_6_digits(1_234_567.8), 1_234_570.0);
+        assert_eq!(in_6_digits(0.001_234_567_8), 0.001_234_57);
+        assert_eq!(in_6_digits(0.0), 0.0);
+    }
+}

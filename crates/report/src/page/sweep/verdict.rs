@@ -1,0 +1,291 @@
+//! What the sweep says: the answer in a sentence for each question, and what to keep in mind.
+
+use analysis::Observation;
+use analysis::compare::{Comparison, Conclusions, Doubt, Outcome};
+use results::Order;
+
+use super::design::{Design, file_of, place_of};
+use crate::comparison;
+use crate::page::tables::finding;
+use crate::page::{Block, Figure, Section, Subject, Tone, words};
+
+/// More sentences that say that nothing was found are one.
+const NOTHING_FOUND_MAX: usize = 6;
+
+/// More numbers in large type are a table.
+const FIGURES_MAX: usize = 6;
+
+/// First the answers, then the numbers behind them, then what speaks against them.
+pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
+    let mut blocks = match subject.conclusions {
+        Some(conclusions) => answers(conclusions),
+        None => vec![no_answer(design)],
+    };
+    blocks.push(Block::Figures {
+        figures: figures(subject, design),
+    });
+    let doubts = subject.conclusions.iter().flat_map(|known| &known.doubts);
+    // Failures are told below with their reasons.
+    blocks.extend(
+        doubts
+            .filter(|doubt| !matches!(doubt, Doubt::Failures { .. }))
+            .map(doubt),
+    );
+    blocks.extend(failures(design));
+    blocks.extend(
+        subject
+            .notes
+            .iter()
+            .map(|note| finding(Tone::Warning, capital(note), vec![])),
+    );
+    Section {
+        id: "verdict".to_owned(),
+        title: "Verdict".to_owned(),
+        lead: extent(subject, design),
+        blocks,
+        is_folded: false,
+    }
+}
+
+/// Something to keep in mind, as a block.
+pub(super) fn doubt(doubt: &Doubt) -> Block {
+    finding(
+        Tone::Warning,
+        point(&capital(&comparison::doubt_sentence(doubt))),
+        vec![],
+    )
+}
+
+/// What was found first; of what was not found, every sentence if there are few.
+fn answers(conclusions: &Conclusions) -> Vec<Block> {
+    let is_found = |comparison: &&Comparison| {
+        !matches!(
+            comparison.outcome,
+            Outcome::NotFound | Outcome::Same | Outcome::TooFewRuns { .. }
+        )
+    };
+    let (found, others): (Vec<&Comparison>, Vec<&Comparison>) =
+        conclusions.comparisons.iter().partition(is_found);
+    let answer = |comparison: &&Comparison| {
+        let text = point(&comparison::sentence(comparison));
+        let mut details: Vec<String> = comparison::remarks(comparison);
+        details.extend(comparison::relative_remark(comparison));
+        let details = details.iter().map(|line| point(&capital(line))).collect();
+        finding(tone(comparison), text, details)
+    };
+    let mut blocks: Vec<Block> = found.iter().map(answer).collect();
+    if others.len() <= NOTHING_FOUND_MAX {
+        blocks.extend(others.iter().map(answer));
+    } else {
+        let sentences = others
+            .iter()
+            .map(|comparison| point(&comparison::sentence(comparison)))
+            .collect();
+        let text = format!(
+            "{} of {} comparisons found no effect.",
+            others.len(),
+            conclusions.comparisons.len()
+        );
+        blocks.push(finding(Tone::Neutral, text, sentences));
+    }
+    blocks
+}
+
+fn tone(comparison: &Comparison) -> Tone {
+    match comparison.outcome {
+        Outcome::Better { .. } => Tone::Good,
+        Outcome::Worse { .. } => Tone::Bad,
+        Outcome::Changed { .. } | Outcome::TooFewRuns { .. } => Tone::Warning,
+        Outcome::Same | Outcome::NotFound => Tone::Neutral,
+    }
+}
+
+fn no_answer(design: &Design<'_>) -> Block {
+    if design.runs.iter().all(|run| run.failure.is_some()) {
+        let text = "Every run failed: there is nothing to compare.";
+        return finding(Tone::Bad, text, vec![]);
+    }
+    let text = if design.factors.is_empty() {
+        "All runs are of the same thing: there are no levels to compare."
+    } else {
+        "Nothing that was measured can be compared."
+    };
+    finding(Tone::Neutral, text, vec![])
+}
+
+/// `35 runs: 7 levels of buffers in 5 rounds, shuffled within each round.`
+fn extent(subject: &Subject<'_>, design: &Design<'_>) -> String {
+    let factors: Vec<String> = design
+        .factors
+        .iter()
+        .map(|factor| format!("{} levels of {}", factor.levels.len(), factor.name))
+        .collect();
+    let mut text = words::counted(design.total(), "run");
+    if !factors.is_empty() {
+        text += &format!(": {}", words::list(&factors));
+    }
+    if let [experiment] = subject.experiments {
+        text += &format!(
+            " in {}",
+            words::counted(u64::from(experiment.rounds), "round")
+        );
+        text += match experiment.order {
+            Order::Shuffled => ", in an order drawn for each round",
+            Order::Sequential => ", always in the plan's order",
+        };
+    }
+    format!("{text}.")
+}
+
+fn figures(subject: &Subject<'_>, design: &Design<'_>) -> Vec<Figure> {
+    let comparisons = subject
+        .conclusions
+        .iter()
+        .flat_map(|known| &known.comparisons);
+    let mut figures: Vec<Figure> = comparisons.take(FIGURES_MAX).map(figure).collect();
+    let failed = design
+        .runs
+        .iter()
+        .filter(|run| run.failure.is_some())
+        .count();
+    let rounds = design
+        .cells
+        .iter()
+        .map(|cell| cell.runs.len())
+        .min()
+        .unwrap_or(0);
+    figures.push(Figure {
+        label: "Runs that count".to_owned(),
+        value: words::count(design.total() - failed as u64),
+        note: match failed {
+            0 => format!(
+                "{}, {rounds} or more of each",
+                words::counted(design.cells.len() as u64, "combination")
+            ),
+            failed => format!("{failed} of {} failed", words::count(design.total())),
+        },
+        tone: if failed == 0 {
+            Tone::Neutral
+        } else {
+            Tone::Warning
+        },
+    });
+    figures
+}
+
+/// The size of an effect, or that there is none to be seen.
+fn figure(comparison: &Comparison) -> Figure {
+    let place = comparison.place.iter().chain(&comparison.factor);
+    let place: Vec<&str> = place.map(String::as_str).collect();
+    let label = match place.as_slice() {
+        [] => comparison.metric.label.clone(),
+        place => format!("{}: {}", place.join(", "), comparison.metric.label),
+    };
+    let (value, note) = match comparison.outcome {
+        Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
+            found(comparison, level)
+        }
+        Outcome::Same => (
+            "the same".to_owned(),
+            format!("within {} %", comparison::percent(comparison.threshold)),
+        ),
+        Outcome::NotFound => (
+            "no effect found".to_owned(),
+            comparison
+                .detectable
+                .map_or_else(String::new, |detectable| {
+                    format!(
+                        "{} cannot be seen with {}",
+                        comparison::below(detectable),
+                        comparison::runs_phrase(comparison.runs, comparison.has_rounds)
+                    )
+                }),
+        ),
+        Outcome::TooFewRuns { needed } => (
+            "too few runs".to_owned(),
+            format!("it takes {needed} of each"),
+        ),
+    };
+    Figure {
+        label: capital(&label),
+        value,
+        note,
+        tone: tone(comparison),
+    }
+}
+
+fn found(comparison: &Comparison, index: usize) -> (String, String) {
+    let (Some(reference), Some(level)) = (comparison.levels.first(), comparison.levels.get(index))
+    else {
+        return (words::UNKNOWN.to_owned(), String::new());
+    };
+    let pair = format!("{} against {}", level.name, reference.name);
+    let difference = level.difference;
+    match difference.and_then(|difference| Some((difference, difference.ratio?))) {
+        Some((difference, ratio)) => {
+            let interval = comparison::interval_as_changes(&difference);
+            (
+                format!("{} %", comparison::signed(ratio)),
+                match interval {
+                    Some(interval) => format!("{pair}; 95 % interval {interval}"),
+                    None => pair,
+                },
+            )
+        }
+        None => ("differs".to_owned(), pair),
+    }
+}
+
+/// The runs that failed, with their reasons.
+fn failures(design: &Design<'_>) -> Option<Block> {
+    let failed: Vec<&Observation> = design
+        .runs
+        .iter()
+        .filter(|run| run.failure.is_some())
+        .collect();
+    if failed.is_empty() {
+        return None;
+    }
+    let verb = if failed.len() == 1 { "is" } else { "are" };
+    let text = format!(
+        "{} of {} failed and {verb} in no figure.",
+        failed.len(),
+        words::counted(design.total(), "run"),
+    );
+    let detail = |run: &&Observation| {
+        let reason = run.failure.as_deref().unwrap_or_default();
+        let levels: Vec<&str> = run
+            .settings
+            .iter()
+            .map(|setting| setting.level.as_str())
+            .collect();
+        let place = place_of(run, design.total());
+        format!(
+            "{place}, {}: {reason} ({})",
+            levels.join(", "),
+            file_of(&run.source)
+        )
+    };
+    Some(finding(
+        Tone::Warning,
+        text,
+        failed.iter().map(detail).collect(),
+    ))
+}
+
+/// With a capital letter, unless it begins with a name.
+pub(super) fn capital(text: &str) -> String {
+    let first_word = text.split(' ').next().unwrap_or_default();
+    if !first_word.chars().all(char::is_alphabetic) {
+        return text.to_owned();
+    }
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => first.to_uppercase().chain(chars).collect(),
+        None => String::new(),
+    }
+}
+
+fn point(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
