@@ -32,10 +32,23 @@ macro_rules! asset {
 }
 
 /// In the order in which they run; each may use those before it.
-const SCRIPTS: [Asset; 1] = [asset!(
-    "vendor/uplot/uPlot.iife.min.js",
-    "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
-)];
+const SCRIPTS: [Asset; 12] = [
+    asset!(
+        "vendor/uplot/uPlot.iife.min.js",
+        "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
+    ),
+    asset!("units.js", "Dg+gem51sLTy86ig4kdcd1EgaGb76ihltDdhvG/nHYg="),
+    asset!("scales.js", "yv89uT2Vu1o9XvLEx25evh3FDhhfAzhu/NI7KakLtWo="),
+    asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
+    asset!("draw.js", "vbVkTJMmT07jZwOcZrKsoPKMwPJiLa43ech//JpjZvE="),
+    asset!("prepare.js", "rzoIC0fREyUoo1O0vRxkrjS5p9JYQoBMeW8jeLguYwY="),
+    asset!("tables.js", "12r9nBuEGXX+ublaDyfRcwQs+sTC8/UPWKEqDgGv1YQ="),
+    asset!("legend.js", "JBiwLlv0c1b8r8+3pj5dFhATdV+SGwGonob9FjwmuMQ="),
+    asset!("data.js", "pl4p9zSGr1jI/61RrvCgcQixiWN4Y2RTu1AGndSc9l8="),
+    asset!("pointer.js", "N+jK2f53/6hFZzTZ7C2ZujghIFw8DZSLLtWv1qBPl1c="),
+    asset!("chart.js", "VFTeoG4jtnXM9Ulohx9PuEkD6Ll0gafchxRw/uJpumA="),
+    asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
+];
 
 /// In the order in which they apply.
 const STYLES: [Asset; 2] = [
@@ -43,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "cNC9Ns2LSBffic7fIctnPeL+LfNjk6saEhle5KnVIgs="),
+    asset!("page.css", "Rzqu4OOxhdL0dlSvkX6w5IA5chwMZpemv5goPxi21wM="),
 ];
 
 /// The licence of the chart library asks to be kept with it.

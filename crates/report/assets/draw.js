@@ -1,0 +1,241 @@
+"use strict";
+// Marks on a canvas. Points come as coordinates of uPlot's scales; all lengths here are CSS pixels.
+
+const Draw = (() => {
+  const FAINT = 0.35;
+  const FILL = 0.22;
+  const DASHES = [6, 4];
+  // Shapes on a line are so far apart, unless its points are further.
+  const SHAPES_APART = 96;
+  const POINTS_APART = 26;
+  const BAR_WIDTH_MAX = 48;
+
+  // Of a shape with the given radius around a point; the same order as colours.
+  const SHAPES = [
+    (path, x, y, r) => path.arc(x, y, r, 0, 2 * Math.PI),
+    (path, x, y, r) => path.rect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r),
+    (path, x, y, r) => polygon(path, x, y, [[0, -1.2 * r], [1.1 * r, 0.8 * r], [-1.1 * r, 0.8 * r]]),
+    (path, x, y, r) => polygon(path, x, y, [[0, -1.3 * r], [1.3 * r, 0], [0, 1.3 * r], [-1.3 * r, 0]]),
+    (path, x, y, r) => polygon(path, x, y, [[0, 1.2 * r], [1.1 * r, -0.8 * r], [-1.1 * r, -0.8 * r]]),
+    (path, x, y, r) => {
+      const [a, b] = [0.42 * r, 1.25 * r];
+      polygon(path, x, y, [[-a, -b], [a, -b], [a, -a], [b, -a], [b, a], [a, a], [a, b], [-a, b], [-a, a], [-b, a], [-b, -a], [-a, -a]]);
+    },
+    (path, x, y, r) => polygon(path, x, y, [0, 1, 2, 3, 4, 5].map((at) => [1.15 * r * Math.cos((at * Math.PI) / 3), 1.15 * r * Math.sin((at * Math.PI) / 3)])),
+    (path, x, y, r) => {
+      const [a, b] = [0.5 * r, 1.2 * r];
+      polygon(path, x, y, [[-b, -b + a], [-b + a, -b], [0, -a], [b - a, -b], [b, -b + a], [a, 0], [b, b - a], [b - a, b], [0, a], [-b + a, b], [-b, b - a], [-a, 0]]);
+    },
+  ];
+
+  function polygon(path, x, y, corners) {
+    corners.forEach(([dx, dy], at) => (at === 0 ? path.moveTo(x + dx, y + dy) : path.lineTo(x + dx, y + dy)));
+    path.closePath();
+  }
+
+  const shape = (path, index, x, y, radius) => SHAPES[index % SHAPES.length](path, x, y, radius);
+
+  // A canvas's context in CSS pixels, with the positions of coordinates on it.
+  const pen = (u) => {
+    const ratio = uPlot.pxRatio;
+    return {
+      ctx: u.ctx,
+      x: (value) => u.valToPos(value, "x", true) / ratio,
+      y: (value, side) => u.valToPos(value, side, true) / ratio,
+      left: u.bbox.left / ratio,
+      top: u.bbox.top / ratio,
+      width: u.bbox.width / ratio,
+      bottom: (u.bbox.top + u.bbox.height) / ratio,
+      ratio,
+    };
+  };
+
+  // Runs of neighbours that are known, as positions.
+  const stretches = (to, marks, values) => {
+    const found = [];
+    let open = null;
+    values.forEach((value, at) => {
+      if (value === null || marks.xs[at] === null) {
+        open = null;
+        return;
+      }
+      if (open === null) found.push((open = []));
+      open.push([to.x(marks.xs[at]), to.y(value, marks.side)]);
+    });
+    return found;
+  };
+
+  const strokeLine = (to, points, isStep) => {
+    const { ctx } = to;
+    ctx.beginPath();
+    points.forEach(([x, y], at) => {
+      if (at === 0) ctx.moveTo(x, y);
+      else {
+        if (isStep) ctx.lineTo(x, points[at - 1][1]);
+        ctx.lineTo(x, y);
+      }
+    });
+    ctx.stroke();
+  };
+
+  const point = (to, marks, x, y, radius, isHollow) => {
+    const { ctx } = to;
+    ctx.beginPath();
+    shape(ctx, marks.shape, x, y, radius);
+    ctx.fillStyle = isHollow ? to.surface : marks.stroke;
+    ctx.fill();
+    if (isHollow) ctx.stroke();
+  };
+
+  const line = (to, marks, isStep) => {
+    const found = stretches(to, marks, marks.ys);
+    to.ctx.lineWidth = marks.is_faint ? 1.25 : 2;
+    to.ctx.setLineDash(marks.is_dashed ? DASHES : []);
+    for (const points of found) strokeLine(to, points, isStep);
+    to.ctx.setLineDash([]);
+    const count = found.reduce((sum, points) => sum + points.length, 0);
+    const hasAll = count > 0 && to.width / count >= POINTS_APART;
+    let next = to.left + (marks.hasCompany ? ((marks.order * 29) % SHAPES_APART) : Infinity);
+    for (const points of found) {
+      for (const [x, y] of points) {
+        // A point without neighbours has no line that shows it.
+        const isAlone = points.length === 1;
+        if (isAlone || (hasAll && !isStep) || x >= next) {
+          point(to, marks, x, y, isAlone || !marks.is_faint ? 3 : 2, false);
+          if (x >= next) next = x + SHAPES_APART;
+        }
+      }
+    }
+  };
+
+  const area = (to, marks) => {
+    const { ctx } = to;
+    for (const points of stretches(to, marks, marks.ys)) {
+      ctx.beginPath();
+      ctx.moveTo(points[0][0], to.bottom);
+      points.forEach(([x, y], at) => {
+        if (at > 0) ctx.lineTo(x, points[at - 1][1]);
+        ctx.lineTo(x, y);
+      });
+      ctx.lineTo(points.at(-1)[0], to.bottom);
+      ctx.closePath();
+      ctx.fillStyle = marks.stroke;
+      const alpha = ctx.globalAlpha;
+      ctx.globalAlpha = alpha * FILL;
+      ctx.fill();
+      ctx.globalAlpha = alpha;
+      ctx.lineWidth = 1.5;
+      if (points.length === 1) point(to, marks, points[0][0], points[0][1], 3, false);
+      else strokeLine(to, points, true);
+    }
+  };
+
+  const dots = (to, marks) => {
+    const radius = marks.xs.length > 300 ? 2.5 : 3.75;
+    to.ctx.lineWidth = 1.25;
+    marks.ys.forEach((value, at) => {
+      if (value === null || marks.xs[at] === null) return;
+      point(to, marks, to.x(marks.xs[at]), to.y(value, marks.side), radius, false);
+    });
+  };
+
+  // Width and shift of bars, so that those over the same value stand side by side.
+  const barPlace = (to, marks) => {
+    const slot = Math.min(BAR_WIDTH_MAX * marks.bars, Math.abs(to.x(marks.barStep) - to.x(0)) * 0.8);
+    const width = Math.max(1, slot / marks.bars);
+    return { width, shift: (marks.barOrder - (marks.bars - 1) / 2) * width };
+  };
+
+  const bars = (to, marks) => {
+    const { ctx } = to;
+    const { width, shift } = barPlace(to, marks);
+    const zero = marks.baseline === null ? to.bottom : Math.min(to.bottom, to.y(marks.baseline, marks.side));
+    ctx.fillStyle = marks.stroke;
+    marks.ys.forEach((value, at) => {
+      if (value === null || marks.xs[at] === null) return;
+      const y = to.y(value, marks.side);
+      const gap = width > 6 ? 1 : 0;
+      ctx.fillRect(to.x(marks.xs[at]) + shift - width / 2 + gap / 2, Math.min(y, zero), width - gap, Math.abs(zero - y));
+    });
+  };
+
+  const interval = (to, marks) => {
+    const { ctx } = to;
+    ctx.lineWidth = 2;
+    marks.xs.forEach((at, index) => {
+      if (at === null) return;
+      const x = to.x(at);
+      const [low, high] = [marks.lows[index], marks.highs[index]];
+      if (low !== null && high !== null) {
+        const [bottom, top] = [to.y(low, marks.side), to.y(high, marks.side)];
+        ctx.setLineDash(marks.is_dashed ? DASHES : []);
+        ctx.beginPath();
+        ctx.moveTo(x, bottom);
+        ctx.lineTo(x, top);
+        ctx.stroke();
+        ctx.setLineDash([]);
+        ctx.beginPath();
+        for (const end of [bottom, top]) {
+          ctx.moveTo(x - 6, end);
+          ctx.lineTo(x + 6, end);
+        }
+        ctx.stroke();
+      }
+      if (marks.ys[index] !== null) point(to, marks, x, to.y(marks.ys[index], marks.side), 4.5, false);
+    });
+  };
+
+  const band = (to, marks) => {
+    const { ctx } = to;
+    const both = marks.lows.map((low, at) => (low === null || marks.highs[at] === null ? null : low));
+    const lows = stretches(to, marks, both);
+    const highs = stretches(to, marks, marks.highs.map((high, at) => (both[at] === null ? null : high)));
+    lows.forEach((points, at) => {
+      ctx.beginPath();
+      points.forEach(([x, y], index) => (index === 0 ? ctx.moveTo(x, y) : ctx.lineTo(x, y)));
+      for (const [x, y] of highs[at].slice().reverse()) ctx.lineTo(x, y);
+      ctx.closePath();
+      ctx.fillStyle = marks.stroke;
+      const alpha = ctx.globalAlpha;
+      ctx.globalAlpha = alpha * FILL;
+      ctx.fill();
+      ctx.globalAlpha = alpha;
+    });
+  };
+
+  const KINDS = {
+    line: (to, marks) => line(to, marks, false),
+    step: (to, marks) => line(to, marks, true),
+    area,
+    dots,
+    bars,
+    interval,
+    band,
+  };
+
+  // Draws what is shown of a chart, the first at the bottom.
+  const all = (u, prepared, isZoomed) => {
+    const colors = Theme.colors();
+    const to = { ...pen(u), surface: colors.surface };
+    const { ctx } = to;
+    ctx.save();
+    ctx.beginPath();
+    // A little more than the plot, so that points on its edge stay whole; but nothing of what zooming cut off.
+    const [side, above] = [(isZoomed ? 0 : 6) * to.ratio, 6 * to.ratio];
+    ctx.rect(u.bbox.left - side, u.bbox.top - above, u.bbox.width + 2 * side, u.bbox.height + 2 * above);
+    ctx.clip();
+    ctx.scale(to.ratio, to.ratio);
+    ctx.lineJoin = "round";
+    ctx.lineCap = "butt";
+    for (const marks of prepared) {
+      if (!marks.isShown) continue;
+      marks.stroke = colors.series[marks.color % colors.series.length];
+      ctx.strokeStyle = marks.stroke;
+      ctx.globalAlpha = marks.is_faint ? FAINT : 1;
+      KINDS[marks.mark](to, marks);
+    }
+    ctx.restore();
+  };
+
+  return { all, shape, pen, barPlace, DASHES };
+})();

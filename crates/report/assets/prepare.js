@@ -1,0 +1,90 @@
+"use strict";
+// From a chart's data to what can be drawn: coordinates, ranges, and which marks belong together.
+
+const Prepare = (() => {
+  // Marks that have one value for each x, which a pointer reads from top to bottom.
+  const ALONG_X = new Set(["line", "step", "area", "bars", "band"]);
+  const TO_THE_EDGE = new Set(["line", "step", "area", "band"]);
+  const FROM_ZERO = new Set(["bars", "area"]);
+  const EDGE = 0.03;
+
+  // The least distance between neighbours; 1 where there are none.
+  const leastGap = (values) => {
+    const sorted = [...new Set(values)].sort((a, b) => a - b);
+    const gaps = sorted.slice(1).map((value, at) => value - sorted[at]);
+    return gaps.length ? Math.min(...gaps) : 1;
+  };
+
+  const extent = (values) => {
+    let [min, max] = [Infinity, -Infinity];
+    for (const value of values) {
+      if (value === null) continue;
+      if (value < min) min = value;
+      if (value > max) max = value;
+    }
+    return min <= max ? [min, max] : null;
+  };
+
+  const axisOf = (chart, side) => (side === "right" && chart.y_right ? chart.y_right : chart.y);
+
+  const chart = (data) => {
+    const scales = { x: Scales.of(data.x, data.marks.flatMap((marks) => marks.x)) };
+    for (const side of ["left", "right"]) {
+      const values = data.marks.filter((marks) => marks.side === side).flatMap((marks) => [...marks.y, ...marks.low, ...marks.high]);
+      scales[side] = Scales.of(axisOf(data, side), values);
+    }
+    const lines = data.marks.filter((marks) => marks.mark === "line" || marks.mark === "step");
+    const barMarks = data.marks.filter((marks) => marks.mark === "bars");
+    const barStep = leastGap(barMarks.flatMap((marks) => marks.x.map(scales.x.forward)).filter((x) => x !== null));
+    const prepared = data.marks.map((marks, order) => {
+      const y = scales[marks.side];
+      const nothing = marks.x.map(() => null);
+      const coordinates = (values) => (values.length ? values.map(y.forward) : nothing);
+      return {
+        ...marks,
+        data: marks,
+        axis: axisOf(data, marks.side),
+        xs: marks.x.map(scales.x.forward),
+        ys: coordinates(marks.y),
+        lows: coordinates(marks.low),
+        highs: coordinates(marks.high),
+        order,
+        // Beyond the last colour colours come again, with other shapes and dashes.
+        shape: marks.color + Math.floor(marks.color / Theme.SERIES),
+        is_dashed: marks.is_dashed || marks.color >= Theme.SERIES,
+        hasCompany: lines.length > 1,
+        isAlongX: ALONG_X.has(marks.mark),
+        bars: barMarks.length,
+        barOrder: barMarks.indexOf(marks),
+        barStep,
+        baseline: y.forward(0),
+        isShown: true,
+      };
+    });
+    return { data, scales, marks: prepared };
+  };
+
+  // The whole range of x, whatever is shown.
+  const rangeX = ({ data, scales, marks }) => {
+    const all = extent(marks.flatMap(({ xs, ys, lows, highs }) => xs.filter((_, at) => ys[at] !== null || (lows[at] !== null && highs[at] !== null))));
+    if (all === null) return null;
+    const isNamed = typeof data.x.scale === "object";
+    if (isNamed) return scales.x.range(...all, {});
+    if (all[0] === all[1]) return scales.x.range(...all, {});
+    if (marks.every(({ mark }) => TO_THE_EDGE.has(mark))) return scales.x.range(...all, { isTight: true });
+    const bars = marks.filter(({ mark }) => mark === "bars");
+    const room = Math.max((all[1] - all[0]) * EDGE, bars.length ? bars[0].barStep * 0.6 : 0);
+    return [all[0] - room, all[1] + room];
+  };
+
+  // The range of an axis over what is shown between two coordinates of x.
+  const rangeY = ({ scales, marks }, side, [from, to]) => {
+    const shown = marks.filter((one) => one.side === side && one.isShown);
+    const within = (isInside) => extent(shown.flatMap(({ xs, ys, lows, highs }) => xs.flatMap((x, at) => (x !== null && isInside(x) ? [ys[at], lows[at], highs[at]] : []))));
+    const found = within((x) => x >= from && x <= to) || within(() => true);
+    if (found === null) return scales[side].range(0, 1, {});
+    return scales[side].range(...found, { fromZero: shown.some(({ mark }) => FROM_ZERO.has(mark)) });
+  };
+
+  return { chart, rangeX, rangeY, extent };
+})();
