@@ -1,0 +1,228 @@
+//! The code blocks of a Markdown text, with the comments above them.
+
+use crate::shell;
+
+/// What a block is to the test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// ```sh, or what a comment says has to run first.
+    Shell,
+    /// ```console: commands behind `$ ` and what they print.
+    Session,
+    /// Anything else.
+    Other,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
+    /// The line of its fence, from 1.
+    pub(crate) line: usize,
+    /// Reason why it is not run.
+    pub(crate) not_run: Option<String>,
+    pub(crate) exit_code: i32,
+    pub(crate) is_exact: bool,
+    /// The file whose content it is.
+    pub(crate) file: Option<String>,
+}
+
+impl Block {
+    pub(crate) fn is_run(&self) -> bool {
+        self.kind != Kind::Other && self.not_run.is_none()
+    }
+
+    /// The commands in it, each as its words, whether they are run or not.
+    pub(crate) fn commands(&self) -> Vec<Vec<String>> {
+        match self.kind {
+            Kind::Shell => shell::commands(&self.text),
+            Kind::Session => self
+                .session()
+                .iter()
+                .flat_map(|(command, _)| shell::commands(command))
+                .collect(),
+            Kind::Other => Vec::new(),
+        }
+    }
+
+    /// A session's commands with the lines that stand below each.
+    pub(crate) fn session(&self) -> Vec<(String, Vec<String>)> {
+        let mut session: Vec<(String, Vec<String>)> = Vec::new();
+        for line in self.text.lines() {
+            if let Some(command) = line.strip_prefix("$ ") {
+                session.push((format!("{command}\n"), Vec::new()));
+            } else if let Some((command, output)) = session.last_mut() {
+                // A command goes on behind a line that ends in a backslash.
+                if output.is_empty() && command.ends_with("\\\n") {
+                    command.push_str(line);
+                    command.push('\n');
+                } else {
+                    output.push(line.to_owned());
+                }
+            }
+        }
+        session
+    }
+}
+
+/// What comments have said of the next block.
+#[derive(Default)]
+struct Said {
+    not_run: Option<String>,
+    exit_code: i32,
+    is_exact: bool,
+    file: Option<String>,
+}
+
+/// All fenced and indented code blocks, and commands to be run first.
+///
+/// # Errors
+/// The line of what is not understood, and what it is.
+pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
+    let mut blocks = Vec::new();
+    let mut said = Said::default();
+    let mut lines = markdown.lines().enumerate().peekable();
+    let mut is_after_blank = true;
+    while let Some((index, line)) = lines.next() {
+        let number = index + 1;
+        if let Some(comment) = line.trim_start().strip_prefix("<!--") {
+            let mut text = comment.to_owned();
+            while !text.contains("-->") {
+                let (_, more) = lines
+                    .next()
+                    .ok_or(format!("{number}: a comment without end"))?;
+                text.push('\n');
+                text.push_str(more);
+            }
+            let text = text.split("-->").next().unwrap_or_default().trim();
+            match text.strip_prefix("run first:") {
+                Some(commands) => {
+                    blocks.push(block(Kind::Shell, commands.trim(), number, Said::default()))
+                }
+                None => {
+                    understand(text, &mut said).map_err(|error| format!("{number}: {error}"))?
+                }
+            }
+        } else if let Some(language) = line.trim_start().strip_prefix("```") {
+            let indent = line.len() - line.trim_start().len();
+            let mut text = String::new();
+            for (_, inner) in lines.by_ref() {
+                if inner.trim() == "```" {
+                    break;
+                }
+                text.push_str(inner.get(indent..).unwrap_or_default());
+                text.push('\n');
+            }
+            let kind = match language {
+                "sh" => Kind::Shell,
+                "console" => Kind::Session,
+                "" | "text" | "toml" | "json" | "lua" | "csv" | "yaml" | "markdown" | "xml"
+                | "nginx" => Kind::Other,
+                other => return Err(format!("{number}: no rule for blocks marked {other}")),
+            };
+            blocks.push(block(kind, &text, number, std::mem::take(&mut said)));
+        } else if line.starts_with("    ") && is_after_blank {
+            let mut text = format!("{}\n", &line[4..]);
+            while let Some((_, inner)) = lines.next_if(|(_, inner)| inner.starts_with("    ")) {
+                text.push_str(&inner[4..]);
+                text.push('\n');
+            }
+            blocks.push(block(
+                Kind::Other,
+                &text,
+                number - 1,
+                std::mem::take(&mut said),
+            ));
+        }
+        is_after_blank = line.trim().is_empty();
+    }
+    Ok(blocks)
+}
+
+fn block(kind: Kind, text: &str, line: usize, said: Said) -> Block {
+    Block {
+        kind,
+        text: text.to_owned(),
+        line,
+        not_run: said.not_run,
+        exit_code: said.exit_code,
+        is_exact: said.is_exact,
+        file: said.file,
+    }
+}
+
+fn understand(comment: &str, said: &mut Said) -> Result<(), String> {
+    let (word, value) = comment.split_once(':').unwrap_or((comment, ""));
+    let value = value.trim();
+    match word {
+        "not run" if !value.is_empty() => said.not_run = Some(value.to_owned()),
+        "exit code" => said.exit_code = value.parse().map_err(|_| "no exit code".to_owned())?,
+        "exact" => said.is_exact = true,
+        "file" if !value.is_empty() => said.file = Some(value.to_owned()),
+        _ => return Err(format!("a comment that says nothing known: {comment}")),
+    }
+    Ok(())
+}
+
+/// What stands in backticks outside code blocks.
+pub(crate) fn spans(markdown: &str) -> Vec<String> {
+    let mut is_fenced = false;
+    let mut spans = Vec::new();
+    for line in markdown.lines() {
+        if line.trim_start().starts_with("```") {
+            is_fenced = !is_fenced;
+        } else if !is_fenced && !line.starts_with("    ") {
+            spans.extend(
+                line.split('`')
+                    .skip(1)
+                    .step_by(2)
+                    .map(|span| span.replace("\\|", "|")),
+            );
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# A\n\n```sh\nwrkbench -v\n```\n\n<!-- not run: needs\nanother machine -->\n```console\n$ a \\\n  b\nout\n$ c\n```\n\n    indented\n\n<!-- run first:\nmake it\n-->\nSay `make x`.\n\n<!-- file: p.toml -->\n```toml\nx = 1\n```\n";
+
+    #[test]
+    fn blocks_are_found_with_what_comments_say_of_them() {
+        let blocks = of(TEXT).unwrap();
+        let kinds: Vec<Kind> = blocks.iter().map(|block| block.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                Kind::Shell,
+                Kind::Session,
+                Kind::Other,
+                Kind::Shell,
+                Kind::Other
+            ]
+        );
+        assert!(blocks[0].is_run() && !blocks[1].is_run());
+        assert_eq!(blocks[1].not_run.as_deref(), Some("needs\nanother machine"));
+        assert_eq!(blocks[3].text, "make it");
+        assert_eq!(blocks[4].file.as_deref(), Some("p.toml"));
+        assert_eq!(spans(TEXT), ["make x"]);
+    }
+
+    #[test]
+    fn a_session_is_commands_and_their_output() {
+        let session = of(TEXT).unwrap()[1].session();
+        assert_eq!(session.len(), 2);
+        assert_eq!(session[0].0, "a \\\n  b\n");
+        assert_eq!(session[0].1, ["out"]);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error() {
+        assert!(of("<!-- notrun: x -->\n").is_err());
+        assert!(of("<!-- not run -->\n").is_err());
+        assert!(of("```bash\nx\n```\n").is_err());
+        assert!(of("<!-- no end\n").is_err());
+    }
+}

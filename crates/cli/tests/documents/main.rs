@@ -1,0 +1,241 @@
+//! The commands in README.md and docs/ work as they stand there.
+//!
+//! A block marked ```sh is run, all of a document in one shell from top to bottom, in a copy of `examples/`
+//! and `docs/data/`. In a block marked ```console the lines behind `$ ` are run, and what stands below them is
+//! held against what they print: numbers may differ, words may not. Comments that a reader does not see say
+//! the rest; they stand right above the block they are about:
+//!
+//! - `<!-- not run: reason -->`: only read. The arguments of wrkbench are still checked;
+//! - `<!-- exit code: 2 -->`: of the block's last command;
+//! - `<!-- exact -->`: numbers may not differ either;
+//! - `<!-- file: plan.toml -->`: the block is the content of this file;
+//! - `<!-- run first: ... -->`: commands that make what the next blocks need; may have many lines.
+//!
+//! Everything runs in namespaces of its own (network, processes, mounts), where a built-in server stands in for nginx and
+//! php-fpm on port 80, `systemctl` restarts it, and two settings of its own stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+mod blocks;
+mod place;
+mod script;
+mod shape;
+mod shell;
+mod shorten;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use blocks::{Block, Kind};
+
+/// One test for each document that has something to run.
+macro_rules! documents {
+    ($($name:ident: $path:literal,)*) => {
+        $(
+            #[test]
+            fn $name() {
+                run_document($path);
+            }
+        )*
+        /// The documents that are run.
+        const RUN: &[&str] = &[$($path),*];
+    };
+}
+
+documents! {
+    the_commands_of_the_readme_work: "README.md",
+    the_commands_of_experiments_work: "docs/experiments.md",
+    the_commands_of_hdr_files_work: "docs/hdr-files.md",
+    the_commands_of_judging_work: "docs/judging.md",
+    the_commands_of_really_faster_work: "docs/really-faster.md",
+    the_commands_of_serve_work: "docs/serve.md",
+    the_commands_of_tables_work: "docs/tables.md",
+    the_commands_of_tuning_work: "docs/tuning.md",
+    the_commands_of_telemetry_work: "docs/telemetry.md",
+}
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// README.md, CONTRIBUTING.md and what lies in docs/, as paths from the root.
+fn all_documents() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(root().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".md"))
+        .map(|name| format!("docs/{name}"))
+        .collect();
+    names.extend(["README.md".to_owned(), "CONTRIBUTING.md".to_owned()]);
+    names.sort();
+    names
+}
+
+fn read(document: &str) -> Vec<Block> {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    blocks::of(&text).unwrap_or_else(|error| panic!("{document}:{error}"))
+}
+
+#[track_caller]
+fn assert_none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n  {}", findings.join("\n  "));
+}
+
+#[test]
+fn every_document_with_commands_is_run() {
+    for document in all_documents() {
+        let has_commands = read(&document).iter().any(Block::is_run);
+        assert_eq!(
+            has_commands,
+            RUN.contains(&document.as_str()),
+            "{document}: a line in `documents!` is missing, or one too many"
+        );
+    }
+}
+
+/// Whether a line of a block that is not run looks like a command.
+fn is_command(line: &str) -> bool {
+    let begins = ["$ ", "wrkbench ", "sudo wrkbench ", "make "];
+    begins.iter().any(|begin| line.starts_with(begin)) || line.contains("| wrkbench ")
+}
+
+#[test]
+fn commands_stand_only_where_they_are_found() {
+    let mut findings = Vec::new();
+    for document in all_documents() {
+        for block in read(&document) {
+            if matches!(block.kind, Kind::Shell | Kind::Session) {
+                continue;
+            }
+            for (number, line) in block.text.lines().enumerate() {
+                if is_command(line) {
+                    let at = block.line + number + 1;
+                    findings.push(format!(
+                        "{document}:{at}: a command outside ```sh and ```console: {line}"
+                    ));
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+/// The program reads the arguments up to `--help` and then shows help, unless it does not know one of them.
+fn refusal(arguments: &[String]) -> Option<String> {
+    let mut all = arguments.to_vec();
+    let end = all
+        .iter()
+        .position(|argument| argument == "--")
+        .unwrap_or(all.len());
+    all.insert(end, "--help".to_owned());
+    let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+        .args(&all)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    (!output.status.success()).then_some(said)
+}
+
+#[test]
+fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_run() {
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for document in all_documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let in_blocks = read(&document)
+            .into_iter()
+            .flat_map(|block| block.commands());
+        let in_prose = blocks::spans(&text)
+            .into_iter()
+            .flat_map(|span| shell::commands(&span));
+        for words in in_blocks.chain(in_prose) {
+            let Some(arguments) = shell::arguments_of("wrkbench", &words) else {
+                continue;
+            };
+            count += 1;
+            // Where documents leave the place open, any will do.
+            let filled: Vec<String> = arguments
+                .iter()
+                .map(|word| word.replace("URL", "http://127.0.0.1/"))
+                .collect();
+            if let Some(said) = refusal(&filled) {
+                findings.push(format!(
+                    "{document}: wrkbench {}: {said}",
+                    arguments.join(" ")
+                ));
+            }
+        }
+    }
+    assert_none(&findings);
+    assert!(count > 50, "only {count} commands were found");
+}
+
+#[test]
+fn every_make_target_that_is_named_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let mut findings = Vec::new();
+    for document in all_documents() {
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let in_blocks = read(&document)
+            .into_iter()
+            .flat_map(|block| block.commands());
+        let in_prose = blocks::spans(&text)
+            .into_iter()
+            .flat_map(|span| shell::commands(&span));
+        for words in in_blocks.chain(in_prose) {
+            let Some(arguments) = shell::arguments_of("make", &words) else {
+                continue;
+            };
+            for target in arguments.iter().filter(|word| !word.contains(['=', '-'])) {
+                if !makefile
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{target}:")))
+                {
+                    findings.push(format!("{document}: make {target}: no such target"));
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn an_option_that_is_gone_would_be_noticed() {
+    let of = |line: &str| {
+        let commands = shell::commands(line);
+        refusal(shell::arguments_of("wrkbench", &commands[0]).unwrap())
+    };
+    assert_eq!(
+        of("wrkbench -t2 -c10 -d30s http://127.0.0.1/ -- more"),
+        None
+    );
+    assert!(of("wrkbench -t2 --no-such-option http://127.0.0.1/").is_some());
+    assert!(of("sudo wrkbench sweep plan.toml --dry-rum | less").is_some());
+    assert!(of("wrkbench compare a b --format xml").is_some());
+}
+
+/// Runs a document's commands and holds what they print against what it says.
+fn run_document(document: &str) {
+    let blocks = read(document);
+    let Some(place) = place::Place::new(document) else {
+        return;
+    };
+    let steps = script::steps(&blocks);
+    let needs_server = !steps
+        .iter()
+        .any(|step| step.text.contains("wrkbench serve"));
+    place.run(&script::of(&steps, needs_server), &steps, document);
+    let mut findings = Vec::new();
+    for (index, step) in steps.iter().enumerate() {
+        let printed = place.printed(index);
+        if let Some(missing) = shape::missing(&step.expected, &printed, step.is_exact) {
+            findings.push(format!(
+                "{document}:{}: `{}` does not print this line, or not there:\n    {missing}\n  it printed:\n{printed}",
+                step.line,
+                step.text.trim(),
+            ));
+        }
+    }
+    assert_none(&findings);
+}

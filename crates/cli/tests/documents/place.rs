@@ -1,0 +1,208 @@
+//! Where a document's commands run: a folder, and namespaces around it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use crate::script::Step;
+use crate::{root, shorten};
+
+/// Far above what a document takes, since the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Restarts what stands in for nginx and php-fpm; other services are nobody's here.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+case " $* " in *" nginx"*) ;; *) exit 0 ;; esac
+[ ! -f "$OUT/nginx.pid" ] || kill -9 "$(cat "$OUT/nginx.pid")" || :
+rm -f "$OUT/nginx.pid"
+[ "$1" != stop ] || exit 0
+# The port may be taken until the one that was killed is quite gone.
+while :; do
+    : >"$OUT/nginx"
+    wrkbench serve --listen 127.0.0.1:80 --answer 'size=2k&delay=exp:1ms' >>"$OUT/nginx" 2>&1 </dev/null &
+    echo $! >"$OUT/nginx.pid"
+    until grep -q . "$OUT/nginx"; do sleep 0.01; done
+    ! grep -q '^serving ' "$OUT/nginx" || exit 0
+done
+"#;
+
+/// Takes everything in and says nothing: for a program that is not installed.
+const SILENT: &str = "#!/bin/sh\ncat >/dev/null\n";
+
+pub(crate) struct Place {
+    folder: PathBuf,
+    /// How namespaces are made here.
+    unshare: Vec<&'static str>,
+}
+
+impl Place {
+    /// `None`, with the reason on stderr, where no namespaces can be made.
+    pub(crate) fn new(document: &str) -> Option<Self> {
+        let Some(unshare) = unshare() else {
+            eprintln!("{document}: SKIPPED, neither root nor allowed to make user namespaces");
+            return None;
+        };
+        let name = format!(
+            "document-{}-{}",
+            document.replace('/', "-"),
+            std::process::id()
+        );
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let place = Self { folder, unshare };
+        for name in ["bin", "out", "work", "home"] {
+            fs::create_dir_all(place.folder.join(name)).unwrap();
+        }
+        let work = place.folder.join("work");
+        copy(&root().join("examples"), &work.join("examples"));
+        if root().join("docs/data").exists() {
+            copy(&root().join("docs/data"), &work.join("docs/data"));
+        }
+        // Through the tools' names it prints their texts, and takes times as short as here.
+        for name in ["wrkbench", "wrk", "wrk2", "wrk-cmm"] {
+            let link = place.folder.join("bin").join(name);
+            symlink(env!("CARGO_BIN_EXE_wrkbench"), link).unwrap();
+        }
+        place.program("systemctl", SYSTEMCTL);
+        place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
+        let makefile = root().join("Makefile");
+        let lists = format!(
+            "#!/bin/sh\nexec /usr/bin/make -n -f {} \"$@\"\n",
+            makefile.display()
+        );
+        place.program("make", &lists);
+        for optional in ["jq", "curl"] {
+            if !is_installed(optional) {
+                place.program(optional, SILENT);
+            }
+        }
+        Some(place)
+    }
+
+    fn program(&self, name: &str, content: &str) {
+        let path = self.folder.join("bin").join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Runs the script to its end. With its first process everything in the namespaces ends.
+    pub(crate) fn run(&self, script: &str, steps: &[Step], document: &str) {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let log = fs::File::create(self.folder.join("out/script")).unwrap();
+        let child = Command::new("unshare")
+            .args(&self.unshare)
+            .args(["sh", "-c", script])
+            .current_dir(self.folder.join("work"))
+            .env("OUT", self.folder.join("out"))
+            .env("HOME", self.folder.join("home"))
+            .env(
+                "PATH",
+                format!("{}:{path}", self.folder.join("bin").display()),
+            )
+            .env_remove("XDG_STATE_HOME")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let pid = child.id().to_string();
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+            let _ = Command::new("kill").args(["-9", &pid]).status();
+            panic!(
+                "{document}: not done after {PATIENCE:?}, {}",
+                self.reached(steps)
+            );
+        };
+        let status = output.unwrap().status;
+        assert!(
+            status.success(),
+            "{document}: {status}, {}",
+            self.reached(steps)
+        );
+    }
+
+    /// The step that was begun last, for the message.
+    fn reached(&self, steps: &[Step]) -> String {
+        let said = fs::read_to_string(self.folder.join("out/script")).unwrap_or_default();
+        let at = fs::read_to_string(self.folder.join("out/at")).unwrap_or_default();
+        match at
+            .trim()
+            .parse::<usize>()
+            .ok()
+            .and_then(|index| Some((index, steps.get(index)?)))
+        {
+            Some((index, step)) => format!(
+                "in the block of line {}:\n{}\nit printed:\n{}\n{said}",
+                step.line,
+                step.text,
+                self.printed(index)
+            ),
+            None => format!("before its first command:\n{said}"),
+        }
+    }
+
+    /// What a step has printed, both streams.
+    pub(crate) fn printed(&self, step: usize) -> String {
+        let path = self.folder.join("out").join(step.to_string());
+        String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Arguments of unshare that work: as root, or as root of a user namespace.
+fn unshare() -> Option<Vec<&'static str>> {
+    let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
+    let spaces = [
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ];
+    ways.into_iter().find_map(|way| {
+        let arguments = [way, &spaces].concat();
+        let mut trial = Command::new("unshare");
+        trial.args(&arguments).args(["ip", "link", "show", "lo"]);
+        let works = trial.output().is_ok_and(|output| output.status.success());
+        works.then_some(arguments)
+    })
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// A folder with all in it; plans with short times.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else if entry
+            .path()
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            fs::write(
+                &target,
+                shorten::plan(&fs::read_to_string(entry.path()).unwrap()),
+            )
+            .unwrap();
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}

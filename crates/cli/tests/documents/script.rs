@@ -1,0 +1,145 @@
+//! One shell script of all commands of a document.
+
+use std::fmt::Write as _;
+
+use crate::blocks::{Block, Kind};
+use crate::shorten;
+
+/// Something that is run, or a file that is written.
+pub(crate) struct Step {
+    pub(crate) text: String,
+    /// Where it stands in the document.
+    pub(crate) line: usize,
+    pub(crate) exit_code: i32,
+    /// The lines that the document shows below it.
+    pub(crate) expected: Vec<String>,
+    pub(crate) is_exact: bool,
+    /// The text is the content of this file.
+    pub(crate) file: Option<String>,
+}
+
+/// What is to be done, in order.
+pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for block in blocks {
+        let step = |text: &str, expected: Vec<String>, exit_code: i32| Step {
+            text: text.to_owned(),
+            line: block.line,
+            exit_code,
+            expected,
+            is_exact: block.is_exact,
+            file: block.file.clone(),
+        };
+        if block.file.is_some() {
+            steps.push(step(&block.text, Vec::new(), 0));
+        } else if block.is_run() && block.kind == Kind::Shell {
+            steps.push(step(&block.text, Vec::new(), block.exit_code));
+        } else if block.is_run() {
+            let session = block.session();
+            let last = session.len();
+            for (index, (command, output)) in session.into_iter().enumerate() {
+                let exit_code = if index + 1 == last {
+                    block.exit_code
+                } else {
+                    0
+                };
+                steps.push(step(&command, output, exit_code));
+            }
+        }
+    }
+    steps
+}
+
+/// Before all commands. `$OUT` is the folder for what is printed and for what servers say.
+const PROLOGUE: &str = r#"
+set -eu
+ip link set lo up
+# Waits until so many servers say in this file that they listen.
+await_serving() {
+    tries=0
+    until [ "$(grep -c '^serving ' "$1")" -ge "$2" ]; do
+        tries=$((tries + 1)); [ $tries -lt 3000 ] || exit 97
+        sleep 0.01
+    done
+}
+# What a sweep writes to need not be the machine's own.
+mount -t tmpfs none /var/lib
+# The kernel has these two for the whole machine only; two of this network that nothing here uses stand in for them.
+mount --bind /proc/sys/net/ipv4/udp_rmem_min /proc/sys/net/core/rmem_max
+mount --bind /proc/sys/net/ipv4/udp_wmem_min /proc/sys/net/core/wmem_max
+systemctl start nginx
+"#;
+
+/// The script: each step prints to a file of its own, and `$OUT/at` says how far it came.
+pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
+    let mut script = PROLOGUE.to_owned();
+    if needs_server {
+        script.push_str(
+            "wrkbench serve --listen 127.0.0.1:8080 >\"$OUT/server\" &\nawait_serving \"$OUT/server\" 1\n",
+        );
+    }
+    for (index, step) in steps.iter().enumerate() {
+        let _ = writeln!(script, "echo {index} >\"$OUT/at\"");
+        if let Some(file) = &step.file {
+            let content = shorten::plan(&step.text);
+            let _ = write!(
+                script,
+                "cat >'{file}' <<'END OF FILE'\n{content}END OF FILE\n"
+            );
+            continue;
+        }
+        let body = with_waits(&shorten::commands(&step.text), index);
+        if step.exit_code == 0 {
+            let _ = writeln!(script, "{{\n{body}\n}} >\"$OUT/{index}\" 2>&1 </dev/null");
+        } else {
+            let code = step.exit_code;
+            let _ = writeln!(
+                script,
+                "set +e; {{\n{body}\n}} >\"$OUT/{index}\" 2>&1 </dev/null; code=$?; set -e\n\
+                 [ $code -eq {code} ] || {{ echo \"exit code $code, not {code}\" >>\"$OUT/{index}\"; exit 1; }}"
+            );
+        }
+    }
+    script.push_str("echo end >\"$OUT/at\"\n");
+    script
+}
+
+/// Behind each line that starts a server in the background the script waits for it.
+fn with_waits(text: &str, index: usize) -> String {
+    let mut result = String::new();
+    let mut servers = 0;
+    for line in text.lines() {
+        result.push_str(line);
+        result.push('\n');
+        let command = line.split(" #").next().unwrap_or_default().trim_end();
+        if command.contains("wrkbench serve") && command.ends_with('&') {
+            servers += 1;
+            let _ = writeln!(result, "await_serving \"$OUT/{index}\" {servers}");
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_in_the_background_is_waited_for() {
+        let text = with_waits("wrkbench serve &\nx\nwrkbench serve -l 8081 & # two\n", 7);
+        let expected = "wrkbench serve &\nawait_serving \"$OUT/7\" 1\nx\nwrkbench serve -l 8081 & # two\n\
+                        await_serving \"$OUT/7\" 2\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn each_command_of_a_session_is_a_step_with_its_output() {
+        let blocks = crate::blocks::of(
+            "<!-- exit code: 2 -->\n```console\n$ a\nx\n$ b\ny\n```\n\n```text\nno\n```\n",
+        );
+        let steps = steps(&blocks.unwrap());
+        assert_eq!(steps.len(), 2);
+        assert_eq!((steps[0].exit_code, steps[1].exit_code), (0, 2));
+        assert_eq!(steps[1].expected, ["y"]);
+    }
+}
