@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
+.PHONY: build demo test test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -28,12 +28,18 @@ build: ## build the release binary (the default)
 demo: build ## start the built-in server, load it for 5 s, print the report, write demo-result.json
 	$(WRKBENCH) demo
 
-test: test-packages ## run every test; the end-to-end tests a second time on epoll
+test: test-packages readers ## run every test; the end-to-end tests a second time on epoll
 	$(CARGO) test --workspace --locked
 	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --locked
 
 test-packages: ## install the Debian packages that the tests need; does nothing when they are there
 	sh scripts/install-test-packages.sh
+
+readers: ## install the readers that formats are held against, below target/; never fails
+	sh scripts/install-readers.sh
+
+test-readers: readers ## hold every format against the readers of others
+	$(CARGO) test -p report --test readers --locked
 
 faults: test-packages ## try everything that can go wrong on each backend, print the tables; WRKBENCH_FAULTS=F9,F12 picks rows
 	$(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture

@@ -1,0 +1,110 @@
+#!/bin/sh
+# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, Go's benchstat,
+# Prometheus' promtool, the JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
+# system.
+#
+# Does nothing when all are there. Never fails: without a network, Python or Go it says which readers are
+# missing, and the tests that want them say that they were skipped.
+set -u
+
+cd "$(dirname "$0")/.." || exit 1
+readers=${CARGO_TARGET_DIR:-target}/readers
+
+# Versions that the tests were written with.
+packages="prometheus_client==0.26.0 junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
+# The last version that Go 1.19, which Debian 12 has, can build.
+benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5
+# Its source archive has the schema that the xunit plugin of Jenkins checks files with.
+pytest=pytest==8.4.2
+
+# What is slower than this does not come.
+limit_s=120
+PIP_RETRIES=1
+PIP_DEFAULT_TIMEOUT=20
+export PIP_RETRIES PIP_DEFAULT_TIMEOUT
+
+say() { printf '%s\n' "install-readers: $*"; }
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs a command within the limit and without its output.
+quietly() {
+    if has timeout; then
+        timeout "$limit_s" "$@" >/dev/null 2>&1 </dev/null
+    else
+        "$@" >/dev/null 2>&1 </dev/null
+    fi
+}
+
+is_current() { [ -f "$readers/$1.installed" ] && [ "$(cat "$readers/$1.installed")" = "$2" ]; }
+
+mark() { printf '%s\n' "$2" >"$readers/$1.installed"; }
+
+install_python() {
+    has python3 || return 1
+    rm -rf "$readers/venv"
+    quietly python3 -m venv "$readers/venv" || return 1
+    # shellcheck disable=SC2086 # one word per package
+    quietly "$readers/venv/bin/pip" install $packages
+}
+
+install_schema() {
+    [ -x "$readers/venv/bin/pip" ] || return 1
+    rm -rf "$readers/sdist"
+    mkdir -p "$readers/sdist"
+    quietly "$readers/venv/bin/pip" download --no-deps --no-binary :all: -d "$readers/sdist" "$pytest" ||
+        return 1
+    tar -xzf "$readers"/sdist/pytest-*.tar.gz -O --wildcards '*/junit-10.xsd' >"$readers/junit-10.xsd" 2>/dev/null
+    found=$?
+    rm -rf "$readers/sdist"
+    [ "$found" -eq 0 ] && [ -s "$readers/junit-10.xsd" ]
+}
+
+install_benchstat() {
+    go=go
+    has go || go=/usr/local/go/bin/go
+    has "$go" || return 1
+    GOBIN=$(cd "$readers" && pwd)
+    export GOBIN
+    quietly "$go" install "$benchstat"
+}
+
+# Taken out of Debian's package: installing that would start a server.
+install_promtool() {
+    if has promtool; then
+        ln -sf "$(command -v promtool)" "$readers/promtool"
+        return 0
+    fi
+    has apt-get && has dpkg-deb || return 1
+    rm -rf "$readers/package"
+    mkdir -p "$readers/package"
+    (cd "$readers/package" && quietly apt-get download prometheus) || return 1
+    quietly dpkg-deb -x "$readers"/package/prometheus_*.deb "$readers/package" || return 1
+    mv "$readers/package/usr/bin/promtool" "$readers/promtool" || return 1
+    rm -rf "$readers/package"
+}
+
+mkdir -p "$readers" || { say "cannot create $readers"; exit 0; }
+missing=
+# Name and version.
+reader() {
+    is_current "$1" "$2" && return 0
+    say "installing $1"
+    if "install_$1"; then
+        mark "$1" "$2"
+    else
+        rm -f "$readers/$1.installed"
+        missing="$missing $1"
+    fi
+}
+
+reader python "$packages"
+reader schema "$pytest"
+reader benchstat "$benchstat"
+reader promtool debian
+
+if [ -n "$missing" ]; then
+    say "missing:$missing (needs a network, python3 with venv, go, apt-get); their tests are skipped"
+else
+    say "everything is there"
+fi
