@@ -7,7 +7,7 @@ const Chart = (() => {
   // Room for a tick and its text, in CSS pixels.
   const TICK_WIDTH = 68;
   const TICK_HEIGHT = 34;
-  const NAME_CHARS_MAX = 24;
+  const NAME_CHARS_MAX = 20;
   // Names that do not fit side by side slant, long ones more than short ones.
   const [SLANT_DEG, STEEP_DEG] = [32, 58];
   const SHORT_NAME = 72;
@@ -100,7 +100,7 @@ const Chart = (() => {
           sync: group ? { key: group, scales: ["x", null], filters: { pub: (type) => type === "mousemove", sub: () => true } } : {},
         },
         hooks: {
-          draw: [(u) => Draw.all(u, this.marks, this.isZoomed)],
+          draw: [(u) => Draw.all({ ...this, u, isZoomed: this.isZoomed })],
           setCursor: [() => Pointer.moved(this)],
           setSelect: [(u) => this.selected(u)],
         },

@@ -3,6 +3,7 @@
 
 const Draw = (() => {
   const FAINT = 0.35;
+  const FAINT_POINT = 0.55;
   const FILL = 0.22;
   const DASHES = [6, 4];
   // Shapes on a line are so far apart, unless its points are further.
@@ -213,10 +214,26 @@ const Draw = (() => {
     band,
   };
 
+  // Of changes the line of none.
+  const zeroLine = (to, view) => {
+    const { unit, scale } = view.data.y;
+    const { min, max } = view.u.scales.left;
+    if (unit !== "change_percent" || scale !== "linear" || min > 0 || max < 0) return;
+    const { ctx } = to;
+    const y = Math.round(to.y(0, "left"));
+    ctx.strokeStyle = to.zero;
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    ctx.moveTo(to.left, y);
+    ctx.lineTo(to.left + to.width, y);
+    ctx.stroke();
+  };
+
   // Draws what is shown of a chart, the first at the bottom.
-  const all = (u, prepared, isZoomed) => {
+  const all = (view) => {
+    const { u, isZoomed } = view;
     const colors = Theme.colors();
-    const to = { ...pen(u), surface: colors.surface };
+    const to = { ...pen(u), surface: colors.surface, zero: colors.muted };
     const { ctx } = to;
     ctx.save();
     ctx.beginPath();
@@ -227,11 +244,12 @@ const Draw = (() => {
     ctx.scale(to.ratio, to.ratio);
     ctx.lineJoin = "round";
     ctx.lineCap = "butt";
-    for (const marks of prepared) {
+    zeroLine(to, view);
+    for (const marks of view.marks) {
       if (!marks.isShown) continue;
       marks.stroke = colors.series[marks.color % colors.series.length];
       ctx.strokeStyle = marks.stroke;
-      ctx.globalAlpha = marks.is_faint ? FAINT : 1;
+      ctx.globalAlpha = marks.is_faint ? (marks.mark === "dots" ? FAINT_POINT : FAINT) : 1;
       KINDS[marks.mark](to, marks);
     }
     ctx.restore();

@@ -40,13 +40,13 @@ const SCRIPTS: [Asset; 12] = [
     asset!("units.js", "Dg+gem51sLTy86ig4kdcd1EgaGb76ihltDdhvG/nHYg="),
     asset!("scales.js", "yv89uT2Vu1o9XvLEx25evh3FDhhfAzhu/NI7KakLtWo="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
-    asset!("draw.js", "vbVkTJMmT07jZwOcZrKsoPKMwPJiLa43ech//JpjZvE="),
+    asset!("draw.js", "0IpIKnAPJV+gWNCb5+Yoc4Q7jXblc0/vQuDvx8+eyP8="),
     asset!("prepare.js", "rzoIC0fREyUoo1O0vRxkrjS5p9JYQoBMeW8jeLguYwY="),
     asset!("tables.js", "12r9nBuEGXX+ublaDyfRcwQs+sTC8/UPWKEqDgGv1YQ="),
     asset!("legend.js", "JBiwLlv0c1b8r8+3pj5dFhATdV+SGwGonob9FjwmuMQ="),
     asset!("data.js", "pl4p9zSGr1jI/61RrvCgcQixiWN4Y2RTu1AGndSc9l8="),
     asset!("pointer.js", "N+jK2f53/6hFZzTZ7C2ZujghIFw8DZSLLtWv1qBPl1c="),
-    asset!("chart.js", "VFTeoG4jtnXM9Ulohx9PuEkD6Ll0gafchxRw/uJpumA="),
+    asset!("chart.js", "C8kK0ickS1FyE9+qzEu9SDyLtUBYdUB0kpUnVQb0WQk="),
     asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
 ];
 

@@ -7,7 +7,7 @@ use report::page::{
 
 /// What would run as a script, load something or break the page if it were not escaped. A script of it sets
 /// `hacked`.
-pub const HOSTILE: [&str; 8] = [
+pub(crate) const HOSTILE: [&str; 8] = [
     "</script><script>hacked=1;alert(1)</script>",
     "\"><img src=x onerror=hacked=1>",
     "'><svg onload=hacked=1>",
@@ -19,7 +19,7 @@ pub const HOSTILE: [&str; 8] = [
 ];
 
 /// The page.
-pub fn page() -> Page {
+pub(crate) fn page() -> Page {
     Page {
         title: "Every block, every mark, every scale".to_owned(),
         subtitle: "A catalogue with made-up values".to_owned(),
