@@ -48,6 +48,7 @@ documents! {
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_judging_work: "docs/judging.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
+    the_commands_of_report_work: "docs/report.md",
     the_commands_of_serve_work: "docs/serve.md",
     the_commands_of_tables_work: "docs/tables.md",
     the_commands_of_tuning_work: "docs/tuning.md",
