@@ -36,6 +36,8 @@ const PLOT_ROWS: u16 = 4;
 const WIDE_COLUMNS: u16 = 100;
 /// From so many rows on there is room for two plots above each other.
 const TALL_ROWS: u16 = 26;
+/// From so many columns on a plot's title has room for a name beside two percentiles.
+const NAMED_COLUMNS: u16 = 36;
 /// A linear axis shows both lines well as long as the greatest value is no more than so many times the least.
 const LINEAR_RATIO: f64 = 10.0;
 
@@ -106,19 +108,8 @@ impl Model {
         }
     }
 
-    /// What is wished of the picture, for the next run's.
-    pub(crate) fn with_view_of(mut self, other: &Self) -> Self {
-        self.is_helping = other.is_helping;
-        self.other_scale = other.other_scale;
-        self
-    }
-
     pub(crate) fn is_held(&self) -> bool {
         self.held.is_some()
-    }
-
-    pub(crate) fn is_helping(&self) -> bool {
-        self.is_helping
     }
 
     /// The latest snapshot of the run, whatever is shown.
@@ -206,7 +197,7 @@ pub(crate) fn title(
     buffer.set_stringn(x, area.y, state, usize::from(area.right() - x), style);
 }
 
-fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
+pub(crate) fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
     let picture = model.shown();
     let (share, text) = match &picture.latest {
         None => (0.0, "waiting for the first answers".to_owned()),
@@ -218,7 +209,7 @@ fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
 pub(crate) fn draw_keys(area: Rect, buffer: &mut Buffer) {
     let keys = [
         ("q", "stop and report"),
-        ("p", "hold the picture"),
+        ("p", "hold"),
         ("l", "log/linear"),
         ("?", "help"),
     ];
@@ -261,8 +252,11 @@ pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
     let picture = model.shown();
     let points: Vec<Point> = picture.history.points().collect();
     if plots.height >= PLOT_ROWS {
-        draw_rate(model, &points, rate, buffer);
-        draw_latency(model, &points, latency, buffer);
+        // One scale of time for both, also where one of them is wider by a column.
+        let columns = plot::columns(rate).min(plot::columns(latency));
+        let span_s = time_span(model, &points, columns);
+        draw_rate(model, &points, span_s, rate, buffer);
+        draw_latency(model, &points, span_s, latency, buffer);
     }
     if tables_rows > 0 {
         figures::draw(&model.plan, picture.latest.as_deref(), tables, buffer);
@@ -277,12 +271,12 @@ fn whole(model: &Model) -> Option<Duration> {
     }
 }
 
-fn time_span(model: &Model, points: &[Point], area: Rect) -> f64 {
+fn time_span(model: &Model, points: &[Point], columns: u16) -> f64 {
     let elapsed_s = points.last().map_or(0.0, |point| point.to_s);
-    plot::span_s(plot::columns(area), whole(model), elapsed_s)
+    plot::span_s(columns, whole(model), elapsed_s)
 }
 
-fn draw_rate(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
+fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
     let mut title = vec![Span::styled("requests/s ", FAINT)];
     if let Some(latest) = latest.filter(|latest| latest.last.duration_ns > 0) {
@@ -290,11 +284,17 @@ fn draw_rate(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
         let text = units::metric(per_sec);
         title.push(Span::styled(text, RATE.add_modifier(Modifier::BOLD)));
     }
-    let inner = panel(area, &Line::from(title), buffer);
-    let span_s = time_span(model, points, area);
-    let rates = plot::rates(points, plot::columns(area), span_s);
     let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
     let asked = |at_s: f64| words::asked_per_sec(&model.plan.pacing, at_s, warming_up);
+    if let Some(now) = points.last().and_then(|point| asked(point.to_s)) {
+        let text = format!(" of {} asked", units::metric(now));
+        title.push(Span::styled(text, FAINT));
+    }
+    let inner = panel(area, &Line::from(title), buffer);
+    if points.is_empty() {
+        return;
+    }
+    let rates = plot::rates(points, plot::columns(area), span_s);
     let asked_most = (0..=plot::columns(area))
         .filter_map(|at| asked(f64::from(at) * span_s / f64::from(plot::columns(area).max(1))))
         .fold(0.0, f64::max);
@@ -311,12 +311,13 @@ fn draw_rate(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
     plot::backdrop(inner, asked, scale, span_s, buffer);
 }
 
-fn draw_latency(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer) {
+fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
-    let mut title = vec![Span::styled(
-        format!("{} ", words::latency(&model.plan)),
-        FAINT,
-    )];
+    let mut title = Vec::new();
+    if area.width >= NAMED_COLUMNS {
+        let name = format!("{} ", words::latency(&model.plan));
+        title.push(Span::styled(name, FAINT));
+    }
     if let Some(last) = latest
         .map(|latest| &latest.last)
         .filter(|it| !it.latency.is_empty())
@@ -327,14 +328,18 @@ fn draw_latency(model: &Model, points: &[Point], area: Rect, buffer: &mut Buffer
             title.push(Span::styled(text, style.add_modifier(Modifier::BOLD)));
         }
     }
-    let joined = model.shown().history.intervals_per_point();
-    if joined > 1 {
-        title.push(Span::styled(format!("(greatest of {joined} each)"), FAINT));
+    if let Some(first) = points.first()
+        && model.shown().history.is_joined()
+    {
+        let text = format!("greatest of each {:.0} s", first.to_s - first.from_s);
+        title.push(Span::styled(text, FAINT));
     }
     let inner = panel(area, &Line::from(title), buffer);
-    let span_s = time_span(model, points, area);
     let p50 = |point: &Point| point.p50_ns.map(|value| value as f64);
     let p99 = |point: &Point| point.p99_ns.map(|value| value as f64);
+    if points.iter().all(|point| point.p50_ns.is_none()) {
+        return;
+    }
     let scale = latency_scale(
         points.iter().filter_map(p50).fold(f64::INFINITY, f64::min),
         points.iter().filter_map(p99).fold(0.0, f64::max),
@@ -372,4 +377,4 @@ pub(crate) fn cpu_style(share: f64) -> ratatui::style::Style {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

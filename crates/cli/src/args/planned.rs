@@ -12,7 +12,7 @@ use super::run::RunArgs;
 use super::{Dialect, Refusal, Request, RunRequest};
 
 /// Options that a run of a plan cannot have, each with the reason.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 13] = [
     ("json", "a sweep saves each run by itself"),
     ("hgrm", "a sweep saves each run by itself"),
     ("hlog", "a sweep saves each run by itself"),
@@ -24,6 +24,7 @@ const REFUSED: [(&str, &str); 12] = [
     ("version", "it is no option of the load"),
     ("help", "it is no option of the load"),
     ("quiet", "it is an option of wrkbench sweep"),
+    ("tui", "it is an option of wrkbench sweep"),
     (
         "fail-if",
         "runs that are left out by what came of them would bend the comparison",

@@ -49,6 +49,9 @@ pub(super) struct ReportArgs {
     /// Neither notes and warnings nor the run's progress on stderr
     #[arg(short, long)]
     quiet: bool,
+    /// Show the run on the whole terminal while it is on; q stops and reports
+    #[arg(long)]
+    tui: bool,
 }
 
 /// A tool by its text, with names for the command line.
@@ -91,6 +94,8 @@ pub(crate) struct ReportWish {
     pub(crate) quiet: bool,
     /// How it goes is shown while the run is on.
     pub(crate) live: bool,
+    /// On the whole terminal.
+    pub(crate) tui: bool,
 }
 
 /// Where the JSON document goes.
@@ -186,6 +191,7 @@ impl ReportArgs {
             quiet: self.quiet,
             // The other tools say nothing until they are done.
             live: !self.quiet && dialect == Dialect::Native,
+            tui: self.tui,
         };
         let files: Vec<_> = wish.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {

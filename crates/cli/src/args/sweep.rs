@@ -35,6 +35,9 @@ pub(crate) struct SweepArgs {
     /// Only refusals and failures on stderr: neither the plan nor a line for each run
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Show the sweep on the whole terminal: all cells, and the run that is on; q ends it as Ctrl-C does
+    #[arg(long)]
+    pub(crate) tui: bool,
     /// Folder of the journal that everything is put back by [default: as of wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,

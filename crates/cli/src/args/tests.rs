@@ -227,6 +227,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
         run.report.hlog = Some("out.hlog".into());
     });
     changed("--strict", |run| run.report.strict = true);
+    changed("--tui", |run| run.report.tui = true);
     for (name, style) in [
         ("wrk", Style::Wrk),
         ("wrk2", Style::Wrk2),
@@ -914,7 +915,7 @@ fn every_option_is_in_the_table_of_the_contract() {
     let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
         counters delay-stats duration fail-if header hgrm hlog interval io json key latency method \
         no-keepalive percentiles pipeline quiet rate requests requests-per-connection samples script \
-        seed sockets stages strict style threads timeout u_latency unix-socket verify version warmup wrk-correction";
+        seed sockets stages strict style threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

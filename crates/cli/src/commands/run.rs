@@ -7,12 +7,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use live::screen::Model;
 use plan::Pacing;
 use report::Format;
 use results::RunResult;
 use runner::{Audience, Finished, Invocation, Observer, Prepared};
 
 use super::interrupts::Interrupts;
+use super::screen::{self, Screen, View};
 use super::{EXIT_CRITERIA, result_file, tell, watching};
 use crate::args::{JsonTarget, ReportWish, RunRequest};
 
@@ -44,6 +46,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         samples,
         version,
     } = request;
+    let terminal = wish.tui.then(screen::terminal).transpose()?;
     for (option, _, path) in wish.files() {
         result_file::check_destination(option, path)?;
     }
@@ -64,23 +67,35 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
     // banner may rely on a report.
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
+    if terminal.is_some() {
+        interrupts
+            .watch_hangup()
+            .context("cannot watch for the end of the terminal")?;
+    }
     // Scripts print through C's buffer, we through ours: each is emptied before the other writes.
     runner::flush_script_output();
     if wish.json != Some(JsonTarget::Stdout) {
         output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
         output.flush()?;
     }
-    let mut observer = match wish.live {
-        true => watching::observer(prepared.plan(), &interrupts.stop, program),
-        false => None,
+    let screen = terminal.map(|terminal| {
+        let view = View::Run(Box::new(Model::new(prepared.plan().clone())));
+        Screen::open(terminal, view, interrupts.stop.clone())
+    });
+    let screen = screen.transpose()?;
+    let mut observer: Option<Box<dyn Observer>> = match (&screen, wish.live) {
+        (Some(screen), _) => Some(screen.observer()),
+        (None, true) => watching::observer(prepared.plan(), &interrupts.stop, program),
+        (None, false) => None,
     };
     let audience = Audience {
         samples,
         observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
     };
     let finished = prepared.run(&interrupts.stop, audience);
-    // Its line goes before anything else is written.
+    // Its line, or the screen, goes before anything else is written.
     drop(observer);
+    drop(screen);
     let mut finished = finished?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &wish, &mut output);

@@ -12,16 +12,20 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use experiment::{
-    Event, Host as _, Machine, MachineSettings, Outcome, Programme, Remaining, Safekeeping,
-    SafetyError, Schedule, Spec, Store, Surroundings, Wish,
+    Event, Host as _, Machine, MachineSettings, Outcome, Planned, Programme, Remaining,
+    Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
 };
-use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment};
+use live::grid::{Grid, Spot};
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
 
 use super::interrupts::SweepInterrupts;
+use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
 use conclusion::Judgement;
@@ -50,6 +54,9 @@ struct Undertaking {
 /// # Errors
 /// When nothing was begun, or when it had to be given up; everything is put back by then.
 pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<ExitCode> {
+    if arguments.tui && !arguments.dry_run {
+        screen::terminal()?;
+    }
     let spec = match Spec::load(&arguments.plan) {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
@@ -173,6 +180,11 @@ impl Undertaking {
         program: &str,
     ) -> anyhow::Result<(Outcome, u8)> {
         let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
+        // Before anything is changed: a terminal that cannot be had ends nothing that has begun.
+        let screen = match arguments.tui {
+            true => Some(self.screen(machine, interrupts.stop.clone())?),
+            false => None,
+        };
         let journal = journal_folder(arguments, machine)?;
         let safekeeping = Safekeeping::begin(machine, &journal, &self.spec.name)?;
         if let Err(error) = begin(machine, &self.store, &self.experiment) {
@@ -192,7 +204,7 @@ impl Undertaking {
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
         };
-        let progress = RefCell::new(Progress::new(program, arguments.quiet));
+        let progress = RefCell::new(Progress::new(program, arguments.quiet, screen));
         let surroundings = Surroundings {
             host: machine,
             store: &self.store,
@@ -206,9 +218,31 @@ impl Undertaking {
             is_over: &|| interrupts.has_come(),
         };
         let outcome = experiment::run(programme, safekeeping, surroundings);
+        // The terminal is as it was from here on.
         drop(progress);
         let code = tell_end(&outcome, arguments, program, &interrupts);
         Ok((outcome, code))
+    }
+
+    /// The grid of all trials, with those that were made before.
+    fn screen(&self, machine: &Machine, stop: Arc<AtomicBool>) -> anyhow::Result<Screen> {
+        let terminal = screen::terminal()?;
+        let mut grid = Grid::new(&self.spec.name, &self.schedule.cells, self.spec.rounds);
+        let is_left = |planned: &&Planned| self.remaining.trials.contains(planned);
+        for planned in self.schedule.trials.iter().filter(|it| !is_left(it)) {
+            let name = experiment::trial_name(&self.experiment, planned);
+            let trial = self.store.trial(machine, &name).ok().flatten();
+            let rate = trial.and_then(|trial| match trial.outcome {
+                TrialOutcome::Finished(result) => Some(result.requests_per_sec()),
+                TrialOutcome::Failed(_) => None,
+            });
+            let spot = Spot {
+                cell: planned.cell.number,
+                round: planned.round,
+            };
+            grid.keep(spot, rate);
+        }
+        Screen::open(terminal, View::Sweep(Box::new(grid)), stop)
     }
 }
 

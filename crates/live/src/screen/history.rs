@@ -66,7 +66,10 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn push(&mut self, snapshot: &Snapshot) {
-        let point = Point::of(snapshot);
+        self.add(Point::of(snapshot));
+    }
+
+    fn add(&mut self, point: Point) {
         let (point, intervals) = match self.pending.take() {
             Some((before, intervals)) => (before.joined(point), intervals + 1),
             None => (point, 1),
@@ -96,8 +99,12 @@ impl History {
         self.points.iter().copied().chain(pending)
     }
 
-    /// How many intervals were joined to make a point.
-    pub(super) fn intervals_per_point(&self) -> u32 {
+    /// Whether a point is more than one interval.
+    pub(super) fn is_joined(&self) -> bool {
+        self.joins > 0
+    }
+
+    fn intervals_per_point(&self) -> u32 {
         1_u32.checked_shl(self.joins).unwrap_or(u32::MAX)
     }
 }
@@ -132,7 +139,14 @@ mod tests {
         let mut history = History::default();
         let seconds = 24 * 60 * 60;
         for second in 1..=seconds {
-            history.push(&snapshot(second, Some(second)));
+            history.add(Point {
+                from_s: (second - 1) as f64,
+                to_s: second as f64,
+                answered: 1,
+                errors: second % 2,
+                p50_ns: Some(second),
+                p99_ns: Some(second),
+            });
         }
         let points: Vec<Point> = history.points().collect();
         assert!(points.len() <= MAX_POINTS);

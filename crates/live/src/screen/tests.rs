@@ -1,1 +1,304 @@
+use std::time::Duration;
 
+use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::Color;
+use results::ErrorKind;
+use results::snapshot::{Interval, Snapshot, Stage};
+
+use super::*;
+
+const FULL: Look = Look {
+    colours: true,
+    unicode: true,
+};
+const PLAIN: Look = Look {
+    colours: false,
+    unicode: false,
+};
+
+pub(crate) fn plan() -> RunPlan {
+    RunPlan {
+        target: Target::parse("http://127.0.0.1:8080/list?page=2").unwrap(),
+        load: Load {
+            threads: 2,
+            connections: 64,
+            ..Load::default()
+        },
+        pacing: Pacing::Closed,
+        stop: Stop {
+            duration: Some(Duration::from_secs(30)),
+            requests: None,
+        },
+        warmup: Duration::ZERO,
+        timeout: Duration::from_secs(2),
+        request: RequestSpec::default(),
+        tls: TlsSpec::default(),
+        backend: BackendChoice::Auto,
+        telemetry: None,
+    }
+}
+
+/// A server whose rate and latency go up and down by the second, without chance.
+pub(crate) struct Server {
+    snapshot: Snapshot,
+    second: u64,
+}
+
+impl Server {
+    pub(crate) fn new(stage: Stage) -> Self {
+        Self {
+            snapshot: Snapshot {
+                stage,
+                open_connections: 64,
+                busiest_worker: Some(0.43),
+                ..Snapshot::default()
+            },
+            second: 0,
+        }
+    }
+
+    /// The next second with so many answers, of which a fiftieth take thirty times as long.
+    pub(crate) fn second(&mut self, answered: u64) -> Snapshot {
+        self.second += 1;
+        let mut last = Interval {
+            duration_ns: 1_000_000_000,
+            answered,
+            bytes: answered * 150,
+            ..Interval::default()
+        };
+        let usual_ns = 1_000_000 + 200_000 * (self.second % 7);
+        last.latency.record_n(usual_ns, answered - answered / 50);
+        last.latency.record_n(usual_ns * 30, answered / 50);
+        let snapshot = &mut self.snapshot;
+        snapshot.elapsed_ns += last.duration_ns;
+        snapshot.counters.sent += answered;
+        snapshot.counters.answered += answered;
+        snapshot.counters.bytes += last.bytes;
+        for _ in 0..answered {
+            snapshot.statuses.add(200);
+        }
+        snapshot.latency.merge(&last.latency);
+        snapshot.last = last;
+        snapshot.clone()
+    }
+}
+
+fn running(seconds: u64) -> (Model, Server) {
+    let mut model = Model::new(plan());
+    let mut server = Server::new(Stage::Measuring);
+    for second in 0..seconds {
+        model.push(server.second(2_000 + 100 * (second % 5)));
+    }
+    (model, server)
+}
+
+/// What a terminal of this size shows.
+fn picture(model: &Model, look: Look, columns: u16, rows: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    terminal
+        .draw(|frame| {
+            let area = frame.area();
+            draw(model, look, area, frame.buffer_mut());
+        })
+        .unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn a_run_on_a_usual_terminal() {
+    let (model, _) = running(12);
+    insta::assert_snapshot!(picture(&model, FULL, 80, 24));
+}
+
+#[test]
+fn a_run_on_the_least_terminal() {
+    let (model, _) = running(12);
+    insta::assert_snapshot!(picture(&model, FULL, MIN_COLUMNS, MIN_ROWS));
+}
+
+#[test]
+fn a_run_on_a_wide_terminal() {
+    let (mut model, _) = running(29);
+    model.wait(Duration::from_millis(300));
+    insta::assert_snapshot!(picture(&model, FULL, 140, 40));
+}
+
+#[test]
+fn a_run_in_ascii_without_colours() {
+    let (model, _) = running(12);
+    let picture = picture(&model, PLAIN, 100, 30);
+    assert!(picture.is_ascii());
+    insta::assert_snapshot!(picture);
+}
+
+#[test]
+fn a_terminal_that_is_too_small_is_told_what_is_needed() {
+    let (model, _) = running(1);
+    insta::assert_snapshot!(picture(&model, FULL, 40, 8));
+    // Whatever its size, nothing breaks.
+    for columns in (0..70).step_by(3).chain([u16::MAX]) {
+        for rows in 0..20 {
+            let area = Rect::new(0, 0, columns, rows);
+            draw(&model, FULL, area, &mut Buffer::empty(area));
+        }
+    }
+}
+
+#[test]
+fn before_the_first_answers_nothing_is_claimed() {
+    let picture = picture(&Model::new(plan()), FULL, 80, 24);
+    assert!(!picture.contains("100 %") && !picture.contains("p50"));
+    insta::assert_snapshot!(picture);
+}
+
+#[test]
+fn a_warm_up_is_called_one_and_leaves_no_trace() {
+    let mut model = Model::new(RunPlan {
+        warmup: Duration::from_secs(5),
+        ..plan()
+    });
+    let mut warming = Server::new(Stage::WarmingUp);
+    model.push(warming.second(1_000));
+    model.push(warming.second(1_000));
+    let before = picture(&model, FULL, 80, 24);
+    assert!(before.contains("WARMING UP"), "{before}");
+    assert!(before.contains("warming up: 2s of 5s"), "{before}");
+    let mut server = Server::new(Stage::Measuring);
+    model.push(server.second(1_000));
+    let mut fresh = Model::new(model.plan.clone());
+    fresh.push(Server::new(Stage::Measuring).second(1_000));
+    assert_eq!(picture(&model, FULL, 80, 24), picture(&fresh, FULL, 80, 24));
+}
+
+#[test]
+fn errors_stand_above_the_answers_with_their_kinds() {
+    let (mut model, mut server) = running(8);
+    let mut snapshot = server.second(1_500);
+    snapshot.errors.add(ErrorKind::Timeout, 1);
+    for _ in 0..12 {
+        snapshot.errors.add(ErrorKind::Refused, 0);
+    }
+    snapshot.last.errors = 13;
+    for _ in 0..37 {
+        snapshot.statuses.add(503);
+    }
+    snapshot.open_connections = 60;
+    snapshot.busiest_worker = Some(0.97);
+    model.push(snapshot);
+    insta::assert_snapshot!(picture(&model, FULL, 120, 30));
+}
+
+#[test]
+fn a_server_that_answers_nothing_is_a_picture_too() {
+    let mut model = Model::new(plan());
+    for second in 1..=3 {
+        let mut snapshot = Snapshot {
+            stage: Stage::Measuring,
+            elapsed_ns: second * 1_000_000_000,
+            last: Interval {
+                duration_ns: 1_000_000_000,
+                errors: 64,
+                ..Interval::default()
+            },
+            ..Snapshot::default()
+        };
+        for _ in 0..64 * second {
+            snapshot.errors.add(ErrorKind::Refused, 0);
+        }
+        model.push(snapshot);
+    }
+    insta::assert_snapshot!(picture(&model, FULL, 80, 24));
+}
+
+#[test]
+fn with_a_rate_the_asked_one_and_what_was_not_sent_are_shown() {
+    let mut model = Model::new(RunPlan {
+        pacing: Pacing::Constant {
+            rate_per_sec: 4_000.0,
+            arrivals: Arrivals::Even,
+            seed: 0,
+        },
+        ..plan()
+    });
+    let mut server = Server::new(Stage::Measuring);
+    for second in 1..=10 {
+        let mut snapshot = server.second(3_000);
+        snapshot.counters.due = second * 4_000;
+        snapshot.counters.unsent = second * 1_000;
+        model.push(snapshot);
+    }
+    insta::assert_snapshot!(picture(&model, FULL, 80, 24));
+}
+
+#[test]
+fn a_run_of_requests_is_measured_by_them() {
+    let mut model = Model::new(RunPlan {
+        stop: Stop {
+            duration: None,
+            requests: Some(5_000),
+        },
+        ..plan()
+    });
+    model.push(Server::new(Stage::Measuring).second(2_000));
+    let picture = picture(&model, FULL, 80, 24);
+    assert!(picture.contains("1s, 2000 of 5000 requests"), "{picture}");
+}
+
+#[test]
+fn a_held_picture_stays_and_then_shows_everything() {
+    let (mut model, mut server) = running(5);
+    model.press(Key::Pause);
+    let held = picture(&model, FULL, 80, 24);
+    assert!(held.contains("PICTURE HELD"), "{held}");
+    model.push(server.second(5_000));
+    assert_eq!(picture(&model, FULL, 80, 24), held);
+    model.press(Key::Pause);
+    let after = picture(&model, FULL, 80, 24);
+    assert!(after.contains("5.00k"), "{after}");
+    assert!(!after.contains("PICTURE HELD"));
+}
+
+#[test]
+fn help_takes_the_place_of_the_plots() {
+    let (mut model, _) = running(5);
+    let without = picture(&model, FULL, MIN_COLUMNS, MIN_ROWS);
+    model.press(Key::Help);
+    insta::assert_snapshot!(picture(&model, FULL, 80, MIN_ROWS));
+    model.press(Key::Close);
+    assert_eq!(picture(&model, FULL, MIN_COLUMNS, MIN_ROWS), without);
+}
+
+#[test]
+fn the_scale_of_latency_can_be_chosen() {
+    let (mut model, _) = running(5);
+    let log = picture(&model, FULL, 80, 40);
+    assert!(log.contains("  1ms"), "{log}");
+    model.press(Key::Scale);
+    let linear = picture(&model, FULL, 80, 40);
+    assert!(linear.contains("    0s"), "{linear}");
+}
+
+#[test]
+fn colours_are_there_only_when_wanted() {
+    let (model, _) = running(5);
+    let area = Rect::new(0, 0, 80, 24);
+    for (look, expected) in [(FULL, true), (PLAIN, false)] {
+        let mut buffer = Buffer::empty(area);
+        draw(&model, look, area, &mut buffer);
+        let has_colours = buffer
+            .content
+            .iter()
+            .any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
+        assert_eq!(has_colours, expected);
+    }
+}
+
+#[test]
+fn a_hostile_target_cannot_reach_the_terminal() {
+    let mut hostile = plan();
+    hostile.target.url = "http://h/\u{1b}]0;title\u{7}\u{1b}[2J好好".to_owned();
+    let picture = picture(&Model::new(hostile), FULL, 80, 24);
+    assert!(!picture.contains('\u{1b}') && !picture.contains('\u{7}'));
+}

@@ -1,16 +1,18 @@
 //! What is seen of a sweep while it runs, on stderr.
 
 use std::io::{self, Write};
+use std::mem;
 use std::sync::atomic::AtomicBool;
 
 use experiment::{Event, Planned};
+use live::grid::{self, Spot};
 use live::line;
 use plan::RunPlan;
 use report::sweep::{Place, begins, failed, finished, places};
 use results::Cell;
 use runner::Observer;
 
-use super::super::tell;
+use super::super::screen::Screen;
 use super::super::terminal::{StatusLine, Terminal};
 use super::super::watching::RunLine;
 
@@ -22,17 +24,23 @@ pub(super) struct Progress<'a> {
     line: Option<StatusLine>,
     /// Which trial is on.
     place: Option<line::Place>,
+    screen: Option<Screen>,
+    /// Lines that wait until the screen is gone, so that they are there to be read afterwards.
+    waiting: Vec<String>,
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(program: &'a str, quiet: bool) -> Self {
-        let terminal = Terminal::of_stderr().filter(|_| !quiet);
+    pub(super) fn new(program: &'a str, quiet: bool, screen: Option<Screen>) -> Self {
+        let has_line = !quiet && screen.is_none();
+        let terminal = Terminal::of_stderr().filter(|_| has_line);
         Self {
             program,
             quiet,
             terminal,
             line: terminal.map(StatusLine::new),
             place: None,
+            screen,
+            waiting: Vec::new(),
         }
     }
 
@@ -42,11 +50,18 @@ impl<'a> Progress<'a> {
         plan: &RunPlan,
         stop: &'s AtomicBool,
     ) -> Option<Box<dyn Observer + 's>> {
+        if let Some(screen) = &self.screen {
+            screen.of_sweep(|grid| grid.start(plan.clone()));
+            return Some(screen.observer());
+        }
         let line = RunLine::new(self.terminal?, plan, self.place.clone(), stop);
         Some(Box::new(line))
     }
 
     pub(super) fn show(&mut self, event: Event<'_>) {
+        if let Some(screen) = &self.screen {
+            screen.of_sweep(|grid| tell_grid(grid, &event));
+        }
         match event {
             Event::Begins {
                 planned,
@@ -81,22 +96,70 @@ impl<'a> Progress<'a> {
                 again,
                 progress,
             } => self.line(&failed(place(progress, cell, *round), reason, again)),
-            Event::Note(text) => {
-                self.erase();
-                tell(self.program, format_args!("note: {text}"));
-            }
+            Event::Note(text) => self.line(&format!("{}: note: {text}", self.program)),
         }
     }
 
     fn line(&mut self, line: &str) {
-        self.erase();
-        let _ = writeln!(io::stderr(), "{line}");
+        if let Some(status) = &mut self.line {
+            status.erase();
+        }
+        self.waiting.push(line.to_owned());
+        if !self.screen.as_ref().is_some_and(Screen::is_open) {
+            self.write_waiting();
+        }
     }
 
-    fn erase(&mut self) {
-        if let Some(line) = &mut self.line {
-            line.erase();
+    fn write_waiting(&mut self) {
+        for line in mem::take(&mut self.waiting) {
+            let _ = writeln!(io::stderr(), "{line}");
         }
+    }
+}
+
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        self.screen = None;
+        self.write_waiting();
+    }
+}
+
+/// Shows in the grid what has happened.
+fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
+    let spot = |cell: &Cell, round| Spot {
+        cell: cell.number,
+        round,
+    };
+    let far = |progress: &experiment::Progress| grid::Progress {
+        done: progress.done(),
+        total: progress.total(),
+        left: progress.time_left(),
+    };
+    match event {
+        Event::Begins {
+            planned,
+            attempt,
+            progress,
+        } => grid.begin(&planned.cell, planned.round, *attempt, far(progress)),
+        Event::Finished {
+            trial,
+            result,
+            progress,
+        } => {
+            let rate = result.requests_per_sec();
+            grid.finish(spot(&trial.cell, trial.round), rate, far(progress));
+        }
+        Event::Failed {
+            planned,
+            reason,
+            again,
+            progress,
+        } => {
+            let place = place(progress, &planned.cell, planned.round);
+            grid.note(&failed(place, reason, *again));
+            grid.fail(spot(&planned.cell, planned.round), *again, far(progress));
+        }
+        Event::Note(text) => grid.note(text),
     }
 }
 

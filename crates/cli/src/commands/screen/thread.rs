@@ -1,0 +1,188 @@
+//! The thread that draws the screen and reads its keys.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use live::keys::{self, Key};
+use live::look::Look;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGINT, SIGTSTP};
+use signal_hook::low_level::raise;
+
+use super::Shared;
+use super::device::Device;
+
+/// Pictures are not made more often than eyes can follow.
+const BETWEEN_PICTURES: Duration = Duration::from_millis(100);
+/// Time goes on in the picture although nothing is new.
+const WITHOUT_NEWS: Duration = Duration::from_millis(250);
+
+pub(super) struct Thread {
+    shared: Arc<Shared>,
+    device: Arc<Device>,
+    woken: UnixStream,
+    /// SIGCONT has come.
+    continued: Arc<AtomicBool>,
+    look: Look,
+    /// What the terminal shows; `None` if that is not known.
+    shown: Option<Buffer>,
+    drawn_ns: u64,
+    has_news: bool,
+}
+
+impl Thread {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        device: Arc<Device>,
+        woken: UnixStream,
+        continued: Arc<AtomicBool>,
+        look: Look,
+    ) -> Self {
+        Self {
+            shared,
+            device,
+            woken,
+            continued,
+            look,
+            shown: None,
+            drawn_ns: 0,
+            has_news: true,
+        }
+    }
+
+    /// Until the screen is over, the run is ended, or the terminal is gone.
+    pub(super) fn run(mut self) {
+        // Also after a panic, which must not leave the terminal as it is here.
+        let _closing = Closing(self.shared.clone(), self.device.clone());
+        while !self.is_over() {
+            if self.turn().is_err() {
+                // The terminal is gone: that ends the picture, and nothing else.
+                break;
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Acquire) || self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    fn turn(&mut self) -> io::Result<()> {
+        if !self.device.is_entered() {
+            self.device.enter()?;
+            self.shown = None;
+        }
+        let due_ns = self.drawn_ns + self.pause_ns();
+        let now_ns = now_ns();
+        if now_ns >= due_ns && self.device.has_taken_all() {
+            self.draw()?;
+            self.drawn_ns = now_ns;
+            self.has_news = false;
+        }
+        let due_ns = self.drawn_ns + self.pause_ns();
+        self.wait(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+        if self.is_over() {
+            return Ok(());
+        }
+        if self.continued.swap(false, Ordering::Relaxed) {
+            self.device.forget();
+        }
+        if self.device.is_entered() {
+            self.device.show(&[])?;
+            for key in keys::read(&self.device.typed()?) {
+                self.press(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn pause_ns(&self) -> u64 {
+        let pause = if self.has_news {
+            BETWEEN_PICTURES
+        } else {
+            WITHOUT_NEWS
+        };
+        u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Until there are keys, news or signals, or the time is over.
+    fn wait(&mut self, time: Duration) {
+        let mut wanted = PollFlags::IN;
+        if !self.device.has_taken_all() {
+            wanted |= PollFlags::OUT;
+        }
+        let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
+        if self.device.is_entered() {
+            fds.push(PollFd::new(&*self.device, wanted));
+        }
+        let time = Timespec::try_from(time).ok();
+        let _ = poll(&mut fds, time.as_ref());
+        let mut bytes = [0; 64];
+        while matches!((&self.woken).read(&mut bytes), Ok(count) if count > 0) {
+            self.has_news = true;
+        }
+    }
+
+    fn press(&mut self, key: Key) {
+        self.has_news = true;
+        match key {
+            // First the terminal: a second signal ends the process where it stands.
+            Key::Quit => {
+                self.device.leave();
+                let _ = raise(SIGINT);
+            }
+            Key::Suspend => {
+                self.device.leave();
+                // All threads stop here, until somebody has them go on.
+                let _ = raise(SIGTSTP);
+            }
+            Key::Redraw => self.shown = None,
+            key => self.shared.view().press(key),
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let (columns, rows) = self.device.size();
+        let area = Rect::new(0, 0, columns, rows);
+        let mut picture = Buffer::empty(area);
+        {
+            let mut view = self.shared.view();
+            let since_ms = self.shared.since_ms.load(Ordering::Relaxed);
+            view.wait(Duration::from_millis(since_ms));
+            view.draw(self.look, &mut picture);
+        }
+        let mut bytes = Vec::new();
+        let before = self.shown.take().filter(|shown| shown.area == area);
+        let before = before.unwrap_or_else(|| {
+            bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
+            Buffer::empty(area)
+        });
+        let mut backend = CrosstermBackend::new(&mut bytes);
+        backend.draw(before.diff(&picture).into_iter())?;
+        Backend::flush(&mut backend)?;
+        self.shown = Some(picture);
+        self.device.show(&bytes)
+    }
+}
+
+struct Closing(Arc<Shared>, Arc<Device>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        let Self(shared, device) = self;
+        device.leave();
+        shared.is_closed.store(true, Ordering::Release);
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds.saturating_mul(1_000_000_000) + u64::try_from(now.tv_nsec).unwrap_or_default()
+}
