@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "Rzqu4OOxhdL0dlSvkX6w5IA5chwMZpemv5goPxi21wM="),
+    asset!("page.css", "4mu+bp+O2aMwy2pj0kketBY+Wr+eW3gkEpjIwuufMGo="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
