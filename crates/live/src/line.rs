@@ -166,12 +166,12 @@ impl<'a> Scene<'a> {
             Words::Least => "",
         };
         if self.snapshot.stage == Stage::WarmingUp {
-            let left = seconds(self.plan.warmup.saturating_sub(self.elapsed()));
+            let left = seconds_left(self.plan.warmup.saturating_sub(self.elapsed()));
             return format!("warming up {left}{word}");
         }
         let stop = &self.plan.stop;
         let by_time = stop.duration.map(|duration| {
-            let left = seconds(duration.saturating_sub(self.elapsed()));
+            let left = seconds_left(duration.saturating_sub(self.elapsed()));
             (self.share_of(duration), format!("{left}{word}"))
         });
         let by_requests = stop.requests.zip(self.share_made());
@@ -229,9 +229,15 @@ fn made(snapshot: &Snapshot) -> u64 {
     snapshot.counters.answered + snapshot.errors.exchanges()
 }
 
-/// Whole ones: a snapshot comes some milliseconds after its second.
+/// Whole ones.
 fn seconds(time: Duration) -> String {
-    units::time(Duration::from_secs(time.as_secs_f64().round() as u64))
+    units::time(Duration::from_secs(time.as_secs()))
+}
+
+/// Whole ones, rounded up: there are none left only when it is over. A snapshot comes some milliseconds after its
+/// second.
+fn seconds_left(time: Duration) -> String {
+    seconds(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
 /// Lines for where nothing can be written over: one every ten seconds, about the time since the one before.

@@ -23,10 +23,13 @@ const ERASE_REST: &str = "\x1b[K";
 /// stopped (Ctrl-S), and a process in the background would be stopped for writing (SIGTTOU, after `stty
 /// tostop`).
 pub(super) fn is_stderr_free() -> bool {
-    let stderr = io::stderr();
+    is_free(&io::stderr())
+}
+
+fn is_free(output: &impl AsFd) -> bool {
     // Without a terminal, or without job control, nobody is in the foreground.
-    let is_behind = tcgetpgrp(stderr.as_fd()).is_ok_and(|group| group != getpgrp());
-    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    let is_behind = tcgetpgrp(output).is_ok_and(|group| group != getpgrp());
+    let mut fds = [PollFd::new(output, PollFlags::OUT)];
     let at_once = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -132,7 +135,25 @@ impl Drop for StatusLine {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
+
+    #[test]
+    fn a_reader_that_has_stopped_is_not_written_to() {
+        let (mut reader, mut writer) = UnixStream::pair().unwrap();
+        assert!(is_free(&writer));
+        writer.set_nonblocking(true).unwrap();
+        let mut written = 0;
+        while let Ok(bytes) = writer.write(&[0; 4096]) {
+            written += bytes;
+        }
+        assert!(!is_free(&writer));
+        let mut taken = vec![0; written];
+        reader.read_exact(&mut taken).unwrap();
+        assert!(is_free(&writer));
+    }
 
     #[test]
     fn a_locale_tells_whether_there_are_signs_beyond_ascii() {

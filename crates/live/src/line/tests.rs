@@ -193,7 +193,7 @@ fn what_ends_the_run_first_is_what_is_left() {
 fn a_warm_up_is_called_one_and_its_failures_are_those_of_the_last_second() {
     let mut snapshot = snapshot(0);
     snapshot.stage = Stage::WarmingUp;
-    snapshot.elapsed_ns = 2 * S;
+    snapshot.elapsed_ns = 2 * S + 1;
     snapshot.last.errors = 1;
     snapshot.last.latency = results::Histogram::new();
     assert_eq!(

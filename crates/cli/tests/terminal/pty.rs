@@ -1,0 +1,232 @@
+//! A program in a terminal of its own, and what such a terminal shows in the end.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::harness::PATIENCE;
+
+/// A program, the terminal that it runs in, and everything it has written there.
+pub(crate) struct Terminal {
+    child: Child,
+    master: std::fs::File,
+    /// Kept open, so that what was written last is not lost.
+    slave: Option<OwnedFd>,
+    written: Arc<Written>,
+    reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Written {
+    bytes: Mutex<Vec<u8>>,
+    more: Condvar,
+}
+
+/// How a program ended, and what it has written.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None`: a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) text: String,
+}
+
+impl Terminal {
+    /// Starts a program with a new terminal as its controlling one, behind all three of its files. Its
+    /// environment says what most terminals say.
+    pub(crate) fn start(columns: u16, rows: u16, program: &Command) -> Self {
+        Self::start_with(columns, rows, program, &[])
+    }
+
+    /// The same with other words in the environment.
+    pub(crate) fn start_with(
+        columns: u16,
+        rows: u16,
+        program: &Command,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let path = Path::new(name.to_str().unwrap());
+        let slave = || -> OwnedFd {
+            let mut options = std::fs::File::options();
+            options.read(true).write(true);
+            std::os::unix::fs::OpenOptionsExt::custom_flags(
+                &mut options,
+                OpenptFlags::NOCTTY.bits().cast_signed(),
+            );
+            options.open(path).unwrap().into()
+        };
+        let kept = slave();
+        set_size(&kept, columns, rows);
+        // It makes the terminal behind stdin that of a session of its own, and becomes the program.
+        let mut command = Command::new("setsid");
+        command
+            .arg("--ctty")
+            .arg(program.get_program())
+            .args(program.get_args())
+            .env_remove("NO_COLOR")
+            .env_remove("LC_ALL")
+            .env_remove("LC_CTYPE")
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "xterm-256color")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::from(slave()))
+            .stdout(Stdio::from(slave()))
+            .stderr(Stdio::from(slave()));
+        let child = command.spawn().unwrap();
+        let master = std::fs::File::from(master);
+        let written = Arc::<Written>::default();
+        let mut source = master.try_clone().unwrap();
+        let target = Arc::clone(&written);
+        let reader = std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            // EIO is its end: all have closed it.
+            while let Ok(length @ 1..) = source.read(&mut some) {
+                target.lock().extend_from_slice(&some[..length]);
+                target.more.notify_all();
+            }
+        });
+        Self {
+            child,
+            master,
+            slave: Some(kept),
+            written,
+            reader: Some(reader),
+        }
+    }
+
+    /// Waits until what was written so far is as wished, and gives it.
+    pub(crate) fn await_text(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (bytes, waited) = self
+            .written
+            .more
+            .wait_timeout_while(self.written.lock(), PATIENCE, |bytes| !holds(&text(bytes)))
+            .unwrap();
+        let text = text(&bytes);
+        assert!(!waited.timed_out(), "{what} did not come: {text:?}");
+        text
+    }
+
+    /// Types something.
+    pub(crate) fn press(&mut self, keys: &[u8]) {
+        self.master.write_all(keys).unwrap();
+    }
+
+    /// Gives the window another size; the kernel tells the program.
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        set_size(&self.master, columns, rows);
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(mut self) -> Ended {
+        let code = self.child.wait().unwrap().code();
+        self.slave = None;
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        let text = String::from_utf8(self.written.lock().clone()).unwrap();
+        assert!(!text.contains("panicked"), "{text}");
+        Ended { code, text }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Written {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.bytes.lock().unwrap()
+    }
+}
+
+fn set_size(terminal: &impl std::os::fd::AsFd, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+/// The rows that a terminal of so many columns shows after this text. It knows what the live line needs and
+/// nothing else, so that nothing else can be written.
+pub(crate) fn rows(text: &str, columns: usize) -> Vec<String> {
+    let mut rows: Vec<Vec<char>> = vec![Vec::new()];
+    let mut column = 0;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let row = rows.last_mut().unwrap();
+        match character {
+            '\r' => column = 0,
+            '\n' => rows.push(Vec::new()),
+            '\x1b' => match sequence(&mut characters).as_str() {
+                "[K" => row.truncate(column),
+                style if style.ends_with('m') => {}
+                other => panic!("{other:?} is not expected"),
+            },
+            character => {
+                assert!(!character.is_control(), "{character:?} is not expected");
+                if column == columns {
+                    rows.push(Vec::new());
+                    column = 0;
+                }
+                let row = rows.last_mut().unwrap();
+                row.resize(row.len().max(column + 1), ' ');
+                row[column] = character;
+                column += 1;
+            }
+        }
+    }
+    rows.iter()
+        .map(|row| row.iter().collect::<String>().trim_end().to_owned())
+        .collect()
+}
+
+/// The rest of a control sequence.
+fn sequence(characters: &mut impl Iterator<Item = char>) -> String {
+    let mut sequence = String::new();
+    for character in characters {
+        sequence.push(character);
+        if character != '[' && ('@'..='~').contains(&character) {
+            break;
+        }
+    }
+    sequence
+}
+
+/// Every text that was written over another one or over nothing, without its styles, in the order of
+/// writing.
+pub(crate) fn drawn(text: &str) -> Vec<String> {
+    text.split("\x1b[K")
+        .filter_map(|part| {
+            let (_, line) = part.rsplit_once('\r')?;
+            let mut plain = String::new();
+            let mut characters = line.chars();
+            while let Some(character) = characters.next() {
+                match character {
+                    '\x1b' => drop(sequence(&mut characters)),
+                    _ => plain.push(character),
+                }
+            }
+            (!plain.contains('\n') && !plain.is_empty()).then_some(plain)
+        })
+        .collect()
+}
