@@ -38,6 +38,11 @@ impl Curve {
         self.y.iter().all(Option::is_none)
     }
 
+    /// Whether there are two values to draw a line between.
+    pub(crate) fn is_line(&self) -> bool {
+        self.y.iter().flatten().nth(1).is_some()
+    }
+
     /// The least and the greatest value.
     pub(crate) fn range(&self) -> Option<(f64, f64)> {
         let mut values = self.y.iter().flatten().copied();

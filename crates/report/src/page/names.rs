@@ -51,7 +51,7 @@ pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
         *number += 1;
         names.push(match totals.get(base.as_str()) {
             Some(total) if *total > 1 && base.is_empty() => format!("run {number}"),
-            Some(total) if *total > 1 => format!("{base}, run {number}"),
+            Some(total) if *total > 1 => format!("{base} \u{b7} run {number}"),
             _ if base.is_empty() => "the run".to_owned(),
             _ => base.clone(),
         });
@@ -118,6 +118,7 @@ pub(crate) fn span(runs: &[Observation]) -> String {
     };
     let mut begins: Vec<String> = runs.iter().filter_map(begin).collect();
     begins.sort();
+    begins.dedup();
     let mut parts = vec![words::counted(runs.len() as u64, "run")];
     match begins.as_slice() {
         [] => {}
@@ -215,7 +216,7 @@ mod tests {
                 run("d/new-2.json", &["new"]),
                 run("d/old.json", &["old"])
             ]),
-            ["new, run 1", "new, run 2", "old"]
+            ["new \u{b7} run 1", "new \u{b7} run 2", "old"]
         );
         assert_eq!(
             names(&[run("d/a.json", &[]), run("d/b.json", &[])]),
@@ -237,7 +238,7 @@ mod tests {
         );
         assert_eq!(
             names(&[with("http://a/"), with("http://a/")]),
-            ["x, run 1", "x, run 2"]
+            ["x \u{b7} run 1", "x \u{b7} run 2"]
         );
     }
 }

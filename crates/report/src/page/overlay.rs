@@ -4,8 +4,8 @@ mod charts;
 mod differences;
 mod table;
 
-use analysis::Observation;
-use analysis::compare::Outcome;
+use analysis::compare::{Comparison, Doubt, Outcome};
+use analysis::{FILE_FACTOR, Observation};
 
 use super::tables::finding;
 use super::{Block, Section, Subject, Tone, names, run, words};
@@ -61,10 +61,22 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
                 | Outcome::NotFound
                 | Outcome::Changed { .. } => Tone::Neutral,
             };
-            let sentence = run::capital(&crate::comparison::sentence(comparison));
+            // Files are no factor of an experiment, but sides.
+            let sides = Comparison {
+                factor: comparison
+                    .factor
+                    .clone()
+                    .filter(|factor| factor != FILE_FACTOR),
+                ..comparison.clone()
+            };
+            let sentence = run::capital(&crate::comparison::sentence(&sides));
             blocks.push(finding(tone, format!("{sentence}."), vec![]));
         }
-        for doubt in &conclusions.doubts {
+        let others = conclusions.doubts.iter().filter(|doubt| {
+            // Those are told with their reasons.
+            !matches!(doubt, Doubt::Failures { .. })
+        });
+        for doubt in others {
             let sentence = run::capital(&crate::comparison::doubt_sentence(doubt));
             blocks.push(finding(Tone::Warning, format!("{sentence}."), vec![]));
         }

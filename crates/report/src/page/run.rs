@@ -52,7 +52,7 @@ pub(crate) fn sections(run: &Observation) -> Vec<Section> {
     sections.extend(over_time::section(result));
     sections.extend(parts::section(result));
     sections.push(outcome::section(result));
-    sections.push(generator::section(result));
+    sections.extend(generator::section(result));
     sections.extend(telemetry::section(result));
     sections.push(environment::section(run, result));
     sections.push(environment::plan_section(result));

@@ -52,14 +52,18 @@ pub(crate) fn number(number: f64) -> String {
     }
 }
 
-/// A time in microseconds, as the reports in text have it: `849.00us`, `1.23ms`.
+/// A time in microseconds, as the reports in text have it: `849.00us`, `1.23ms`; `0us` of nothing.
 pub(crate) fn time_us(time_us: f64) -> String {
-    units::time_us(time_us)
+    if time_us == 0.0 {
+        "0us".to_owned()
+    } else {
+        units::time_us(time_us)
+    }
 }
 
 /// The same of nanoseconds.
 pub(crate) fn time_ns(time_ns: u64) -> String {
-    units::time_us(time_ns as f64 / 1e3)
+    time_us(time_ns as f64 / 1e3)
 }
 
 /// How long something lasted, to the millisecond: `3.02s`, `1m30s`.

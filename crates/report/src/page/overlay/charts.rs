@@ -29,11 +29,11 @@ struct Overlay {
 }
 
 impl Overlay {
-    /// Nothing if no run has anything to draw.
+    /// Nothing if no run has two points to draw a line between.
     fn of(self, curves: Vec<(&Drawn<'_>, Curve)>) -> Option<Chart> {
         let curves: Vec<(&Drawn<'_>, Curve)> = curves
             .into_iter()
-            .filter(|(_, curve)| !curve.is_empty())
+            .filter(|(_, curve)| curve.is_line())
             .collect();
         if curves.is_empty() {
             return None;

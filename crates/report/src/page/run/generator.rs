@@ -48,8 +48,8 @@ fn evidence(result: &RunResult) -> Vec<String> {
     }
 }
 
-/// Threads, delays and the machine.
-pub(super) fn section(result: &RunResult) -> Section {
+/// Threads, delays and the machine; nothing where nothing was recorded.
+pub(super) fn section(result: &RunResult) -> Option<Section> {
     let generator = &result.generator;
     let mut blocks = Vec::new();
     blocks.extend((!generator.workers.is_empty()).then(|| workers(result)));
@@ -61,13 +61,13 @@ pub(super) fn section(result: &RunResult) -> Section {
     } else {
         ""
     };
-    Section {
+    (!blocks.is_empty()).then(|| Section {
         id: "generator".to_owned(),
         title: "The generator's own health".to_owned(),
         lead: words::sentences([judgement, missing]),
         blocks,
         is_folded: false,
-    }
+    })
 }
 
 fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {

@@ -165,7 +165,10 @@ fn table(times: &[Times]) -> Block {
                 Tone::Neutral
             };
             row.push(tables::toned(cell, tone));
-            row.push(tables::value(words::count(above.floor() as u64), above));
+            row.push(tables::value(
+                words::count((above + 1e-6).floor() as u64),
+                above,
+            ));
         }
         rows.push(row);
     }

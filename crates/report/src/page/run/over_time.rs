@@ -17,10 +17,10 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     let over_time = curves::rates(result);
     let latency = curves::latencies(result);
     let mut blocks: Vec<Block> = Vec::new();
-    if !over_time.requests_per_sec.is_empty() {
+    if over_time.requests_per_sec.is_line() {
         blocks.push(chart(requests(result, &over_time)));
     }
-    if !latency.p50.is_empty() {
+    if latency.p50.is_line() {
         blocks.push(chart(latencies(result, &latency)));
     }
     if over_time.errors > 0 {
@@ -31,11 +31,13 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     if mean_bytes >= LARGE_ANSWER_BYTES && !over_time.bytes_per_sec.is_empty() {
         blocks.push(chart(bytes(&over_time)));
     }
-    let steps = format!(
-        "Rates are those of steps of {}, latencies of the answers that came within {}",
-        seconds(over_time.step_s),
-        seconds(latency.step_s)
-    );
+    let mut steps = format!("Rates in steps of {}", seconds(over_time.step_s));
+    if latency.p50.is_line() {
+        steps += &format!(
+            ", latencies of the answers that came in each {}",
+            seconds(latency.step_s)
+        );
+    }
     let no_errors = if result.recording.errors.events() == 0 {
         "There were no errors"
     } else {

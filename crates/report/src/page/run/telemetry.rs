@@ -304,8 +304,9 @@ fn counters(telemetry: &Telemetry) -> Option<Block> {
     let still = telemetry.counters.len() - rows.len();
     Some(Block::Table(TableBlock {
         caption: format!(
-            "Counters of the kernel that changed over the window; {still} others did not. Marked: those that tell \
-             of something lost, refused or late"
+            "Counters of the kernel that changed over the window; {} did not. Marked: those that tell of something \
+             lost, refused or late",
+            words::counted(still as u64, "other")
         ),
         columns: vec![words_column("Counter"), number_column("Growth")],
         rows,

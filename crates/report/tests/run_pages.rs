@@ -1,0 +1,675 @@
+//! Pages of one run and of several: their words against golden texts, and what holds of every page.
+
+mod fixture;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+use analysis::compare::{Question, compare_cells};
+use analysis::{FILE_FACTOR, Observation, Reading, quantity};
+use plan::{Arrivals, Pacing, Scheme, Stage, TelemetrySpec};
+use report::page::{Block, Chart, Mark, Page, Scale, Section, Subject, TableCell, Tone, of};
+use report::{Format, TextOptions, render};
+use results::{
+    ErrorKind, Evidence, Generator, Histogram, Recording, RunResult, Setting, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Telemetry, ThreadUsage, Verdict, WorkerUsage, warnings,
+};
+
+/// Points of a line, at most.
+const POINTS_MAX: usize = 600;
+
+/// As it is read from a file.
+fn observation(result: &RunResult, name: &str) -> Observation {
+    let mut bytes = Vec::new();
+    render(result, Format::Json, &TextOptions::default(), &mut bytes).unwrap();
+    let reading = Reading::of_bytes(&bytes, Path::new(name)).unwrap();
+    reading.observations.into_iter().next().unwrap()
+}
+
+fn page_of(observations: &[Observation]) -> Page {
+    of(&Subject {
+        observations,
+        ..Subject::default()
+    })
+}
+
+fn page_of_result(result: &RunResult) -> Page {
+    page_of(&[observation(result, "run.json")])
+}
+
+/// What a reader without a browser would see, charts by their descriptions.
+fn outline(page: &Page) -> String {
+    let mut text = format!("{}\n{}\n", page.title, page.subtitle);
+    for section in &page.sections {
+        text += &format!("\n## {} ({})\n", section.title, section.id);
+        if !section.lead.is_empty() {
+            text += &format!("{}\n", section.lead);
+        }
+        for block in &section.blocks {
+            text += &block_in_words(block);
+        }
+    }
+    text
+}
+
+fn block_in_words(block: &Block) -> String {
+    let mut text = String::new();
+    match block {
+        Block::Finding {
+            tone,
+            text: sentence,
+            details,
+        } => {
+            text += &format!("- [{tone:?}] {sentence}\n");
+            for detail in details {
+                text += &format!("  - {detail}\n");
+            }
+        }
+        Block::Figures { figures } => {
+            for figure in figures {
+                let (label, value, note) = (&figure.label, &figure.value, &figure.note);
+                text += &format!("# {label}: {value} [{:?}] {note}\n", figure.tone);
+            }
+        }
+        Block::Charts { charts } => {
+            for chart in charts {
+                text += &format!("~ {} ({}): {}\n", chart.title, chart.id, chart.description);
+                for marks in &chart.marks {
+                    let points = marks.y.iter().flatten().count();
+                    text += &format!("  ~ {}: {:?}, {points} points\n", marks.name, marks.mark);
+                }
+            }
+        }
+        Block::Table(table) => {
+            let heads: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
+            text += &format!("{}\n| {} |\n", table.caption, heads.join(" | "));
+            for row in &table.rows {
+                let cells: Vec<String> = row.iter().map(cell_in_words).collect();
+                text += &format!("| {} |\n", cells.join(" | "));
+            }
+        }
+        Block::Facts { facts } => {
+            for (name, value) in facts {
+                text += &format!("{name}: {value}\n");
+            }
+        }
+        Block::Code { label, text: code } => text += &format!("{label}:\n    {code}\n"),
+    }
+    text
+}
+
+fn cell_in_words(cell: &TableCell) -> String {
+    match cell.tone {
+        Tone::Neutral => cell.text.clone(),
+        tone => format!("{} [{tone:?}]", cell.text),
+    }
+}
+
+#[track_caller]
+fn check_golden(page: &Page, golden: &str) {
+    let actual = outline(page);
+    assert!(
+        actual == golden,
+        "the page says:\n{actual}\nexpected:\n{golden}"
+    );
+}
+
+fn charts(page: &Page) -> impl Iterator<Item = &Chart> {
+    let blocks = page.sections.iter().flat_map(|section| &section.blocks);
+    blocks.flat_map(|block| match block {
+        Block::Charts { charts } => charts.as_slice(),
+        _ => &[],
+    })
+}
+
+fn section<'a>(page: &'a Page, id: &str) -> Option<&'a Section> {
+    page.sections.iter().find(|section| section.id == id)
+}
+
+fn chart<'a>(page: &'a Page, id: &str) -> &'a Chart {
+    charts(page)
+        .find(|chart| chart.id == id)
+        .unwrap_or_else(|| panic!("no chart {id}"))
+}
+
+/// What holds of every page.
+#[track_caller]
+fn check_page(page: &Page) {
+    let mut ids = BTreeSet::new();
+    let is_id =
+        |id: &str| !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    assert!(!page.title.is_empty());
+    for section in &page.sections {
+        let id = &section.id;
+        assert!(is_id(id) && ids.insert(id), "{id}");
+        assert!(
+            !section.title.is_empty() && !section.blocks.is_empty(),
+            "{id}"
+        );
+        section.blocks.iter().for_each(check_block);
+    }
+    for chart in charts(page) {
+        let id = &chart.id;
+        assert!(is_id(id) && ids.insert(id), "{id}");
+        assert!(
+            !chart.description.is_empty() && !chart.marks.is_empty(),
+            "{id}"
+        );
+        check_marks(chart);
+    }
+}
+
+fn check_block(block: &Block) {
+    match block {
+        Block::Table(table) => {
+            assert!(!table.columns.is_empty(), "{}", table.caption);
+            for row in &table.rows {
+                assert_eq!(row.len(), table.columns.len(), "{}", table.caption);
+                let mut values = row.iter().filter_map(|cell| cell.value);
+                assert!(values.all(f64::is_finite), "{}", table.caption);
+            }
+        }
+        Block::Figures { figures } => assert!(!figures.is_empty()),
+        Block::Finding { text, .. } => assert!(!text.is_empty()),
+        Block::Charts { charts } => assert!(!charts.is_empty()),
+        Block::Facts { facts } => assert!(!facts.is_empty()),
+        Block::Code { text, .. } => assert!(!text.is_empty()),
+    }
+}
+
+#[track_caller]
+fn check_marks(chart: &Chart) {
+    let mut names = BTreeSet::new();
+    for marks in &chart.marks {
+        let id = format!("{}: {}", chart.id, marks.name);
+        assert!(names.insert(&marks.name), "{id} stands twice in the legend");
+        assert_eq!(marks.x.len(), marks.y.len(), "{id}");
+        assert!(marks.x.len() <= POINTS_MAX, "{id} has {}", marks.x.len());
+        assert!(marks.x.iter().all(|x| x.is_finite()), "{id}");
+        assert!(marks.x.is_sorted_by(|a, b| a < b), "{id} does not ascend");
+        for ends in [&marks.low, &marks.high] {
+            let is_interval = matches!(marks.mark, Mark::Interval | Mark::Band);
+            let expected = if is_interval { marks.x.len() } else { 0 };
+            assert_eq!(ends.len(), expected, "{id}");
+        }
+        assert!([0, marks.x.len()].contains(&marks.labels.len()), "{id}");
+        for values in [&marks.y, &marks.low, &marks.high] {
+            assert!(values.iter().flatten().all(|y| y.is_finite()), "{id}");
+            if chart.y.scale == Scale::Log {
+                let mut shown = values.iter().flatten();
+                assert!(shown.all(|y| *y > 0.0), "{id} on a log axis");
+            }
+        }
+        if chart.x.scale == Scale::Nines {
+            let mut percents = marks.x.iter();
+            assert!(percents.all(|x| (0.0..=100.0).contains(x)), "{id}");
+        }
+    }
+}
+
+/// The ordinary run, with a generator that was asked how it fared.
+fn ordinary() -> RunResult {
+    let mut result = fixture::result(fixture::ordinary_recording());
+    result.generator = generator(450_000_000);
+    result.generator.verdict = Verdict::Fine;
+    // Its requests are made up, and do not fill ten connections.
+    result.warnings.clear();
+    result
+}
+
+fn generator(cpu_ns: u64) -> Generator {
+    let worker = |worker| WorkerUsage {
+        worker,
+        elapsed_ns: 3_020_000_000,
+        usage: ThreadUsage {
+            cpu_ns,
+            run_queue_wait_ns: Some(30_200_000),
+            timeslices: Some(6_040),
+        },
+    };
+    Generator {
+        workers: vec![worker(0), worker(1)],
+        ..Generator::default()
+    }
+}
+
+fn failing() -> RunResult {
+    let mut result = fixture::result(fixture::failing_recording());
+    result.recording.statuses.add(503);
+    result.recording.counters.answered += 1;
+    result.recording.counters.sent += 1;
+    result.recording.service_time.record(1_000_000);
+    result.generator = generator(2_900_000_000);
+    result.generator.verdict = Verdict::GeneratorLimited {
+        evidence: vec![Evidence::WorkerBusy {
+            worker: 0,
+            cpu_ns: 2_900_000_000,
+            elapsed_ns: 3_020_000_000,
+            busy_threads: 2,
+            threads: 2,
+            cpus: Some(2),
+        }],
+    };
+    result
+}
+
+fn with_telemetry(mut result: RunResult) -> RunResult {
+    let row = |at: u64| SocketMoment {
+        start_ms: at * 1_000,
+        sockets: (at != 1).then_some(10),
+        rtt_p50_us: (at != 1).then_some(45.0 + at as f64),
+        rtt_p99_us: (at != 1).then_some(145.0),
+        cwnd_p50: Some(10.0),
+        delivery_rate_p50_bytes_per_sec: None,
+        segments_retransmitted: Some(at * 2),
+        bytes_sent: Some(1_000_000),
+        bytes_received: Some(3_000_000),
+        listen_queue_max: Some(1),
+    };
+    let spread = Spread {
+        min: 20.0,
+        p50: 45.0,
+        p90: 60.0,
+        p99: 145.0,
+        max: 1_000.0,
+    };
+    result.plan.telemetry = Some(TelemetrySpec {
+        sockets: Some("dport = :18100".to_owned()),
+        interval: Duration::from_secs(1),
+        counters: true,
+    });
+    result.telemetry = Some(Telemetry {
+        interval_ns: 1_000_000_000,
+        samples: 3,
+        cpu_ns: Some(1_000_000),
+        sockets: Some(SocketSummary {
+            sockets: 10,
+            segments_sent: Some(20_000),
+            segments_retransmitted: 6,
+            rtt_us: Some(spread),
+            cwnd: Some(spread),
+            ..SocketSummary::default()
+        }),
+        counters: [
+            ("Tcp.RetransSegs".to_owned(), 6),
+            ("TcpExt.ListenDrops".to_owned(), 0),
+            ("Tcp.InSegs".to_owned(), 40_000),
+        ]
+        .into(),
+        timeline: Some(SocketTimeline {
+            interval_ms: 1_000,
+            rows: (0..3).map(row).collect(),
+        }),
+        notes: vec!["a sample came late".to_owned()],
+    });
+    result
+}
+
+fn a_day() -> RunResult {
+    let mut recording = Recording::new();
+    let mut samples = Histogram::new();
+    samples.record_n(1_000, 30);
+    for step in 0..1_000 {
+        let at_ms = step * 86_400;
+        recording.series.add(at_ms, 3, u64::from(step % 7 == 0), 70);
+        recording.intervals.add(at_ms, &samples);
+    }
+    let mut result = fixture::result(recording);
+    result.window.duration_ns = 86_400_000_000_000;
+    result
+}
+
+fn many_stages() -> RunResult {
+    let stage = |at: u64| Stage {
+        from_per_sec: at as f64,
+        to_per_sec: (at % 7) as f64 * 100.0,
+        duration: Duration::from_millis(u64::from(at % 5 != 0)),
+    };
+    let mut result = fixture::stalled_result();
+    result.plan.pacing = Pacing::Stages {
+        stages: (0..250).map(stage).collect(),
+        arrivals: Arrivals::Poisson,
+        seed: 7,
+    };
+    result
+}
+
+fn only_refused() -> RunResult {
+    let mut recording = Recording::new();
+    for _ in 0..50 {
+        recording.errors.add(ErrorKind::Refused, 0);
+        recording.series.add(300, 0, 1, 0);
+    }
+    fixture::result(recording)
+}
+
+/// Runs that are hard to draw.
+fn hard_runs() -> Vec<(&'static str, RunResult)> {
+    let answered = |service_ns: &[u64]| fixture::result(fixture::answered(service_ns, 200, 150));
+    let with = |change: fn(&mut RunResult)| {
+        let mut result = ordinary();
+        change(&mut result);
+        result.warnings = warnings(&result);
+        result
+    };
+    let https = |result: &mut RunResult| {
+        result.plan.target.scheme = Scheme::Https;
+        result.recording.phases.tls.record(2_000_000);
+    };
+    let text_of_others = |result: &mut RunResult| {
+        let evil = "</script><script>alert(1)</script>\u{2028}\"'\n".to_owned();
+        result.plan.target.url.clone_from(&evil);
+        result.environment.hostname = Some(evil.clone());
+        result
+            .environment
+            .sysctls
+            .insert(evil.clone(), evil.clone());
+        result.plan.request.headers = vec![("X".to_owned(), evil.repeat(1_000))];
+        result.environment.command_line.push(evil);
+    };
+    vec![
+        ("nothing happened", fixture::result(Recording::new())),
+        ("one sample", answered(&[1])),
+        ("samples of nothing", answered(&[0, 0, 0])),
+        (
+            "the largest samples",
+            answered(&[1, 1 << 62, u64::MAX, u64::MAX]),
+        ),
+        ("one value", answered(&[5_000; 3_000])),
+        ("errors", failing()),
+        ("telemetry", with_telemetry(ordinary())),
+        ("a day", a_day()),
+        ("stages", many_stages()),
+        ("no window", with(|result| result.window.duration_ns = 0)),
+        (
+            "a long window",
+            with(|result| result.window.duration_ns = u64::MAX),
+        ),
+        (
+            "interrupted",
+            with(|result| result.window.interrupted = true),
+        ),
+        ("https", with(https)),
+        ("errors and no answer", only_refused()),
+        ("text of others", with(text_of_others)),
+    ]
+}
+
+#[test]
+fn the_page_of_an_ordinary_run_says_so() {
+    check_golden(
+        &page_of_result(&ordinary()),
+        include_str!("golden/page_ordinary.txt"),
+    );
+}
+
+#[test]
+fn the_page_of_a_run_at_a_rate_has_response_and_service_time() {
+    check_golden(
+        &page_of_result(&fixture::stalled_result()),
+        include_str!("golden/page_rate.txt"),
+    );
+}
+
+#[test]
+fn the_page_of_a_run_that_went_wrong_says_what_went_wrong() {
+    check_golden(
+        &page_of_result(&with_telemetry(failing())),
+        include_str!("golden/page_failing.txt"),
+    );
+}
+
+#[test]
+fn a_report_as_text_makes_a_page_of_what_is_in_it() {
+    let text = include_str!("captured/wrk.txt");
+    let reading = Reading::of_bytes(text.as_bytes(), Path::new("wrk.txt")).unwrap();
+    let page = page_of(&reading.observations);
+    check_page(&page);
+    check_golden(&page, include_str!("golden/page_wrk_text.txt"));
+}
+
+#[test]
+fn hard_runs_make_whole_pages() {
+    for (name, result) in hard_runs() {
+        let page = page_of_result(&result);
+        check_page(&page);
+        let bytes = serde_json::to_vec(&page).unwrap();
+        assert!(bytes.len() < 300_000, "{name}: {} bytes", bytes.len());
+    }
+}
+
+#[test]
+fn a_run_that_is_read_from_its_document_makes_the_page_of_the_run() {
+    for (name, result) in hard_runs() {
+        let read = observation(&result, "run.json");
+        let made = Observation {
+            values: quantity::all_of_result(&result),
+            result: Some(Box::new(result)),
+            ..read.clone()
+        };
+        assert_eq!(page_of(&[read]), page_of(&[made]), "{name}");
+    }
+}
+
+#[test]
+fn percentiles_end_where_samples_do_and_the_slowest_stands_alone() {
+    let result = ordinary();
+    let page = page_of_result(&result);
+    let latency = chart(&page, "latency-by-percentile");
+    let line = &latency.marks[0];
+    // Of 20,000 samples ten lie above p99.95.
+    assert_eq!(line.x.first(), Some(&0.0));
+    assert_eq!(line.x.last(), Some(&99.95));
+    let slowest = &latency.marks[1];
+    assert_eq!(
+        (slowest.mark, slowest.x.as_slice()),
+        (Mark::Dots, &[100.0][..])
+    );
+    let expected_us = result.recording.latency().max_ns().unwrap() as f64 / 1e3;
+    let shown_us = slowest.y[0].unwrap();
+    assert!(
+        (shown_us - expected_us).abs() <= expected_us * 1e-6,
+        "{shown_us} for {expected_us}"
+    );
+}
+
+#[test]
+fn the_distribution_has_all_samples_in_it() {
+    let mut seen = 0;
+    for (name, result) in hard_runs() {
+        let page = page_of_result(&result);
+        let spreads = charts(&page).filter(|chart| chart.id == "latency-distribution");
+        for marks in spreads.flat_map(|chart| &chart.marks) {
+            let all: f64 = marks.y.iter().flatten().sum();
+            assert!((all - 100.0).abs() < 1e-3, "{name}: {all} %");
+            assert_eq!(marks.y.last(), Some(&Some(0.0)), "{name} does not end");
+            seen += 1;
+        }
+    }
+    assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn rates_over_time_add_up_to_all_answers_and_go_on_to_the_end_of_the_window() {
+    let mut result = ordinary();
+    // The server said nothing more after three seconds of ten, and the last step is a short one.
+    result.window.duration_ns = 10_030_000_000;
+    let page = page_of_result(&result);
+    let rates = &chart(&page, "requests-over-time").marks[0];
+    assert_eq!(rates.y.iter().flatten().count(), 100);
+    assert_eq!(rates.y.last(), Some(&Some(0.0)));
+    // The short step went with the one before.
+    let last_s = rates.x.last().unwrap();
+    assert!((last_s - (9.9 + 0.13 / 2.0)).abs() < 1e-6, "{last_s}");
+    let all: f64 = rates.y.iter().flatten().map(|rate| rate * 0.1).sum();
+    let answered = result.recording.counters.answered as f64;
+    assert!((all - answered).abs() < 1.0, "{all} of {answered}");
+}
+
+#[test]
+fn a_rate_that_changes_is_drawn_beside_the_one_that_was_made() {
+    let mut result = fixture::stalled_result();
+    let stage = |from_per_sec, to_per_sec| Stage {
+        from_per_sec,
+        to_per_sec,
+        duration: Duration::from_secs(1),
+    };
+    result.plan.pacing = Pacing::Stages {
+        stages: vec![stage(100.0, 100.0), stage(200.0, 400.0)],
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let page = page_of_result(&result);
+    let requests = chart(&page, "requests-over-time");
+    check_marks(requests);
+    let asked = &requests.marks[0];
+    let values: Vec<f64> = asked.y.iter().flatten().copied().collect();
+    assert_eq!(values, [100.0, 100.0, 200.0, 400.0, 400.0]);
+    assert_eq!(asked.x.last(), Some(&3.02));
+}
+
+#[test]
+fn what_was_not_measured_is_not_shown() {
+    let page = page_of_result(&fixture::result(Recording::new()));
+    for missing in [
+        "latency",
+        "distribution",
+        "over-time",
+        "phases",
+        "telemetry",
+    ] {
+        assert!(section(&page, missing).is_none(), "{missing}");
+    }
+    assert_eq!(charts(&page).count(), 0);
+    let text = outline(&page);
+    assert!(text.contains("Nothing was answered"), "{text}");
+    assert!(text.contains("# p99: \u{2013}"), "{text}");
+}
+
+#[test]
+fn a_drawn_seed_stands_in_the_command_to_repeat_the_run() {
+    let mut result = fixture::stalled_result();
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec: 200.0,
+        arrivals: Arrivals::Poisson,
+        seed: 4_711,
+    };
+    let text = outline(&page_of_result(&result));
+    let command = "wrkbench --seed=4711 -t2 -c10 -d3s http://127.0.0.1:18100/ok";
+    assert!(text.contains(command), "{text}");
+    let typed = &mut result.environment.command_line;
+    typed.insert(1, "--seed=4711".to_owned());
+    let text = outline(&page_of_result(&result));
+    assert_eq!(text.matches("--seed").count(), 1, "{text}");
+}
+
+/// Two runs of `old`, two of `new`, which were made with another kernel.
+fn four_runs() -> Vec<Observation> {
+    let run = |number: u64, file: &str, kernel: &str| {
+        let mut result = ordinary();
+        result.recording.series.add(2_500, number * 10, 0, 0);
+        result.recording.counters.answered += number * 10;
+        result.environment.kernel = Some(kernel.to_owned());
+        Observation {
+            settings: vec![Setting {
+                factor: FILE_FACTOR.to_owned(),
+                level: file.to_owned(),
+            }],
+            ..observation(&result, &format!("{file}-{number}.json"))
+        }
+    };
+    vec![
+        run(1, "old", "Linux 6.1"),
+        run(2, "old", "Linux 6.1"),
+        run(3, "new", "Linux 6.12"),
+        run(4, "new", "Linux 6.12"),
+    ]
+}
+
+#[test]
+fn several_runs_lie_over_each_other_with_what_differs_between_them() {
+    let mut runs = four_runs();
+    runs.push(Observation {
+        failure: Some("the file is empty".to_owned()),
+        source: "new-5.json".to_owned(),
+        ..runs[3].clone()
+    });
+    let conclusions = compare_cells(&runs, &Question::default()).unwrap();
+    let page = of(&Subject {
+        observations: &runs,
+        conclusions: Some(&conclusions),
+        notes: &["a.txt: skipped".to_owned()],
+        title: Some("Old and new"),
+        ..Subject::default()
+    });
+    check_page(&page);
+    check_golden(&page, include_str!("golden/page_overlay.txt"));
+    let colors = |id| -> Vec<(String, usize)> {
+        let marks = chart(&page, id).marks.iter();
+        marks
+            .map(|marks| (marks.name.clone(), marks.color))
+            .collect()
+    };
+    assert_eq!(
+        colors("latency-by-percentile"),
+        colors("requests-over-time")
+    );
+    assert_eq!(colors("latency-by-percentile").len(), 4);
+}
+
+#[test]
+fn many_runs_are_faint_lines_under_their_median() {
+    let mut runs = Vec::new();
+    for number in 0..35 {
+        let mut run = with_telemetry(ordinary());
+        run.recording.service_time.record(number * 1_000_000);
+        runs.push(observation(&run, &format!("run-{number}.json")));
+    }
+    let page = page_of(&runs);
+    check_page(&page);
+    for id in [
+        "latency-by-percentile",
+        "requests-over-time",
+        "telemetry-rtt",
+    ] {
+        let marks = &chart(&page, id).marks;
+        assert_eq!(marks.len(), 36, "{id}");
+        let (median, runs) = marks.split_last().unwrap();
+        assert!(runs.iter().all(|marks| marks.is_faint) && !median.is_faint);
+        assert_eq!(median.name, "Median of 35 runs");
+        assert!(median.y.iter().flatten().count() > 0, "{id}");
+    }
+    let bytes = serde_json::to_vec(&page).unwrap().len();
+    assert!(bytes < 2_000_000, "{bytes} bytes");
+}
+
+#[test]
+fn runs_that_failed_are_told_and_never_drawn() {
+    let failed = |number: u32| Observation {
+        source: format!("run-{number}.txt"),
+        run: number,
+        failure: Some("there is no report in it".to_owned()),
+        ..Observation::default()
+    };
+    let page = page_of(&[failed(1), failed(2)]);
+    check_page(&page);
+    let text = outline(&page);
+    assert!(text.contains("Every run failed"), "{text}");
+    assert!(text.contains("run-2.txt): there is no report"), "{text}");
+    assert_eq!(charts(&page).count(), 0);
+    let page = page_of(&[failed(1)]);
+    check_page(&page);
+    let text = outline(&page);
+    assert!(
+        text.contains("The run failed: there is no report in it."),
+        "{text}"
+    );
+}
+
+#[test]
+fn no_run_at_all_is_said() {
+    let page = page_of(&[]);
+    check_page(&page);
+    assert!(outline(&page).contains("There is no run to show."));
+}
