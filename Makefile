@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
+.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -31,6 +31,10 @@ demo: build ## start the built-in server, load it for 5 s, print the report, wri
 test: test-packages readers ## run every test; the end-to-end tests a second time on epoll
 	$(CARGO) test --workspace --locked
 	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --locked
+	CARGO="$(CARGO)" sh scripts/test-browser.sh
+
+test-browser: test-packages ## open report pages in a headless Chromium; pictures go to target/screenshots
+	CARGO="$(CARGO)" sh scripts/test-browser.sh
 
 test-packages: ## install the Debian packages that the tests need; does nothing when they are there
 	sh scripts/install-test-packages.sh

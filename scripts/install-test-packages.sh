@@ -40,6 +40,31 @@ missing_packages() {
     has faketime || echo faketime
 }
 
+has_chromium() {
+    for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+        has "$name" && return 0
+    done
+    return 1
+}
+
+# Prints the packages that the browser tests would like: without them those are skipped. Of several names for one
+# thing the first that can be had; nothing where none can.
+wished_packages() {
+    has apt-cache || return 0
+    has node || available nodejs
+    has npm || available npm
+    has_chromium || available chromium-headless-shell chromium
+}
+
+available() {
+    for package in "$@"; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            echo "$package"
+            return 0
+        fi
+    done
+}
+
 # Prints the units of these servers that exist now.
 server_units() {
     [ -d /run/systemd/system ] || return 0
@@ -110,8 +135,23 @@ disable_new_units() {
     done
 }
 
+# The wished ones, which are none of the servers' business: a failure is said and no more.
+install_wished() {
+    packages=$(wished_packages | tr '\n' ' ')
+    [ -n "$packages" ] || return 0
+    say "installing for the browser tests: $packages"
+    install_packages || say "apt-get could not install $packages: browser tests will be skipped"
+}
+
+may_install() {
+    has apt-get && { [ "$(id -u)" -eq 0 ] || { has sudo && as_root true 2>/dev/null; }; }
+}
+
 packages=$(missing_packages | tr '\n' ' ')
 if [ -z "$packages" ]; then
+    if may_install; then
+        install_wished
+    fi
     say "everything is there"
     exit 0
 fi
@@ -137,4 +177,5 @@ disable_new_units
 
 packages=$(missing_packages | tr '\n' ' ')
 [ -z "$packages" ] || fail "still missing after the installation: $packages"
+install_wished
 say "done"

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Opens report pages in a headless Chromium: the catalogue page, and pages of runs made here against the built-in
+# server. Pictures go to target/screenshots.
+#
+# Where there is no Chromium, Node.js or playwright-core and no way to get it, says so in one line and succeeds;
+# with WRKBENCH_REQUIRE_BROWSER=1 that is a failure.
+set -eu
+
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+tests=crates/report/tests/browser
+# What the tests and playwright-core need.
+node_least=18
+
+say() { printf '%s\n' "test-browser: $*"; }
+
+skip() {
+    say "skipped: $*"
+    [ "${WRKBENCH_REQUIRE_BROWSER:-}" != 1 ] || exit 1
+    exit 0
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+find_chromium() {
+    for name in "${WRKBENCH_CHROMIUM:-}" chromium-headless-shell chromium chromium-browser google-chrome; do
+        if [ -n "$name" ] && has "$name"; then
+            command -v "$name"
+            return 0
+        fi
+    done
+    return 1
+}
+
+chromium=$(find_chromium) || skip "no Chromium (Debian: apt-get install chromium-headless-shell or chromium)"
+has node || skip "no Node.js (Debian: apt-get install nodejs)"
+node_major=$(node -p 'process.versions.node.split(".")[0]')
+[ "$node_major" -ge "$node_least" ] || skip "Node.js $node_major is too old (needs $node_least)"
+
+wanted=$(cksum <"$tests/package-lock.json")
+installed="$tests/node_modules/.installed"
+if [ ! -f "$installed" ] || [ "$(cat "$installed")" != "$wanted" ]; then
+    has npm || skip "no npm to install playwright-core (Debian: apt-get install npm)"
+    say "installing playwright-core"
+    (cd "$tests" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null 2>&1 </dev/null) ||
+        skip "playwright-core cannot be installed (npm ci in $tests says why)"
+    printf '%s\n' "$wanted" >"$installed"
+fi
+
+mkdir -p "$target/browser"
+pages=$(cd "$target/browser" && pwd)
+target=$(cd "$target" && pwd)
+"$CARGO" build --locked --quiet -p report --example catalogue_page
+"$target/debug/examples/catalogue_page" "$pages/catalogue.html"
+"$CARGO" build --locked --quiet -p wrkbench
+sh scripts/make-pages.sh "$target/debug/wrkbench" "$pages"
+
+export WRKBENCH_CHROMIUM="$chromium"
+export WRKBENCH_CATALOGUE="$pages/catalogue.html"
+export WRKBENCH_PAGES="$pages/reports"
+export WRKBENCH_SCREENSHOTS="$target/screenshots"
+cd "$tests"
+exec node --test --test-reporter=spec .
