@@ -17,6 +17,7 @@ mod server;
 mod session;
 mod speed;
 mod table;
+mod terminal;
 mod tool;
 mod truth;
 mod usage;

@@ -1,7 +1,7 @@
 //! A child process on one core: started, watched, and never left behind.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::procfs;
+use crate::{procfs, terminal};
 
 /// Most of an output that is kept; a tool that prints more has gone wrong.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
@@ -47,6 +47,8 @@ pub(crate) struct Process {
     name: String,
     /// What is printed after an announcement.
     rest: Option<JoinHandle<String>>,
+    /// The other end of the terminal behind standard error.
+    terminal: Option<File>,
 }
 
 impl Process {
@@ -59,6 +61,29 @@ impl Process {
         program: &Path,
         arguments: &[A],
         placement: Placement,
+    ) -> anyhow::Result<Self> {
+        Self::start_with(program, arguments, placement, Stdio::piped(), None)
+    }
+
+    /// The same with a terminal of its own behind standard error.
+    ///
+    /// # Errors
+    /// When it cannot be started, or the system has no terminal left.
+    pub(crate) fn start_on_terminal<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        placement: Placement,
+    ) -> anyhow::Result<Self> {
+        let (ours, theirs) = terminal::open().context("no terminal can be made")?;
+        Self::start_with(program, arguments, placement, theirs.into(), Some(ours))
+    }
+
+    fn start_with<A: AsRef<OsStr>>(
+        program: &Path,
+        arguments: &[A],
+        placement: Placement,
+        stderr: Stdio,
+        terminal: Option<File>,
     ) -> anyhow::Result<Self> {
         let mut words: Vec<String> = Vec::new();
         if let Some(limit) = placement.file_limit {
@@ -73,13 +98,15 @@ impl Process {
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
+            .envs(terminal.as_ref().map(|_| ("TERM", terminal::KIND)))
             .spawn()
             .with_context(|| format!("cannot start {}", words.join(" ")))?;
         Ok(Self {
             child,
             name: program.display().to_string(),
             rest: None,
+            terminal,
         })
     }
 
@@ -156,6 +183,7 @@ impl Process {
         let stdout = self.rest.take();
         let stdout = stdout.or_else(|| self.child.stdout.take().map(collect));
         let stderr = self.child.stderr.take().map(collect);
+        let stderr = stderr.or_else(|| self.terminal.take().map(collect));
         let mut peak_rss_kb = 0;
         let mut polls_left = limit.as_millis() / poll.as_millis().max(1);
         let cpu_us = loop {
@@ -257,6 +285,19 @@ mod tests {
         );
         assert!(ended.cpu_us >= procfs::TICK_US, "{}", ended.cpu_us);
         assert!(ended.peak_rss_kb > 100, "{}", ended.peak_rss_kb);
+    }
+
+    #[test]
+    fn a_process_on_a_terminal_has_one_behind_standard_error() {
+        let script = "test -t 2 && stty size <&2 && echo $TERM && echo seen >&2";
+        let arguments = ["-c", script];
+        let process = Process::start_on_terminal(Path::new("/bin/sh"), &arguments, ANYWHERE);
+        let ended = process
+            .unwrap()
+            .watch(limit(), POLL, &AtomicBool::new(false));
+        let ended = ended.unwrap();
+        assert_eq!(ended.stdout, "40 120\nxterm-256color\n");
+        assert_eq!(ended.stderr, "seen\r\n");
     }
 
     #[test]

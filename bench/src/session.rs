@@ -213,7 +213,11 @@ impl Session {
     }
 
     fn run(&self, client: &Client, arguments: &[String], duration_s: u32) -> anyhow::Result<Ended> {
-        let process = Process::start(&client.program, arguments, self.client_place)?;
+        let process = if client.on_terminal {
+            Process::start_on_terminal(&client.program, arguments, self.client_place)?
+        } else {
+            Process::start(&client.program, arguments, self.client_place)?
+        };
         let limit = Duration::from_secs(duration_s.into()) + GRACE;
         let ended = process.watch(limit, POLL, &self.interrupted)?;
         if !ended.status.success() {

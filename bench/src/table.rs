@@ -6,6 +6,7 @@ use crate::figures::{self, ClientResult, Medians, RowResult};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::rows::Figure;
+use crate::tool::QUIET_LABEL;
 use crate::truth::timing::{ACHIEVED_WITHIN, BIAS_MAX_US, Timing, TimingResult};
 
 /// From here on other programs are said to have disturbed a row: they share cores and caches.
@@ -45,7 +46,8 @@ pub(crate) fn write_heading(
     )?;
     writeln!(
         out,
-        "ratios: median of the ratio to wrk's (with a rate, wrk2's) run of the same repetition"
+        "ratios: median of the ratio to wrk's run of the same repetition (with a rate to wrk2's, where \
+         runs are watched to that of a quiet one)"
     )
 }
 
@@ -83,6 +85,8 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         Figure::CpuPerRequest(at_most) => format!("CPU <= {at_most:.2}"),
         Figure::ResidentMemory(at_most) => format!("RSS <= {at_most:.2}"),
     };
+    // Where the question is one of hundredths.
+    let decimals = if row.baseline == QUIET_LABEL { 3 } else { 2 };
     let met = match client.meets(row.figure) {
         Some(true) => "yes",
         Some(false) => "NO",
@@ -100,9 +104,9 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         number(client.median, |m| m.requests_per_sec, 0),
         number(client.median, |m| m.cpu_us_per_request, 2),
         number(client.median, |m| m.peak_rss_kb / 1024.0, 1),
-        number(client.ratio_to_baseline, |m| m.requests_per_sec, 2),
-        number(client.ratio_to_baseline, |m| m.cpu_us_per_request, 2),
-        number(client.ratio_to_baseline, |m| m.peak_rss_kb, 2),
+        number(client.ratio_to_baseline, |m| m.requests_per_sec, decimals),
+        number(client.ratio_to_baseline, |m| m.cpu_us_per_request, decimals),
+        number(client.ratio_to_baseline, |m| m.peak_rss_kb, decimals),
         asked,
         met
     )?;

@@ -10,6 +10,9 @@ pub(crate) const WRK_LABEL: &str = "wrk";
 /// How wrk2 is called there.
 pub(crate) const WRK2_LABEL: &str = "wrk2";
 
+/// How wrkbench is called there when nobody watches it, in a row about those who do.
+pub(crate) const QUIET_LABEL: &str = "wrkbench --quiet";
+
 /// Sources of the clients.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -32,12 +35,16 @@ pub(crate) struct Client {
     options: Vec<String>,
     /// Whether the row's script is given.
     scripted: bool,
+    /// Whether its standard error is a terminal.
+    pub(crate) on_terminal: bool,
 }
 
 impl Client {
     /// The one that the others of a row are compared with.
     pub(crate) fn baseline(row: &Row) -> &'static str {
-        if row.rate.is_some() {
+        if row.watched {
+            QUIET_LABEL
+        } else if row.rate.is_some() {
             WRK2_LABEL
         } else {
             WRK_LABEL
@@ -47,6 +54,9 @@ impl Client {
     /// The clients of a row: the baseline first, then ours on each backend; where pipelining is an option of
     /// ours, the row's script is run as well.
     pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
+        if row.watched {
+            return Self::watched(programs);
+        }
         let rate: Vec<String> = row
             .rate
             .map(|rate| format!("-R{rate}"))
@@ -64,6 +74,7 @@ impl Client {
                 program: program.clone(),
                 options: rate.clone(),
                 scripted: true,
+                on_terminal: false,
             })
             .collect();
         for io in ["uring", "epoll"] {
@@ -76,6 +87,7 @@ impl Client {
                     .cloned()
                     .collect(),
                 scripted,
+                on_terminal: false,
             };
             if let Some(depth) = row.pipeline {
                 let option = ["--pipeline".to_owned(), depth.to_string()];
@@ -86,6 +98,24 @@ impl Client {
             }
         }
         clients
+    }
+
+    /// Ours on a terminal: without anything to see, with the line, with the screen.
+    fn watched(programs: &Programs) -> Vec<Self> {
+        [
+            (QUIET_LABEL, Some("--quiet")),
+            ("wrkbench, live line", None),
+            ("wrkbench --tui", Some("--tui")),
+        ]
+        .into_iter()
+        .map(|(label, option)| Self {
+            label: label.to_owned(),
+            program: programs.wrkbench.clone(),
+            options: option.map(str::to_owned).into_iter().collect(),
+            scripted: false,
+            on_terminal: true,
+        })
+        .collect()
     }
 
     /// The arguments for one run on one thread.
@@ -134,6 +164,26 @@ mod tests {
             .collect();
         assert_eq!(labels, ["wrk", "wrkbench uring", "wrkbench epoll"]);
         assert_eq!(Client::all(row("keepalive"), &programs(false)).len(), 2);
+    }
+
+    #[test]
+    fn a_row_about_being_watched_has_ours_alone_and_one_that_is_not() {
+        let row = row("live");
+        let clients = Client::all(row, &programs(true));
+        let lines: Vec<_> = clients
+            .iter()
+            .map(|client| client.arguments(64, 4, None, "http://h/").join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "--quiet -t1 -c64 -d4s http://h/",
+                "-t1 -c64 -d4s http://h/",
+                "--tui -t1 -c64 -d4s http://h/",
+            ]
+        );
+        assert_eq!(clients[0].label, Client::baseline(row));
+        assert!(clients.iter().all(|client| client.on_terminal));
     }
 
     #[test]
