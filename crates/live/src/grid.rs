@@ -84,6 +84,8 @@ struct State {
     tiles: BTreeMap<Spot, Tile>,
     progress: Progress,
     running: Option<Running>,
+    /// The one before, until there is something to be seen of the next.
+    before: Option<Running>,
     notes: VecDeque<String>,
 }
 
@@ -114,6 +116,7 @@ impl Grid {
                 tiles: BTreeMap::new(),
                 progress: Progress::default(),
                 running: None,
+                before: None,
                 notes: VecDeque::new(),
             },
             held: None,
@@ -155,6 +158,7 @@ impl Grid {
                 model.press(Key::Scale);
             }
             running.model = Some(model);
+            self.now.before = None;
         }
     }
 
@@ -175,7 +179,7 @@ impl Grid {
     /// A trial was measured.
     pub fn finish(&mut self, spot: Spot, requests_per_sec: f64, progress: Progress) {
         self.now.progress = progress;
-        self.now.running = None;
+        self.now.before = self.now.running.take();
         self.now
             .tiles
             .entry(spot)
@@ -274,7 +278,7 @@ fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
             tiles,
             buffer,
         );
-        draw_trial(state.running.as_ref(), trial, buffer);
+        draw_trial(state, trial, buffer);
     }
     draw_notes(&state.notes, notes, buffer);
     draw_keys(keys, buffer);
@@ -295,20 +299,35 @@ fn draw_sweep_progress(progress: Progress, area: Rect, buffer: &mut Buffer) {
     );
 }
 
-fn draw_trial(running: Option<&Running>, area: Rect, buffer: &mut Buffer) {
-    let Some(Running { about, model, .. }) = running else {
-        panel(area, &Line::styled("no trial is running", FAINT), buffer);
-        return;
+/// The trial that runs; while there is nothing to be seen of it, the one before.
+fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
+    let about = match &state.running {
+        Some(running) => Line::styled(running.about.as_str(), BOLD),
+        None => Line::styled("no trial is running", FAINT),
     };
-    let inner = panel(area, &Line::styled(about.as_str(), BOLD), buffer);
+    let inner = panel(area, &about, buffer);
     let [progress, body] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(inner);
-    match model {
-        Some(model) => {
-            draw_progress(model, progress, buffer);
-            draw_body(model, body, buffer);
-        }
-        None => gauge(progress, 0.0, "setting levels, starting servers", buffer),
+    if let Some(Running {
+        model: Some(model), ..
+    }) = &state.running
+    {
+        draw_progress(model, progress, buffer);
+        draw_body(model, body, buffer);
+        return;
+    }
+    if state.running.is_some() {
+        gauge(progress, 0.0, "setting levels, starting servers", buffer);
+    }
+    if let Some(Running {
+        about,
+        model: Some(model),
+        ..
+    }) = &state.before
+    {
+        let title = format!("the trial before: {about}");
+        let body = panel(body, &Line::styled(title, FAINT), buffer);
+        draw_body(model, body, buffer);
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     });
     let screen = screen.transpose()?;
     let mut observer: Option<Box<dyn Observer>> = match (&screen, wish.live) {
-        (Some(screen), _) => Some(screen.observer()),
+        (Some(screen), _) => Some(screen.observer(prepared.plan())),
         (None, true) => watching::observer(prepared.plan(), &interrupts.stop, program),
         (None, false) => None,
     };

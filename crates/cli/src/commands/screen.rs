@@ -4,6 +4,7 @@
 //! shares the model with the main thread and nothing with the workers. The first signal, key `q`, and the
 //! end give the terminal back at once: from then on everything is as it is without a screen.
 
+mod aside;
 mod device;
 mod thread;
 
@@ -20,6 +21,7 @@ use live::grid::{self, Grid};
 use live::keys::Key;
 use live::look::Look;
 use live::screen::{self, Model};
+use plan::RunPlan;
 use ratatui::buffer::Buffer;
 use results::snapshot::Snapshot;
 use runner::Observer;
@@ -28,6 +30,7 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::{pipe, unregister};
 
 use super::terminal::Terminal;
+use aside::Diversion;
 use device::Device;
 
 /// What is seen.
@@ -80,6 +83,8 @@ struct Shared {
     is_closed: AtomicBool,
     /// A byte into it wakes the thread.
     waker: UnixStream,
+    /// Where the output of scripts goes.
+    diversion: Diversion,
 }
 
 impl Shared {
@@ -132,6 +137,7 @@ impl Screen {
             is_over: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             waker,
+            diversion: Diversion::default(),
         });
         let mut screen = Self {
             shared: shared.clone(),
@@ -183,13 +189,24 @@ impl Screen {
         self.shared.wake();
     }
 
-    /// Shows it a run.
-    pub(super) fn observer(&self) -> Box<dyn Observer> {
+    /// Shows it a run by this plan. What a script prints meanwhile is kept until the screen is gone.
+    pub(super) fn observer(&self, plan: &RunPlan) -> Box<dyn Observer> {
+        if plan.request.script.is_some() && self.shared.diversion.begin().is_ok() {
+            self.shared.wake();
+        }
         Box::new(Watcher(self.shared.clone()))
     }
 }
 
 struct Watcher(Arc<Shared>);
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        runner::flush_script_output();
+        self.0.diversion.end();
+        self.0.wake();
+    }
+}
 
 impl Observer for Watcher {
     fn snapshot(&mut self, snapshot: &Snapshot) {

@@ -150,7 +150,12 @@ fn a_sweep_that_goes_on_shows_what_was_there_before() {
 fn between_two_runs_it_is_said_what_is_done() {
     let (mut grid, mut server) = sweep();
     grid.finish(Spot { cell: 4, round: 3 }, 6_000.0, progress(15, 35));
-    assert!(picture(&grid, FULL, 80, 24).contains("no trial is running"));
+    let ended = picture(&grid, FULL, 80, 24);
+    assert!(ended.contains("no trial is running"), "{ended}");
+    assert!(
+        ended.contains("the trial before: round 3, buffers 1048576"),
+        "{ended}"
+    );
     grid.begin(&cells(&BUFFERS, &["php"])[4], 3, 1, progress(15, 35));
     let preparing = picture(&grid, FULL, 80, 24);
     assert!(

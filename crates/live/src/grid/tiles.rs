@@ -73,6 +73,13 @@ pub(super) fn draw(
             let (text, style) = face(tiles.get(&spot), here, median_all, plan.tile == WIDE);
             buffer.set_stringn(x, row.y, text, usize::from(plan.tile) - 1, style);
         }
+        if let Some(x) = plan.medians {
+            let of_cell = tiles.iter().filter(|(spot, _)| spot.cell == *cell);
+            let rates = of_cell.flat_map(|(_, tile)| tile.rates.iter().copied());
+            let text = median(rates.collect()).map_or_else(String::new, short);
+            let text = format!("{text:>5}");
+            buffer.set_stringn(row.x + x, row.y, text, usize::from(WIDE) - 1, BOLD);
+        }
     }
 }
 
@@ -82,6 +89,8 @@ struct Columns {
     tile: u16,
     first_round: u32,
     shown_rounds: u32,
+    /// Where the median of each row stands, if there is room for it.
+    medians: Option<u16>,
 }
 
 impl Columns {
@@ -103,12 +112,15 @@ impl Columns {
         let shown_rounds = rounds.min(room / u32::from(tile));
         let current = live.map_or(rounds, |(spot, _)| spot.round);
         // The current round is the last one shown unless all fit.
+        let end = u32::from(tile) * shown_rounds + u32::from(label) + 1;
+        let has_room = tile == WIDE && end + u32::from(WIDE) <= u32::from(width);
         let first_round = (current.saturating_sub(shown_rounds) + 1).min(rounds - shown_rounds + 1);
         Self {
             label,
             tile,
             first_round,
             shown_rounds,
+            medians: u16::try_from(end).ok().filter(|_| has_room),
         }
     }
 
@@ -135,6 +147,9 @@ impl Columns {
                 round.to_string()
             };
             buffer.set_stringn(x, area.y, text, width, FAINT);
+        }
+        if let Some(x) = self.medians {
+            buffer.set_stringn(area.x + x, area.y, "median", usize::from(WIDE) - 1, FAINT);
         }
     }
 }

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTSTP};
 use signal_hook::low_level::raise;
 
 use super::Shared;
+use super::aside::Aside;
 use super::device::Device;
 
 /// Pictures are not made more often than eyes can follow.
@@ -35,6 +36,7 @@ pub(super) struct Thread {
     shown: Option<Buffer>,
     drawn_ns: u64,
     has_news: bool,
+    aside: Aside,
 }
 
 impl Thread {
@@ -54,13 +56,12 @@ impl Thread {
             shown: None,
             drawn_ns: 0,
             has_news: true,
+            aside: Aside::default(),
         }
     }
 
     /// Until the screen is over, the run is ended, or the terminal is gone.
     pub(super) fn run(mut self) {
-        // Also after a panic, which must not leave the terminal as it is here.
-        let _closing = Closing(self.shared.clone(), self.device.clone());
         while !self.is_over() {
             if self.turn().is_err() {
                 // The terminal is gone: that ends the picture, and nothing else.
@@ -121,12 +122,16 @@ impl Thread {
         if self.device.is_entered() {
             fds.push(PollFd::new(&*self.device, wanted));
         }
+        if let Some(source) = self.aside.source() {
+            fds.push(PollFd::from_borrowed_fd(source, PollFlags::IN));
+        }
         let time = Timespec::try_from(time).ok();
         let _ = poll(&mut fds, time.as_ref());
         let mut bytes = [0; 64];
         while matches!((&self.woken).read(&mut bytes), Ok(count) if count > 0) {
             self.has_news = true;
         }
+        self.aside.take(&self.shared.diversion);
     }
 
     fn press(&mut self, key: Key) {
@@ -171,13 +176,14 @@ impl Thread {
     }
 }
 
-struct Closing(Arc<Shared>, Arc<Device>);
-
-impl Drop for Closing {
+impl Drop for Thread {
+    /// Also after a panic, which must leave neither the terminal as it is here nor what is printed unread.
     fn drop(&mut self) {
-        let Self(shared, device) = self;
-        device.leave();
-        shared.is_closed.store(true, Ordering::Release);
+        self.shared.diversion.end_for_good();
+        self.device.leave();
+        self.aside.take(&self.shared.diversion);
+        self.aside.write();
+        self.shared.is_closed.store(true, Ordering::Release);
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a> Progress<'a> {
     ) -> Option<Box<dyn Observer + 's>> {
         if let Some(screen) = &self.screen {
             screen.of_sweep(|grid| grid.start(plan.clone()));
-            return Some(screen.observer());
+            return Some(screen.observer(plan));
         }
         let line = RunLine::new(self.terminal?, plan, self.place.clone(), stop);
         Some(Box::new(line))
