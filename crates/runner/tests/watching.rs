@@ -4,15 +4,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use results::snapshot::Snapshot;
 use results::{RunResult, Warning};
-use runner::{Audience, Invocation};
+use runner::{Audience, Invocation, Observer};
 
 const REQUESTS: u64 = 400;
 
-/// Some requests over two threads, against a server of our own.
-fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
-    let server = origin::Server::start(origin::Options::default()).expect("loopback is there");
-    let plan = RunPlan {
+/// Two threads against a server of our own.
+fn plan(server: &origin::Server, backend: BackendChoice, pacing: Pacing, stop: Stop) -> RunPlan {
+    RunPlan {
         telemetry: None,
         target: Target::parse(&server.url()).expect("the server knows its URL"),
         load: Load {
@@ -21,24 +21,42 @@ fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
             ..Load::default()
         },
         pacing,
-        stop: Stop {
-            duration: Some(Duration::from_secs(60)),
-            requests: Some(REQUESTS),
-        },
+        stop,
         warmup: Duration::ZERO,
         timeout: Duration::from_secs(30),
         request: RequestSpec::default(),
         tls: TlsSpec::default(),
         backend,
-    };
+    }
+}
+
+fn server() -> origin::Server {
+    origin::Server::start(origin::Options::default()).expect("loopback is there")
+}
+
+/// Makes the run, which must succeed.
+fn made(plan: RunPlan, observer: Option<&mut dyn Observer>) -> RunResult {
     let prepared = runner::prepare(plan, Invocation::default()).expect("nothing is missing");
+    let audience = Audience {
+        samples: None,
+        observer,
+    };
     let mut finished = prepared
-        .run(&AtomicBool::new(false), Audience::default())
+        .run(&AtomicBool::new(false), audience)
         .expect("the engine starts");
     finished.settle();
     assert_eq!(finished.failure(), None);
-    drop(server);
     finished.result
+}
+
+/// Some requests.
+fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
+    let server = server();
+    let stop = Stop {
+        duration: Some(Duration::from_secs(60)),
+        requests: Some(REQUESTS),
+    };
+    made(plan(&server, backend, pacing, stop), None)
 }
 
 fn check(result: &RunResult) {
@@ -89,4 +107,56 @@ fn every_thread_and_the_machine_are_asked_at_a_rate() {
         check(&result);
         assert_eq!(result.recording.lags.own.count(), REQUESTS);
     }
+}
+
+/// Looks at the first snapshot until the server has had nothing to do for a while: the run is over by then.
+struct Slow<'a> {
+    server: &'a origin::Server,
+    seen: Vec<Snapshot>,
+}
+
+impl Observer for Slow<'_> {
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        self.seen.push(snapshot.clone());
+        let mut before = u64::MAX;
+        loop {
+            let requests = self.server.counts().requests;
+            if requests == before {
+                return;
+            }
+            before = requests;
+            std::thread::park_timeout(Duration::from_millis(300));
+        }
+    }
+}
+
+#[test]
+fn who_is_slow_to_look_moves_neither_the_window_nor_a_figure() {
+    let server = server();
+    let duration = Duration::from_millis(1_600);
+    let stop = Stop {
+        duration: Some(duration),
+        requests: None,
+    };
+    let mut slow = Slow {
+        server: &server,
+        seen: Vec::new(),
+    };
+    let plan = plan(&server, BackendChoice::Auto, Pacing::Closed, stop);
+    let result = made(plan, Some(&mut slow));
+    assert_eq!(results::check(&result), Ok(()));
+    assert_eq!(u128::from(result.window.duration_ns), duration.as_nanos());
+    assert!(!result.window.interrupted);
+    let [seen] = &slow.seen[..] else {
+        panic!("seen when all was over: {:?}", slow.seen.len())
+    };
+    let counters = &result.recording.counters;
+    assert_eq!(seen.open_connections, 4);
+    assert!(
+        seen.busiest_worker
+            .is_some_and(|share| share > 0.0 && share <= 1.0)
+    );
+    assert!(seen.counters.answered > 0 && seen.counters.answered < counters.answered);
+    // The server has read nothing more than it was sent.
+    assert_eq!(counters.sent, counters.answered + counters.in_flight);
 }
