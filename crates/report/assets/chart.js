@@ -10,9 +10,11 @@ const Chart = (() => {
   const NAME_CHARS_MAX = 20;
   // Names that do not fit side by side slant, long ones more than short ones.
   const [SLANT_DEG, STEEP_DEG] = [32, 58];
-  const SHORT_NAME = 72;
+  const SHORT_NAME = 88;
   const SLANTED_APART = 16;
   const PRINT_WIDTH = 680;
+  // Plots that stand above one another begin at the same place, if they can.
+  const GROUP_AXIS_WIDTH = 58;
 
   const charts = [];
   let isPrinting = false;
@@ -31,13 +33,28 @@ const Chart = (() => {
     return widest / uPlot.pxRatio;
   };
 
+  // The data of a figure's chart, read once.
+  const known = new WeakMap();
+  const prepared = (figure) => {
+    if (!known.has(figure)) known.set(figure, Prepare.chart(JSON.parse(figure.querySelector('script[type="application/json"]').textContent)));
+    return known.get(figure);
+  };
+
+  // Charts of one group lie over the same x, from the first to the last value of any of them.
+  const groupRange = (chart) => {
+    const own = Prepare.rangeX(chart);
+    if (own === null) return null;
+    const figures = [...document.querySelectorAll("figure.chart[data-group]")].filter(({ dataset }) => dataset.group === chart.data.group);
+    const ranges = figures.map((figure) => Prepare.rangeX(prepared(figure))).filter(Boolean);
+    return [Math.min(...ranges.map(([min]) => min)), Math.max(...ranges.map(([, max]) => max))];
+  };
+
   class View {
     constructor(figure) {
       this.figure = figure;
       this.plot = figure.querySelector(".plot");
-      this.data = JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
-      Object.assign(this, Prepare.chart(this.data));
-      this.full = Prepare.rangeX(this);
+      Object.assign(this, prepared(figure));
+      this.full = this.data.group ? groupRange(this) : Prepare.rangeX(this);
       this.view = this.full;
       this.u = null;
     }
@@ -160,7 +177,7 @@ const Chart = (() => {
         ...axis,
         side: side === "right" ? 1 : 3,
         grid: side === "right" ? { show: false } : axis.grid,
-        size: (u, texts, index) => (texts ? Math.max(30, Math.ceil(widthOf(u, u.axes[index], texts)) + 14) : 50),
+        size: (u, texts, index) => (texts ? Math.max(this.data.group ? GROUP_AXIS_WIDTH : 30, Math.ceil(widthOf(u, u.axes[index], texts)) + 14) : 50),
       };
     }
 
@@ -177,8 +194,10 @@ const Chart = (() => {
         }
         return row;
       };
-      const { x, y, y_right } = this.data;
-      if (y.label || y_right?.label) this.plot.before(make("above", [y.label, y_right ? y_right.label : ""]));
+      const { x, y, y_right, title } = this.data;
+      // What the title says already need not be said twice.
+      const left = y.label.toLowerCase() === title.toLowerCase() && !y_right ? "" : y.label;
+      this.plot.before(make("above", [left, y_right ? y_right.label : ""]));
       if (x.label) this.plot.after(make("below", [x.label]));
     }
 

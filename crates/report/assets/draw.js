@@ -156,7 +156,9 @@ const Draw = (() => {
       if (value === null || marks.xs[at] === null) return;
       const y = to.y(value, marks.side);
       const gap = width > 6 ? 1 : 0;
-      ctx.fillRect(to.x(marks.xs[at]) + shift - width / 2 + gap / 2, Math.min(y, zero), width - gap, Math.abs(zero - y));
+      // Zero was measured too: it is a line, where unknown is nothing.
+      const height = Math.max(Math.abs(zero - y), 1.5);
+      ctx.fillRect(to.x(marks.xs[at]) + shift - width / 2 + gap / 2, y < zero ? zero - height : zero - (y === zero ? height : 0), width - gap, height);
     });
   };
 

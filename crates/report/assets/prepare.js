@@ -74,7 +74,8 @@ const Prepare = (() => {
     if (marks.every(({ mark }) => TO_THE_EDGE.has(mark))) return scales.x.range(...all, { isTight: true });
     const bars = marks.filter(({ mark }) => mark === "bars");
     const room = Math.max((all[1] - all[0]) * EDGE, bars.length ? bars[0].barStep * 0.6 : 0);
-    return [all[0] - room, all[1] + room];
+    const [min, max] = scales.x.range(...all, { isTight: true });
+    return [min - room, max + room];
   };
 
   // The range of an axis over what is shown between two coordinates of x.

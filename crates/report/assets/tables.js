@@ -21,7 +21,7 @@ const Tables = (() => {
 
   const sort = (table, heads, column) => {
     const direction = NEXT[heads[column].getAttribute("aria-sort") || "none"];
-    heads.forEach((head, at) => head.setAttribute("aria-sort", at === column ? direction : "none"));
+    heads.forEach((head, at) => head.hasAttribute("aria-sort") && head.setAttribute("aria-sort", at === column ? direction : "none"));
     const sign = direction === "descending" ? -1 : 1;
     const order = heads[column].classList.contains("number") ? byNumber(column, sign) : byText(column, sign);
     const rows = table.sortable.slice();
@@ -36,6 +36,7 @@ const Tables = (() => {
     for (const cell of table.querySelectorAll("td[data-value]")) cell.title = cell.dataset.value;
     if (table.sortable.length < 2) return;
     heads.forEach((head, column) => {
+      if (head.textContent.trim() === "") return;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);

@@ -57,7 +57,7 @@ const Units = (() => {
     const step = steps.length ? Math.min(...steps) : (largest / size || 1);
     const decimals = Math.min(decimalsOf(Number(step.toPrecision(6))), 6);
     return values.map((value) => {
-      if (value === 0) return `0${kind(unit).after}`;
+      if (value === 0) return unit === "bytes_per_sec" ? "0" : `0${kind(unit).after}`;
       const text = minus(grouped(value / size, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
       return `${signed(unit, value, text)}${name}${kind(unit).after}`;
     });

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use askama::Template;
 
-use super::{Block, Height, Page, TableBlock, Tone};
+use super::{Block, Height, Page, TableBlock, TableCell, Tone};
 
 /// A script or a style sheet inside the page.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +37,16 @@ const SCRIPTS: [Asset; 12] = [
         "vendor/uplot/uPlot.iife.min.js",
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
     ),
-    asset!("units.js", "Dg+gem51sLTy86ig4kdcd1EgaGb76ihltDdhvG/nHYg="),
+    asset!("units.js", "BNMLGypNx4m8YvupGqmXr7PLlb/2H9wxwd1FYFUOEMU="),
     asset!("scales.js", "yv89uT2Vu1o9XvLEx25evh3FDhhfAzhu/NI7KakLtWo="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
-    asset!("draw.js", "0IpIKnAPJV+gWNCb5+Yoc4Q7jXblc0/vQuDvx8+eyP8="),
-    asset!("prepare.js", "rzoIC0fREyUoo1O0vRxkrjS5p9JYQoBMeW8jeLguYwY="),
-    asset!("tables.js", "12r9nBuEGXX+ublaDyfRcwQs+sTC8/UPWKEqDgGv1YQ="),
+    asset!("draw.js", "zp4s6yHBwurM4yBVEDZDm5t5Nwr0/FVzJWLRwA2RuoA="),
+    asset!("prepare.js", "9c6E3vxcRHix23xI9JFu0sPSgaP8N4ag+nkfH+LCZ3Q="),
+    asset!("tables.js", "hAXD9JuLp/Ln/5O/Dz2jb7sQhg4KboArHpuI83pyJq4="),
     asset!("legend.js", "JBiwLlv0c1b8r8+3pj5dFhATdV+SGwGonob9FjwmuMQ="),
     asset!("data.js", "pl4p9zSGr1jI/61RrvCgcQixiWN4Y2RTu1AGndSc9l8="),
     asset!("pointer.js", "N+jK2f53/6hFZzTZ7C2ZujghIFw8DZSLLtWv1qBPl1c="),
-    asset!("chart.js", "C8kK0ickS1FyE9+qzEu9SDyLtUBYdUB0kpUnVQb0WQk="),
+    asset!("chart.js", "zwb/d76x6ROVpQOz7tGq1DyHSqZC+CfSr2C4F1VrjFg="),
     asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
 ];
 
@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "4mu+bp+O2aMwy2pj0kketBY+Wr+eW3gkEpjIwuufMGo="),
+    asset!("page.css", "n8Y1O7SNka/WdbOTQHVbUTWFIZZf1zLKTc4khVQFw00="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
@@ -145,13 +145,17 @@ fn height_class(height: &Height) -> &'static str {
     }
 }
 
+/// Up to so many characters a cell stays on one line.
+const SHORT_CHARS: usize = 24;
+
 /// The classes of a table's cell.
-fn cell_class(table: &TableBlock, column: &usize, tone: &Tone) -> String {
+fn cell_class(table: &TableBlock, column: &usize, cell: &TableCell) -> String {
     let is_numeric = table.columns.get(*column).is_some_and(|c| c.is_numeric);
-    let tone = match tone {
-        Tone::Neutral => "",
-        other => tone_class(other),
-    };
-    let number = if is_numeric { "number" } else { "" };
-    [number, tone].join(" ").trim().to_owned()
+    let is_short = !is_numeric && cell.text.chars().take(SHORT_CHARS + 1).count() <= SHORT_CHARS;
+    let classes = [
+        is_numeric.then_some("number"),
+        is_short.then_some("short"),
+        (cell.tone != Tone::Neutral).then(|| tone_class(&cell.tone)),
+    ];
+    classes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -45,11 +45,13 @@ export const show = async (page, id) => {
 
 // Scrolls to each chart, as a reader would, until it is drawn.
 export const drawAll = async (page) => {
-  await page.evaluate(() => document.querySelectorAll("details.fold").forEach((fold) => (fold.open = true)));
-  for (const chart of await page.locator("figure.chart").all()) {
-    await chart.scrollIntoViewIfNeeded();
-    await page.waitForFunction((figure) => "drawn" in figure.dataset, await chart.elementHandle());
-  }
+  await page.evaluate(async () => {
+    for (const fold of document.querySelectorAll("details.fold")) fold.open = true;
+    for (const figure of document.querySelectorAll("figure.chart")) {
+      figure.scrollIntoView({ behavior: "instant" });
+      while (!("drawn" in figure.dataset)) await new Promise(requestAnimationFrame);
+    }
+  });
   await frames(page);
 };
 
@@ -71,7 +73,11 @@ export const drawnMarks = (page) =>
         found.push({ title, words: figure.querySelector(".plot").textContent, marks: [] });
         continue;
       }
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      // A copy, since reading a canvas changes how the browser keeps it.
+      const copy = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+      const context = copy.getContext("2d", { willReadFrequently: true });
+      context.drawImage(canvas, 0, 0);
+      const { data } = context.getImageData(0, 0, copy.width, copy.height);
       const pixels = (color) => {
         const wanted = color.match(/\d+/g).map(Number);
         let count = 0;
@@ -133,16 +139,20 @@ export const accessibility = (page) =>
     return findings;
   });
 
-// A picture of the whole page, or of its first part where it is very long.
-export const screenshot = async (page, name) => {
+// Pictures of the whole page, or of its first part where it is very long: light and dark, wide and narrow.
+export const screenshots = async (page, name) => {
   const LENGTH_MAX = 6000;
-  if (!WRKBENCH_SCREENSHOTS) return;
   mkdirSync(WRKBENCH_SCREENSHOTS, { recursive: true });
-  await page.evaluate(() => scrollTo(0, 0));
-  const { width, height } = page.viewportSize();
-  const length = await page.evaluate(() => document.documentElement.scrollHeight);
-  await page.setViewportSize({ width, height: Math.min(length, LENGTH_MAX) });
-  await frames(page);
-  await page.screenshot({ path: `${WRKBENCH_SCREENSHOTS}/${name}.png` });
-  await page.setViewportSize({ width, height });
+  for (const width of [1280, 420]) {
+    await page.setViewportSize({ width, height: 900 });
+    await drawAll(page);
+    await page.evaluate(() => scrollTo(0, 0));
+    const length = await page.evaluate(() => document.documentElement.scrollHeight);
+    await page.setViewportSize({ width, height: Math.min(length, LENGTH_MAX) });
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await frames(page);
+      await page.screenshot({ path: `${WRKBENCH_SCREENSHOTS}/${name}-${colorScheme}-${width}.png` });
+    }
+  }
 };

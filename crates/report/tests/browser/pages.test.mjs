@@ -1,0 +1,60 @@
+// Pages that `wrkbench report` made of real runs: one with errors, several beside each other, a sweep of 35 runs with
+// telemetry.
+
+import assert from "node:assert/strict";
+import { statSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { accessibility, drawAll, drawnMarks, launch, open, overflow, screenshots } from "./harness.mjs";
+
+const { WRKBENCH_PAGES } = process.env;
+const BYTES_MAX = 3_000_000;
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+// What a page must have, by the ids of its charts' values: at least so many charts that draw something.
+const PAGES = { run: 8, runs: 4, sweep: 6 };
+
+for (const [name, charts] of Object.entries(PAGES)) {
+  const file = `${WRKBENCH_PAGES}/${name}.html`;
+
+  const on = (options, step) => async (context) => {
+    const opened = await open(browser, file, options);
+    try {
+      await step(opened.page, context);
+      assert.deepEqual(opened.wrongs, []);
+    } finally {
+      await opened.close();
+    }
+  };
+
+  describe(`the page ${name}.html`, () => {
+    it("is not heavy, opens, and draws what was measured", on({}, async (page, context) => {
+      const bytes = statSync(file).size;
+      assert.ok(bytes < BYTES_MAX, `${bytes} bytes`);
+      // Said, not judged: how long it takes depends on what else the machine does.
+      const opened = await page.evaluate(() => performance.getEntriesByType("navigation")[0].loadEventEnd);
+      await drawAll(page);
+      const found = await drawnMarks(page);
+      const drawn = found.filter(({ marks }) => marks.some(({ pixels }) => pixels > 0));
+      context.diagnostic(`${(bytes / 1024).toFixed(0)} KB, loaded after ${opened.toFixed(0)} ms, ${drawn.length} of ${found.length} charts have marks`);
+      assert.ok(drawn.length >= charts, `${drawn.length} charts have marks`);
+      for (const { title, marks, words } of found) {
+        const isDrawn = marks.some(({ pixels }) => pixels > 0);
+        assert.ok(isDrawn || /Nothing was measured/.test(words), `${title}: neither drawn nor said why not`);
+      }
+    }));
+
+    it("has names, labels and headings in order, and fits a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
+      await drawAll(page);
+      for (const summary of await page.locator("details.data > summary").all()) await summary.click();
+      assert.deepEqual(await accessibility(page), []);
+      assert.equal(await overflow(page), 0);
+    }));
+
+    it("has its pictures taken", on({}, (page) => screenshots(page, name)));
+  });
+}
