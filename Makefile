@@ -20,7 +20,7 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall clean help
+.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall pictures clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -59,6 +59,9 @@ bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="
 truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/truth $(TRUTH_ARGS)
+
+pictures: build ## make the pictures of README.md from real runs; needs tmux, node and Chromium
+	sh scripts/pictures.sh
 
 telemetry-cost: ## measure the CPU time of watching 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost

@@ -90,7 +90,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
             while !text.contains("-->") {
                 let (_, more) = lines
                     .next()
-                    .ok_or(format!("{number}: a comment without end"))?;
+                    .ok_or_else(|| format!("{number}: a comment without end"))?;
                 text.push('\n');
                 text.push_str(more);
             }

@@ -12,7 +12,8 @@
 //! - `<!-- run first: ... -->`: commands that make what the next blocks need; may have many lines.
 //!
 //! Everything runs in namespaces of its own (network, processes, mounts), where a built-in server stands in for nginx and
-//! php-fpm on port 80, `systemctl` restarts it, and two settings of its own stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short.
+//! php-fpm on port 80, `systemctl` restarts it, and two settings of its own stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short, and
+//! plans have two rounds.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod blocks;
@@ -22,6 +23,7 @@ mod shape;
 mod shell;
 mod shorten;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,7 +137,9 @@ fn refusal(arguments: &[String]) -> Option<String> {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    (!output.status.success()).then_some(said)
+    // Prose names an option without its value.
+    let is_unknown = !output.status.success() && !said.contains("needs a value");
+    is_unknown.then_some(said)
 }
 
 #[test]
@@ -170,6 +174,47 @@ fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_r
     }
     assert_none(&findings);
     assert!(count > 50, "only {count} commands were found");
+}
+
+/// Options of others that documents name: of nsenter, of a script, of the bench, and beginnings that wrk takes as well.
+const FOREIGN_OPTIONS: &str = "--net --target --fast --only --t --h --s --d --r --b --u --co";
+
+#[test]
+fn every_option_that_is_named_exists() {
+    let commands = "run serve demo sweep table compare report sockets restore completions man";
+    let mut known = FOREIGN_OPTIONS.to_owned();
+    for command in commands.split(' ') {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
+        let output = program.args([command, "--help"]).output().unwrap();
+        assert!(output.status.success(), "{command}");
+        known.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    let known = options_in(&known);
+    let mut findings = Vec::new();
+    for document in all_documents() {
+        // Options of cargo and of the benches are named there.
+        if document == "CONTRIBUTING.md" {
+            continue;
+        }
+        let text = fs::read_to_string(root().join(&document)).unwrap();
+        let unknown = options_in(&text)
+            .into_iter()
+            .filter(|option| !known.contains(option));
+        findings.extend(unknown.map(|option| format!("{document}: {option} is no option")));
+    }
+    assert_none(&findings);
+}
+
+/// The long options in a text.
+fn options_in(text: &str) -> BTreeSet<String> {
+    let is_part = |character: char| character.is_ascii_lowercase() || "-_".contains(character);
+    text.split(|character: char| !is_part(character))
+        .filter(|word| {
+            word.strip_prefix("--")
+                .is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        })
+        .map(|word| word.trim_end_matches('-').to_owned())
+        .collect()
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// `None`, with the reason on stderr, where no namespaces can be made.
+    #[expect(clippy::print_stderr, reason = "a test that skips says so")]
     pub(crate) fn new(document: &str) -> Option<Self> {
         let Some(unshare) = unshare() else {
             eprintln!("{document}: SKIPPED, neither root nor allowed to make user namespaces");
@@ -89,7 +90,11 @@ impl Place {
 
     /// Runs the script to its end. With its first process everything in the namespaces ends.
     pub(crate) fn run(&self, script: &str, steps: &[Step], document: &str) {
-        let path = std::env::var("PATH").unwrap_or_default();
+        let mut path = std::env::var_os("PATH")
+            .unwrap_or_default()
+            .into_string()
+            .unwrap_or_default();
+        path.insert_str(0, &format!("{}:", self.folder.join("bin").display()));
         let log = fs::File::create(self.folder.join("out/script")).unwrap();
         let child = Command::new("unshare")
             .args(&self.unshare)
@@ -97,10 +102,7 @@ impl Place {
             .current_dir(self.folder.join("work"))
             .env("OUT", self.folder.join("out"))
             .env("HOME", self.folder.join("home"))
-            .env(
-                "PATH",
-                format!("{}:{path}", self.folder.join("bin").display()),
-            )
+            .env("PATH", path)
             .env_remove("XDG_STATE_HOME")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

@@ -1,4 +1,4 @@
-//! Times of load in documents are those of real use; here they are made short.
+//! Times of load in documents are those of real use; here they are made short. So are the rounds of plans.
 
 /// Options whose value is a time of load. The value stands behind a blank, `=`, or (short ones) directly.
 const OPTIONS: [(&str, &str); 5] = [
@@ -9,12 +9,13 @@ const OPTIONS: [(&str, &str); 5] = [
     ("--stages", ""),
 ];
 
-/// Keys of a plan likewise.
-const KEYS: [(&str, &str); 4] = [
-    ("duration", "200ms"),
-    ("warmup", "50ms"),
-    ("settle", "10ms"),
-    ("interval", "50ms"),
+/// Keys of a plan likewise, and fewer rounds.
+const KEYS: [(&str, &str); 5] = [
+    ("duration", "\"200ms\""),
+    ("warmup", "\"50ms\""),
+    ("settle", "\"10ms\""),
+    ("interval", "\"50ms\""),
+    ("rounds", "2"),
 ];
 
 /// The commands with short times.
@@ -66,12 +67,12 @@ fn is_time(word: &str) -> bool {
         && !word.ends_with("ms")
 }
 
-/// The plan with short times.
+/// The plan with short times and two rounds.
 pub(crate) fn plan(text: &str) -> String {
     let of_line = |line: &str| {
         let key = line.split('=').next().unwrap_or_default().trim();
         match KEYS.into_iter().find(|(name, _)| *name == key) {
-            Some((name, time)) => format!("{name} = \"{time}\"\n"),
+            Some((name, value)) => format!("{name} = {value}\n"),
             None => format!("{line}\n"),
         }
     };
@@ -101,11 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_keeps_all_but_its_times() {
-        let text = "rounds = 5\nduration = \"30s\" # long\nready = { within = \"10s\" }\n";
+    fn a_plan_keeps_all_but_its_times_and_rounds() {
+        let text =
+            "name = \"x\"\nrounds = 5\nduration = \"30s\" # long\nready = { within = \"10s\" }\n";
         assert_eq!(
             plan(text),
-            "rounds = 5\nduration = \"200ms\"\nready = { within = \"10s\" }\n"
+            "name = \"x\"\nrounds = 2\nduration = \"200ms\"\nready = { within = \"10s\" }\n"
         );
     }
 }

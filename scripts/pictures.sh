@@ -1,0 +1,93 @@
+#!/bin/sh
+# Makes the pictures of README.md from real runs on loopback: docs/pictures/{text,page,live}.png.
+# Needs tmux, node and Chromium; takes about a minute and a half. `make pictures` builds first.
+set -eu
+
+cd "$(dirname "$0")/.."
+wrkbench=$(realpath "${WRKBENCH:-target/release/wrkbench}")
+pictures=$PWD/docs/pictures
+scripts=$PWD/scripts
+
+for program in tmux node; do
+    command -v "$program" >/dev/null || { echo "pictures: $program is missing" >&2; exit 1; }
+done
+for name in chromium-headless-shell chromium chromium-browser; do
+    chromium=$(command -v "$name") && break
+done
+[ -n "$chromium" ] || { echo "pictures: Chromium is missing; install chromium-headless-shell or chromium" >&2; exit 1; }
+
+work=$(mktemp -d)
+mkdir -p "$pictures"
+server=
+tmux_socket=$work/tmux
+finish() {
+    tmux -S "$tmux_socket" kill-server 2>/dev/null || :
+    [ -z "$server" ] || kill "$server" 2>/dev/null || :
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+cd "$work"
+
+# A page, a picture, width and height in CSS pixels, and how many pixels each of them has.
+photograph() {
+    "$chromium" --no-sandbox --headless --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
+        --force-device-scale-factor="$5" --window-size="$3,$4" --screenshot="$2" "file://$1" 2>"$work/chromium" \
+        || { cat "$work/chromium" >&2; exit 1; }
+}
+
+# What stands on a terminal of so many columns and rows, with its colours, as a picture.
+photograph_terminal() {
+    size=$(node "$scripts/terminal-to-html.mjs" "$1" "$1.html")
+    photograph "$work/$1.html" "$2" "${size% *}" "${size#* }" 1.5
+}
+
+mkfifo said
+"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' >said 2>"$work/serve" &
+server=$!
+read -r line <said
+url=${line#serving }
+# The address in a picture is one that can be typed.
+shown() { sed "s|${url%/}|http://127.0.0.1:8080|g"; }
+
+# 1. The text report.
+{
+    printf '\033[1m$\033[0m wrkbench -t1 -c64 -d5s --latency --breakout %s\n' "$url"
+    "$wrkbench" -t1 -c64 -d5s --latency --breakout --json run.json "$url" 2>notes
+    cat notes
+} | shown | fold -s -w 100 >text
+photograph_terminal text "$pictures/text.png"
+
+# 2. The page of a sweep: how many connections?
+cat >plan.toml <<END
+name = "How many connections?"
+rounds = 5
+seed = 1
+results = "results"
+threshold = "2%"
+[load]
+threads = 1
+duration = "2s"
+warmup = "1s"
+[[target]]
+name = "built-in server"
+url = "$url"
+[[factor]]
+connections = [8, 16, 32, 64]
+[telemetry]
+sockets = "sport = :${url##*:}"
+interval = "200ms"
+END
+sed -i 's|/"$|"|; s|:\([0-9]*\)/"|:\1"|' plan.toml
+"$wrkbench" sweep plan.toml --journal "$work/journal" >sweep.txt 2>sweep.err || { cat sweep.err >&2; exit 1; }
+"$wrkbench" report results -o page.html
+photograph "$work/page.html" "$pictures/page.png" 1200 1640 0.75
+
+# 3. The live view, as it stands on a terminal after some seconds of a load that grows.
+tmux -S "$tmux_socket" -f /dev/null new-session -d -x 110 -y 34 \
+    "env LANG=C.UTF-8 TERM=tmux-256color COLORTERM=truecolor '$wrkbench' -t1 -c64 --stages 1k:4s,1k-6k:10s,6k:6s --tui '$url?mix=0.0001:reset'"
+sleep 18
+tmux -S "$tmux_socket" capture-pane -p -e | shown >live
+photograph_terminal live "$pictures/live.png"
+
+ls -l "$pictures"
