@@ -186,42 +186,45 @@ pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     curve
 }
 
-/// How the samples spread: share of them, in percent, in buckets of equal width on a logarithmic axis. Each
-/// value holds from its x to the next; the last one ends it.
-pub(crate) fn distribution(samples: &Histogram) -> Distribution {
-    let (Some(min_ns), Some(max_ns)) = (samples.min_ns(), samples.max_ns()) else {
-        return Distribution::default();
-    };
+/// How samples spread: of each histogram the share of its samples, in percent, in buckets of equal width on a
+/// logarithmic axis, the same ones for all. Each value holds from its x to the next; the last one ends it.
+pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
     // An answer within the nanosecond has no place on this axis; it stands at its begin.
-    let (least, most) = (min_ns.max(1) as f64, max_ns.max(1) as f64);
-    let ratio = (most / least)
+    let least = histograms.iter().filter_map(|samples| samples.min_ns());
+    let least = least.min().unwrap_or(1).max(1) as f64;
+    let most = histograms.iter().filter_map(|samples| samples.max_ns());
+    let most = most.max().unwrap_or(1).max(1);
+    let ratio = (most as f64 / least)
         .powf(1.0 / BUCKETS)
         .clamp(BUCKET_RATIO_MIN, BUCKET_RATIO_MAX);
     let bucket_of = |value_ns: u64| ((value_ns.max(1) as f64 / least).ln() / ratio.ln()) as usize;
-    let mut counts = vec![0_u64; bucket_of(max_ns) + 1];
-    for (value_ns, count) in samples.distinct() {
-        if let Some(bucket) = counts.get_mut(bucket_of(value_ns)) {
-            *bucket = bucket.saturating_add(count);
-        }
-    }
-    let mut curve = Curve::default();
     let edge_us = |bucket: usize| least * ratio.powf(bucket as f64) / 1e3;
-    for (bucket, count) in counts.iter().enumerate() {
-        let share = *count as f64 / samples.count() as f64;
-        curve.push(edge_us(bucket), Some(share * 100.0));
-    }
-    curve.push(edge_us(counts.len()), Some(0.0));
-    Distribution {
-        curve,
+    let curve = |samples: &&Histogram| {
+        let mut counts = vec![0_u64; bucket_of(most) + 1];
+        for (value_ns, count) in samples.distinct() {
+            if let Some(bucket) = counts.get_mut(bucket_of(value_ns)) {
+                *bucket = bucket.saturating_add(count);
+            }
+        }
+        let mut curve = Curve::default();
+        for (bucket, count) in counts.iter().enumerate() {
+            let share = *count as f64 / samples.count().max(1) as f64;
+            curve.push(edge_us(bucket), Some(share * 100.0));
+        }
+        curve.push(edge_us(counts.len()), Some(0.0));
+        curve
+    };
+    Distributions {
+        curves: histograms.iter().map(curve).collect(),
         width_ratio: ratio,
     }
 }
 
-/// See [`distribution`].
+/// See [`distributions`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Distribution {
-    /// Microseconds and percent.
-    pub(crate) curve: Curve,
+pub(crate) struct Distributions {
+    /// Microseconds and percent, one for each histogram.
+    pub(crate) curves: Vec<Curve>,
     /// How much wider than its begin each bucket ends: 1.01 for one per cent.
     pub(crate) width_ratio: f64,
 }

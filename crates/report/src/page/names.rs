@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use analysis::Observation;
+use analysis::{FILE_FACTOR, Observation};
 use plan::{Pacing, RunPlan};
 use results::RunResult;
 
@@ -12,22 +12,25 @@ use super::words;
 /// Longer names fill a legend with nothing else.
 const NAME_CHARS_MAX: usize = 60;
 
+/// Of so many files at most the names are in a title.
+const NAMED_FILES_MAX: usize = 4;
+
 /// A short name for each run, no two the same: what tells them apart, with the number of the run where
 /// several are runs of one thing.
 pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
-    let differ = |part: fn(&Observation) -> Option<&str>| {
-        let mut parts = observations.iter().map(|run| part(run));
-        let first = parts.next().flatten();
-        parts.any(|part| part != first)
+    // A profile or a target is named where levels alone do not tell runs apart.
+    let differs = |run: &Observation, part: fn(&Observation) -> Option<&str>| {
+        let like = observations
+            .iter()
+            .filter(|other| other.settings == run.settings);
+        like.into_iter().any(|other| part(other) != part(run))
     };
-    let (targets_differ, profiles_differ) = (
-        differ(|run| run.target.as_deref()),
-        differ(|run| run.profile.as_deref()),
-    );
     let base = |run: &&Observation| {
         let levels = run.settings.iter().map(|setting| setting.level.as_str());
-        let profile = run.profile.as_deref().filter(|_| profiles_differ);
-        let target = run.target.as_deref().filter(|_| targets_differ);
+        let profile = run.profile.as_deref();
+        let profile = profile.filter(|_| differs(run, |run| run.profile.as_deref()));
+        let target = run.target.as_deref();
+        let target = target.filter(|_| differs(run, |run| run.target.as_deref()));
         let parts: Vec<&str> = levels
             .chain(profile)
             .chain(target)
@@ -100,14 +103,25 @@ pub(crate) fn subtitle(run: &Observation) -> String {
 pub(crate) fn title_of_several(runs: &[Observation]) -> String {
     let number = words::counted(runs.len() as u64, "run");
     let mut targets = runs.iter().filter_map(|run| run.target.as_deref());
-    match targets.next() {
-        Some(first) if targets.all(|target| target == first) => format!("{number} of {first}"),
+    if let Some(first) = targets.next()
+        && targets.all(|target| target == first)
+    {
+        return format!("{number} of {first}");
+    }
+    let mut files: Vec<String> = Vec::new();
+    for setting in runs.iter().flat_map(|run| &run.settings) {
+        if setting.factor == FILE_FACTOR && !files.contains(&setting.level) {
+            files.push(setting.level.clone());
+        }
+    }
+    match files.len() {
+        2..=NAMED_FILES_MAX => format!("{number} of {}", words::list(&files)),
         _ => number,
     }
 }
 
-/// How many runs there are, and from when to when they were made.
-pub(crate) fn span(runs: &[Observation]) -> String {
+/// How many runs there are, if the title does not say it, and from when to when they were made.
+pub(crate) fn span(runs: &[Observation], title: &str) -> String {
     let begin = |run: &Observation| {
         let of_trial = run
             .trial
@@ -119,7 +133,11 @@ pub(crate) fn span(runs: &[Observation]) -> String {
     let mut begins: Vec<String> = runs.iter().filter_map(begin).collect();
     begins.sort();
     begins.dedup();
-    let mut parts = vec![words::counted(runs.len() as u64, "run")];
+    let number = words::counted(runs.len() as u64, "run");
+    let mut parts = Vec::new();
+    if !title.contains(&number) {
+        parts.push(number);
+    }
     match begins.as_slice() {
         [] => {}
         [one] => parts.push(words::moment(one)),
@@ -226,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_or_target_is_named_only_where_it_differs() {
+    fn a_profile_or_target_is_named_only_where_it_tells_runs_apart() {
         let with = |target: &str| Observation {
             profile: Some("2 threads".to_owned()),
             target: Some(target.to_owned()),
@@ -236,6 +254,11 @@ mod tests {
             names(&[with("http://a/"), with("http://b/")]),
             ["x, http://a/", "x, http://b/"]
         );
+        let other = Observation {
+            target: Some("http://b/".to_owned()),
+            ..run("b.json", &["y"])
+        };
+        assert_eq!(names(&[with("http://a/"), other]), ["x", "y"]);
         assert_eq!(
             names(&[with("http://a/"), with("http://a/")]),
             ["x \u{b7} run 1", "x \u{b7} run 2"]

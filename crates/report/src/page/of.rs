@@ -32,16 +32,16 @@ pub fn of(subject: &Subject<'_>) -> Page {
             vec![no_runs("There is no run to show.")],
         ),
         [run] => (names::title(run), names::subtitle(run), run::sections(run)),
-        _ if is_sweep(subject) => (
-            sweep_title(subject),
-            names::span(subject.observations),
-            sweep::sections(subject),
-        ),
-        several => (
-            names::title_of_several(several),
-            names::span(several),
-            overlay::sections(subject),
-        ),
+        several if is_sweep(subject) => {
+            let title = sweep_title(subject);
+            let subtitle = names::span(several, &title);
+            (title, subtitle, sweep::sections(subject))
+        }
+        several => {
+            let title = names::title_of_several(several);
+            let subtitle = names::span(several, &title);
+            (title, subtitle, overlay::sections(subject))
+        }
     };
     sections.extend(notes(subject.notes));
     Page {

@@ -66,7 +66,7 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
                 factor: comparison
                     .factor
                     .clone()
-                    .filter(|factor| factor != FILE_FACTOR),
+                    .filter(|factor| !is_of_files(factor)),
                 ..comparison.clone()
             };
             let sentence = run::capital(&crate::comparison::sentence(&sides));
@@ -95,7 +95,7 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
     let lead = if drawn.len() > LINES_MAX {
         "Each run is a faint line in the charts, the median of all runs a strong one."
     } else {
-        "Each run has one colour in all charts; the legend under a chart hides and shows it."
+        "Each run has one colour in all charts; its name in a legend hides and shows it."
     };
     Section {
         id: "verdict".to_owned(),
@@ -104,6 +104,11 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
         blocks,
         is_folded: false,
     }
+}
+
+/// `file`, and `file and target` where these go together.
+fn is_of_files(factor: &str) -> bool {
+    factor.split(" and ").any(|part| part == FILE_FACTOR)
 }
 
 /// Runs whose numbers are not the server's.

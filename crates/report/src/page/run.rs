@@ -55,6 +55,7 @@ pub(crate) fn sections(run: &Observation) -> Vec<Section> {
     sections.extend(generator::section(result));
     sections.extend(telemetry::section(result));
     sections.push(environment::section(run, result));
+    sections.extend(telemetry::counters_section(result));
     sections.push(environment::plan_section(result));
     sections
 }

@@ -12,7 +12,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -99,7 +99,7 @@ pub(crate) fn percent(share: f64) -> String {
     if percent > 0.0 && percent < 0.005 {
         return "< 0.01 %".to_owned();
     }
-    if percent < 100.0 && percent >= 99.995 {
+    if (99.995..100.0).contains(&percent) {
         return "> 99.99 %".to_owned();
     }
     let decimals = match percent {
@@ -170,19 +170,6 @@ pub(crate) fn cut(text: &str, chars_max: usize) -> String {
         Some((end, _)) => format!("{}\u{2026}", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// A word for ids out of any text: letters, digits and hyphens. Different texts can give the same one.
-pub(crate) fn slug(text: &str) -> String {
-    let mut slug = String::new();
-    for c in text.chars().take(40) {
-        if c.is_ascii_alphanumeric() {
-            slug.push(c.to_ascii_lowercase());
-        } else if !slug.is_empty() && !slug.ends_with('-') {
-            slug.push('-');
-        }
-    }
-    slug.trim_end_matches('-').to_owned()
 }
 
 /// A command that a POSIX shell takes apart into exactly these words.
@@ -265,9 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_ids_and_lists() {
-        assert_eq!(slug("Latency (p99.9) <b>"), "latency-p99-9-b");
-        assert_eq!(slug("\u{5d0}"), "");
+    fn words_become_lists_and_sentences() {
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(cut("\u{e4}\u{f6}\u{fc}", 2), "\u{e4}\u{f6}\u{2026}");
         assert_eq!(sentences(["a", "", "b."]), "a. b.");

@@ -9,16 +9,14 @@ use crate::page::{Block, Figure, TableBlock, TableCell, Tone, words};
 /// What is shown of each run: its name in [`quantity`], its head, and how it is written.
 type Shown = (&'static str, &'static str, fn(f64) -> String);
 
-const SHOWN: [Shown; 11] = [
+const SHOWN: [Shown; 9] = [
     (quantity::REQUESTS_PER_SEC, "Requests/s", words::number),
-    (quantity::LATENCY_MEAN_US, "Mean", words::time_us),
     ("latency_p50_us", "p50", words::time_us),
     ("latency_p90_us", "p90", words::time_us),
     ("latency_p99_us", "p99", words::time_us),
     ("latency_p99.9_us", "p99.9", words::time_us),
     ("latency_max_us", "Slowest", words::time_us),
     (quantity::BYTES_PER_SEC, "Throughput", words::bytes_per_sec),
-    (quantity::REQUESTS, "Answers", words::number),
     (quantity::ERRORS, "Errors", words::number),
     (
         quantity::STATUSES_OVER_399,
@@ -34,7 +32,11 @@ const TROUBLES: [&str; 2] = [quantity::ERRORS, quantity::STATUSES_OVER_399];
 pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
     let shown: Vec<Shown> = SHOWN
         .into_iter()
-        .filter(|(name, ..)| drawn.iter().any(|drawn| drawn.run.value(name).is_some()))
+        .filter(|(name, ..)| {
+            let mut values = drawn.iter().filter_map(|drawn| drawn.run.value(name));
+            // That there were no bad statuses takes no column.
+            values.any(|value| *name != quantity::STATUSES_OVER_399 || value > 0.0)
+        })
         .collect();
     if shown.is_empty() {
         return None;

@@ -4,7 +4,7 @@ use results::{Histogram, RunResult, Summary, ThinPercentiles};
 
 use super::color;
 use super::verdict::{capital, latency_name};
-use crate::page::curves::{self, Curve, Distribution};
+use crate::page::curves::{self, Curve, Distributions};
 use crate::page::tables::{self, chart, number_column, words_column};
 use crate::page::{
     Axis, Block, Chart, Height, Mark, Marks, Scale, Section, TableBlock, Tone, Unit, words,
@@ -173,9 +173,7 @@ fn table(times: &[Times]) -> Block {
         rows.push(row);
     }
     Block::Table(TableBlock {
-        caption: "Latency by percentile; marked where fewer than ten samples lie above, so that the value is \
-                  mostly chance"
-            .to_owned(),
+        caption: "Percentiles (marked: fewer than ten samples above, mostly chance)".to_owned(),
         columns,
         rows,
     })
@@ -187,10 +185,10 @@ fn moments(times: &[Times]) -> Block {
         [
             "Samples",
             "Mean",
-            "Standard deviation",
+            "St. dev.",
             "Fastest",
             "Slowest",
-            "Within one standard deviation",
+            "Within 1 st. dev.",
         ]
         .map(number_column),
     );
@@ -208,31 +206,24 @@ fn moments(times: &[Times]) -> Block {
         ]
     });
     Block::Table(TableBlock {
-        caption: "Moments".to_owned(),
+        caption: "Mean and spread".to_owned(),
         columns,
         rows: rows.collect(),
     })
 }
 
 fn distribution(times: &[Times]) -> Section {
-    let distributions: Vec<Distribution> = times
-        .iter()
-        .map(|times| curves::distribution(&times.samples))
-        .collect();
-    let width = distributions
-        .iter()
-        .map(|distribution| distribution.width_ratio - 1.0)
-        .fold(0.0, f64::max);
+    let samples: Vec<&Histogram> = times.iter().map(|times| &times.samples).collect();
+    let Distributions {
+        curves,
+        width_ratio,
+    } = curves::distributions(&samples);
     let is_alone = times.len() == 1;
+    let mark = if is_alone { Mark::Area } else { Mark::Step };
     let marks = times
         .iter()
-        .zip(distributions)
-        .map(|(times, distribution)| {
-            let mark = if is_alone { Mark::Area } else { Mark::Step };
-            distribution
-                .curve
-                .marks(capital(times.name), mark, times.color)
-        })
+        .zip(curves)
+        .map(|(times, curve)| curve.marks(capital(times.name), mark, times.color))
         .collect();
     let middle = |times: &Times| {
         let [low, high] =
@@ -267,7 +258,7 @@ fn distribution(times: &[Times]) -> Section {
         lead: format!(
             "How many samples took how long. Each bucket ends {} above its begin, so buckets of slow answers are \
              wider in time; several humps are several kinds of answers.",
-            words::percent(width)
+            words::percent(width_ratio - 1.0)
         ),
         blocks: vec![chart(spread)],
         is_folded: false,

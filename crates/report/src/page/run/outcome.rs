@@ -90,12 +90,14 @@ fn meaning(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         505 => "HTTP Version Not Supported",
-        100..=199 => "an interim response",
-        200..=299 => "a success",
-        300..=399 => "a redirection",
-        400..=499 => "an error of the client",
-        500..=599 => "an error of the server",
-        _ => "not a status of HTTP",
+        _ => match status / 100 {
+            1 => "an interim response",
+            2 => "a success",
+            3 => "a redirection",
+            4 => "an error of the client",
+            5 => "an error of the server",
+            _ => "not a status of HTTP",
+        },
     }
 }
 

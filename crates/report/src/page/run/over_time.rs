@@ -38,6 +38,13 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
             seconds(latency.step_s)
         );
     }
+    let lower = match &latency.high {
+        Some((percent, _)) if *percent < 99.0 => format!(
+            "{} is the highest percentile that most of them have samples enough for",
+            words::percentile(*percent)
+        ),
+        _ => String::new(),
+    };
     let no_errors = if result.recording.errors.events() == 0 {
         "There were no errors"
     } else {
@@ -46,7 +53,7 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     (!blocks.is_empty()).then(|| Section {
         id: "over-time".to_owned(),
         title: "Over time".to_owned(),
-        lead: words::sentences([steps.as_str(), no_errors]),
+        lead: words::sentences([steps.as_str(), lower.as_str(), no_errors]),
         blocks,
         is_folded: false,
     })

@@ -23,11 +23,13 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     .into_iter()
     .filter(|(_, samples)| !samples.is_empty())
     .collect();
+    let mut blocks = vec![table(&parts)];
+    blocks.extend(spans(&parts).map(chart));
     (!parts.is_empty()).then(|| Section {
         id: "phases".to_owned(),
         title: "Phases".to_owned(),
         lead: lead(result),
-        blocks: vec![table(&parts), chart(spans(&parts))],
+        blocks,
         is_folded: false,
     })
 }
@@ -79,13 +81,14 @@ fn table(parts: &[Part<'_>]) -> Block {
         row
     });
     Block::Table(TableBlock {
-        caption: "Phases; marked where fewer than ten samples lie above".to_owned(),
+        caption: "Phases (marked: fewer than ten samples above)".to_owned(),
         columns,
         rows: rows.collect(),
     })
 }
 
-fn spans(parts: &[Part<'_>]) -> Chart {
+/// Nothing if all of them took no time.
+fn spans(parts: &[Part<'_>]) -> Option<Chart> {
     let mut spans = Marks {
         name: "Median, from the fastest to the slowest".to_owned(),
         mark: Mark::Interval,
@@ -96,7 +99,8 @@ fn spans(parts: &[Part<'_>]) -> Chart {
     // A logarithmic axis has no place for zero: a part that mostly took no time is told in words only, and a
     // bar that would begin there begins at its dot.
     let us = |ns: u64| Some(ns as f64 / 1e3);
-    for (at, (name, samples)) in parts.iter().enumerate() {
+    let mut names = Vec::new();
+    for (name, samples) in parts {
         let median_ns = samples.value_at_percentile(50.0);
         let (min_ns, max_ns) = (samples.min_ns().unwrap_or(0), samples.max_ns().unwrap_or(0));
         let label = format!(
@@ -109,7 +113,8 @@ fn spans(parts: &[Part<'_>]) -> Chart {
         if median_ns == 0 {
             continue;
         }
-        spans.x.push(at as f64);
+        spans.x.push(names.len() as f64);
+        names.push((*name).to_owned());
         spans.y.push(us(median_ns));
         spans.low.push(if min_ns == 0 {
             us(median_ns)
@@ -119,14 +124,14 @@ fn spans(parts: &[Part<'_>]) -> Chart {
         spans.high.push(us(max_ns));
         spans.labels.push(label);
     }
-    Chart {
+    (!spans.x.is_empty()).then(|| Chart {
         id: "phases-spans".to_owned(),
         title: "Phases: median, fastest and slowest".to_owned(),
         description: said.join(" "),
         x: Axis {
             label: String::new(),
             unit: Unit::Number,
-            scale: Scale::Names(parts.iter().map(|(name, _)| (*name).to_owned()).collect()),
+            scale: Scale::Names(names),
             from_zero: false,
         },
         y: Axis {
@@ -138,5 +143,5 @@ fn spans(parts: &[Part<'_>]) -> Chart {
         marks: vec![spans],
         height: Height::Low,
         ..Chart::default()
-    }
+    })
 }

@@ -24,7 +24,7 @@ pub(super) fn section(result: &results::RunResult) -> Option<Section> {
     if let Some(sockets) = &telemetry.sockets {
         blocks.push(summary(sockets));
     }
-    blocks.extend(counters(telemetry));
+    blocks.extend(troubles(telemetry));
     let filter = result.plan.telemetry.as_ref();
     let filter = filter.and_then(|wish| wish.sockets.as_deref());
     let of = match filter {
@@ -47,7 +47,7 @@ pub(super) fn section(result: &results::RunResult) -> Option<Section> {
     } else {
         ""
     };
-    Some(Section {
+    (!blocks.is_empty()).then(|| Section {
         id: "telemetry".to_owned(),
         title: "TCP telemetry".to_owned(),
         lead: words::sentences([format!("{of}, {asked}").as_str(), no_timeline]),
@@ -282,17 +282,44 @@ fn summary(sockets: &SocketSummary) -> Block {
     Block::Facts { facts }
 }
 
-/// The counters that grew.
-fn counters(telemetry: &Telemetry) -> Option<Block> {
-    if telemetry.counters.is_empty() {
+/// The counters of trouble that grew, or that none did.
+fn troubles(telemetry: &Telemetry) -> Option<Block> {
+    let known: Vec<(&String, i64)> = telemetry
+        .counters
+        .iter()
+        .filter(|(name, _)| crate::telemetry::is_trouble(name))
+        .map(|(name, growth)| (name, *growth))
+        .collect();
+    if known.is_empty() {
         return None;
     }
+    let grown: Vec<String> = known
+        .iter()
+        .filter(|(_, growth)| *growth != 0)
+        .map(|(name, growth)| format!("{name}: {}", words::number(*growth as f64)))
+        .collect();
+    Some(if grown.is_empty() {
+        let text = format!(
+            "None of {} that tell of something lost, refused or late has grown.",
+            words::counted(known.len() as u64, "counter")
+        );
+        tables::finding(Tone::Good, text, vec![])
+    } else {
+        let text = "Counters that tell of something lost, refused or late have grown, those of other programs' \
+                    connections among them.";
+        tables::finding(Tone::Warning, text, grown)
+    })
+}
+
+/// All counters that changed, for who wants to look.
+pub(super) fn counters_section(result: &results::RunResult) -> Option<Section> {
+    let telemetry = result.telemetry.as_ref()?;
     let rows: Vec<_> = telemetry
         .counters
         .iter()
         .filter(|(_, growth)| **growth != 0)
         .map(|(name, growth)| {
-            let tone = if *growth > 0 && crate::telemetry::is_trouble(name) {
+            let tone = if crate::telemetry::is_trouble(name) {
                 Tone::Warning
             } else {
                 Tone::Neutral
@@ -302,13 +329,18 @@ fn counters(telemetry: &Telemetry) -> Option<Block> {
         })
         .collect();
     let still = telemetry.counters.len() - rows.len();
-    Some(Block::Table(TableBlock {
-        caption: format!(
-            "Counters of the kernel that changed over the window; {} did not. Marked: those that tell of something \
-             lost, refused or late",
+    (!rows.is_empty()).then(|| Section {
+        id: "counters".to_owned(),
+        title: "Counters of the kernel".to_owned(),
+        lead: format!(
+            "Those of the whole machine that changed over the window; {} did not.",
             words::counted(still as u64, "other")
         ),
-        columns: vec![words_column("Counter"), number_column("Growth")],
-        rows,
-    }))
+        blocks: vec![Block::Table(TableBlock {
+            caption: "Counters".to_owned(),
+            columns: vec![words_column("Counter"), number_column("Growth")],
+            rows,
+        })],
+        is_folded: true,
+    })
 }
