@@ -29,7 +29,7 @@ pub(crate) fn sections(subject: &Subject<'_>) -> Vec<Section> {
     sections.extend(levels::section(subject, &design));
     sections.extend(effects::section(subject, &design));
     sections.extend(order::section(subject, &design, &metrics));
-    sections.extend(averages::section(&design));
+    sections.extend(averages::section(&design, &metrics));
     sections.extend(percentiles::section(&design));
     sections.extend(telemetry::section(&design));
     sections.extend(differences::section(&design));
@@ -68,6 +68,3 @@ fn title_of(comparison: &Comparison) -> String {
         format!("{what}: {}", comparison.place.join(", "))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,14 @@
 //! The rows that `wrkbench table` shows: averages, spread, and every run.
 
+use analysis::compare::Metric;
 use analysis::quantity;
 use analysis::table::{self, Cell, ColumnSpread, Table, Wish};
 
+use results::ThinPercentiles;
+
 use super::design::{Design, file_of};
 use super::quantities::{show, title};
+use super::verdict::capital;
 use crate::page::tables::{known, number_column, text, toned, unknown, words_column};
 use crate::page::{Block, Column, Section, TableBlock, TableCell, Tone, words};
 use crate::table::{key_values, keys};
@@ -13,24 +17,25 @@ use crate::table::{key_values, keys};
 const REASON_CHARS_MAX: usize = 80;
 
 /// Nothing if there is no table of these runs.
-pub(super) fn section(design: &Design<'_>) -> Option<Section> {
+pub(super) fn section(design: &Design<'_>, metrics: &[Metric]) -> Option<Section> {
     let wish = Wish {
         spread: true,
         ..Wish::default()
     };
     // It fails only where a column is asked for that no run has.
     let table = table::table(design.runs, &wish).ok()?;
+    let thin = thin_percentiles(&table, design).unwrap_or_default();
     Some(Section {
         id: "averages".to_owned(),
         title: "Averages and all runs".to_owned(),
         lead: words::sentences([
-            "An average of percentiles is no percentile: beside it stands the percentile of all samples of all runs \
-             together, where they were kept",
-            "cv is the standard deviation in percent of the mean",
+            "Percentiles are those of the latency. Their average over the runs is no percentile: beside it stands the \
+             percentile of all samples of all runs together, where they were kept",
+            &thin,
         ]),
         blocks: vec![
             Block::Table(averages(&table)),
-            Block::Table(spreads(&table)),
+            Block::Table(spreads(design, metrics)),
             Block::Table(runs(&table, design)),
         ],
         is_folded: false,
@@ -67,12 +72,12 @@ fn averages(table: &Table) -> TableBlock {
     columns.push(number_column("runs"));
     for (at, name) in table.columns.iter().enumerate() {
         if quantity::percentile_of(name).is_some() {
-            columns.push(number_column(format!("average of {}", title(name))));
+            columns.push(number_column(format!("{}, average", short_title(name))));
             if is_merged(at) {
-                columns.push(number_column(format!("{} of all samples", title(name))));
+                columns.push(number_column(format!("{}, all samples", short_title(name))));
             }
         } else {
-            columns.push(number_column(title(name)));
+            columns.push(number_column(short_title(name)));
         }
     }
     let row = |cell: &Cell| {
@@ -97,29 +102,62 @@ fn at_column(values: &[Option<f64>], at: usize, name: &str) -> TableCell {
     known(values.get(at).copied().flatten(), |value| show(name, value))
 }
 
-/// A row for each combination and quantity that varies.
-fn spreads(table: &Table) -> TableBlock {
-    let mut columns = key_columns(table);
+/// The percentiles that rest on too few samples even where the samples of all runs are together.
+fn thin_percentiles(table: &Table, design: &Design<'_>) -> Option<String> {
+    let of_latency = |name: &String| match quantity::percentile_of(name) {
+        Some(("latency", percent)) => Some(percent),
+        _ => None,
+    };
+    let percents: Vec<f64> = table.columns.iter().filter_map(of_latency).collect();
+    let samples = design
+        .cells
+        .iter()
+        .filter_map(|cell| table::pool(&cell.runs, "latency"))
+        .map(|samples| samples.count())
+        .filter(|count| *count > 0)
+        .min()?;
+    let thin = ThinPercentiles::among(&percents, samples)?;
+    Some(capital(&thin.to_string()))
+}
+
+/// `p50` of the latency, which the section is about.
+fn short_title(name: &str) -> String {
+    let title = title(name);
+    match title.strip_suffix(" latency") {
+        Some(short) if quantity::percentile_of(name).is_some() => short.to_owned(),
+        _ => title,
+    }
+}
+
+/// A row for each combination and each thing that is compared.
+fn spreads(design: &Design<'_>, metrics: &[Metric]) -> TableBlock {
+    let wish = Wish {
+        columns: Some(metrics.iter().map(|metric| metric.name.clone()).collect()),
+        spread: true,
+        ..Wish::default()
+    };
+    let table = table::table(design.runs, &wish).ok();
+    let mut columns = table.as_ref().map(key_columns).unwrap_or_default();
     columns.extend([
         words_column("of"),
         number_column("least"),
         number_column("median"),
         number_column("greatest"),
         number_column("standard deviation"),
-        number_column("cv %"),
+        number_column("in % of the mean"),
     ]);
     let mut rows = Vec::new();
-    for cell in &table.cells {
-        for (name, spread) in table.columns.iter().zip(&cell.spreads) {
-            // How long a run lasted and how much it moved follows from the rest.
-            let is_plain = [quantity::DURATION_US, quantity::REQUESTS, quantity::BYTES];
-            let Some(spread) = spread.filter(|_| !is_plain.contains(&name.as_str())) else {
-                continue;
-            };
-            let mut row = key_cells(table, cell);
-            row.push(text(title(name)));
-            row.extend(spread_cells(name, &spread));
-            rows.push(row);
+    if let Some(table) = &table {
+        for (at, name) in table.columns.iter().enumerate() {
+            for cell in &table.cells {
+                let Some(spread) = cell.spreads.get(at).copied().flatten() else {
+                    continue;
+                };
+                let mut row = key_cells(table, cell);
+                row.push(text(title(name)));
+                row.extend(spread_cells(name, &spread));
+                rows.push(row);
+            }
         }
     }
     TableBlock {
@@ -148,7 +186,12 @@ fn runs(table: &Table, design: &Design<'_>) -> TableBlock {
     if has_order {
         columns.push(number_column("place"));
     }
-    columns.extend(table.columns.iter().map(|name| number_column(title(name))));
+    columns.extend(
+        table
+            .columns
+            .iter()
+            .map(|name| number_column(short_title(name))),
+    );
     if has_failures {
         columns.push(words_column("failed"));
     }

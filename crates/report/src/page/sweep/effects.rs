@@ -1,6 +1,6 @@
 //! How far each level is from the first, how surely, and whether it matters.
 
-use analysis::compare::{Comparison, Difference, Level, MedianInterval, runs_of_levels};
+use analysis::compare::{Comparison, Difference, Level, runs_of_levels};
 
 use super::design::{Design, short_names};
 use super::levels::interval_phrase;
@@ -173,71 +173,66 @@ fn change_text(difference: &Difference) -> Option<String> {
 fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
     let metric = &comparison.metric.name;
     let runs = runs_of_levels(design.runs, comparison);
+    let interval = |at: usize| runs.get(at).and_then(|runs| runs.median_interval);
+    let has_intervals = (0..runs.len()).any(|at| interval(at).is_some());
     let rows = comparison.levels.iter().enumerate().map(|(at, level)| {
-        let interval = runs.get(at).and_then(|runs| runs.median_interval);
-        row(metric, level, interval)
+        let mut row = vec![
+            text(level.name.clone()),
+            known(Some(level.runs as f64), |_| level.runs.to_string()),
+            known(level.median, |value| show(metric, value)),
+        ];
+        if has_intervals {
+            row.push(match interval(at) {
+                Some(interval) => text(interval_phrase(metric, interval)),
+                None => unknown(),
+            });
+        }
+        row.extend(difference_cells(level));
+        row
     });
+    let rows = rows.collect();
+    let mut columns = vec![
+        words_column(comparison.factor.as_deref().unwrap_or("runs of")),
+        number_column("runs"),
+        number_column("median"),
+    ];
+    columns.extend(has_intervals.then(|| words_column("its interval")));
+    columns.extend([
+        number_column("change (95 % interval)"),
+        number_column("p"),
+        number_column("corrected"),
+        words_column("verdict"),
+    ]);
     Block::Table(TableBlock {
         caption: title_of(comparison),
-        columns: vec![
-            words_column(comparison.factor.as_deref().unwrap_or("runs of")),
-            number_column("runs"),
-            number_column("median"),
-            words_column("interval of the median"),
-            number_column("least"),
-            number_column("greatest"),
-            number_column("change (95 % interval)"),
-            number_column("p"),
-            number_column("p, corrected"),
-            words_column("verdict"),
-        ],
-        rows: rows.collect(),
+        columns,
+        rows,
     })
 }
 
-fn row(metric: &str, level: &Level, interval: Option<MedianInterval>) -> Vec<TableCell> {
-    let value = |value: Option<f64>| known(value, |value| show(metric, value));
-    let p_value = |of: fn(&Difference) -> f64| match &level.difference {
-        Some(difference) => known(Some(of(difference)), comparison::p),
-        None => unknown(),
+fn difference_cells(level: &Level) -> [TableCell; 4] {
+    let Some(difference) = &level.difference else {
+        return [unknown(), unknown(), unknown(), text("")];
     };
-    let (change, verdict) = match &level.difference {
-        None => (unknown(), text("")),
-        Some(difference) => (
-            TableCell {
-                text: change_text(difference).unwrap_or_else(|| words::UNKNOWN.to_owned()),
-                value: difference.ratio.map(|ratio| (ratio - 1.0) * 100.0),
-                tone: Tone::Neutral,
-            },
-            text(match (difference.is_found(), difference.is_same) {
-                (true, true) => "found, and too small to matter",
-                (true, false) => "found",
-                (false, true) => "the same",
-                (false, false) => "not found",
-            }),
-        ),
+    let verdict = match (difference.is_found(), difference.is_same) {
+        (true, true) => "found, too small to matter",
+        (true, false) => "found",
+        (false, true) => "the same",
+        (false, false) => "not found",
     };
-    let is_found = level.difference.is_some_and(|known| known.is_found());
-    vec![
-        text(level.name.clone()),
-        known(Some(level.runs as f64), |_| level.runs.to_string()),
-        value(level.median),
-        text(interval.map_or_else(
-            || words::UNKNOWN.to_owned(),
-            |interval| interval_phrase(metric, interval),
-        )),
-        value(level.min),
-        value(level.max),
-        change,
-        p_value(|difference| difference.p_value),
-        p_value(|difference| difference.adjusted_p_value),
-        toned(
-            verdict,
-            if is_found {
-                Tone::Warning
-            } else {
-                Tone::Neutral
-            },
-        ),
+    let tone = if difference.is_found() {
+        Tone::Warning
+    } else {
+        Tone::Neutral
+    };
+    [
+        TableCell {
+            text: change_text(difference).unwrap_or_else(|| words::UNKNOWN.to_owned()),
+            value: difference.ratio.map(|ratio| (ratio - 1.0) * 100.0),
+            tone: Tone::Neutral,
+        },
+        known(Some(difference.p_value), comparison::p),
+        known(Some(difference.adjusted_p_value), comparison::p),
+        toned(text(verdict), tone),
     ]
 }

@@ -59,11 +59,14 @@ fn interval_sentence(confidences: &[Option<f64>]) -> String {
         return "Beside them stands the median; an interval of it takes five runs or more of one combination"
             .to_owned();
     };
-    let percent = |confidence: f64| format!("{:.0} %", (confidence * 100.0).floor());
-    let confidence = if percent(least) == percent(most) {
-        percent(least)
+    let confidence = if least < most {
+        format!(
+            "{} to {}",
+            confidence_phrase(least),
+            confidence_phrase(most)
+        )
     } else {
-        format!("{} to {}", percent(least), percent(most))
+        confidence_phrase(least)
     };
     let which = "the median with the interval that holds its true value with";
     let how = "whatever the distribution of the runs (two of the values, by the sign test)";
@@ -159,27 +162,28 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
         marks
             .high
             .push(interval.map(|interval| in_6_digits(interval.high)));
-        let label = format!("{}: median {}", level.name, show(metric, median));
-        let interval = interval.map(|interval| interval_phrase(metric, interval));
-        marks.labels.push(
-            [Some(label), interval]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join(", "),
-        );
+        let median = format!("{}: median {}", level.name, show(metric, median));
+        marks.labels.push(match interval {
+            Some(interval) => format!("{median}, {}", interval_phrase(metric, interval)),
+            None => median,
+        });
     }
     marks
 }
 
-/// `94 % interval 6,230 to 6,711`
+/// `6,230 to 6,711 (93.75 %)`
 pub(super) fn interval_phrase(metric: &str, interval: MedianInterval) -> String {
     format!(
-        "{:.0} % interval {} to {}",
-        (interval.confidence * 100.0).floor(),
+        "{} to {} ({})",
         show(metric, interval.low),
-        show(metric, interval.high)
+        show(metric, interval.high),
+        confidence_phrase(interval.confidence)
     )
+}
+
+/// `93.75 %`
+fn confidence_phrase(confidence: f64) -> String {
+    format!("{} %", words::number(confidence * 100.0))
 }
 
 fn description(comparison: &Comparison) -> String {

@@ -14,11 +14,16 @@ pub(super) fn section(
     design: &Design<'_>,
     metrics: &[Metric],
 ) -> Option<Section> {
-    let is_known = design
+    let mut positions: Vec<Option<u32>> = design
         .runs
         .iter()
         .filter(|run| run.failure.is_none())
-        .all(|run| run.position.is_some());
+        .map(|run| run.position)
+        .collect();
+    positions.sort_unstable();
+    // Those of two sweeps say nothing of which came first.
+    let is_known = positions.first().is_some_and(Option::is_some)
+        && positions.windows(2).all(|pair| pair[0] != pair[1]);
     let mut charts: Vec<Chart> = Vec::new();
     for metric in metrics {
         for group in &design.groups {

@@ -27,7 +27,12 @@ fn is_count(name: &str) -> bool {
 
 /// A value of this name in its unit.
 pub(super) fn show(name: &str, value: f64) -> String {
-    match unit(name) {
+    in_unit(unit(name), value)
+}
+
+/// A value in this unit.
+pub(super) fn in_unit(unit: Unit, value: f64) -> String {
+    match unit {
         Unit::Microseconds => words::time_us(value),
         Unit::BytesPerSec => words::bytes_per_sec(value),
         Unit::Bytes => words::bytes(value),

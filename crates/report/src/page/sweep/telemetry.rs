@@ -5,7 +5,7 @@ use analysis::{Observation, quantity};
 use results::{RunResult, SocketMoment, SocketTimeline};
 
 use super::design::{Cell, Design, Group};
-use super::quantities::{in_6_digits, show, title};
+use super::quantities::{in_6_digits, in_unit, show, title};
 use crate::page::curves;
 use crate::page::tables::{known, text, words_column};
 use crate::page::{
@@ -154,7 +154,7 @@ fn chart(number: usize, gauge: &Gauge, group: &Group, design: &Design<'_>) -> Op
         let Some(middle) = analysis::median(&values) else {
             continue;
         };
-        said.push(format!("{} {}", cell.name, words::number(middle)));
+        said.push(format!("{} {}", cell.name, in_unit(gauge.unit, middle)));
         let x: Vec<f64> = (0..line.len() as u64)
             .map(|step| in_6_digits((step as f64 + 0.5) * step_ms as f64 / 1e3))
             .collect();

@@ -32,12 +32,7 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
             .map(doubt),
     );
     blocks.extend(failures(design));
-    blocks.extend(
-        subject
-            .notes
-            .iter()
-            .map(|note| finding(Tone::Warning, capital(note), vec![])),
-    );
+    blocks.extend(unfinished(subject));
     Section {
         id: "verdict".to_owned(),
         title: "Verdict".to_owned(),
@@ -113,6 +108,21 @@ fn no_answer(design: &Design<'_>) -> Block {
     finding(Tone::Neutral, text, vec![])
 }
 
+/// What is said of the files has its own section; that some are missing belongs to the answer.
+fn unfinished(subject: &Subject<'_>) -> Option<Block> {
+    let [experiment] = subject.experiments else {
+        return None;
+    };
+    let planned = experiment.cells.len() as u64 * u64::from(experiment.rounds);
+    let there = subject.observations.len() as u64;
+    let text = format!(
+        "The sweep is not finished: {} of {} are there.",
+        words::count(there),
+        words::counted(planned, "run")
+    );
+    (there < planned).then(|| finding(Tone::Warning, text, vec![]))
+}
+
 /// `35 runs: 7 levels of buffers in 5 rounds, shuffled within each round.`
 fn extent(subject: &Subject<'_>, design: &Design<'_>) -> String {
     let factors: Vec<String> = design
@@ -148,18 +158,20 @@ fn figures(subject: &Subject<'_>, design: &Design<'_>) -> Vec<Figure> {
         .iter()
         .filter(|run| run.failure.is_some())
         .count();
-    let rounds = design
-        .cells
-        .iter()
-        .map(|cell| cell.runs.len())
-        .min()
-        .unwrap_or(0);
+    let of_cells = design.cells.iter().map(|cell| cell.runs.len());
+    let (fewest, most) = (of_cells.clone().min(), of_cells.max());
+    let each = match fewest.unwrap_or(0) as u64 {
+        fewest if Some(fewest as usize) == most => {
+            format!("{} each", words::counted(fewest, "run"))
+        }
+        fewest => format!("{} or more each", words::counted(fewest, "run")),
+    };
     figures.push(Figure {
         label: "Runs that count".to_owned(),
         value: words::count(design.total() - failed as u64),
         note: match failed {
             0 => format!(
-                "{}, {rounds} or more of each",
+                "{}, {each}",
                 words::counted(design.cells.len() as u64, "combination")
             ),
             failed => format!("{failed} of {} failed", words::count(design.total())),

@@ -1,0 +1,599 @@
+//! Pages of sweeps: the words of one against a golden text, and what must be on the others.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod fixture;
+mod seen;
+
+use std::path::Path;
+
+use analysis::compare::{Question, compare_cells};
+use analysis::{Observation, Reading, TrialFacts, quantity};
+use report::page::{Block, Chart, Mark, Page, Scale, Subject, TableBlock, Tone, of, render};
+use results::{
+    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, Setting, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Telemetry,
+};
+use seen::{chart, charts, check_golden, check_page, outline, section};
+
+/// A page of these runs, with what they say when they are compared.
+fn page_of(observations: &[Observation], experiments: &[Experiment]) -> Page {
+    let conclusions = compare_cells(observations, &Question::default()).ok();
+    of(&Subject {
+        observations,
+        experiments,
+        conclusions: conclusions.as_ref(),
+        ..Subject::default()
+    })
+}
+
+/// Between -1 and 1, the same for the same numbers, and without any order that shows.
+fn noise(run: u64) -> f64 {
+    (run.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 23) - 1.0
+}
+
+fn setting(factor: &str, level: &str) -> Setting {
+    Setting {
+        factor: factor.to_owned(),
+        level: level.to_owned(),
+    }
+}
+
+/// A run of a sweep with so many answers, each of which took so long.
+fn run(cell: &Cell, round: u32, position: u32, answers: u64, service_us: u64) -> Observation {
+    let service_ns: Vec<u64> = (0..answers)
+        .map(|number| service_us * (500 + number * 7_919 % 1_000) + number * 400)
+        .collect();
+    let mut result = fixture::result(fixture::answered(&service_ns, 200, 150));
+    result.telemetry = Some(telemetry(u64::from(position)));
+    result.warnings.clear();
+    let level = cell.settings.last().map_or("", |setting| &setting.level);
+    let machine: [(&str, String); 4] = [
+        ("net.core.rmem_max", level.to_owned()),
+        (
+            "load_1m",
+            format!("{:.2}", 1.0 + f64::from(position) / 10.0),
+        ),
+        ("mem_available_kib", (8_000_000 - position).to_string()),
+        ("uptime_s", (1_000 + 10 * position).to_string()),
+    ];
+    let machine = machine.map(|(name, value)| (name.to_owned(), value));
+    let trial = TrialFacts {
+        started_at: Some("2026-11-20T20:00:00Z".to_owned()),
+        round,
+        is_baseline: cell.is_baseline,
+        effective: [("net.core.rmem_max".to_owned(), level.to_owned())].into(),
+        environment_before: machine.clone().into(),
+        environment_after: machine.into(),
+        hooks: vec![HookOutput {
+            hook: "restart".to_owned(),
+            command: "systemctl restart nginx".to_owned(),
+            exit_code: Some(0),
+            duration_ms: 900 + u64::from(position),
+            ..HookOutput::default()
+        }],
+        ..TrialFacts::default()
+    };
+    Observation {
+        source: format!("results/trials/r{round:02}-c{:03}.json", cell.number),
+        cell: Some(cell.number),
+        settings: cell.settings.clone(),
+        profile: cell.profile.clone(),
+        target: Some(cell.target.clone()),
+        run: round,
+        position: Some(position),
+        values: quantity::all_of_result(&result),
+        result: Some(Box::new(result)),
+        trial: Some(Box::new(trial)),
+        failure: None,
+    }
+}
+
+/// Three seconds of sockets; the last interval is cut short by the window's end.
+fn telemetry(run: u64) -> Telemetry {
+    let row = |second: u64| SocketMoment {
+        start_ms: second * 1_000,
+        sockets: Some(20),
+        rtt_p50_us: Some(40.0 + run as f64 + second as f64),
+        rtt_p99_us: Some(400.0),
+        cwnd_p50: Some(10.0),
+        delivery_rate_p50_bytes_per_sec: Some(1e9 + run as f64),
+        segments_retransmitted: Some(second),
+        bytes_sent: Some(1_000_000),
+        bytes_received: Some(50_000),
+        listen_queue_max: Some(run % 3),
+    };
+    let spread = Spread {
+        min: 20.0,
+        p50: 41.0 + run as f64,
+        p90: 100.0,
+        p99: 400.0,
+        max: 900.0,
+    };
+    Telemetry {
+        interval_ns: 1_000_000_000,
+        samples: 5,
+        sockets: Some(SocketSummary {
+            sockets: 20,
+            segments_sent: Some(10_000),
+            segments_retransmitted: 6,
+            rtt_us: Some(spread),
+            listen_drops: Some(0),
+            ..SocketSummary::default()
+        }),
+        counters: [
+            ("TcpExt.ListenDrops".to_owned(), 0),
+            ("Tcp.RetransSegs".to_owned(), 6 + run as i64),
+        ]
+        .into(),
+        timeline: Some(SocketTimeline {
+            interval_ms: 1_000,
+            rows: (0..4).map(row).collect(),
+        }),
+        ..Telemetry::default()
+    }
+}
+
+fn experiment(cells: &[Cell], rounds: u32) -> Experiment {
+    Experiment {
+        schema_version: EXPERIMENT_SCHEMA_VERSION,
+        name: "socket buffers".to_owned(),
+        plan_toml: "name = \"socket buffers\"\nrounds = 5\n".to_owned(),
+        seed: 42,
+        order: Order::Shuffled,
+        rounds,
+        cells: cells.to_vec(),
+        started_at: Some("2026-11-20T20:00:00Z".to_owned()),
+    }
+}
+
+/// One cell for each level of one factor.
+fn cells_of_levels(levels: &[&str]) -> Vec<Cell> {
+    let cell = |(level, number): (&&str, u32)| Cell {
+        number,
+        settings: vec![setting("rmem_max", level)],
+        profile: None,
+        target: "php".to_owned(),
+        is_baseline: false,
+    };
+    levels.iter().zip(1..).map(cell).collect()
+}
+
+/// Rounds of these cells, each in another order; `answers` says how many a run has by cell and position.
+fn rounds(cells: &[Cell], rounds: u32, answers: impl Fn(usize, u32) -> f64) -> Vec<Observation> {
+    let mut runs = Vec::new();
+    let mut position = 0;
+    for round in 1..=rounds {
+        for place in 0..cells.len() {
+            // Five has no divisor in common with the numbers of cells here but one.
+            let at = (place * 5 + round as usize) % cells.len();
+            position += 1;
+            let answers = answers(at, position);
+            let service_us = (2_000.0 / answers * 300.0) as u64;
+            runs.push(run(&cells[at], round, position, answers as u64, service_us));
+        }
+    }
+    runs
+}
+
+const LEVELS: [&str; 7] = [
+    "262144", "524288", "1048576", "2097152", "4194304", "8388608", "16777216",
+];
+
+/// Seven levels without any effect; the first run of all is cold.
+fn cold_sweep() -> (Vec<Observation>, Vec<Experiment>) {
+    let cells = cells_of_levels(&LEVELS);
+    let runs = rounds(&cells, 5, |_, position| {
+        let cold = if position == 1 { 0.6 } else { 1.0 };
+        2_000.0 * cold * (1.0 + 0.02 * noise(u64::from(position)))
+    });
+    (runs, vec![experiment(&cells, 5)])
+}
+
+fn table<'a>(page: &'a Page, id: &str, caption: &str) -> &'a TableBlock {
+    let blocks = section(page, id)
+        .into_iter()
+        .flat_map(|section| &section.blocks);
+    let mut tables = blocks.filter_map(|block| match block {
+        Block::Table(table) => Some(table),
+        _ => None,
+    });
+    tables.find(|table| table.caption == caption).unwrap()
+}
+
+fn findings(page: &Page, id: &str) -> Vec<(Tone, String)> {
+    let blocks = section(page, id)
+        .into_iter()
+        .flat_map(|section| &section.blocks);
+    blocks
+        .filter_map(|block| match block {
+            Block::Finding {
+                tone,
+                text,
+                details,
+            } => Some((*tone, format!("{text} {}", details.join(" | ")))),
+            _ => None,
+        })
+        .collect()
+}
+
+fn values(chart: &Chart, name: &str) -> Vec<Option<f64>> {
+    let marks = chart.marks.iter().find(|marks| marks.name == name);
+    marks.unwrap_or_else(|| panic!("no {name}")).y.clone()
+}
+
+#[test]
+fn the_page_of_a_sweep_says_so() {
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs, &experiments);
+    check_page(&page);
+    check_golden(&page, include_str!("golden/page_sweep.txt"));
+}
+
+#[test]
+fn every_run_is_a_dot_that_says_which_run_it_is() {
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs, &experiments);
+    let chart = chart(&page, "levels-0");
+    let dots = &chart.marks[0];
+    assert_eq!((dots.mark, dots.x.len()), (Mark::Dots, 35));
+    assert_eq!(
+        chart.x.scale,
+        Scale::Names(LEVELS.map(str::to_owned).to_vec())
+    );
+    for ((x, y), label) in dots.x.iter().zip(&dots.y).zip(&dots.labels) {
+        // Nearer to its own level than to any other.
+        let level = LEVELS[x.round() as usize];
+        let (name, rest) = label.split_once(": ").unwrap();
+        assert_eq!(name, level, "{label}");
+        let run = runs.iter().find(|run| {
+            let file = run.source.rsplit('/').next().unwrap();
+            rest.ends_with(file)
+        });
+        let run = run.unwrap();
+        let place = format!("round {}, ", run.run);
+        assert!(rest.starts_with(&place), "{label}");
+        let value = run.value(quantity::REQUESTS_PER_SEC).unwrap();
+        assert!((y.unwrap() / value - 1.0).abs() < 1e-5, "{label}");
+    }
+    let medians = &chart.marks[1];
+    assert_eq!((medians.mark, medians.x.len()), (Mark::Interval, 7));
+    for (middle, (low, high)) in medians.y.iter().zip(medians.low.iter().zip(&medians.high)) {
+        assert!(low < middle && middle < high);
+    }
+}
+
+#[test]
+fn a_cold_first_run_is_seen_in_the_order_and_said() {
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs, &experiments);
+    let line = values(chart(&page, "order-0"), "In this order");
+    let least = line.iter().flatten().copied().reduce(f64::min);
+    assert_eq!((line.len(), line[0]), (35, least));
+    let said = findings(&page, "order");
+    assert!(
+        said.iter()
+            .any(|(_, text)| text.contains("first run of all")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn telemetry_over_time_is_the_median_of_the_runs_of_a_level() {
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs, &experiments);
+    let of_level: Vec<f64> = runs
+        .iter()
+        .filter(|run| run.settings[0].level == LEVELS[0])
+        .map(|run| 40.0 + f64::from(run.position.unwrap()))
+        .collect();
+    let expected = analysis::median(&of_level).unwrap();
+    let rtt = values(chart(&page, "telemetry-rtt-0"), LEVELS[0]);
+    let expected: Vec<_> = (0..4)
+        .map(|second| Some(expected + f64::from(second)))
+        .collect();
+    assert_eq!(rtt, expected);
+    // Of the last interval there are 20 ms in the window: no time for a rate.
+    let again = values(chart(&page, "telemetry-retransmits-0"), LEVELS[0]);
+    assert_eq!(again, [Some(0.0), Some(1.0), Some(2.0), None]);
+}
+
+#[test]
+fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
+    let cells = cells_of_levels(&["262144", "4194304"]);
+    let runs = rounds(&cells, 6, |cell, position| {
+        2_000.0 * (1.0 + 0.2 * cell as f64) * (1.0 + 0.01 * noise(u64::from(position)))
+    });
+    let page = page_of(&runs, &[experiment(&cells, 6)]);
+    check_page(&page);
+    let (tone, text) = &findings(&page, "verdict")[0];
+    assert_eq!(*tone, Tone::Good);
+    assert!(text.contains("4194304 beats 262144 by"), "{text}");
+    let Some(Block::Figures { figures }) = section(&page, "verdict")
+        .unwrap()
+        .blocks
+        .iter()
+        .find(|block| matches!(block, Block::Figures { .. }))
+    else {
+        panic!("no figures");
+    };
+    assert!(figures[0].value.starts_with('+'), "{:?}", figures[0]);
+    assert!(
+        figures[0]
+            .note
+            .starts_with("4194304 against 262144; 95 % interval +")
+    );
+    let effects = chart(&page, "effects-0");
+    let names: Vec<&str> = effects
+        .marks
+        .iter()
+        .map(|marks| marks.name.as_str())
+        .collect();
+    assert_eq!(names, ["Within 2 %", "Found"]);
+    let band = table(&page, "effects", "requests/s by rmem_max");
+    assert_eq!(band.rows[1].last().unwrap().text, "found");
+    // Bands of few levels can be told apart.
+    let rtt = chart(&page, "telemetry-rtt-0");
+    let bands = rtt.marks.iter().filter(|marks| marks.mark == Mark::Band);
+    assert_eq!(bands.count(), 2);
+}
+
+/// Two factors on two targets under two profiles, three rounds; the first cell is repeated.
+fn wide_sweep() -> (Vec<Observation>, Vec<Experiment>) {
+    let mut cells: Vec<Cell> = Vec::new();
+    for profile in ["light", "heavy"] {
+        for target in ["nginx", "apache"] {
+            for backlog in ["128", "4096"] {
+                for buffers in ["small", "large", "huge"] {
+                    cells.push(Cell {
+                        number: cells.len() as u32 + 1,
+                        settings: vec![setting("backlog", backlog), setting("buffers", buffers)],
+                        profile: Some(profile.to_owned()),
+                        target: target.to_owned(),
+                        is_baseline: cells.is_empty(),
+                    });
+                }
+            }
+        }
+    }
+    let mut runs = rounds(&cells, 3, |cell, position| {
+        200.0 + 10.0 * (cell % 3) as f64 + noise(u64::from(position))
+    });
+    for round in 1..=3_u32 {
+        let position = runs.len() as u32 + 1;
+        let mut again = run(&cells[0], round, position, 200, 3_000);
+        again.run = 3 + round;
+        runs.push(again);
+    }
+    (runs, vec![experiment(&cells, 3)])
+}
+
+#[test]
+fn several_factors_have_charts_of_their_own_in_each_place() {
+    let (runs, experiments) = wide_sweep();
+    let page = page_of(&runs, &experiments);
+    check_page(&page);
+    let titles: Vec<&str> = charts(&page)
+        .filter(|chart| chart.id.starts_with("levels-"))
+        .map(|chart| chart.title.as_str())
+        .collect();
+    for expected in [
+        "requests/s by backlog: nginx, light",
+        "p99 latency by buffers: apache, heavy",
+        "requests/s by target: light",
+    ] {
+        assert!(titles.contains(&expected), "{expected}: {titles:#?}");
+    }
+    // The same combination has the same colour everywhere.
+    let mut colors = std::collections::BTreeMap::new();
+    for chart in charts(&page)
+        .filter(|chart| chart.id.starts_with("percentiles-") || chart.id.starts_with("telemetry-"))
+    {
+        for marks in chart.marks.iter().filter(|marks| marks.mark == Mark::Line) {
+            let known = colors.entry(marks.name.clone()).or_insert(marks.color);
+            assert_eq!(*known, marks.color, "{}: {}", chart.id, marks.name);
+        }
+    }
+    assert_eq!(colors.len(), 6);
+    // The baseline is one cell with all of its runs, and marked.
+    let order = charts(&page).find(|chart| chart.title == "requests/s: light, nginx");
+    let baseline = "backlog 128, buffers small (baseline, repeated)";
+    assert_eq!(values(order.unwrap(), baseline).len(), 6);
+    let averages = table(&page, "averages", "Averages");
+    assert_eq!(
+        (averages.rows.len(), averages.rows[0][4].text.as_str()),
+        (24, "6")
+    );
+}
+
+#[test]
+fn failed_runs_are_counted_with_their_reasons_and_are_in_no_chart() {
+    let (mut runs, experiments) = cold_sweep();
+    for at in [3, 20] {
+        let run = &mut runs[at];
+        run.failure = Some("not ready within 10s".to_owned());
+        run.result = None;
+        run.values.clear();
+        let trial = run.trial.as_mut().unwrap();
+        trial.failed_attempts = vec!["connection refused".to_owned()];
+        trial.hooks[0].exit_code = Some(7);
+        trial.hooks[0].stderr = "nginx: [emerg] no".to_owned();
+    }
+    runs[8].trial.as_mut().unwrap().hooks[0].duration_ms = 30_000;
+    let page = page_of(&runs, &experiments);
+    check_page(&page);
+    let verdict = outline_of(&page, "verdict");
+    for expected in [
+        "2 of 35 runs failed and are in no figure.",
+        "round 1, 4th of 35 runs, ",
+        "not ready within 10s (r01-c",
+        "# Runs that count: 33",
+    ] {
+        assert!(verdict.contains(expected), "{expected}\n{verdict}");
+    }
+    assert_eq!(chart(&page, "levels-0").marks[0].x.len(), 33);
+    assert_eq!(values(chart(&page, "order-0"), "In this order").len(), 33);
+    let hooks = outline_of(&page, "hooks");
+    for expected in [
+        "2 runs took more than one attempt.",
+        "exit code 7: nginx: [emerg] no",
+        "took much longer than the usual",
+        "9th of 35 runs: 30s",
+    ] {
+        assert!(hooks.contains(expected), "{expected}\n{hooks}");
+    }
+    let averages = table(&page, "averages", "Averages");
+    assert_eq!(
+        averages
+            .rows
+            .iter()
+            .filter(|row| row[1].text == "4 of 5")
+            .count(),
+        2
+    );
+}
+
+/// One section in words.
+fn outline_of(page: &Page, id: &str) -> String {
+    let sections = section(page, id).cloned().into_iter().collect();
+    outline(&Page {
+        sections,
+        ..Page::default()
+    })
+}
+
+#[test]
+fn a_sweep_in_which_everything_failed_says_so_and_draws_nothing() {
+    let (mut runs, experiments) = cold_sweep();
+    for run in &mut runs {
+        run.failure = Some("connection refused".to_owned());
+        run.result = None;
+        run.values.clear();
+    }
+    let page = page_of(&runs, &experiments);
+    check_page(&page);
+    assert_eq!(charts(&page).count(), 0);
+    let (tone, text) = &findings(&page, "verdict")[0];
+    assert_eq!(*tone, Tone::Bad);
+    assert!(text.starts_with("Every run failed"), "{text}");
+}
+
+#[test]
+fn an_unfinished_sweep_says_how_much_of_it_is_there() {
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs[..8], &experiments);
+    check_page(&page);
+    let verdict = outline_of(&page, "verdict");
+    let expected = "The sweep is not finished: 8 of 35 runs are there.";
+    assert!(verdict.contains(expected), "{verdict}");
+}
+
+#[test]
+fn settings_that_the_kernel_clamped_are_said() {
+    let cells = cells_of_levels(&["4194304", "8388608", "16777216"]);
+    let mut runs = rounds(&cells, 3, |_, position| 500.0 + noise(u64::from(position)));
+    for run in &mut runs {
+        let trial = run.trial.as_mut().unwrap();
+        let value = trial.effective.get_mut("net.core.rmem_max").unwrap();
+        if value != "4194304" {
+            *value = "8388608".to_owned();
+        }
+    }
+    runs[4]
+        .trial
+        .as_mut()
+        .unwrap()
+        .environment_after
+        .insert("net.core.rmem_max".to_owned(), "1".to_owned());
+    runs[5].result.as_mut().unwrap().environment.kernel = Some("Linux 6.19".to_owned());
+    let page = page_of(&runs, &[experiment(&cells, 3)]);
+    check_page(&page);
+    let said = outline_of(&page, "differences");
+    for expected in [
+        "net.core.rmem_max: asked for 16777216, is 8388608",
+        "[Bad] Levels that are different in the plan were the same in the kernel.",
+        "8388608 and 16777216: net.core.rmem_max = 8388608",
+        "Settings changed while a run was on.",
+        "Kernel was not the same in all runs of a combination.",
+        "Linux 6.19: round 2, 6th of 9 runs",
+        "load_1m | 1.1 | 1.5 | 1.9",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+}
+
+#[test]
+fn reports_as_text_make_a_page_of_what_is_in_them() {
+    let text: String = [("65536", 1_000), ("262144", 1_100)]
+        .iter()
+        .flat_map(|(name, rate)| {
+            (0..5).map(move |run| {
+                format!(
+                    "buffers={name}\nRunning 10s test @ http://localhost/\n  2 threads and 10 connections\n  \
+                     Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
+                     Latency     1.{run}0ms    0.10ms   9.00ms   90.00%\n    \
+                     Req/Sec     5.00k    0.10k     6.00k    80.00%\n  Latency Distribution\n     \
+                     50%    1.{run}0ms\n     75%    1.50ms\n     90%    2.00ms\n     99%    5.{run}0ms\n  \
+                     {} requests in 10.00s, 10.00MB read\nRequests/sec:   {}.00\nTransfer/sec:      1.00MB\n\n",
+                    (rate + run) * 10,
+                    rate + run
+                )
+            })
+        })
+        .collect();
+    let reading = Reading::of_bytes(text.as_bytes(), Path::new("notes.md")).unwrap();
+    assert_eq!(reading.observations.len(), 10);
+    let page = page_of(&reading.observations, &[]);
+    check_page(&page);
+    let lines = chart(&page, "percentiles-0");
+    assert_eq!(lines.marks[0].x, [50.0, 75.0, 90.0, 99.0]);
+    assert_eq!(lines.marks[0].y[0], Some(1_200.0));
+    let ids: Vec<&str> = page
+        .sections
+        .iter()
+        .map(|section| section.id.as_str())
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "verdict",
+            "levels",
+            "effects",
+            "order",
+            "averages",
+            "percentiles"
+        ]
+    );
+}
+
+#[test]
+fn a_page_of_thirty_five_runs_with_telemetry_is_small() {
+    let (mut runs, experiments) = cold_sweep();
+    for run in &mut runs {
+        let result = run.result.as_mut().unwrap();
+        result.window.duration_ns = 600_000_000_000;
+        let rows = &mut result
+            .telemetry
+            .as_mut()
+            .unwrap()
+            .timeline
+            .as_mut()
+            .unwrap()
+            .rows;
+        let first = rows[0].clone();
+        *rows = (0..600)
+            .map(|second| SocketMoment {
+                start_ms: second * 1_000,
+                rtt_p50_us: Some(40.0 + noise(second)),
+                ..first.clone()
+            })
+            .collect();
+    }
+    let page = page_of(&runs, &experiments);
+    check_page(&page);
+    let rtt = values(chart(&page, "telemetry-rtt-0"), LEVELS[0]);
+    assert_eq!(rtt.len(), 120);
+    let mut html = Vec::new();
+    render(&page, &mut html).unwrap();
+    assert!(html.len() < 600_000, "{} bytes", html.len());
+}
