@@ -17,6 +17,7 @@
 //! | `telemetry` | sockets and counters beside a run: summary, lines, what cannot be written |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
 //! | `table` | runs as a table: what is read, formats, what cannot be read |
+//! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: what is read, exit codes, formats |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starts and runs; what must hold of every run |
@@ -50,6 +51,8 @@ mod options;
 mod rates;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
+#[path = "end_to_end/report.rs"]
+mod report;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
 #[path = "end_to_end/sockets.rs"]

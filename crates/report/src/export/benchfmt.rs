@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use analysis::compare::Better;
 use analysis::{Observation, quantity};
 
-use super::Export;
+use super::{Export, names, trusted};
 
 /// benchstat's scanner gives up on lines of 64 KiB.
 const NAME_CHARS_MAX: usize = 400;
@@ -73,17 +73,16 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     }
     let mut names = Names::default();
     let mut cpu = None;
-    for run in export.runs().iter().filter(|run| run.failure.is_none()) {
+    let runs = export.by_cell().into_iter();
+    for run in runs.filter(|run| run.failure.is_none()) {
         let Some(requests) = run.value(quantity::REQUESTS) else {
             continue;
         };
         let pairs: Vec<String> = MEASURES
             .iter()
             .filter_map(|measure| {
-                let value = run.value(measure.quantity)? * measure.factor;
-                value
-                    .is_finite()
-                    .then(|| format!("{value} {}", measure.unit))
+                let value = trusted(run, measure.quantity)? * measure.factor;
+                Some(format!("{} {}", short(value), measure.unit))
             })
             .collect();
         if pairs.is_empty() {
@@ -105,16 +104,21 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
+/// Six decimals without zeros at their end: behind them is the noise of binary fractions.
+fn short(value: f64) -> String {
+    let text = format!("{value:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 fn cpu_model(run: &Observation) -> Option<String> {
     let model = run.result.as_deref()?.environment.cpu_model.as_deref()?;
-    let model = word_breaks(model);
+    let model = word_breaks(&names::short(model));
     (!model.is_empty()).then_some(model)
 }
 
-/// Single blanks in place of whatever else parts words, line ends among them.
+/// Single blanks in place of whatever else parts words.
 fn word_breaks(text: &str) -> String {
-    let plain = text.replace(char::is_control, " ");
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Names that were given: what differs only in what a name cannot hold, or behind where it is cut, must not

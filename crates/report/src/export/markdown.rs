@@ -6,7 +6,7 @@ use analysis::table::{Wish, table};
 use analysis::{Observation, quantity};
 
 use super::remarks::{self, Weight};
-use super::{Export, names};
+use super::{Export, names, trusted};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
 
@@ -35,10 +35,10 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         writeln!(output)?;
     }
     folded("Runs", runs, output, |output| {
-        markdown::rows(&table, output)
+        markdown::runs_only(&table, output)
     })?;
     folded("Latency", runs, output, |output| {
-        write_latency(runs, output)
+        write_latency(&export.by_cell(), output)
     })
 }
 
@@ -81,21 +81,18 @@ fn folded(
     }
     let count = runs.len();
     // A table begins behind an empty line, also here.
-    writeln!(
-        output,
-        "<details><summary>{title} of all {count} runs</summary>\n"
-    )?;
+    writeln!(output, "<details><summary>{title}: all {count}</summary>\n")?;
     content(output)?;
     writeln!(output, "\n</details>\n")
 }
 
 /// A row for each run, times in units for people.
-fn write_latency(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
     let known: Vec<f64> = PERCENTILES
         .into_iter()
         .filter(|percent| {
             let name = quantity::percentile("latency", *percent);
-            runs.iter().any(|run| run.value(&name).is_some())
+            runs.iter().any(|run| trusted(run, &name).is_some())
         })
         .collect();
     let percentiles = known.iter().map(|percent| words::percentile(*percent));
@@ -114,7 +111,7 @@ fn write_latency(runs: &[Observation], output: &mut dyn Write) -> io::Result<()>
             writeln!(output, "| {name} | {} |{empty}", escaped(failure))?;
             continue;
         }
-        let time = |name: &str| run.value(name).map(words::time_us).unwrap_or_default();
+        let time = |name: &str| trusted(run, name).map(words::time_us).unwrap_or_default();
         let number = |name: &str| run.value(name).map(words::number).unwrap_or_default();
         let percentiles: Vec<String> = known
             .iter()

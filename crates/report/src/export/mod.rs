@@ -17,8 +17,8 @@ mod remarks;
 use std::io::{self, Write};
 use std::path::Path;
 
-use analysis::Observation;
-use results::Criterion;
+use analysis::{Observation, quantity};
+use results::{Criterion, ThinPercentiles};
 
 use crate::page::Subject;
 
@@ -185,9 +185,30 @@ pub fn render(
     Ok(())
 }
 
+/// What was measured, without percentiles of the latency that rest on too few samples: those are chance.
+/// A text is taken at its word, since it does not say on how many.
+fn trusted(run: &Observation, name: &str) -> Option<f64> {
+    let value = run.value(name).filter(|value| value.is_finite())?;
+    let is_enough = match (quantity::percentile_of(name), &run.result) {
+        (Some(("latency", percent)), Some(result)) => {
+            let samples = result.recording.latency().count();
+            ThinPercentiles::among(&[percent], samples).is_none()
+        }
+        _ => true,
+    };
+    is_enough.then_some(value)
+}
+
 impl<'a> Export<'a> {
     fn runs(&self) -> &'a [Observation] {
         self.subject.observations
+    }
+
+    /// The runs of a sweep cell by cell, as the plan has them; others as they are.
+    fn by_cell(&self) -> Vec<&'a Observation> {
+        let mut runs: Vec<&Observation> = self.runs().iter().collect();
+        runs.sort_by_key(|run| run.cell.unwrap_or(u32::MAX));
+        runs
     }
 
     /// As it was asked for, or the sweep's name.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use analysis::{Observation, quantity};
 use results::{Histogram, Verdict};
 
-use super::{Export, names};
+use super::{Export, names, trusted};
 
 /// Upper ends of the histogram's buckets in each decade from 10 us to 100 s; the same for all runs, so that
 /// their buckets can be added up.
@@ -248,9 +248,10 @@ fn percentiles(runs: &[(&Observation, &Labels)]) -> Family {
         "Percentiles of the latency of the run.",
     );
     for (run, labels) in runs {
-        for (name, value) in run.values.iter().filter(|(_, value)| value.is_finite()) {
-            if let Some(("latency", percent)) = quantity::percentile_of(name) {
-                let value = scaled(*value, 1e-6).to_string();
+        for name in run.values.keys() {
+            let percent = quantity::percentile_of(name).filter(|(of, _)| *of == "latency");
+            if let (Some((_, percent)), Some(value)) = (percent, trusted(run, name)) {
+                let value = scaled(value, 1e-6).to_string();
                 let percent = percent.to_string();
                 family.add_part("", labels, Some(("percentile", &percent)), value);
             }

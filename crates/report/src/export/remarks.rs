@@ -7,6 +7,7 @@ use analysis::{Judged, judge_all};
 use results::Warning;
 
 use super::{Export, names};
+use crate::page::words::cut;
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,9 @@ pub(super) struct Remark {
 /// Of more of one kind only the number is told.
 const LINES_MAX: usize = 5;
 
+/// Longer than any sentence whose names can be read.
+const LINE_CHARS_MAX: usize = 700;
+
 impl Remark {
     fn new(weight: Weight, title: impl Into<String>, mut lines: Vec<String>) -> Self {
         let more = lines.len().saturating_sub(LINES_MAX);
@@ -40,6 +44,7 @@ impl Remark {
             lines.truncate(LINES_MAX);
             lines.push(format!("and {more} more"));
         }
+        let lines = lines.iter().map(|line| cut(line, LINE_CHARS_MAX)).collect();
         Self {
             weight,
             title: title.into(),

@@ -9,13 +9,18 @@ use super::{key_values, keys, spread_rows};
 
 /// Writes the table, and below it the averages only.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
-    rows(table, output)?;
+    rows(table, true, output)?;
     output.write_all(b"\nAverages only:\n")?;
     averages_only(table, output)
 }
 
-/// A row for each run, an average for each cell.
-pub(crate) fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+/// A row for each run.
+pub(crate) fn runs_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    rows(table, false, output)
+}
+
+/// A row for each run, and where wanted an average for each cell.
+fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Result<()> {
     let has_failures = has_failures(table);
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
     titles.push("run".to_owned());
@@ -28,6 +33,9 @@ pub(crate) fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
             row.extend(values(table, &run.values, of_run));
             row.extend(has_failures.then(|| escaped(run.failure.as_deref().unwrap_or_default())));
             line(&row, output)?;
+        }
+        if !with_averages {
+            continue;
         }
         let mut row = begin(table, cell, "avg");
         row.extend(values(table, &cell.averages, average));
@@ -147,7 +155,8 @@ fn header(titles: &[String], output: &mut dyn Write) -> io::Result<()> {
     for title in titles {
         let dashes =
             title.chars().count() + 2 - usize::from(SHORT_DASHES.contains(&title.as_str()));
-        write!(output, "|{:-<dashes$}", "")?;
+        // Not as a width, which ends at 65,535: names of factors can be longer.
+        write!(output, "|{}", "-".repeat(dashes))?;
     }
     output.write_all(b"|\n")
 }

@@ -1,0 +1,209 @@
+//! `report`: where it goes, in which format, and how it ends.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::harness::{Folder, Output, Process, load, one_line, program, site};
+
+const WRK: &str = include_str!("../../../report/tests/captured/wrk.txt");
+
+fn report(arguments: &[&str]) -> Output {
+    Process::start(program(&[&["report"], arguments].concat())).finish()
+}
+
+/// Refused: one line on stderr, exit code 1, nothing on stdout.
+#[track_caller]
+fn refused(arguments: &[&str]) -> String {
+    let output = report(arguments);
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(1), ""),
+        "{output:?}"
+    );
+    one_line(&output.stderr).to_owned()
+}
+
+#[test]
+fn the_end_of_the_name_says_the_format_and_a_line_says_what_was_written() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).run();
+    let saved = folder.file_with("run.json", run.document.to_string());
+    for (name, begin) in [
+        ("r.html", "<!doctype html>"),
+        ("r.md", "## "),
+        ("r.csv", "source,"),
+        ("r.hgrm", "       Value"),
+        ("r.hlog", "#["),
+        ("r.bench", "Unit "),
+        ("r.xml", "<?xml "),
+        ("r.prom", "# HELP "),
+    ] {
+        let path = folder.file(name);
+        let output = report(&[&saved, "-o", &path]);
+        assert_eq!(
+            (output.code, output.stdout.as_str()),
+            (Some(0), ""),
+            "{output:?}"
+        );
+        let line = one_line(&output.stderr);
+        assert!(line.contains(&format!("{name}: 1 run, ")), "{line}");
+        let written = fs::read_to_string(&path).unwrap();
+        let is_right = written.to_lowercase().starts_with(&begin.to_lowercase());
+        assert!(is_right, "{name}: {}", &written[..written.len().min(200)]);
+    }
+}
+
+#[test]
+fn one_result_as_json_is_that_result() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(50).run();
+    let saved = folder.file_with("run.json", run.document.to_string());
+    let output = report(&[&saved, "--format", "json"]);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(document["counters"], run.document["counters"]);
+    assert_eq!(document["plan"], run.document["plan"]);
+    // It can be read again.
+    let again = folder.file_with("again.json", &output.stdout);
+    let output = report(&[&again, "--format", "md"]);
+    assert!(output.stdout.contains("\n1 run\n"), "{output:?}");
+}
+
+#[test]
+fn a_text_on_stdin_is_shown_and_what_it_lacks_is_not() {
+    let mut child = program(&["report", "-", "--format", "prometheus", "-o", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(WRK.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("wrkbench_requests_total{"), "{text}");
+    assert!(text.contains("source=\"stdin:1\""), "{text}");
+    assert!(!text.contains("wrkbench_latency_seconds_bucket"), "{text}");
+    assert!(!text.contains("wrkbench_generator_limited"), "{text}");
+}
+
+#[test]
+fn conditions_are_held_against_every_run_and_end_with_code_2() {
+    let site = site();
+    let folder = Folder::new();
+    let first = load(&site).requests(100).run();
+    let second = load(&site).requests(200).run();
+    let first = folder.file_with("run-1.json", first.document.to_string());
+    let second = folder.file_with("run-2.json", second.document.to_string());
+    let output = report(&[
+        &first,
+        &second,
+        "--format",
+        "github",
+        "--fail-if",
+        "requests<150",
+        "errors>100%",
+    ]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let line = one_line(&output.stderr);
+    assert!(
+        line.contains("failed: ") && line.ends_with("run 1: requests is 100, limit requests<150"),
+        "{line}"
+    );
+    let errors: Vec<&str> = output
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("::error "))
+        .collect();
+    assert_eq!(errors.len(), 1, "{output:?}");
+    assert!(errors[0].starts_with("::error title=requests<150::"));
+    let passing = report(&[&first, "--format", "junit", "--fail-if", "requests<50"]);
+    assert_eq!(passing.code, Some(0), "{passing:?}");
+    assert!(!passing.stdout.contains("<failure"), "{passing:?}");
+}
+
+#[test]
+fn a_text_cannot_be_judged_and_that_is_told() {
+    let folder = Folder::new();
+    let text = folder.file_with("wrk.txt", WRK);
+    let output = report(&[&text, "--format", "md", "--fail-if", "p99>1h"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(
+        one_line(&output.stderr)
+            .ends_with("p99>1h cannot be judged: only a saved result can be (--json)"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
+    let folder = Folder::new();
+    let good = folder.file_with("good.txt", WRK);
+    let page = folder.file("page.html");
+    let output = report(&[&good, "/nonexistent", &good, "-o", &page]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert!(lines[0].ends_with("good.txt: given twice, read once"));
+    assert!(lines[1].contains("cannot read /nonexistent"), "{output:?}");
+    assert!(lines[2].contains("page.html: 1 run, "), "{output:?}");
+    assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
+}
+
+#[test]
+fn what_makes_no_report_is_refused_in_one_line_and_writes_nothing() {
+    let folder = Folder::new();
+    let good = folder.file_with("good.txt", WRK);
+    let other = folder.file("other.hlog");
+    let nowhere = folder.file("missing/r.html");
+    for (arguments, said) in [
+        (
+            &[good.as_str()][..],
+            "report: which format? (-o report.html makes a page, --format md",
+        ),
+        (&[&good, "-o", "-"], "report: which format?"),
+        (
+            &[&good, "-o", "r.txt"],
+            "no format has files of this name (expected .html, .md, ",
+        ),
+        (&[&good, "--format", "xml"], "--format: "),
+        (&[&good, "-o", &nowhere], "there is no directory"),
+        (
+            &[&good, "--format", "md", "-o", &good],
+            "is one of the files that are read",
+        ),
+        (&[&good, "-o", &other], "hlog is made of histograms"),
+        (&["/nonexistent", "-o", &other], "cannot read /nonexistent"),
+        (
+            &[&good, "--format", "md", "--fail-if", "speed>1"],
+            "\"speed\" is not a metric",
+        ),
+        (&["--format", "md"], "is missing"),
+    ] {
+        let line = refused(arguments);
+        assert!(line.contains(said), "{arguments:?}: {line}");
+    }
+    assert_eq!(fs::read_to_string(&good).unwrap(), WRK);
+    assert!(!fs::exists(&other).unwrap());
+}
+
+#[test]
+fn a_file_that_is_there_is_replaced_as_a_whole_or_left_alone() {
+    let folder = Folder::new();
+    let good = folder.file_with("good.txt", WRK);
+    let target = folder.file_with("r.md", "old");
+    refused(&["/nonexistent", "-o", &target]);
+    assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+    let output = report(&[&good, "-o", &target, "--title", "A | <b>title</b>"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let written = fs::read_to_string(&target).unwrap();
+    assert!(
+        written.starts_with("## A \\| &lt;b&gt;title&lt;/b&gt;\n"),
+        "{written}"
+    );
+}

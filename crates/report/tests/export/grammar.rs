@@ -1,0 +1,279 @@
+//! Readers of the formats, by the letter of what is written about them: strict, and only for these tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Records of RFC 4180; quotes only where the whole field is in them.
+pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {
+    let mut records = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut fields = Vec::new();
+        loop {
+            let field;
+            (field, rest) = csv_field(rest);
+            fields.push(field);
+            match rest.strip_prefix(',') {
+                Some(next) => rest = next,
+                None => break,
+            }
+        }
+        rest = rest.strip_prefix("\r\n").expect("a record ends with CRLF");
+        records.push(fields);
+    }
+    records
+}
+
+fn csv_field(text: &str) -> (String, &str) {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let end = text.find([',', '\r', '\n', '"']).expect("a field ends");
+        assert_ne!(text.as_bytes()[end], b'"', "a quote within a bare field");
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut field = String::new();
+    loop {
+        let end = rest.find('"').expect("a quoted field ends");
+        field += &rest[..end];
+        rest = &rest[end + 1..];
+        match rest.strip_prefix('"') {
+            Some(next) => {
+                field.push('"');
+                rest = next;
+            }
+            None => return (field, rest),
+        }
+    }
+}
+
+/// One sample of the text exposition format.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
+pub(crate) struct Sample {
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
+}
+
+/// Samples of the text exposition format 0.0.4. Each family has its HELP and TYPE before its samples, and
+/// its samples stand together.
+pub(crate) fn prometheus(text: &str) -> Vec<Sample> {
+    assert!(text.is_empty() || text.ends_with('\n'));
+    let mut samples = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut family = String::new();
+    let mut families = BTreeSet::new();
+    for line in text.split_terminator('\n') {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            family = help.split(' ').next().expect("a name").to_owned();
+            assert!(families.insert(family.clone()), "{family} stands apart");
+            continue;
+        }
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').expect("name and kind");
+            assert_eq!(name, family);
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
+            continue;
+        }
+        let sample = prometheus_sample(line);
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|part| {
+                sample
+                    .name
+                    .strip_suffix(part)
+                    .filter(|name| *name == family)
+            })
+            .unwrap_or(&sample.name);
+        assert_eq!(base, family, "{line}");
+        let key = format!("{} {:?}", sample.name, sample.labels);
+        assert!(seen.insert(key), "twice: {line}");
+        samples.push(sample);
+    }
+    samples
+}
+
+fn prometheus_sample(line: &str) -> Sample {
+    let is_name = |name: &str| {
+        let mut bytes = name.bytes();
+        let first = bytes
+            .next()
+            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        first && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let (name, mut rest) = line.split_once('{').expect("labels");
+    assert!(is_name(name), "{line}");
+    let mut labels = BTreeMap::new();
+    loop {
+        let (label, value) = rest.split_once("=\"").expect("a label");
+        assert!(is_name(label) && !label.starts_with("__"), "{label}");
+        let mut text = String::new();
+        let mut chars = value.char_indices();
+        let end = loop {
+            let (at, c) = chars.next().expect("the value ends");
+            match c {
+                '"' => break at,
+                '\\' => text.push(match chars.next().expect("an escape").1 {
+                    'n' => '\n',
+                    c @ ('"' | '\\') => c,
+                    other => panic!("\\{other} in {line}"),
+                }),
+                c => text.push(c),
+            }
+        };
+        let old = labels.insert(label.to_owned(), text);
+        assert_eq!(old, None, "{label} twice");
+        rest = &value[end + 1..];
+        match rest.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => break,
+        }
+    }
+    let value = rest.strip_prefix("} ").expect("a value");
+    Sample {
+        name: name.to_owned(),
+        labels,
+        value: value.parse().expect("a number"),
+    }
+}
+
+/// An annotation: command, title, message.
+pub(crate) fn github(line: &str) -> (String, String, String) {
+    let rest = line.strip_prefix("::").expect("a command");
+    let (head, message) = rest.split_once("::").expect("a message");
+    let (command, properties) = head.split_once(' ').expect("properties");
+    assert!(["error", "warning", "notice"].contains(&command), "{line}");
+    let title = properties.strip_prefix("title=").expect("a title");
+    assert!(!title.contains([':', ',']), "{line}");
+    assert!(!line.contains('\r'), "{line}");
+    let message = unescaped(message);
+    (command.to_owned(), unescaped(title), message)
+}
+
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        plain.push(match code {
+            "25" => '%',
+            "0D" => '\r',
+            "0A" => '\n',
+            "3A" => ':',
+            "2C" => ',',
+            other => panic!("%{other} in {text}"),
+        });
+        plain += rest;
+    }
+    plain
+}
+
+/// A result of Go's benchmark format: name and values by unit.
+pub(crate) struct Benchmark {
+    pub(crate) name: String,
+    pub(crate) values: BTreeMap<String, f64>,
+}
+
+/// Results of Go's benchmark format; every line is one of its kinds.
+pub(crate) fn benchmarks(text: &str) -> Vec<Benchmark> {
+    let mut benchmarks = Vec::new();
+    for line in text.split_terminator('\n') {
+        assert!(line.len() < 64 * 1024, "longer than its scanner takes");
+        if let Some(rest) = line.strip_prefix("Unit ") {
+            let (unit, metadata) = rest.split_once(' ').expect("metadata");
+            assert!(
+                !unit.is_empty() && metadata.starts_with("better="),
+                "{line}"
+            );
+        } else if let Some(rest) = line.strip_prefix("Benchmark") {
+            // As Go's strings.Fields takes them apart.
+            let fields: Vec<&str> = rest.split_whitespace().collect();
+            let [name, iterations, pairs @ ..] = fields.as_slice() else {
+                panic!("{line}");
+            };
+            assert!(name.starts_with(|c: char| c.is_uppercase()), "{line}");
+            assert!(!gomaxprocs(name), "{line}");
+            iterations.parse::<u64>().expect("iterations");
+            assert!(!pairs.is_empty() && pairs.len() % 2 == 0, "{line}");
+            let values = pairs.chunks(2);
+            benchmarks.push(Benchmark {
+                name: (*name).to_owned(),
+                values: values
+                    .map(|pair| (pair[1].to_owned(), pair[0].parse().expect("a number")))
+                    .collect(),
+            });
+        } else {
+            let (key, value) = line.split_once(':').expect("a configuration line");
+            assert_eq!(key, "cpu");
+            assert!(value.starts_with(' '), "{line}");
+        }
+    }
+    benchmarks
+}
+
+/// `-8` at the end of a name is the number of processors.
+fn gomaxprocs(name: &str) -> bool {
+    let digits = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    digits.len() < name.len() && digits.ends_with('-')
+}
+
+/// Attributes of the elements of an XML document, by element. Knows only what a JUnit document needs, and
+/// refuses everything else.
+pub(crate) fn junit(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
+    let legal = |c: char| {
+        matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}')
+            || c >= '\u{10000}'
+    };
+    assert!(text.chars().all(legal), "a character that XML has not");
+    let mut rest = text
+        .strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>")
+        .expect("a declaration");
+    let mut open: Vec<String> = Vec::new();
+    let mut elements = Vec::new();
+    while let Some(at) = rest.find('<') {
+        assert!(rest[..at].trim().is_empty(), "text: {}", &rest[..at]);
+        let end = rest.find('>').expect("a tag ends");
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop().as_deref(), Some(name));
+            continue;
+        }
+        let (tag, is_whole) = match tag.strip_suffix('/') {
+            Some(tag) => (tag, true),
+            None => (tag, false),
+        };
+        let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));
+        assert!(name.bytes().all(|b| b.is_ascii_alphabetic()), "{name}");
+        elements.push((name.to_owned(), xml_attributes(attributes)));
+        if !is_whole {
+            open.push(name.to_owned());
+        }
+    }
+    assert!(open.is_empty() && rest.trim().is_empty(), "{open:?} {rest}");
+    elements
+}
+
+fn xml_attributes(text: &str) -> BTreeMap<String, String> {
+    let mut attributes = BTreeMap::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (name, behind) = rest.split_once("=\"").expect("an attribute");
+        let (value, behind) = behind.split_once('"').expect("its value");
+        assert!(!value.contains('<'), "{value}");
+        let old = attributes.insert(name.to_owned(), xml_text(value));
+        assert_eq!(old, None, "{name} twice");
+        rest = behind.trim_start();
+    }
+    attributes
+}
+
+fn xml_text(escaped: &str) -> String {
+    let mut parts = escaped.split('&');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (entity, behind) = part.split_once(';').expect("an entity ends");
+        let code = entity.strip_prefix('#').expect("a character's number");
+        let code: u32 = code.parse().expect("a number");
+        plain.push(char::from_u32(code).expect("a character"));
+        plain += behind;
+    }
+    plain
+}

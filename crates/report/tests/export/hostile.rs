@@ -1,0 +1,328 @@
+//! Labels that try to break out of each format: quotes, line ends, markup, formulas, very long ones.
+
+use std::collections::BTreeSet;
+
+use analysis::Observation;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use proptest::prelude::*;
+use report::export::ExportFormat;
+use results::Setting;
+
+use crate::runs::{self, Set};
+use crate::{fixture, grammar};
+
+/// What people and programs have put into names to see what happens.
+const NASTY: [&str; 22] = [
+    "",
+    " ",
+    "a\nb\r\nc",
+    "\",\"x\r\n",
+    "=1+1",
+    "=cmd|'/c calc'!A0",
+    "-t12 -c400",
+    "@SUM(A1)",
+    "</script><script>alert(1)</script>",
+    "]]><x a=\"'&amp;\">",
+    "\u{202e}gpj.exe\u{2066}",
+    "a|b\\|c`d`*e*[f](g)<img src=x>",
+    "::error::x%0A::set-env name=a::b",
+    "x\"} 1\nwrkbench_requests_total{run=\"1",
+    "\\n\\\"\\",
+    "Tag=a,1,2,3",
+    "net.ipv4.tcp_rmem",
+    "le",
+    "run",
+    "\u{0}\u{1}\u{b}\u{1f}\u{7f}\u{85}\u{2028}\u{feff}\u{fffe}\u{ffff}",
+    "php-2",
+    "a/b c=d",
+];
+
+fn label() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => prop::sample::select(NASTY.as_slice()).prop_map(str::to_owned),
+        2 => any::<String>(),
+        1 => (prop::sample::select(NASTY.as_slice()), 300..3_000_usize)
+            .prop_map(|(part, length)| format!("x{part}").repeat(length / (part.len() + 1))),
+    ]
+}
+
+/// Runs of two cells that differ in one level only.
+fn set(factor: &str, levels: [&str; 2], target: &str) -> Set {
+    let mut result = fixture::result(fixture::answered(&[1_000_000, 2_000_000], 200, 1));
+    result.environment.hostname = Some(target.to_owned());
+    result.environment.cpu_model = Some(target.to_owned());
+    result.plan.target.url = target.to_owned();
+    let runs: Vec<Observation> = levels
+        .iter()
+        .zip(1..)
+        .map(|(level, run)| Observation {
+            source: target.to_owned(),
+            settings: vec![Setting {
+                factor: factor.to_owned(),
+                level: (*level).to_owned(),
+            }],
+            profile: Some(factor.to_owned()),
+            target: Some(target.to_owned()),
+            run,
+            values: analysis::quantity::all_of_result(&result),
+            result: Some(Box::new(result.clone())),
+            ..Observation::default()
+        })
+        .chain([Observation {
+            source: levels[0].to_owned(),
+            failure: Some(levels[1].to_owned()),
+            run: 3,
+            ..Observation::default()
+        }])
+        .collect();
+    Set::of(runs).judged_by("p50>1ms")
+}
+
+fn shown(set: &Set, format: ExportFormat) -> String {
+    set.shown(format).unwrap()
+}
+
+/// Text of spreadsheets gets an apostrophe where it would be a formula.
+fn is_csv_of(field: &str, text: &str) -> bool {
+    field == text || field.strip_prefix('\'') == Some(text)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn csv_says_every_label_and_no_field_is_a_formula(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let records = grammar::csv(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Csv));
+        let columns = records[0].len();
+        let distinct: BTreeSet<&String> = records[0].iter().collect();
+        prop_assert_eq!(distinct.len(), columns);
+        for record in &records {
+            prop_assert_eq!(record.len(), columns);
+            for field in record {
+                let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
+                prop_assert!(!is_formula || field.parse::<f64>().is_ok(), "{:?}", field);
+            }
+        }
+        prop_assert!(is_csv_of(&records[1][0], &target));
+        prop_assert!(is_csv_of(&records[1][1], &first));
+        let last = records.last().unwrap();
+        prop_assert!(is_csv_of(&last[0], &first));
+        prop_assert!(is_csv_of(&last[6], &second));
+        prop_assert_eq!(&last[7..], &["", "", ""]);
+    }
+
+    #[test]
+    fn json_says_every_label(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Json);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(document["runs"][0]["settings"][&factor].as_str(), Some(first.as_str()));
+        prop_assert_eq!(document["runs"][1]["target"].as_str(), Some(target.as_str()));
+        prop_assert_eq!(document["runs"][2]["failure"].as_str(), Some(second.as_str()));
+    }
+
+    #[test]
+    fn markdown_keeps_its_rows_and_has_no_markup_of_others(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Markdown);
+        prop_assert!(!text.contains('<'), "{}", text);
+        for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
+            let columns = |line: &str| {
+                let unescaped = line.replace("\\\\", "").replace("\\|", "");
+                unescaped.matches('|').count()
+            };
+            let lines: Vec<&str> = table.lines().collect();
+            for line in &lines {
+                prop_assert_eq!(columns(line), columns(lines[0]), "{}", line);
+            }
+        }
+        for line in text.lines() {
+            let begins = ["|", "- ", "## ", "### ", "3 runs"];
+            prop_assert!(line.is_empty() || begins.iter().any(|begin| line.starts_with(begin)), "{}", line);
+            prop_assert!(!line.contains(|c: char| c.is_control()), "{:?}", line);
+        }
+    }
+
+    #[test]
+    fn a_log_has_every_interval_under_the_tag_of_its_run(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Hlog);
+        let mut tags = BTreeSet::new();
+        for entry in IntervalLogIterator::new(text.as_bytes()) {
+            if let LogEntry::Interval(histogram) = entry.unwrap() {
+                tags.insert(histogram.tag().unwrap().to_string());
+            }
+        }
+        prop_assert_eq!(tags.len(), 2);
+        for line in text.lines().filter(|line| !line.starts_with(['#', '"'])) {
+            prop_assert_eq!(line.split(',').count(), 5);
+            prop_assert!(!line.contains(' '));
+        }
+    }
+
+    #[test]
+    fn benchmarks_have_one_name_for_each_cell(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Benchfmt);
+        let benchmarks = grammar::benchmarks(&text);
+        prop_assert_eq!(benchmarks.len(), 2);
+        prop_assert_eq!(benchmarks[0].name == benchmarks[1].name, first == second);
+        prop_assert_eq!(benchmarks[0].values.get("ns/op"), Some(&1_500_000.0));
+    }
+
+    #[test]
+    fn junit_is_xml_and_says_every_label(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let elements = grammar::junit(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Junit));
+        let plain = |text: &str| {
+            text.replace(char::is_control, " ").replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+        };
+        let errors: Vec<_> = elements.iter().filter(|(name, _)| name == "error").collect();
+        prop_assert_eq!(errors.len(), 1);
+        prop_assert_eq!(&errors[0].1["message"], &plain(&second));
+        let has_target = elements.iter().any(|(name, attributes)| {
+            name == "property" && attributes["name"] == "target" && attributes["value"] == plain(&target)
+        });
+        prop_assert!(has_target);
+    }
+
+    #[test]
+    fn annotations_are_one_line_each(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Github);
+        let annotations: Vec<_> = text.split_terminator('\n').map(grammar::github).collect();
+        let titles: Vec<&str> = annotations
+            .iter()
+            .filter(|(command, ..)| command == "error")
+            .map(|(_, title, _)| title.as_str())
+            .collect();
+        prop_assert_eq!(titles, ["p50>1ms", "Run failed"]);
+    }
+
+    #[test]
+    fn samples_say_every_label_and_none_is_there_twice(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let samples = grammar::prometheus(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Prometheus));
+        let totals: Vec<_> = samples.iter().filter(|one| one.name == "wrkbench_requests_total").collect();
+        prop_assert_eq!(totals.len(), 2);
+        for (sample, level) in totals.iter().zip([&first, &second]) {
+            prop_assert_eq!(sample.value, 2.0);
+            prop_assert_eq!(&sample.labels["target"], &target);
+            let factors: Vec<_> = sample.labels.iter().filter(|(name, _)| name.starts_with("factor_")).collect();
+            prop_assert_eq!(factors.len(), 1);
+            prop_assert_eq!(factors[0].1, level);
+        }
+    }
+}
+
+#[test]
+fn names_of_a_hundred_thousand_letters_break_no_format() {
+    let long = format!("{}\"\n|<", "x".repeat(100_000));
+    let other = format!("{long}y");
+    let mut set = set(&long, [&long, &other], &long);
+    for run in &mut set.runs {
+        // Each of them is a line with all names in it.
+        run.values
+            .retain(|name, _| ["requests", "latency_mean_us"].contains(&name.as_str()));
+    }
+    let text = |format| shown(&set, format);
+    assert_eq!(grammar::csv(&text(ExportFormat::Csv))[1][1], long);
+    let benchmarks = grammar::benchmarks(&text(ExportFormat::Benchfmt));
+    assert_ne!(benchmarks[0].name, benchmarks[1].name);
+    let samples = grammar::prometheus(&text(ExportFormat::Prometheus));
+    assert_eq!(samples[0].labels["target"], long);
+    assert!(!grammar::junit(&text(ExportFormat::Junit)).is_empty());
+    for line in text(ExportFormat::Github).lines() {
+        grammar::github(line);
+        assert!(line.len() < 4_000, "{}", line.len());
+    }
+    for line in text(ExportFormat::Hlog).lines().skip(6) {
+        assert_eq!(line.split(',').count(), 5);
+    }
+    for format in [
+        ExportFormat::Markdown,
+        ExportFormat::Json,
+        ExportFormat::Html,
+    ] {
+        assert!(text(format).contains(&"x".repeat(190)));
+    }
+}
+
+#[test]
+fn factors_that_differ_in_what_a_label_cannot_hold_have_labels_of_their_own() {
+    let mut set = runs::one();
+    let setting = |factor: &str| Setting {
+        factor: factor.to_owned(),
+        level: factor.to_owned(),
+    };
+    set.runs[0].settings = ["a.b", "a_b", "A-b"].map(setting).to_vec();
+    let samples = grammar::prometheus(&shown(&set, ExportFormat::Prometheus));
+    for (label, level) in [
+        ("factor_a_b", "a.b"),
+        ("factor_a_b_2", "a_b"),
+        ("factor_a_b_3", "A-b"),
+    ] {
+        assert_eq!(samples[0].labels[label], level);
+    }
+}
+
+#[test]
+fn buckets_of_the_histogram_grow_to_the_number_of_samples() {
+    for (name, set) in runs::all() {
+        let samples = grammar::prometheus(&shown(&set, ExportFormat::Prometheus));
+        let mut last: Option<(f64, f64)> = None;
+        for sample in samples {
+            let end = sample.labels.get("le").map(|end| match end.as_str() {
+                "+Inf" => f64::INFINITY,
+                end => end.parse().unwrap(),
+            });
+            match (end, last) {
+                (Some(end), Some((last_end, count))) if end > last_end => {
+                    assert!(sample.value >= count, "{name}: {sample:?}");
+                }
+                (None, Some((_, count))) if sample.name.ends_with("_count") => {
+                    assert_eq!(sample.value, count, "{name}: {sample:?}");
+                }
+                _ => {}
+            }
+            last = end.map(|end| (end, sample.value)).or(last);
+        }
+    }
+}
+
+#[test]
+fn what_a_text_does_not_say_is_nowhere() {
+    let mut set = runs::texts();
+    for run in &mut set.runs {
+        run.values
+            .retain(|name, _| ["requests", "latency_mean_us"].contains(&name.as_str()));
+    }
+    let prometheus = shown(&set, ExportFormat::Prometheus);
+    let names: BTreeSet<String> = grammar::prometheus(&prometheus)
+        .into_iter()
+        .map(|sample| sample.name)
+        .collect();
+    let expected = [
+        "wrkbench_latency_mean_seconds",
+        "wrkbench_requests_total",
+        "wrkbench_run_failed",
+    ];
+    assert!(names.iter().eq(expected.iter()), "{names:?}");
+    for benchmark in grammar::benchmarks(&shown(&set, ExportFormat::Benchfmt)) {
+        let units: Vec<&String> = benchmark.values.keys().collect();
+        assert_eq!(units, ["ns/op"]);
+    }
+    for record in &grammar::csv(&shown(&set, ExportFormat::Csv))[1..] {
+        let metric = &record[record.len() - 3];
+        assert!(["requests", "latency_mean_us"].contains(&metric.as_str()));
+    }
+}

@@ -1,0 +1,10 @@
+//! Formats for other tools: golden files, runs of every kind in every format, and labels that try to break
+//! out of each.
+
+#[path = "../fixture/mod.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod fixture;
+mod golden;
+mod grammar;
+mod hostile;
+mod runs;

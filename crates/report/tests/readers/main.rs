@@ -1,0 +1,237 @@
+//! Formats read by the programs and packages that they are made for.
+//!
+//! `scripts/install-readers.sh` installs those. A test whose reader is not there says so and proves nothing.
+
+#[path = "../fixture/mod.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod fixture;
+#[path = "../export/runs.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod runs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use report::export::ExportFormat;
+use runs::Set;
+use serde_json::{Value, json};
+
+/// Where the readers are, if this one is.
+fn reader(name: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let path = target.join("readers").join(name);
+    if !path.exists() {
+        eprintln!("skipped: {name} is not installed (scripts/install-readers.sh)");
+        return None;
+    }
+    Some(path)
+}
+
+/// A file with runs in a format; removed with it.
+struct Written(PathBuf);
+
+impl Written {
+    fn new(name: &str, set: &Set, format: ExportFormat) -> Self {
+        let file = format!("readers-{}-{name}.{}", std::process::id(), format.name());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+        fs::write(&path, set.shown(format).unwrap()).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a package of Python's made of a file.
+fn read_by_python(file: &Written, format: ExportFormat, more: &[&Path]) -> Option<Value> {
+    let python = reader("venv/bin/python")?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/read.py");
+    let output = Command::new(python)
+        .arg(script)
+        .arg(format.name())
+        .arg(&file.0)
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        file.0.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// Answers of all runs that did not fail, and with an error for each condition.
+fn sweep() -> Set {
+    runs::sweep().judged_by("p50>2ms,errors>0")
+}
+
+/// A level that breaks lines, quotes, fields and markup.
+fn hostile() -> Set {
+    runs::sweep_of(
+        "buffers",
+        ["a\",\r\n<b>'&=1\u{1}\u{202e}", "=1+1"],
+        "-t2 \u{e9}\n{}",
+    )
+}
+
+#[test]
+fn python_s_csv_reads_every_row() {
+    let file = Written::new("sweep", &sweep(), ExportFormat::Csv);
+    if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
+        assert_eq!(read["ragged"], 0);
+        assert_eq!(read["requests"].as_f64(), Some(80.0));
+        assert_eq!(read["levels"], json!(["4096", "8388608", "4096", "4096"]));
+        assert!(read["rows"].as_u64() > Some(100), "{read}");
+    }
+    let file = Written::new("hostile", &hostile(), ExportFormat::Csv);
+    if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
+        assert_eq!(read["ragged"], 0);
+        assert_eq!(read["levels"][0], json!("a\",\r\n<b>'&=1\u{1}\u{202e}"));
+        assert_eq!(read["levels"][1], json!("'=1+1"));
+    }
+}
+
+#[test]
+fn the_client_library_of_prometheus_reads_every_sample() {
+    let file = Written::new("sweep", &sweep(), ExportFormat::Prometheus);
+    if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
+        assert_eq!(read["types"], json!(["counter", "gauge", "histogram"]));
+        for (what, expected) in [
+            ("requests", 80.0),
+            ("count", 80.0),
+            ("all", 80.0),
+            ("fast", 20.0),
+        ] {
+            assert_eq!(read[what].as_f64(), Some(expected), "{what}: {read}");
+        }
+    }
+    let file = Written::new("hostile", &hostile(), ExportFormat::Prometheus);
+    if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
+        assert_eq!(
+            read["levels"],
+            json!(["=1+1", "a\",\r\n<b>'&=1\u{1}\u{202e}"])
+        );
+    }
+}
+
+#[test]
+fn promtool_has_nothing_to_say_about_any_set_of_runs() {
+    let Some(promtool) = reader("promtool") else {
+        return;
+    };
+    let mut sets = runs::all();
+    sets.retain(|(name, _)| *name != "nothing");
+    sets.push(("hostile", hostile()));
+    for (name, set) in sets {
+        let file = Written::new(name, &set, ExportFormat::Prometheus);
+        let output = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::from(fs::File::open(&file.0).unwrap()))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn junit_files_keep_the_schema_and_are_counted_right() {
+    let schema = reader("junit-10.xsd");
+    let schema: Vec<&Path> = schema.iter().map(PathBuf::as_path).collect();
+    let mut sets = runs::all();
+    sets.push(("hostile", hostile()));
+    for (name, set) in sets {
+        let file = Written::new(name, &set, ExportFormat::Junit);
+        let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) else {
+            return;
+        };
+        let runs = set.runs.len();
+        assert_eq!(read["suites"].as_array().unwrap().len(), runs, "{name}");
+        let told = json!([read["cases"], read["failures"], read["errors"]]);
+        assert_eq!(read["told"], told, "{name}");
+        let failed = set.runs.iter().filter(|run| run.failure.is_some());
+        assert_eq!(read["errors"], failed.count(), "{name}");
+    }
+    let file = Written::new("judged", &sweep(), ExportFormat::Junit);
+    if let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) {
+        // Three runs of the slow level, and the one that failed by either condition.
+        assert_eq!(read["failures"], 5, "{read}");
+        let messages = read["messages"].as_array().unwrap();
+        assert!(
+            messages.contains(&json!("p50 is 3.117055ms, limit p50>2ms")),
+            "{read}"
+        );
+        assert!(messages.contains(&json!("php-fpm did not come back within 10 s")));
+    }
+}
+
+#[test]
+fn the_log_of_a_sweep_is_read_tag_by_tag() {
+    let file = Written::new("sweep", &sweep(), ExportFormat::Hlog);
+    if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
+        assert_eq!(
+            read["tags"],
+            json!({
+                "1:buffers=4096:php-2:run=1": 20,
+                "2:buffers=8388608:php-2:run=1": 20,
+                "3:buffers=4096:php-2:run=1": 20,
+                "4:buffers=4096:php-2:run=2": 20,
+            })
+        );
+    }
+    let file = Written::new("stalled", &runs::stalled(), ExportFormat::Hlog);
+    if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
+        assert_eq!(read["tags"], json!({"": 600, "unanswered": 4}));
+    }
+}
+
+#[test]
+fn benchstat_takes_runs_of_one_cell_for_repetitions() {
+    let Some(benchstat) = reader("benchstat") else {
+        return;
+    };
+    let table = |arguments: &[&str], file: &Written| {
+        let output = Command::new(&benchstat)
+            .args(arguments)
+            .arg(&file.0)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        // With `-format csv` it says here how many samples it would like to have.
+        let footnotes = ["need >= ", "summaries must be >0", "all samples are equal"];
+        let others = said
+            .lines()
+            .find(|line| !footnotes.iter().any(|note| line.contains(note)));
+        assert!(output.status.success(), "{said}");
+        assert_eq!(others, None);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let file = Written::new("sweep", &sweep(), ExportFormat::Benchfmt);
+    let text = table(&["-format", "csv"], &file);
+    // The median of the three runs of the level, in seconds: their p50 are 3.117, 3.168 and 3.217 ms.
+    let row = |unit: &str| {
+        let (_, behind) = text
+            .split_once(unit)
+            .unwrap_or_else(|| panic!("no {unit} in {text}"));
+        let row = behind.lines().find(|line| line.contains("buffers=4096"));
+        let row = row.unwrap_or_else(|| panic!("no row in {behind}"));
+        let value = row.split(',').nth(1).unwrap();
+        value.parse::<f64>().unwrap()
+    };
+    let p50_s = row(",p50-sec/op");
+    assert!((0.0031..0.0032).contains(&p50_s), "{p50_s}");
+    assert!((row(",req/s") - 20.0 / 3.02).abs() < 1e-6, "{text}");
+    // By a part of the names, side by side.
+    let text = table(&["-col", "/buffers", "-row", "/target"], &file);
+    assert!(text.contains("4096") && text.contains("8388608"), "{text}");
+    assert!(text.contains("php-2"), "{text}");
+    let file = Written::new("hostile", &hostile(), ExportFormat::Benchfmt);
+    let text = table(&["-format", "csv"], &file);
+    assert!(text.contains("buffers==1+1"), "{text}");
+}
