@@ -46,11 +46,15 @@ macro_rules! documents {
 
 documents! {
     the_commands_of_the_readme_work: "README.md",
+    the_commands_of_comparing_work: "docs/comparing.md",
     the_commands_of_experiments_work: "docs/experiments.md",
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_judging_work: "docs/judging.md",
+    the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
     the_commands_of_report_work: "docs/report.md",
+    the_commands_of_restoring_work: "docs/restoring.md",
+    the_commands_of_scripting_work: "docs/scripting.md",
     the_commands_of_serve_work: "docs/serve.md",
     the_commands_of_tables_work: "docs/tables.md",
     the_commands_of_tuning_work: "docs/tuning.md",
@@ -215,6 +219,30 @@ fn options_in(text: &str) -> BTreeSet<String> {
         })
         .map(|word| word.trim_end_matches('-').to_owned())
         .collect()
+}
+
+#[test]
+fn the_usage_lines_of_the_examples_are_understood() {
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for folder in ["examples/scripts", "examples/experiments"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            let comments = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("--").or(line.strip_prefix("#")));
+            for words in comments.flat_map(shell::commands) {
+                if let Some(arguments) = shell::arguments_of("wrkbench", &words) {
+                    count += 1;
+                    let said = refusal(arguments).map(|said| format!("{}: {said}", path.display()));
+                    findings.extend(said);
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+    assert!(count > 8, "only {count} usage lines were found");
 }
 
 #[test]
