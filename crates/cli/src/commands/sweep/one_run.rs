@@ -19,7 +19,7 @@ use crate::args::{Refusal, RunRequest, run_of_plan};
 pub(super) fn make<'s>(
     assignment: Assignment<'_>,
     runs: &Runs,
-    interrupted: &'s AtomicBool,
+    interrupted: &AtomicBool,
     observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
 ) -> Result<RunResult, String> {
     let request = request(assignment.cell, runs)?;
