@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { accessibility, drawAll, drawnMarks, frames, hover, launch, open, overflow, screenshots, show, tip } from "./harness.mjs";
+import { accessibility, drawAll, drawnMarks, frames, hover, launch, open, openData, overflow, screenshots, show, tip } from "./harness.mjs";
 
 const { WRKBENCH_CATALOGUE } = process.env;
 
@@ -190,7 +190,7 @@ describe("a table", () => {
 describe("the page", () => {
   it("asks for nothing, runs nothing of others, whatever its texts are", on({}, async (page, wrongs) => {
     await drawAll(page);
-    for (const summary of await page.locator("#hostile details.data > summary").all()) await summary.click();
+    await openData(page, "#hostile");
     await page.locator("#hostile-chart .plot").focus();
     for (let step = 0; step < 9; step += 1) await page.keyboard.press("ArrowRight");
     for (const button of await page.locator("#hostile .entry").all()) await button.click();
@@ -211,7 +211,7 @@ describe("the page", () => {
 
   it("has names, labels, captions and headings in order", on({}, async (page) => {
     await drawAll(page);
-    for (const summary of await page.locator("details.data > summary").all()) await summary.click();
+    await openData(page);
     assert.deepEqual(await accessibility(page), []);
   }));
 
@@ -282,7 +282,7 @@ describe("the page", () => {
 
   it("is not wider than a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
     await drawAll(page);
-    for (const summary of await page.locator("details.data > summary").all()) await summary.click();
+    await openData(page);
     assert.equal(await overflow(page), 0);
   }));
 

@@ -55,6 +55,12 @@ export const drawAll = async (page) => {
   await frames(page);
 };
 
+// Opens the table of values of each chart.
+export const openData = async (page, within = "main") => {
+  await page.evaluate((selector) => document.querySelectorAll(`${selector} details.data`).forEach((details) => (details.open = true)), within);
+  await page.waitForFunction((selector) => [...document.querySelectorAll(`${selector} details.data`)].every((details) => details.querySelector("table")), within);
+};
+
 // Until what was asked for is painted.
 export const frames = (page) =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));

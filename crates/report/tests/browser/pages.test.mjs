@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { accessibility, drawAll, drawnMarks, launch, open, overflow, screenshots } from "./harness.mjs";
+import { accessibility, drawAll, drawnMarks, launch, open, openData, overflow, screenshots } from "./harness.mjs";
 
 const { WRKBENCH_PAGES } = process.env;
 const BYTES_MAX = 3_000_000;
@@ -50,7 +50,7 @@ for (const [name, charts] of Object.entries(PAGES)) {
 
     it("has names, labels and headings in order, and fits a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
       await drawAll(page);
-      for (const summary of await page.locator("details.data > summary").all()) await summary.click();
+      await openData(page);
       assert.deepEqual(await accessibility(page), []);
       assert.equal(await overflow(page), 0);
     }));
