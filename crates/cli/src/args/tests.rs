@@ -1,5 +1,7 @@
 //! Command lines and what becomes of them.
 
+mod repeat;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -9,10 +9,9 @@ use crate::page::{Block, Figure, TableBlock, TableCell, Tone, words};
 /// What is shown of each run: its name in [`quantity`], its head, and how it is written.
 type Shown = (&'static str, &'static str, fn(f64) -> String);
 
-const SHOWN: [Shown; 9] = [
+const SHOWN: [Shown; 8] = [
     (quantity::REQUESTS_PER_SEC, "Requests/s", words::number),
     ("latency_p50_us", "p50", words::time_us),
-    ("latency_p90_us", "p90", words::time_us),
     ("latency_p99_us", "p99", words::time_us),
     ("latency_p99.9_us", "p99.9", words::time_us),
     ("latency_max_us", "Slowest", words::time_us),

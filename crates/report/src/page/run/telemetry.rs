@@ -87,6 +87,11 @@ fn charts(timeline: &SocketTimeline) -> Vec<Block> {
     );
     let sockets =
         curve(timeline, |row, _| count(row.sockets)).marks("Sockets", Mark::Step, color::LATENCY);
+    let again = line("Sent again/s", Mark::Bars, color::ERRORS, |row, s| {
+        per_sec(row.segments_retransmitted, s)
+    });
+    // That there were none is a line of the summary.
+    let has_again = again.y.iter().flatten().any(|count| *count > 0.0);
     let charts = [
         socket_chart(
             "rtt",
@@ -111,9 +116,7 @@ fn charts(timeline: &SocketTimeline) -> Vec<Block> {
             "retransmits",
             "Segments sent again per second",
             Unit::Number,
-            vec![line("Sent again/s", Mark::Bars, color::ERRORS, |row, s| {
-                per_sec(row.segments_retransmitted, s)
-            })],
+            if has_again { vec![again] } else { vec![] },
             words::number,
         ),
         socket_chart(

@@ -28,6 +28,7 @@ pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
     blocks.push(generator::finding_of(result));
     blocks.extend(warnings(result));
     blocks.extend(failures(result));
+    blocks.sort_by_key(urgency);
     blocks.push(Block::Figures {
         figures: figures(result, &latency),
     });
@@ -37,6 +38,19 @@ pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
         lead: headline(result, &latency),
         blocks,
         is_folded: false,
+    }
+}
+
+/// What is bad stands first; what is alike keeps its order.
+fn urgency(block: &Block) -> u8 {
+    match block {
+        Block::Finding { tone, .. } => match tone {
+            Tone::Bad => 0,
+            Tone::Warning => 1,
+            Tone::Neutral => 2,
+            Tone::Good => 3,
+        },
+        _ => 4,
     }
 }
 
@@ -119,12 +133,16 @@ fn failures(result: &RunResult) -> Option<Block> {
             words::counted(recording.errors.events(), "error")
         ));
     }
-    if over_399 > 0 {
+    let is_said = |warning: &Warning| matches!(warning, Warning::OnlyBadStatuses { .. });
+    if over_399 > 0 && !result.warnings.iter().any(is_said) {
         let (noun, share) = (
             words::counted(over_399, "answer"),
             words::share(over_399, counters.answered),
         );
         found.push(format!("{noun} had a status above 399 ({share})"));
+    }
+    if found.is_empty() && over_399 > 0 {
+        return None;
     }
     if found.is_empty() {
         let text = format!(
