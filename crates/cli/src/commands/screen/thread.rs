@@ -168,9 +168,10 @@ impl Thread {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
             Buffer::empty(area)
         });
-        let mut backend = CrosstermBackend::new(&mut bytes);
-        backend.draw(before.diff(&picture).into_iter())?;
-        Backend::flush(&mut backend)?;
+        let changes = before.diff(&picture);
+        if !changes.is_empty() {
+            CrosstermBackend::new(&mut bytes).draw(changes.into_iter())?;
+        }
         self.shown = Some(picture);
         self.device.show(&bytes)
     }
