@@ -291,6 +291,10 @@ fn an_option_that_is_gone_would_be_noticed() {
 
 /// Runs a document's commands and holds what they print against what it says.
 fn run_document(document: &str) {
+    // `make test` runs everything once more on another backend, which documents do not depend on.
+    if std::env::var_os("WRKBENCH_TEST_IO").is_some() {
+        return;
+    }
     let blocks = read(document);
     let Some(place) = place::Place::new(document) else {
         return;
