@@ -3,7 +3,7 @@
 use analysis::compare::{Comparison, Difference, Level, runs_of_levels};
 
 use super::design::{Design, short_names};
-use super::levels::interval_phrase;
+use super::levels::{confidence_phrase, interval_phrase};
 use super::quantities::{in_6_digits, show};
 use super::title_of;
 use crate::comparison;
@@ -174,7 +174,11 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
     let metric = &comparison.metric.name;
     let runs = runs_of_levels(design.runs, comparison);
     let interval = |at: usize| runs.get(at).and_then(|runs| runs.median_interval);
-    let has_intervals = (0..runs.len()).any(|at| interval(at).is_some());
+    let confidences: Vec<f64> = (0..runs.len())
+        .filter_map(|at| Some(interval(at)?.confidence))
+        .collect();
+    let has_intervals = !confidences.is_empty();
+    let is_one_confidence = confidences.windows(2).all(|pair| pair[0] == pair[1]);
     let rows = comparison.levels.iter().enumerate().map(|(at, level)| {
         let mut row = vec![
             text(level.name.clone()),
@@ -183,7 +187,16 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
         ];
         if has_intervals {
             row.push(match interval(at) {
-                Some(interval) => text(interval_phrase(metric, interval)),
+                Some(interval) => TableCell {
+                    text: if is_one_confidence {
+                        interval_phrase(metric, interval)
+                    } else {
+                        let confidence = confidence_phrase(interval.confidence);
+                        format!("{} ({confidence})", interval_phrase(metric, interval))
+                    },
+                    value: Some(interval.low),
+                    tone: Tone::Neutral,
+                },
                 None => unknown(),
             });
         }
@@ -196,7 +209,14 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
         number_column("runs"),
         number_column("median"),
     ];
-    columns.extend(has_intervals.then(|| words_column("its interval")));
+    columns.extend(match confidences.as_slice() {
+        [] => None,
+        [first, ..] if is_one_confidence => Some(number_column(format!(
+            "its {} interval",
+            confidence_phrase(*first)
+        ))),
+        _ => Some(number_column("its interval")),
+    });
     columns.extend([
         number_column("change (95 % interval)"),
         number_column("p"),

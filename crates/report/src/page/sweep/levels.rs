@@ -8,10 +8,13 @@ use super::quantities::{axis, in_6_digits, show};
 use super::title_of;
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, Unit, words};
 
-/// Dots of a level lie left of its name, so far at most, in the order of the runs.
+/// Dots of a level lie around its name, in the order of the runs: the first so far left of it, if they are
+/// many.
 const DOTS_FROM: f64 = -0.28;
 /// The last of them.
 const DOTS_TO: f64 = 0.08;
+/// They are no further apart than this.
+const DOTS_STEP_MAX: f64 = 0.09;
 /// The median stands beside them.
 const MEDIAN_AT: f64 = 0.24;
 
@@ -126,9 +129,10 @@ fn dots(metric: &str, names: &[String], levels: &[LevelRuns], design: &Design<'_
             .filter_map(|(index, value)| Some((design.runs.get(*index)?, *value)))
             .collect();
         runs.sort_by_key(|(run, _)| (run.position, run.run));
-        let step = (DOTS_TO - DOTS_FROM) / (runs.len().max(2) - 1) as f64;
+        let steps = runs.len().max(2) - 1;
+        let step = ((DOTS_TO - DOTS_FROM) / steps as f64).min(DOTS_STEP_MAX);
         for (nth, (run, value)) in runs.iter().enumerate() {
-            let beside = DOTS_FROM + step * nth as f64;
+            let beside = DOTS_TO - step * (runs.len() - 1 - nth) as f64;
             marks.x.push(in_6_digits(f64::from(at) + beside));
             marks.y.push(Some(in_6_digits(*value)));
             let place = place_of(run, design.total());
@@ -143,8 +147,14 @@ fn dots(metric: &str, names: &[String], levels: &[LevelRuns], design: &Design<'_
 
 fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
     let metric = &comparison.metric.name;
+    let has_intervals = levels.iter().any(|level| level.median_interval.is_some());
+    let name = if has_intervals {
+        "Median and its interval"
+    } else {
+        "Median"
+    };
     let mut marks = Marks {
-        name: "Median and its interval".to_owned(),
+        name: name.to_owned(),
         mark: Mark::Interval,
         color: 1,
         ..Marks::default()
@@ -164,25 +174,28 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
             .push(interval.map(|interval| in_6_digits(interval.high)));
         let median = format!("{}: median {}", level.name, show(metric, median));
         marks.labels.push(match interval {
-            Some(interval) => format!("{median}, {}", interval_phrase(metric, interval)),
+            Some(interval) => format!(
+                "{median}, {} interval {}",
+                confidence_phrase(interval.confidence),
+                interval_phrase(metric, interval)
+            ),
             None => median,
         });
     }
     marks
 }
 
-/// `6,230 to 6,711 (93.75 %)`
+/// `6,230 to 6,711`
 pub(super) fn interval_phrase(metric: &str, interval: MedianInterval) -> String {
     format!(
-        "{} to {} ({})",
+        "{} to {}",
         show(metric, interval.low),
-        show(metric, interval.high),
-        confidence_phrase(interval.confidence)
+        show(metric, interval.high)
     )
 }
 
 /// `93.75 %`
-fn confidence_phrase(confidence: f64) -> String {
+pub(super) fn confidence_phrase(confidence: f64) -> String {
     format!("{} %", words::number(confidence * 100.0))
 }
 

@@ -9,8 +9,8 @@ use crate::comparison;
 use crate::page::tables::finding;
 use crate::page::{Block, Figure, Section, Subject, Tone, words};
 
-/// More sentences that say that nothing was found are one.
-const NOTHING_FOUND_MAX: usize = 6;
+/// More answers of one kind are one, with the others behind it.
+const ANSWERS_MAX: usize = 4;
 
 /// More numbers in large type are a table.
 const FIGURES_MAX: usize = 6;
@@ -53,37 +53,54 @@ pub(super) fn doubt(doubt: &Doubt) -> Block {
 
 /// What was found first; of what was not found, every sentence if there are few.
 fn answers(conclusions: &Conclusions) -> Vec<Block> {
-    let is_found = |comparison: &&Comparison| {
-        !matches!(
-            comparison.outcome,
-            Outcome::NotFound | Outcome::Same | Outcome::TooFewRuns { .. }
+    let of = |is_wanted: fn(Outcome) -> bool| -> Vec<&Comparison> {
+        let all = conclusions.comparisons.iter();
+        all.filter(|comparison| is_wanted(comparison.outcome))
+            .collect()
+    };
+    let found = of(|outcome| {
+        matches!(
+            outcome,
+            Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
         )
-    };
-    let (found, others): (Vec<&Comparison>, Vec<&Comparison>) =
-        conclusions.comparisons.iter().partition(is_found);
-    let answer = |comparison: &&Comparison| {
-        let text = point(&comparison::sentence(comparison));
-        let mut details: Vec<String> = comparison::remarks(comparison);
-        details.extend(comparison::relative_remark(comparison));
-        let details = details.iter().map(|line| point(&capital(line))).collect();
-        finding(tone(comparison), text, details)
-    };
-    let mut blocks: Vec<Block> = found.iter().map(answer).collect();
-    if others.len() <= NOTHING_FOUND_MAX {
-        blocks.extend(others.iter().map(answer));
-    } else {
-        let sentences = others
-            .iter()
-            .map(|comparison| point(&comparison::sentence(comparison)))
-            .collect();
-        let text = format!(
-            "{} of {} comparisons found no effect.",
-            others.len(),
-            conclusions.comparisons.len()
-        );
-        blocks.push(finding(Tone::Neutral, text, sentences));
-    }
+    });
+    let not_found = of(|outcome| matches!(outcome, Outcome::NotFound | Outcome::Same));
+    let total = conclusions.comparisons.len();
+    let mut blocks: Vec<Block> = found.into_iter().map(answer).collect();
+    blocks.extend(few_or_one(not_found, |count| {
+        format!("{count} of {total} comparisons found no effect.")
+    }));
+    blocks.extend(few_or_one(of(has_too_few_runs), |count| {
+        format!("Nothing can be said in {count} of {total} comparisons: the runs are too few.")
+    }));
     blocks
+}
+
+fn has_too_few_runs(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::TooFewRuns { .. })
+}
+
+fn answer(comparison: &Comparison) -> Block {
+    let mut details: Vec<String> = comparison::remarks(comparison);
+    details.extend(comparison::relative_remark(comparison));
+    let details = details.iter().map(|line| point(&capital(line))).collect();
+    finding(
+        tone(comparison),
+        point(&comparison::sentence(comparison)),
+        details,
+    )
+}
+
+/// An answer each; of many one answer, with the others behind it.
+fn few_or_one(comparisons: Vec<&Comparison>, all: impl Fn(usize) -> String) -> Vec<Block> {
+    match comparisons.as_slice() {
+        [first, ..] if comparisons.len() > ANSWERS_MAX => {
+            let sentences = comparisons.iter().copied().map(comparison::sentence);
+            let sentences = sentences.map(|sentence| point(&sentence)).collect();
+            vec![finding(tone(first), all(comparisons.len()), sentences)]
+        }
+        few => few.iter().copied().map(answer).collect(),
+    }
 }
 
 fn tone(comparison: &Comparison) -> Tone {
@@ -152,7 +169,12 @@ fn figures(subject: &Subject<'_>, design: &Design<'_>) -> Vec<Figure> {
         .conclusions
         .iter()
         .flat_map(|known| &known.comparisons);
-    let mut figures: Vec<Figure> = comparisons.take(FIGURES_MAX).map(figure).collect();
+    // What nothing can be said of needs no large type.
+    let mut figures: Vec<Figure> = comparisons
+        .filter(|comparison| !has_too_few_runs(comparison.outcome))
+        .take(FIGURES_MAX)
+        .map(figure)
+        .collect();
     let failed = design
         .runs
         .iter()
