@@ -1,6 +1,6 @@
 //! Runs as a page, or as text for another tool.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

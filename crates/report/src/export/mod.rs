@@ -153,11 +153,11 @@ impl ExportFormat {
     #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?;
-        let is_its = |known: &&str| known.eq_ignore_ascii_case(ending);
+        let is_its = |known: &str| known.eq_ignore_ascii_case(ending);
         Self::ALL
             .iter()
             .copied()
-            .find(|format| format.endings().iter().any(|known| is_its(&known)))
+            .find(|format| format.endings().iter().any(|known| is_its(known)))
     }
 }
 

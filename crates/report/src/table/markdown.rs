@@ -24,7 +24,7 @@ fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Resul
     let has_failures = has_failures(table);
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
     titles.push("run".to_owned());
-    titles.extend(table.columns.iter().map(|name| escaped(&title(name))));
+    titles.extend(table.columns.iter().map(|name| escaped(title(name))));
     titles.extend(has_failures.then(|| "failure".to_owned()));
     header(&titles, output)?;
     for cell in &table.cells {
@@ -60,8 +60,8 @@ pub(crate) fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result
     for (at, name) in table.columns.iter().enumerate() {
         let title = title(name);
         if quantity::percentile_of(name).is_some() {
-            titles.push(escaped(&format!("avg of {title}")));
-            titles.extend(is_merged(at).then(|| escaped(&format!("{title} of all samples"))));
+            titles.push(escaped(format!("avg of {title}")));
+            titles.extend(is_merged(at).then(|| escaped(format!("{title} of all samples"))));
         } else {
             titles.push(escaped(&title));
         }
