@@ -1,7 +1,7 @@
 //! Lines of charts out of what was recorded: percentiles, distributions, and what happened over time. Each has
 //! a bounded number of points, however long the run was.
 
-use results::{Histogram, RunResult, ThinPercentiles};
+use results::{Histogram, Interval, RunResult, ThinPercentiles};
 
 use super::{Axis, Mark, Marks, Scale, Unit};
 
@@ -321,48 +321,69 @@ pub(crate) fn latencies(result: &RunResult) -> LatencyOverTime {
 
 /// The same in so many points at most.
 pub(crate) fn latencies_in(result: &RunResult, points_max: usize) -> LatencyOverTime {
-    const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
     let intervals = &result.recording.intervals;
     let joined = intervals.rows().len().div_ceil(points_max.max(1)).max(1);
-    let steps: Vec<Histogram> = intervals
-        .rows()
-        .chunks(joined)
-        .map(|rows| {
-            let mut all = Histogram::new();
-            for (value_ns, count) in rows.iter().flat_map(|row| &row.samples) {
-                all.record_n(*value_ns, *count);
-            }
-            all
-        })
-        .collect();
+    // One histogram at a time: each takes a quarter of a megabyte.
+    let steps: Vec<Step> = intervals.rows().chunks(joined).map(Step::of).collect();
     let step_s = intervals.interval_ms() as f64 * joined as f64 / 1e3;
     let window_s = result.window.duration_ns as f64 / 1e9;
-    let is_enough = |percent: f64, samples: &Histogram| {
-        ThinPercentiles::among(&[percent], samples.count()).is_none()
+    let some = steps.iter().filter(|step| step.count > 0).count();
+    let mostly = |at: &usize| {
+        let enough = steps.iter().filter(|step| step.has_enough(*at)).count();
+        enough > 0 && enough * 4 >= some * 3
     };
-    let some: Vec<&Histogram> = steps.iter().filter(|step| !step.is_empty()).collect();
-    let mostly = |percent: &f64| {
-        let enough = some.iter().filter(|step| is_enough(*percent, step)).count();
-        enough > 0 && enough * 4 >= some.len() * 3
-    };
-    let high = HIGH.into_iter().find(mostly);
-    let line = |value: &dyn Fn(&Histogram) -> Option<u64>| {
+    let high = (0..HIGH.len()).find(mostly);
+    let line = |value: &dyn Fn(&Step) -> Option<u64>| {
         let mut curve = Curve::default();
         for (at, step) in steps.iter().enumerate() {
             let begin_s = at as f64 * step_s;
             let end_s = (begin_s + step_s).min(window_s.max(begin_s));
-            let value_ns = Some(step).filter(|step| !step.is_empty()).and_then(value);
+            let value_ns = Some(step).filter(|step| step.count > 0).and_then(value);
             curve.push((begin_s + end_s) / 2.0, value_ns.map(|ns| ns as f64 / 1e3));
         }
         curve
     };
-    let at = |percent: f64| {
-        move |step: &Histogram| is_enough(percent, step).then(|| step.value_at_percentile(percent))
-    };
     LatencyOverTime {
         step_s,
-        p50: line(&|step| Some(step.value_at_percentile(50.0))),
-        high: high.map(|percent| (percent, line(&at(percent)))),
-        max: line(&Histogram::max_ns),
+        p50: line(&|step| Some(step.p50_ns)),
+        high: high.map(|at| {
+            let value = move |step: &Step| step.has_enough(at).then_some(step.high_ns[at]);
+            (HIGH[at], line(&value))
+        }),
+        max: line(&|step| step.max_ns),
+    }
+}
+
+/// Percentiles for the upper line, the best one first.
+const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
+
+/// Some intervals together.
+struct Step {
+    count: u64,
+    p50_ns: u64,
+    /// Of [`HIGH`].
+    high_ns: [u64; HIGH.len()],
+    max_ns: Option<u64>,
+}
+
+impl Step {
+    fn of(rows: &[Interval]) -> Self {
+        let mut samples = Histogram::new();
+        for (value_ns, count) in rows.iter().flat_map(|row| &row.samples) {
+            samples.record_n(*value_ns, *count);
+        }
+        let [first, second, third] = HIGH;
+        let values = samples.values_at_percentiles(&[50.0, first, second, third]);
+        let value = |at: usize| values.get(at).copied().unwrap_or(0);
+        Self {
+            count: samples.count(),
+            p50_ns: value(0),
+            high_ns: [value(1), value(2), value(3)],
+            max_ns: samples.max_ns(),
+        }
+    }
+
+    fn has_enough(&self, high: usize) -> bool {
+        self.count > 0 && ThinPercentiles::among(&[HIGH[high]], self.count).is_none()
     }
 }

@@ -25,12 +25,14 @@ pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
             .filter(|other| other.settings == run.settings);
         like.into_iter().any(|other| part(other) != part(run))
     };
+    let server = same_server(observations);
     let base = |run: &&Observation| {
         let levels = run.settings.iter().map(|setting| setting.level.as_str());
         let profile = run.profile.as_deref();
         let profile = profile.filter(|_| differs(run, |run| run.profile.as_deref()));
         let target = run.target.as_deref();
         let target = target.filter(|_| differs(run, |run| run.target.as_deref()));
+        let target = target.map(|target| target.strip_prefix(server).unwrap_or(target));
         let parts: Vec<&str> = levels
             .chain(profile)
             .chain(target)
@@ -60,6 +62,21 @@ pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
         });
     }
     names
+}
+
+/// Scheme, host and port, if all targets have the same ones; otherwise nothing.
+fn same_server<'a>(observations: &[&'a Observation]) -> &'a str {
+    let server = |run: &&'a Observation| {
+        let target = run.target.as_deref()?;
+        let host_at = target.find("://")? + 3;
+        let path_at = host_at + target[host_at..].find('/')?;
+        Some(&target[..path_at])
+    };
+    let mut servers = observations.iter().map(server);
+    match servers.next().flatten() {
+        Some(first) if servers.all(|server| server == Some(first)) => first,
+        _ => "",
+    }
 }
 
 /// `results/new-1.json` is `new-1`.
@@ -253,6 +270,10 @@ mod tests {
         assert_eq!(
             names(&[with("http://a/"), with("http://b/")]),
             ["x, http://a/", "x, http://b/"]
+        );
+        assert_eq!(
+            names(&[with("http://a/b?c"), with("http://a/d")]),
+            ["x, /b?c", "x, /d"]
         );
         let other = Observation {
             target: Some("http://b/".to_owned()),

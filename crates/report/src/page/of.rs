@@ -7,6 +7,9 @@ use results::Experiment;
 use super::tables::finding;
 use super::{Page, Section, Tone, names, overlay, run, sweep, words};
 
+/// A URL can be longer than a screen.
+const TITLE_CHARS_MAX: usize = 200;
+
 /// What a page is about.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Subject<'a> {
@@ -45,7 +48,7 @@ pub fn of(subject: &Subject<'_>) -> Page {
     };
     sections.extend(notes(subject.notes));
     Page {
-        title: subject.title.map_or(title, str::to_owned),
+        title: words::cut(subject.title.unwrap_or(&title), TITLE_CHARS_MAX),
         subtitle,
         sections,
     }

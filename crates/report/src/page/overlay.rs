@@ -40,6 +40,7 @@ pub(super) fn sections(subject: &Subject<'_>) -> Vec<Section> {
     sections.extend(charts::latency(&drawn));
     sections.extend(charts::over_time(&drawn));
     sections.extend(charts::telemetry(&drawn));
+    sections.extend(table_section(&drawn));
     sections.extend(warnings(&drawn));
     sections.extend(differences::section(&drawn));
     sections.extend(commands(&drawn));
@@ -70,7 +71,9 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
                 ..comparison.clone()
             };
             let sentence = run::capital(&crate::comparison::sentence(&sides));
-            blocks.push(finding(tone, format!("{sentence}."), vec![]));
+            let remarks = crate::comparison::remarks(&sides);
+            let remarks = remarks.iter().map(|remark| run::capital(remark)).collect();
+            blocks.push(finding(tone, format!("{sentence}."), remarks));
         }
         let others = conclusions.doubts.iter().filter(|doubt| {
             // Those are told with their reasons.
@@ -91,7 +94,9 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
     }
     blocks.extend(limited(drawn));
     blocks.extend(table::figures(drawn));
-    blocks.extend(table::block(drawn));
+    if drawn.len() <= LINES_MAX {
+        blocks.extend(table::block(drawn));
+    }
     let lead = if drawn.len() > LINES_MAX {
         "Each run is a faint line in the charts, the median of all runs a strong one."
     } else {
@@ -104,6 +109,18 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
         blocks,
         is_folded: false,
     }
+}
+
+/// The table of runs where it is so long that it would hide the charts.
+fn table_section(drawn: &[Drawn<'_>]) -> Option<Section> {
+    let block = table::block(drawn).filter(|_| drawn.len() > LINES_MAX)?;
+    Some(Section {
+        id: "runs".to_owned(),
+        title: "All runs".to_owned(),
+        lead: String::new(),
+        blocks: vec![block],
+        is_folded: false,
+    })
 }
 
 /// `file`, and `file and target` where these go together.

@@ -16,7 +16,10 @@ pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
     let mut blocks: Vec<Block> = run
         .failure
         .iter()
-        .filter(|_| !result.warnings.iter().any(says_nothing_answered))
+        // A warning of its own says these.
+        .filter(|_| {
+            !result.window.interrupted && !result.warnings.iter().any(says_nothing_answered)
+        })
         .map(|reason| {
             finding(
                 Tone::Bad,
@@ -96,7 +99,8 @@ pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
     if result.window.interrupted {
         blocks.push(finding(
             Tone::Warning,
-            "The run was ended early, by Ctrl-C: its numbers are those of a shorter time than was planned.",
+            "The run was ended early, by Ctrl-C: its numbers are those of a shorter time than was planned, and no \
+             comparison counts it.",
             vec![],
         ));
     }
