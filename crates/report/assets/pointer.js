@@ -5,7 +5,7 @@ const Pointer = (() => {
   // How far the pointer may be from a point, and from a value over the same x, in CSS pixels.
   const POINT_NEAR = 28;
   const X_NEAR = 40;
-  const SAME_X = 1.5;
+  const SAME_X = 12;
   const ROWS_MAX = 14;
   const SPOKEN_MAX = 8;
   const PAGE = 10;
@@ -36,11 +36,12 @@ const Pointer = (() => {
     return best;
   };
 
+  const isStep = ({ mark }) => mark === "step" || mark === "area";
+
   // Of steps the value that holds at a place, which is the last one before it.
   const holding = (marks, at) => {
     const index = nearest(marks.xs, at);
-    const isBefore = index > 0 && marks.xs[index] > at && (marks.mark === "step" || marks.mark === "area");
-    return isBefore ? index - 1 : index;
+    return index > 0 && marks.xs[index] > at ? index - 1 : index;
   };
 
   const hit = (view, marks, index) => {
@@ -49,7 +50,8 @@ const Pointer = (() => {
     const isBand = marks.mark === "band";
     const y = isBand ? marks.highs[index] : marks.ys[index];
     if (marks.xs[index] === null || y === null || (isBand && marks.lows[index] === null)) return null;
-    return { marks, index, left: u.valToPos(marks.xs[index], "x") + shift, top: u.valToPos(y, marks.side) };
+    const x = u.valToPos(marks.xs[index], "x");
+    return { marks, index, x, left: x + shift, top: u.valToPos(y, marks.side) };
   };
 
   const isInside = (view, { left }) => left >= -1 && left <= view.u.over.clientWidth + 1;
@@ -68,20 +70,20 @@ const Pointer = (() => {
       }
     }
     if (point) return [point];
-    const over = shown.filter((one) => one.isAlongX).map((marks) => ({ marks, index: holding(marks, at) }));
-    const hits = over.filter(({ index }) => index >= 0).map(({ marks, index }) => hit(view, marks, index)).filter(Boolean);
-    return overOneX(hits.filter((one) => isInside(view, one)), left);
+    const over = shown.filter((one) => one.isAlongX);
+    // Bins of a distribution are under the pointer from edge to edge; beside lines steps are read as these are.
+    const onlySteps = over.every(isStep);
+    const found = over.map((marks) => ({ marks, index: onlySteps ? holding(marks, at) : nearest(marks.xs, at) }));
+    const hits = found.filter(({ index }) => index >= 0).map(({ marks, index }) => hit(view, marks, index)).filter(Boolean);
+    return onlySteps ? hits : overOneX(hits.filter((one) => isInside(view, one)), left);
   };
 
-  // Of hits those over the x that is nearest; steps hold where others have points.
+  // Of hits those over the x that is nearest, or so near it that a pointer cannot tell.
   const overOneX = (hits, left) => {
-    const away = (one) => Math.abs(one.left - left);
+    const away = (one) => Math.abs(one.x - left);
     const closest = hits.reduce((best, one) => (best && away(best) <= away(one) ? best : one), null);
-    if (!closest) return [];
-    const holds = ({ marks }) => marks.mark === "step" || marks.mark === "area";
-    const slot = closest.marks.mark === "bars" ? closest.marks.bars * 60 : SAME_X;
-    const isNear = (one) => (holds(one) ? one.left <= left + X_NEAR : away(one) <= X_NEAR && Math.abs(one.left - closest.left) <= Math.max(slot, SAME_X));
-    return hits.filter(isNear);
+    if (!closest || away(closest) > X_NEAR) return [];
+    return hits.filter((one) => Math.abs(one.x - closest.x) <= SAME_X).sort((a, b) => away(a) - away(b));
   };
 
   const valueOf = ({ marks, index }) => {
@@ -94,12 +96,18 @@ const Pointer = (() => {
     return marks.mark === "interval" && ends ? `${value} (${ends})` : value;
   };
 
-  const labelOf = ({ marks, index }) => marks.labels[index] || "";
+  const xOf = ({ marks, index }) => marks.data.x[index];
+
+  // What a point is; and where, if that is not where the first one is.
+  const labelOf = (view, one, first) => {
+    const label = one.marks.labels[one.index] || "";
+    const isElsewhere = xOf(one) !== xOf(first) && typeof view.data.x.scale !== "object";
+    return isElsewhere ? [`at ${Scales.words(view.data.x, xOf(one))}`, label].filter(Boolean).join(", ") : label;
+  };
 
   const titleOf = (view, hits) => {
     const { x } = view.data;
-    const values = [...new Set(hits.map(({ marks, index }) => marks.data.x[index]))];
-    const words = Scales.words(x, values[0]);
+    const words = Scales.words(x, xOf(hits[0]));
     return typeof x.scale === "object" || !x.label ? words : `${x.label}: ${words}`;
   };
 
@@ -112,14 +120,17 @@ const Pointer = (() => {
 
   const showTip = (view, hits, left, top) => {
     tip.replaceChildren(element("p", "tip-title", titleOf(view, hits)));
-    const rows = hits.slice(0, ROWS_MAX);
+    const [first] = hits;
+    // From top to bottom, as they stand there.
+    const rows = hits.slice(0, ROWS_MAX).sort((a, b) => a.top - b.top);
     for (const one of rows) {
       const row = element("p", "tip-row", "");
       const sign = element("span", "tip-sign", "");
       sign.style.background = Theme.css(one.marks.color);
       row.append(sign, element("span", "tip-name", one.marks.name), element("span", "tip-value", valueOf(one)));
       tip.append(row);
-      if (labelOf(one)) tip.append(element("p", "tip-label", labelOf(one)));
+      const label = labelOf(view, one, first);
+      if (label) tip.append(element("p", "tip-label", label));
     }
     if (hits.length > rows.length) tip.append(element("p", "tip-label", `and ${hits.length - rows.length} more`));
     tip.hidden = false;
@@ -168,7 +179,6 @@ const Pointer = (() => {
     }
     if (view.stop) return;
     const hits = isOver ? find(view, left, top) : find(view, left, -1e4);
-    hits.sort((a, b) => (isOver ? a.top - b.top : 0));
     showPoints(view, hits);
     if (isOver && hits.length) showTip(view, hits, left, top);
     else hideTip(view);
@@ -192,7 +202,7 @@ const Pointer = (() => {
   };
 
   const spoken = (view, hits) => {
-    const parts = hits.slice(0, SPOKEN_MAX).map((one) => [one.marks.name, valueOf(one), labelOf(one)].filter(Boolean).join(" "));
+    const parts = hits.slice(0, SPOKEN_MAX).map((one) => [one.marks.name, valueOf(one), labelOf(view, one, hits[0])].filter(Boolean).join(" "));
     if (hits.length > SPOKEN_MAX) parts.push(`and ${hits.length - SPOKEN_MAX} more`);
     return `${titleOf(view, hits)}. ${parts.join("; ")}`;
   };

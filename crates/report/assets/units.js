@@ -74,7 +74,8 @@ const Units = (() => {
     if (value === null || value === undefined || !Number.isFinite(value)) return "unknown";
     const isTimeOrSize = kind(unit).sizes === TIMES || kind(unit).sizes === SIZES;
     const [size, name] = isTimeOrSize ? sized(unit, Math.abs(value)) : unit === "seconds" ? [1, "s"] : [1, ""];
-    const scaled = value / size;
+    // Without the sign of a zero.
+    const scaled = (value || 0) / size;
     const digits = Math.max(7, String(Math.trunc(Math.abs(scaled))).length);
     const text = minus(grouped(scaled, { maximumSignificantDigits: Math.min(digits, 21) }));
     return `${signed(unit, value, text)}${name}${kind(unit).exactly}`;

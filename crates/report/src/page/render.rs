@@ -37,7 +37,7 @@ const SCRIPTS: [Asset; 12] = [
         "vendor/uplot/uPlot.iife.min.js",
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
     ),
-    asset!("units.js", "BNMLGypNx4m8YvupGqmXr7PLlb/2H9wxwd1FYFUOEMU="),
+    asset!("units.js", "8i3Mq2pIFvFxMeUvisOCDkC6bpiEZW0LLyx26vI0arE="),
     asset!("scales.js", "yv89uT2Vu1o9XvLEx25evh3FDhhfAzhu/NI7KakLtWo="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
     asset!("draw.js", "zp4s6yHBwurM4yBVEDZDm5t5Nwr0/FVzJWLRwA2RuoA="),
@@ -45,7 +45,7 @@ const SCRIPTS: [Asset; 12] = [
     asset!("tables.js", "hAXD9JuLp/Ln/5O/Dz2jb7sQhg4KboArHpuI83pyJq4="),
     asset!("legend.js", "JBiwLlv0c1b8r8+3pj5dFhATdV+SGwGonob9FjwmuMQ="),
     asset!("data.js", "pl4p9zSGr1jI/61RrvCgcQixiWN4Y2RTu1AGndSc9l8="),
-    asset!("pointer.js", "N+jK2f53/6hFZzTZ7C2ZujghIFw8DZSLLtWv1qBPl1c="),
+    asset!("pointer.js", "I+kOg/aHz25IRf6W2ZUOK1CzDjAFAbTbU+W2eQKsEsg="),
     asset!("chart.js", "zwb/d76x6ROVpQOz7tGq1DyHSqZC+CfSr2C4F1VrjFg="),
     asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
 ];
@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "n8Y1O7SNka/WdbOTQHVbUTWFIZZf1zLKTc4khVQFw00="),
+    asset!("page.css", "sNsUIFFg3lOD+cxtuLjg7pPscotatyoI+eDxIsmnYTQ="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
