@@ -48,6 +48,7 @@ documents! {
     the_commands_of_the_readme_work: "README.md",
     the_commands_of_comparing_work: "docs/comparing.md",
     the_commands_of_experiments_work: "docs/experiments.md",
+    the_commands_of_formats_work: "docs/formats.md",
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_judging_work: "docs/judging.md",
     the_commands_of_measuring_work: "docs/measuring.md",
