@@ -17,3 +17,5 @@ mod judge;
 mod line;
 #[path = "terminal/pty.rs"]
 mod pty;
+#[path = "terminal/screen.rs"]
+mod screen;

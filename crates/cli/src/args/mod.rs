@@ -152,7 +152,10 @@ pub(crate) const EXIT_CODES: [(u8, &str); 9] = [
         5,
         "with --strict: the generator was the limit (goes before 2)",
     ),
-    (129, "SIGHUP, in a sweep: see 130"),
+    (
+        129,
+        "SIGHUP, in a sweep: see 130; with --tui: the report is made",
+    ),
     (
         130,
         "Ctrl-C twice; in a sweep once: everything is put back, and --resume goes on",

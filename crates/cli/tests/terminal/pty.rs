@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 
 use crate::harness::PATIENCE;
 
@@ -18,6 +18,8 @@ pub(crate) struct Terminal {
     master: std::fs::File,
     /// Kept open, so that what was written last is not lost.
     slave: Option<OwnedFd>,
+    /// How it was set before the program began.
+    settings: String,
     written: Arc<Written>,
     reader: Option<JoinHandle<()>>,
 }
@@ -34,6 +36,8 @@ pub(crate) struct Ended {
     /// `None`: a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
+    /// How the terminal was set before it began, and after it.
+    pub(crate) settings: [String; 2],
 }
 
 impl Terminal {
@@ -66,6 +70,7 @@ impl Terminal {
         };
         let kept = slave();
         set_size(&kept, columns, rows);
+        let settings = settings(&kept);
         // It makes the terminal behind stdin that of a session of its own, and becomes the program.
         let mut command = Command::new("setsid");
         command
@@ -97,6 +102,7 @@ impl Terminal {
         Self {
             child,
             master,
+            settings,
             slave: Some(kept),
             written,
             reader: Some(reader),
@@ -133,13 +139,19 @@ impl Terminal {
     /// Waits for its end.
     pub(crate) fn finish(mut self) -> Ended {
         let code = self.child.wait().unwrap().code();
+        let after = self.slave.as_ref().map(settings).unwrap_or_default();
         self.slave = None;
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }
         let text = String::from_utf8(self.written.lock().clone()).unwrap();
         assert!(!text.contains("panicked"), "{text}");
-        Ended { code, text }
+        let before = std::mem::take(&mut self.settings);
+        Ended {
+            code,
+            text,
+            settings: [before, after],
+        }
     }
 }
 
@@ -154,6 +166,11 @@ impl Written {
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
         self.bytes.lock().unwrap()
     }
+}
+
+/// Modes, special characters and speeds.
+fn settings(terminal: &OwnedFd) -> String {
+    format!("{:?}", tcgetattr(terminal).unwrap())
 }
 
 fn set_size(terminal: &impl std::os::fd::AsFd, columns: u16, rows: u16) {
@@ -210,6 +227,42 @@ fn sequence(characters: &mut impl Iterator<Item = char>) -> String {
         }
     }
     sequence
+}
+
+/// What stands on a screen that text was written to at places, a line for each row: everything since xterm's own
+/// screen was taken for the last time.
+pub(crate) fn screen(text: &str) -> String {
+    let mut rows: Vec<Vec<char>> = Vec::new();
+    let (mut row, mut column) = (0, 0);
+    let mut characters = text.rsplit("\x1b[?1049h").next().unwrap_or("").chars();
+    while let Some(character) = characters.next() {
+        if character != '\x1b' {
+            rows.resize_with(rows.len().max(row + 1), Vec::new);
+            let here = &mut rows[row];
+            here.resize(here.len().max(column + 1), ' ');
+            here[column] = character;
+            column += 1;
+            continue;
+        }
+        match sequence(&mut characters).as_str() {
+            "[2J" => rows.clear(),
+            "[?1049l" => break,
+            place if place.ends_with('H') => {
+                let (y, x) = place[1..place.len() - 1].split_once(';').unwrap();
+                (row, column) = (
+                    y.parse::<usize>().unwrap() - 1,
+                    x.parse::<usize>().unwrap() - 1,
+                );
+            }
+            style if style.ends_with('m') => {}
+            "[?25l" | "[?25h" => {}
+            // The rest of it has not come yet.
+            cut if !cut.ends_with(|end: char| end.is_ascii_alphabetic()) => break,
+            other => panic!("{other:?} is not expected"),
+        }
+    }
+    let line = |row: &Vec<char>| row.iter().collect::<String>();
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Every text that was written over another one or over nothing, without its styles, in the order of

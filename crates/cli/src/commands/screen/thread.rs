@@ -98,6 +98,10 @@ impl Thread {
             self.device.show(&[])?;
             for key in keys::read(&self.device.typed()?) {
                 self.press(key);
+                // What follows a key that gives the terminal back was not meant for us: a second q least of all.
+                if !self.device.is_entered() {
+                    break;
+                }
             }
         }
         Ok(())

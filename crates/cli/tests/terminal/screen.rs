@@ -1,0 +1,321 @@
+//! The whole terminal (`--tui`): taken, answered to, and given back in every case.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Site, io_arguments, program, site};
+use crate::pty::{Ended, Terminal, screen};
+
+/// xterm's own screen, on and off.
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[?1049l";
+const CTRL_C: &[u8] = b"\x03";
+const CTRL_Z: &[u8] = b"\x1a";
+
+/// A run of the site with a screen: one thread, four connections.
+fn run(site: &Site, options: &[&str]) -> Command {
+    let mut command = program(&["-t1", "-c4", "--tui"]);
+    command
+        .args(io_arguments())
+        .args(options)
+        .arg(site.url("/"));
+    command
+}
+
+/// The first second of the window is in the picture.
+fn has_figures(text: &str) -> bool {
+    let shown = screen(text);
+    text.contains(ENTER) && shown.contains("measuring") && shown.contains("p99.9")
+}
+
+/// What stood on the terminal before the screen, and what stands there after it.
+fn around(ended: &Ended) -> (&str, &str) {
+    let (before, rest) = ended.text.split_once(ENTER).expect("the screen");
+    let (_, after) = rest.rsplit_once(LEAVE).expect("the end of the screen");
+    assert!(!after.contains("\x1b"), "{after:?}");
+    (before, after)
+}
+
+/// The run was reported below its banner, and the terminal is as it was.
+fn assert_reported(ended: &Ended) {
+    let (before, after) = around(ended);
+    assert!(before.starts_with("Running "), "{before:?}");
+    assert!(after.contains("Requests/sec:"), "{after:?}");
+    assert!(ended.text.rfind("\x1b[?25h") > ended.text.rfind("\x1b[?25l"));
+    assert_eq!(ended.settings[1], ended.settings[0]);
+}
+
+#[test]
+fn a_run_takes_the_terminal_and_gives_it_back() {
+    let site = site();
+    let ended = Terminal::start(100, 30, &run(&site, &["-d1500ms"])).finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert!(has_figures(&ended.text), "{:?}", ended.text);
+    assert_reported(&ended);
+}
+
+#[test]
+fn q_and_ctrl_c_end_the_run_early_and_it_is_reported() {
+    let site = site();
+    for key in [b"q", CTRL_C] {
+        let json = site.folder.file("result.json");
+        let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s", "--json", &json]));
+        terminal.await_text("the picture", has_figures);
+        terminal.press(key);
+        let ended = terminal.finish();
+        assert_eq!(ended.code, Some(0), "{}", ended.text);
+        assert_reported(&ended);
+        let result = results::file::load(&fs::read(&json).unwrap()).unwrap();
+        assert!(result.window.interrupted);
+        fs::remove_file(json).unwrap();
+    }
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back_and_the_run_is_reported() {
+    let site = site();
+    for (signal, code) in [("TERM", 143), ("HUP", 129), ("INT", 0)] {
+        let terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
+        terminal.await_text("the picture", has_figures);
+        send(signal, terminal.id());
+        let ended = terminal.finish();
+        assert_eq!(ended.code, Some(code), "{}", ended.text);
+        assert_reported(&ended);
+    }
+}
+
+fn send(signal: &str, id: u32) {
+    let mut kill = Command::new("kill");
+    kill.args([format!("-{signal}"), id.to_string()]);
+    assert!(kill.status().unwrap().success());
+}
+
+#[test]
+fn keys_change_the_picture_and_nothing_else() {
+    let site = site();
+    let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
+    terminal.await_text("the picture", has_figures);
+    terminal.press(b"?");
+    terminal.await_text("the help", |text| screen(text).contains("as Ctrl-C does"));
+    // The letters of an arrow are no keys.
+    terminal.press(b"\x1b[1;5q");
+    terminal.press(b"p");
+    terminal.await_text("the pause", |text| screen(text).contains("PICTURE HELD"));
+    terminal.press(b"q");
+    assert_reported(&terminal.finish());
+}
+
+#[test]
+fn a_window_that_changes_gets_another_picture() {
+    let site = site();
+    let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
+    terminal.await_text("the picture", has_figures);
+    terminal.resize(40, 8);
+    terminal.await_text("what is needed", |text| {
+        screen(text).contains("60 x 16 needed")
+    });
+    terminal.resize(90, 30);
+    terminal.await_text("the picture again", has_figures);
+    terminal.press(b"q");
+    assert_reported(&terminal.finish());
+}
+
+#[test]
+fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
+    let site = site();
+    let run = run(&site, &["-d60s"]);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", "set -m; \"$@\"; echo suspended; fg; exit $?", "bash"]);
+    shell.arg(run.get_program()).args(run.get_args());
+    let mut terminal = Terminal::start(100, 30, &shell);
+    terminal.await_text("the picture", has_figures);
+    terminal.press(CTRL_Z);
+    let text = terminal.await_text("the second screen", |text| text.matches(ENTER).count() == 2);
+    let (first, second) = text.rsplit_once(ENTER).unwrap();
+    assert!(
+        first.contains("suspended") && first.contains(LEAVE),
+        "{first:?}"
+    );
+    assert!(first.find("suspended") > first.find(LEAVE));
+    assert!(!second.contains(LEAVE));
+    terminal.await_text("the picture again", has_figures);
+    terminal.press(b"q");
+    let ended = terminal.finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert_reported(&ended);
+}
+
+#[test]
+fn no_colour_and_no_sign_beyond_ascii_where_they_are_not_wanted() {
+    let site = site();
+    let environment = [("NO_COLOR", "1"), ("LANG", "C")];
+    let command = run(&site, &["-d1500ms"]);
+    let ended = Terminal::start_with(100, 30, &command, &environment).finish();
+    assert!(has_figures(&ended.text), "{:?}", ended.text);
+    assert!(ended.text.is_ascii(), "{:?}", ended.text);
+    for colour in ["\x1b[3", "\x1b[9", "38;5", "48;5"] {
+        let coloured = ended.text.split(colour).skip(1);
+        // 39 and 49 are "as usual"; a row of the terminal may have such a number, too.
+        let is_colour = |rest: &str| {
+            rest.starts_with(|c: char| ('0'..='7').contains(&c)) && rest[1..].starts_with('m')
+        };
+        assert_eq!(coloured.filter(|rest| is_colour(rest)).count(), 0);
+    }
+    assert_reported(&ended);
+}
+
+#[test]
+fn the_report_goes_where_stdout_goes() {
+    let site = site();
+    let file = site.folder.file("report.txt");
+    let run = run(&site, &["-d1500ms"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "file=$0; exec \"$@\" > \"$file\"", &file]);
+    shell.arg(run.get_program()).args(run.get_args());
+    let ended = Terminal::start(100, 30, &shell).finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert!(has_figures(&ended.text), "{:?}", ended.text);
+    assert!(!ended.text.contains("Requests/sec:"), "{:?}", ended.text);
+    let report = fs::read_to_string(file).unwrap();
+    assert!(
+        report.starts_with("Running ") && !report.contains('\x1b'),
+        "{report}"
+    );
+    assert!(report.contains("Requests/sec:"), "{report}");
+}
+
+#[test]
+fn what_a_script_prints_stands_below_the_screen() {
+    let site = site();
+    let script = "local n = 0\n\
+        response = function()\n  n = n + 1\n  if n == 1 then print('from the script') end\nend\n\
+        done = function() print('from its end') end\n";
+    let script = site.folder.file_with("print.lua", script);
+    let ended = Terminal::start(100, 30, &run(&site, &["-d1500ms", "-s", &script])).finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert_reported(&ended);
+    let (_, after) = around(&ended);
+    let printed = after.find("from the script").expect("what was printed");
+    let report = after.find("Thread Stats").expect("the report");
+    let last = after.find("from its end").expect("what was printed last");
+    assert!(printed < report && report < last, "{after:?}");
+    let (screen, _) = ended.text.rsplit_once(LEAVE).unwrap();
+    assert!(!screen.contains("from the script"), "{screen:?}");
+}
+
+#[test]
+fn without_a_terminal_it_is_refused_before_any_load() {
+    let site = site();
+    let output = run(&site, &["-d60s"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        line.starts_with("wrkbench: --tui: stderr is no terminal"),
+        "{line}"
+    );
+    assert_eq!(line.lines().count(), 1);
+    assert!(output.stdout.is_empty());
+    let command = run(&site, &["-d60s"]);
+    let dumb = Terminal::start_with(100, 30, &command, &[("TERM", "dumb")]).finish();
+    assert_eq!(dumb.code, Some(1));
+    assert!(dumb.text.contains("--tui: "), "{}", dumb.text);
+    assert!(
+        !dumb.text.contains('\x1b') && !dumb.text.contains("Running"),
+        "{}",
+        dumb.text
+    );
+}
+
+/// A sweep of one factor with two levels, each run once.
+fn sweep(site: &Site, more: &str) -> Command {
+    let plan = format!(
+        "name = 'try'\nrounds = 1\nresults = 'results'\norder = 'sequential'\n\
+         [load]\nthreads = 1\nduration = '1500ms'\n\
+         [[target]]\nname = 'origin'\nurl = '{}'\n\
+         [[factor]]\nname = 'connections'\noption = 'connections'\nlevels = [2, 4]\n{more}",
+        site.url("/")
+    );
+    let plan = site.folder.file_with("plan.toml", plan);
+    let journal = site.folder.file("journal");
+    program(&["sweep", &plan, "--journal", &journal, "--tui"])
+}
+
+#[test]
+fn a_sweep_shows_its_grid_and_leaves_its_lines() {
+    let site = site();
+    let terminal = Terminal::start(100, 40, &sweep(&site, ""));
+    let text = terminal.await_text("the second trial", |text| {
+        let shown = screen(text);
+        shown.contains("p99.9") && shown.contains("round 1, connections 4, origin")
+    });
+    let shown = screen(&text);
+    for part in ["wrkbench sweep", "requests/s by round", "1 of 2 trials"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let ended = terminal.finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    let (before, after) = around(&ended);
+    assert!(before.contains("2 cells"), "{before}");
+    for place in [
+        "[1/2] round 1/1, connections 2",
+        "[2/2] round 1/1, connections 4",
+    ] {
+        assert!(after.contains(place), "{after}");
+    }
+    assert_eq!(ended.settings[1], ended.settings[0]);
+}
+
+#[test]
+fn q_ends_a_sweep_as_ctrl_c_does_also_while_a_command_runs() {
+    let site = site();
+    let file = site.folder.file_with("server.conf", "as it was\n");
+    let template = site.folder.file_with("template", "level {{level}}\n");
+    let waiting = site.folder.file("waiting");
+    let more = format!(
+        "[[factor]]\nname = 'conf'\nfile = '{file}'\ntemplate = '{template}'\nlevels = ['a']\n\
+         [hooks]\nbefore = 'touch {waiting}; sleep 3'\n"
+    );
+    let mut terminal = Terminal::start(100, 40, &sweep(&site, &more));
+    crate::harness::eventually(|| fs::metadata(&waiting).map_err(|error| error.to_string()));
+    terminal.await_text("the grid", |text| {
+        screen(text).contains("requests/s by round")
+    });
+    assert_eq!(fs::read_to_string(&file).unwrap(), "level a\n");
+    terminal.press(b"q");
+    let ended = terminal.finish();
+    assert_eq!(ended.code, Some(130), "{}", ended.text);
+    assert_eq!(ended.settings[1], ended.settings[0]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "as it was\n");
+    let (_, after) = around(&ended);
+    assert!(after.contains("--resume"), "{after}");
+}
+
+#[test]
+fn a_terminal_that_vanishes_takes_no_result_with_it() {
+    let site = site();
+    let json = site.folder.file("result.json");
+    let run = run(&site, &["-d60s", "--json", &json]);
+    // Whoever holds the other end of the terminal is killed.
+    let words = std::iter::once(run.get_program()).chain(run.get_args());
+    let quoted: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    let mut holder = Command::new("script");
+    holder.args([
+        "--quiet",
+        "--flush",
+        "--command",
+        &quoted.join(" "),
+        "/dev/null",
+    ]);
+    let terminal = Terminal::start(100, 30, &holder);
+    terminal.await_text("the picture", has_figures);
+    send("KILL", terminal.id());
+    let document =
+        crate::harness::eventually(|| fs::read(&json).map_err(|error| error.to_string()));
+    let result = results::file::load(&document).unwrap();
+    assert!(result.window.interrupted);
+}
