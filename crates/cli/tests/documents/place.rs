@@ -68,12 +68,6 @@ impl Place {
         }
         place.program("systemctl", SYSTEMCTL);
         place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
-        let makefile = root().join("Makefile");
-        let lists = format!(
-            "#!/bin/sh\nexec /usr/bin/make -n -f {} \"$@\"\n",
-            makefile.display()
-        );
-        place.program("make", &lists);
         for optional in ["jq", "curl"] {
             if !is_installed(optional) {
                 place.program(optional, SILENT);
