@@ -136,8 +136,14 @@ impl Names {
         if let Some(name) = self.given.get(&parts) {
             return name.clone();
         }
-        let words: Vec<String> = parts.iter().map(|(key, value)| part(key, value)).collect();
-        let whole = format!("HTTP/{}", words.join("/"));
+        let words = parts.iter().map(|(key, value)| part(key, value));
+        let words: Vec<String> = std::iter::once("HTTP".to_owned()).chain(words).collect();
+        let whole = words.join("/");
+        let whole = if ends_like_gomaxprocs(&whole) {
+            format!("{whole}/load=unknown")
+        } else {
+            whole
+        };
         let base = match whole.char_indices().nth(NAME_CHARS_MAX) {
             Some((end, _)) => format!("{}/cut=yes", &whole[..end]),
             None => whole,
@@ -151,6 +157,12 @@ impl Names {
         self.given.insert(parts, name.clone());
         name
     }
+}
+
+/// `-2` at the end of a name would be taken for the number of processors.
+fn ends_like_gomaxprocs(name: &str) -> bool {
+    let rest = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    rest.len() < name.len() && rest.ends_with('-')
 }
 
 /// What the run is one of: levels, names, and the load.
