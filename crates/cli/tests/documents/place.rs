@@ -58,9 +58,7 @@ impl Place {
         }
         let work = place.folder.join("work");
         copy(&root().join("examples"), &work.join("examples"));
-        if root().join("docs/data").exists() {
-            copy(&root().join("docs/data"), &work.join("docs/data"));
-        }
+        copy(&root().join("docs/data"), &work.join("docs/data"));
         // Through the tools' names it prints their texts, and takes times as short as here.
         for name in ["wrkbench", "wrk", "wrk2", "wrk-cmm"] {
             let link = place.folder.join("bin").join(name);
