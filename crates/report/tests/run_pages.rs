@@ -9,7 +9,7 @@ use std::time::Duration;
 use analysis::compare::{Question, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading, quantity};
 use plan::{Arrivals, Pacing, Scheme, Stage, TelemetrySpec};
-use report::page::{Mark, Page, Subject, of};
+use report::page::{Mark, Marks, Page, Subject, of};
 use report::{Format, TextOptions, render};
 use results::{
     ErrorKind, Evidence, Generator, Histogram, Recording, RunResult, Setting, SocketMoment,
@@ -20,9 +20,11 @@ use seen::{chart, charts, check_golden, check_marks, check_page, outline, sectio
 /// As it is read from a file.
 fn observation(result: &RunResult, name: &str) -> Observation {
     let mut bytes = Vec::new();
-    render(result, Format::Json, &TextOptions::default(), &mut bytes).unwrap();
-    let reading = Reading::of_bytes(&bytes, Path::new(name)).unwrap();
-    reading.observations.into_iter().next().unwrap()
+    render(result, Format::Json, &TextOptions::default(), &mut bytes)
+        .expect("memory takes every write");
+    let reading = Reading::of_bytes(&bytes, Path::new(name)).expect("it is a document");
+    let run = reading.observations.into_iter().next();
+    run.expect("a document is a run")
 }
 
 fn page_of(observations: &[Observation]) -> Page {
@@ -140,7 +142,9 @@ fn a_day() -> RunResult {
     samples.record_n(1_000, 30);
     for step in 0..400 {
         let at_ms = step * 216_000;
-        recording.series.add(at_ms, 3, u64::from(step % 7 == 0), 70);
+        recording
+            .series
+            .add(at_ms, 3, u64::from(step.is_multiple_of(7)), 70);
         recording.intervals.add(at_ms, &samples);
     }
     let mut result = fixture::result(recording);
@@ -152,7 +156,7 @@ fn many_stages() -> RunResult {
     let stage = |at: u64| Stage {
         from_per_sec: at as f64,
         to_per_sec: (at % 7) as f64 * 100.0,
-        duration: Duration::from_millis(u64::from(at % 5 != 0)),
+        duration: Duration::from_millis(u64::from(!at.is_multiple_of(5))),
     };
     let mut result = fixture::stalled_result();
     result.plan.pacing = Pacing::Stages {
@@ -467,9 +471,29 @@ fn many_runs_are_faint_lines_under_their_median() {
         assert!(runs.iter().all(|marks| marks.is_faint) && !median.is_faint);
         assert_eq!(median.name, "Median of 35 runs");
         assert!(median.y.iter().flatten().count() > 0, "{id}");
+        let first = &runs[0];
+        assert_eq!(first.labels.len(), first.x.len(), "{id}");
     }
     let bytes = serde_json::to_vec(&page).unwrap().len();
     assert!(bytes < 2_000_000, "{bytes} bytes");
+}
+
+#[test]
+fn many_runs_of_two_things_have_a_median_each() {
+    let runs: Vec<Observation> = four_runs().into_iter().cycle().take(16).collect();
+    let page = page_of(&runs);
+    check_page(&page);
+    let marks = &chart(&page, "latency-by-percentile").marks;
+    let strong = marks.iter().filter(|marks| !marks.is_faint);
+    let strong: Vec<(&str, usize)> = strong
+        .map(|marks| (marks.name.as_str(), marks.color))
+        .collect();
+    assert_eq!(
+        strong,
+        [("old, median of 8 runs", 0), ("new, median of 8 runs", 1)]
+    );
+    let of_old = |marks: &&Marks| marks.is_faint && marks.color == 0;
+    assert_eq!(marks.iter().filter(of_old).count(), 8);
 }
 
 #[test]

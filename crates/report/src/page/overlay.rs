@@ -13,41 +13,86 @@ use super::{Block, Section, Subject, Tone, names, run, words};
 /// So many lines can be told apart; of more the median is drawn over faint ones.
 const LINES_MAX: usize = 12;
 
-/// A run that did not fail, with its name and its colour on all charts.
+/// Medians of more groups than that are no easier to read than the runs.
+const GROUPS_MAX: usize = 6;
+
+/// A run that did not fail, with its name, its colour on all charts, and which runs it is like.
 struct Drawn<'a> {
     name: String,
     run: &'a Observation,
     color: usize,
+    group: usize,
+}
+
+/// The runs of a page.
+struct Runs<'a> {
+    drawn: Vec<Drawn<'a>>,
+    /// Names of what there are several runs of; one without a name if there are too many such, or no two
+    /// runs are of the same.
+    groups: Vec<String>,
+}
+
+impl<'a> Runs<'a> {
+    fn of(named: Vec<(String, &'a Observation)>) -> Self {
+        let mut firsts: Vec<&Observation> = Vec::new();
+        let mut drawn = Vec::new();
+        for (color, (name, run)) in named.into_iter().enumerate() {
+            let known = firsts.iter().position(|first| first.is_same_cell(run));
+            let group = known.unwrap_or(firsts.len());
+            if known.is_none() {
+                firsts.push(run);
+            }
+            drawn.push(Drawn {
+                name,
+                run,
+                color,
+                group,
+            });
+        }
+        let is_grouped = (2..=GROUPS_MAX).contains(&firsts.len()) && firsts.len() < drawn.len();
+        if !is_grouped {
+            drawn.iter_mut().for_each(|drawn| drawn.group = 0);
+        }
+        let groups = if is_grouped {
+            names::of_runs(&firsts)
+        } else {
+            vec![String::new()]
+        };
+        Self { drawn, groups }
+    }
+
+    /// Whether there are more lines than can be told apart.
+    fn are_many(&self) -> bool {
+        self.drawn.len() > LINES_MAX
+    }
 }
 
 /// What several runs say together, in the order of reading.
 pub(super) fn sections(subject: &Subject<'_>) -> Vec<Section> {
     let all: Vec<&Observation> = subject.observations.iter().collect();
     let names = names::of_runs(&all);
-    let mut drawn = Vec::new();
+    let mut good = Vec::new();
     let mut failed = Vec::new();
     for (run, name) in all.into_iter().zip(names) {
         match &run.failure {
             Some(reason) => failed.push(format!("{name} ({}): {reason}", run.source)),
-            None => drawn.push(Drawn {
-                color: drawn.len(),
-                name,
-                run,
-            }),
+            None => good.push((name, run)),
         }
     }
-    let mut sections = vec![verdict(subject, &drawn, failed)];
-    sections.extend(charts::latency(&drawn));
-    sections.extend(charts::over_time(&drawn));
-    sections.extend(charts::telemetry(&drawn));
-    sections.extend(table_section(&drawn));
-    sections.extend(warnings(&drawn));
-    sections.extend(differences::section(&drawn));
-    sections.extend(commands(&drawn));
+    let runs = Runs::of(good);
+    let mut sections = vec![verdict(subject, &runs, failed)];
+    sections.extend(charts::latency(&runs));
+    sections.extend(charts::over_time(&runs));
+    sections.extend(charts::telemetry(&runs));
+    sections.extend(table_section(&runs));
+    sections.extend(warnings(&runs.drawn));
+    sections.extend(differences::section(&runs.drawn));
+    sections.extend(commands(&runs.drawn));
     sections
 }
 
-fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> Section {
+fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Section {
+    let drawn = runs.drawn.as_slice();
     let mut blocks = Vec::new();
     if drawn.is_empty() {
         blocks.push(finding(Tone::Bad, "Every run failed.", vec![]));
@@ -94,11 +139,11 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
     }
     blocks.extend(limited(drawn));
     blocks.extend(table::figures(drawn));
-    if drawn.len() <= LINES_MAX {
+    if !runs.are_many() {
         blocks.extend(table::block(drawn));
     }
-    let lead = if drawn.len() > LINES_MAX {
-        "Each run is a faint line in the charts, the median of all runs a strong one."
+    let lead = if runs.are_many() {
+        "Each run is a faint line in the charts; strong lines are medians of runs."
     } else {
         "Each run has one colour in all charts; its name in a legend hides and shows it."
     };
@@ -112,8 +157,8 @@ fn verdict(subject: &Subject<'_>, drawn: &[Drawn<'_>], failed: Vec<String>) -> S
 }
 
 /// The table of runs where it is so long that it would hide the charts.
-fn table_section(drawn: &[Drawn<'_>]) -> Option<Section> {
-    let block = table::block(drawn).filter(|_| drawn.len() > LINES_MAX)?;
+fn table_section(runs: &Runs<'_>) -> Option<Section> {
+    let block = table::block(&runs.drawn).filter(|_| runs.are_many())?;
     Some(Section {
         id: "runs".to_owned(),
         title: "All runs".to_owned(),

@@ -2,7 +2,7 @@
 
 use results::{RunResult, SocketMoment};
 
-use super::{Drawn, LINES_MAX};
+use super::{Drawn, LINES_MAX, Runs};
 use crate::page::curves::{self, Curve};
 use crate::page::run::{per_sec, socket_curve, values_by_percentile};
 use crate::page::tables::chart;
@@ -30,7 +30,7 @@ struct Overlay {
 
 impl Overlay {
     /// Nothing if no run has two points to draw a line between.
-    fn of(self, curves: Vec<(&Drawn<'_>, Curve)>) -> Option<Chart> {
+    fn of(self, runs: &Runs<'_>, curves: Vec<(&Drawn<'_>, Curve)>) -> Option<Chart> {
         let curves: Vec<(&Drawn<'_>, Curve)> = curves
             .into_iter()
             .filter(|(_, curve)| curve.is_line())
@@ -59,11 +59,6 @@ impl Overlay {
                 from_zero: true,
             }
         };
-        let many = curves.len() > LINES_MAX;
-        let median = many.then(|| {
-            let lines: Vec<Curve> = curves.iter().map(|(_, curve)| curve.clone()).collect();
-            curves::median_curve(&lines)
-        });
         let range = curves
             .iter()
             .filter_map(|(_, curve)| curve.range())
@@ -75,18 +70,11 @@ impl Overlay {
             "{what} of {}{said}. The table of runs has the values of each.",
             words::counted(curves.len() as u64, "run")
         );
-        let lines = curves.len();
-        let mut marks: Vec<Marks> = curves
-            .into_iter()
-            .map(|(drawn, curve)| Marks {
-                is_faint: many,
-                ..curve.marks(drawn.name.clone(), Mark::Line, drawn.color)
-            })
-            .collect();
-        if let Some(median) = median.filter(|median| !median.is_empty()) {
-            let name = format!("Median of {}", words::counted(lines as u64, "run"));
-            marks.push(median.marks(name, Mark::Line, 0));
-        }
+        let marks = if curves.len() > LINES_MAX {
+            many(&runs.groups, curves)
+        } else {
+            few(curves)
+        };
         Some(Chart {
             id: id.to_owned(),
             title,
@@ -101,18 +89,59 @@ impl Overlay {
     }
 }
 
+/// A line for each run.
+fn few(curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
+    let line = |(drawn, curve): (&Drawn<'_>, Curve)| {
+        curve.marks(drawn.name.clone(), Mark::Line, drawn.color)
+    };
+    curves.into_iter().map(line).collect()
+}
+
+/// A faint line for each run, under the medians of the groups. Lines of a group are one entry of the legend,
+/// and their labels say which run is which.
+fn many(groups: &[String], curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
+    let named = |group: &str, what: &str| match group {
+        "" => crate::page::run::capital(what),
+        group => format!("{group}, {what}"),
+    };
+    let mut marks = Vec::new();
+    let mut medians = Vec::new();
+    for (color, group) in groups.iter().enumerate() {
+        let (members, lines): (Vec<&Drawn<'_>>, Vec<Curve>) = curves
+            .iter()
+            .filter(|(drawn, _)| drawn.group == color)
+            .cloned()
+            .unzip();
+        let median = curves::median_curve(&lines);
+        if lines.len() > 1 && median.is_line() {
+            let what = format!("median of {}", words::counted(lines.len() as u64, "run"));
+            medians.push(median.marks(named(group, &what), Mark::Line, color));
+        }
+        for (drawn, line) in members.into_iter().zip(lines) {
+            marks.push(Marks {
+                is_faint: true,
+                labels: vec![drawn.name.clone(); line.x.len()],
+                ..line.marks(named(group, "each run"), Mark::Line, color)
+            });
+        }
+    }
+    marks.append(&mut medians);
+    marks
+}
+
 /// The results of the runs that have one.
-fn results<'a>(drawn: &'a [Drawn<'a>]) -> impl Iterator<Item = (&'a Drawn<'a>, &'a RunResult)> {
-    drawn
+fn results<'a>(runs: &'a Runs<'a>) -> impl Iterator<Item = (&'a Drawn<'a>, &'a RunResult)> {
+    runs.drawn
         .iter()
         .filter_map(|drawn| Some((drawn, drawn.run.result.as_deref()?)))
 }
 
 /// Latency by percentile.
-pub(super) fn latency(drawn: &[Drawn<'_>]) -> Option<Section> {
-    let has_rate = results(drawn).any(|(_, result)| result.recording.counters.due > 0);
-    let has_none = results(drawn).any(|(_, result)| result.recording.counters.due == 0);
-    let curves: Vec<(&Drawn<'_>, Curve)> = drawn
+pub(super) fn latency(runs: &Runs<'_>) -> Option<Section> {
+    let has_rate = results(runs).any(|(_, result)| result.recording.counters.due > 0);
+    let has_none = results(runs).any(|(_, result)| result.recording.counters.due == 0);
+    let curves: Vec<(&Drawn<'_>, Curve)> = runs
+        .drawn
         .iter()
         .map(|drawn| {
             let curve = match drawn.run.result.as_deref() {
@@ -133,7 +162,7 @@ pub(super) fn latency(drawn: &[Drawn<'_>]) -> Option<Section> {
         height: Height::Tall,
         group: None,
     }
-    .of(curves)?;
+    .of(runs, curves)?;
     let kinds = match (has_rate, has_none) {
         (true, true) => {
             "Of runs with a rate it is response time, counted from when a request was due, of the others service \
@@ -156,7 +185,7 @@ pub(super) fn latency(drawn: &[Drawn<'_>]) -> Option<Section> {
 }
 
 /// Rates and latencies of all runs from their begin on.
-pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
+pub(super) fn over_time(runs: &Runs<'_>) -> Option<Section> {
     let over_time = |id, title: &str, what, unit, show| Overlay {
         id,
         title: title.to_owned(),
@@ -172,7 +201,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
     let mut errors = Vec::new();
     let mut medians = Vec::new();
     let mut highs = Vec::new();
-    for (drawn, result) in results(drawn) {
+    for (drawn, result) in results(runs) {
         let rates = curves::rates_in(result, POINTS_MAX);
         requests.push((drawn, rates.requests_per_sec));
         if rates.errors > 0 {
@@ -193,7 +222,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
             Unit::RequestsPerSec,
             words::number,
         )
-        .of(requests),
+        .of(runs, requests),
         over_time(
             "p50-over-time",
             "p50 over time",
@@ -201,7 +230,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
             Unit::Microseconds,
             words::time_us,
         )
-        .of(medians),
+        .of(runs, medians),
         over_time(
             "p99-over-time",
             "p99 over time",
@@ -209,7 +238,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
             Unit::Microseconds,
             words::time_us,
         )
-        .of(highs),
+        .of(runs, highs),
         over_time(
             "errors-over-time",
             "Errors per second",
@@ -217,7 +246,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
             Unit::Number,
             words::number,
         )
-        .of(errors),
+        .of(runs, errors),
     ];
     let blocks: Vec<Block> = charts.into_iter().flatten().map(chart).collect();
     (!blocks.is_empty()).then(|| Section {
@@ -231,7 +260,7 @@ pub(super) fn over_time(drawn: &[Drawn<'_>]) -> Option<Section> {
 }
 
 /// Sockets over time, of the runs that watched them.
-pub(super) fn telemetry(drawn: &[Drawn<'_>]) -> Option<Section> {
+pub(super) fn telemetry(runs: &Runs<'_>) -> Option<Section> {
     type Of = fn(&SocketMoment, f64) -> Option<f64>;
     type Wish = (&'static str, &'static str, Unit, fn(f64) -> String, Of);
     const WISHES: [Wish; 4] = [
@@ -266,7 +295,7 @@ pub(super) fn telemetry(drawn: &[Drawn<'_>]) -> Option<Section> {
     ];
     let mut charts = Vec::new();
     for (id, title, unit, show, value) in WISHES {
-        let curves = results(drawn)
+        let curves = results(runs)
             .filter_map(|(drawn, result)| {
                 let timeline = result.telemetry.as_ref()?.timeline.as_ref()?;
                 Some((drawn, socket_curve(timeline, value)))
@@ -284,7 +313,7 @@ pub(super) fn telemetry(drawn: &[Drawn<'_>]) -> Option<Section> {
                 height: Height::Low,
                 group: Some(TIME_GROUP.to_owned()),
             }
-            .of(curves),
+            .of(runs, curves),
         );
     }
     (!charts.is_empty()).then(|| Section {
