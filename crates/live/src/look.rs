@@ -72,6 +72,8 @@ pub(crate) const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Requests per second.
 pub(crate) const RATE: Style = Style::new().fg(Color::LightBlue);
+/// The columns of it: a large area, which must not dazzle (steel blue of the 256 colours).
+pub(crate) const RATE_AREA: Style = Style::new().fg(Color::Indexed(67));
 /// The median of latency.
 pub(crate) const MEDIAN: Style = Style::new().fg(Color::Cyan);
 /// Its 99th percentile.

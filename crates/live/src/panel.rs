@@ -14,11 +14,12 @@ pub(crate) fn panel(area: Rect, title: &Line<'_>, buffer: &mut Buffer) -> Rect {
     let text = "─".repeat(usize::from(rule.width));
     buffer.set_string(rule.x, rule.y, text, FAINT);
     if rule.width > 4 {
-        buffer.set_string(rule.x + 1, rule.y, " ", FAINT);
-        let (end, _) = buffer.set_line(rule.x + 2, rule.y, title, rule.width - 3);
-        if end < rule.right() {
-            buffer.set_string(end, rule.y, " ", FAINT);
+        // What is written over the rule does not stand back as the rule does.
+        let width = u16::try_from(title.width() + 1).unwrap_or(u16::MAX);
+        for x in rule.x + 1..(rule.x + 2).saturating_add(width).min(rule.right()) {
+            buffer[(x, rule.y)].reset();
         }
+        buffer.set_line(rule.x + 2, rule.y, title, rule.width - 3);
     }
     Rect {
         y: area.y + 1,

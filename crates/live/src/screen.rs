@@ -18,7 +18,7 @@ use ratatui::text::{Line, Span};
 use results::snapshot::{Snapshot, Stage};
 
 use crate::keys::Key;
-use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, Look, MEDIAN, RATE, TAIL};
+use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, Look, MEDIAN, RATE, RATE_AREA, TAIL};
 use crate::panel::{gauge, panel};
 use history::{History, Point};
 use plot::Scale;
@@ -307,7 +307,7 @@ fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &
     if inner.is_empty() {
         return;
     }
-    plot::bars(inner, &rates, scale, RATE, buffer);
+    plot::bars(inner, &rates, scale, RATE_AREA, buffer);
     plot::backdrop(inner, asked, scale, span_s, buffer);
 }
 

@@ -183,7 +183,13 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         Line::from(vec![Span::styled(format!("{name:<13}"), FAINT), value])
     };
     let (open, asked) = (latest.open_connections, u64::from(plan.load.connections));
-    let style = if open < asked { DOUBTFUL } else { BOLD };
+    // Those that are replaced on purpose are not missed.
+    let is_kept = plan.load.keepalive && plan.load.requests_per_connection.is_none();
+    let style = if is_kept && open < asked {
+        DOUBTFUL
+    } else {
+        BOLD
+    };
     let mut told = vec![line(
         "connections",
         Span::styled(format!("{open} of {asked} open"), style),
@@ -205,10 +211,10 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
     let received = format!("{}B/s", units::binary(per_sec));
     told.push(line("received", Span::raw(received)));
     let counters = &latest.counters;
-    if plan.pacing.is_open() {
-        let style = if counters.unsent > 0 { DOUBTFUL } else { BOLD };
-        let text = format!("{} of {} due", counters.unsent, counters.due);
-        told.push(line("not sent", Span::styled(text, style)));
+    if plan.pacing.is_open() && latest.stage == Stage::Measuring {
+        // In a closed loop it is what connections can carry.
+        let text = counters.in_flight.to_string();
+        told.push(line("in flight", Span::raw(text)));
     }
     if counters.reconnects > 0 {
         let text = counters.reconnects.to_string();
