@@ -68,3 +68,16 @@ fn title_of(comparison: &Comparison) -> String {
         format!("{what}: {}", comparison.place.join(", "))
     }
 }
+
+/// More lines than this are not read one by one.
+const DETAILS_MAX: usize = 20;
+
+/// Lines behind a sentence, the first of them if they are many.
+fn bounded(mut details: Vec<String>) -> Vec<String> {
+    let more = details.len().saturating_sub(DETAILS_MAX);
+    if more > 0 {
+        details.truncate(DETAILS_MAX);
+        details.push(format!("and {more} more"));
+    }
+    details
+}

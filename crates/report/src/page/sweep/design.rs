@@ -97,17 +97,10 @@ impl<'a> Design<'a> {
             groups: Vec::new(),
             factors: Vec::new(),
         };
-        let mut names: Vec<String> = Vec::new();
+        let mut names = Names::default();
         for (key, of_cell) in members {
             let first = of_cell[0];
-            let name = cell_name(&levels, first, key);
-            let color = match names.iter().position(|other| *other == name) {
-                Some(color) => color,
-                None => {
-                    names.push(name.clone());
-                    names.len() - 1
-                }
-            };
+            let (color, name) = names.of(cell_name(&levels, first, key));
             let group: Vec<&str> = [
                 key.1.filter(|_| profiles_differ),
                 key.2.filter(|_| by_target),
@@ -164,13 +157,39 @@ impl<'a> Design<'a> {
     }
 }
 
+/// Names as they are shown, each of one combination of levels.
+#[derive(Debug, Default)]
+struct Names {
+    whole: Vec<String>,
+    shown: Vec<String>,
+}
+
+impl Names {
+    /// The number of a name and how it is shown: cut where it is long, but never as another one.
+    fn of(&mut self, whole: String) -> (usize, String) {
+        if let Some(at) = self.whole.iter().position(|other| *other == whole) {
+            return (at, self.shown.get(at).cloned().unwrap_or_default());
+        }
+        let cut = words::cut(&whole, NAME_CHARS_MAX);
+        let mut shown = cut.clone();
+        let mut number = 1;
+        while self.shown.contains(&shown) {
+            number += 1;
+            shown = format!("{cut} ({number})");
+        }
+        self.whole.push(whole);
+        self.shown.push(shown.clone());
+        (self.shown.len() - 1, shown)
+    }
+}
+
 fn cell_name(levels: &[&Factor], run: usize, key: Key<'_>) -> String {
     let level = |factor: &&Factor| {
         let level = factor.of_runs.get(run).copied().flatten()?;
         Some((factor.name.clone(), factor.levels.get(level)?.clone()))
     };
     let known: Vec<(String, String)> = levels.iter().filter_map(level).collect();
-    let name = match (known.as_slice(), levels.len()) {
+    match (known.as_slice(), levels.len()) {
         ([(_, level)], 1) => level.clone(),
         ([], _) => key.2.unwrap_or("all runs").to_owned(),
         (known, _) => {
@@ -180,8 +199,7 @@ fn cell_name(levels: &[&Factor], run: usize, key: Key<'_>) -> String {
                 .collect();
             named.join(", ")
         }
-    };
-    words::cut(&name, NAME_CHARS_MAX)
+    }
 }
 
 /// Which run it is: `round 3, 7th of 35 runs`.
@@ -249,6 +267,16 @@ mod tests {
             "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "101st", "111th",
         ];
         assert_eq!(ordinals, expected);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_still_told_apart() {
+        let mut names = Names::default();
+        let long = |end: &str| format!("{}{end}", "x".repeat(NAME_CHARS_MAX));
+        let (first, shown) = names.of(long("a"));
+        assert_eq!((first, shown.chars().count()), (0, NAME_CHARS_MAX + 1));
+        assert_eq!(names.of(long("b")), (1, format!("{shown} (2)")));
+        assert_eq!(names.of(long("a")), (0, shown));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Observation;
 
+use super::bounded;
 use super::design::{Design, place_of};
 use crate::page::run::{environment_facts, plan_facts};
 use crate::page::tables::{finding, known, number_column, text, words_column};
@@ -193,7 +194,7 @@ fn unwanted(name: &str, fact: &Fact, design: &Design<'_>) -> Block {
         })
         .collect();
     let text = format!("{name} was not the same in all runs of a combination.");
-    finding(Tone::Warning, text, details)
+    finding(Tone::Warning, text, bounded(details))
 }
 
 fn runs_in_words(runs: &[usize], design: &Design<'_>) -> String {
@@ -250,7 +251,7 @@ fn not_taken(design: &Design<'_>) -> Option<Block> {
         }
     }
     let text = "The kernel did not take every setting as asked: it has limits, and rounds.";
-    (!details.is_empty()).then(|| finding(Tone::Warning, text, details))
+    (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
 }
 
 /// Levels that the kernel made the same of.
@@ -287,7 +288,7 @@ fn the_same_in_effect(design: &Design<'_>) -> Option<Block> {
         })
         .collect();
     let text = "Levels that are different in the plan were the same in the kernel.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, details))
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
 }
 
 /// Settings that were others after the run than before it.
@@ -307,7 +308,7 @@ fn changed_within(design: &Design<'_>) -> Option<Block> {
         }
     }
     let text = "Settings changed while a run was on.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, details))
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
 }
 
 /// Whether the machine was started again between two runs.
@@ -327,7 +328,7 @@ fn restarted(design: &Design<'_>) -> Option<Block> {
         .map(|pair| format!("before {}", place_of(pair[1].2, design.total())))
         .collect();
     let text = "The machine was started again within the sweep.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, details))
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
 }
 
 fn set_table(set: &[(&str, &Fact)], design: &Design<'_>) -> TableBlock {

@@ -185,6 +185,7 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
             known(Some(level.runs as f64), |_| level.runs.to_string()),
             known(level.median, |value| show(metric, value)),
         ];
+        row.extend(difference_cells(level));
         if has_intervals {
             row.push(match interval(at) {
                 Some(interval) => TableCell {
@@ -200,7 +201,6 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
                 None => unknown(),
             });
         }
-        row.extend(difference_cells(level));
         row
     });
     let rows = rows.collect();
@@ -208,21 +208,19 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
         words_column(comparison.factor.as_deref().unwrap_or("runs of")),
         number_column("runs"),
         number_column("median"),
+        number_column("change (95 % interval)"),
+        words_column("verdict"),
+        number_column("p, corrected"),
+        number_column("p"),
     ];
     columns.extend(match confidences.as_slice() {
         [] => None,
         [first, ..] if is_one_confidence => Some(number_column(format!(
-            "its {} interval",
+            "median's {} interval",
             confidence_phrase(*first)
         ))),
-        _ => Some(number_column("its interval")),
+        _ => Some(number_column("median's interval")),
     });
-    columns.extend([
-        number_column("change (95 % interval)"),
-        number_column("p"),
-        number_column("corrected"),
-        words_column("verdict"),
-    ]);
     Block::Table(TableBlock {
         caption: title_of(comparison),
         columns,
@@ -232,7 +230,7 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
 
 fn difference_cells(level: &Level) -> [TableCell; 4] {
     let Some(difference) = &level.difference else {
-        return [unknown(), unknown(), unknown(), text("")];
+        return [unknown(), text(""), unknown(), unknown()];
     };
     let verdict = match (difference.is_found(), difference.is_same) {
         (true, true) => "found, too small to matter",
@@ -251,8 +249,8 @@ fn difference_cells(level: &Level) -> [TableCell; 4] {
             value: difference.ratio.map(|ratio| (ratio - 1.0) * 100.0),
             tone: Tone::Neutral,
         },
-        known(Some(difference.p_value), comparison::p),
-        known(Some(difference.adjusted_p_value), comparison::p),
         toned(text(verdict), tone),
+        known(Some(difference.adjusted_p_value), comparison::p),
+        known(Some(difference.p_value), comparison::p),
     ]
 }

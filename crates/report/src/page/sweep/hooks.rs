@@ -3,6 +3,7 @@
 use analysis::{Observation, TrialFacts};
 use results::HookOutput;
 
+use super::bounded;
 use super::design::{Design, place_of};
 use crate::page::tables::{finding, known, number_column, text, toned, words_column};
 use crate::page::{Block, Section, TableBlock, Tone, words};
@@ -92,7 +93,7 @@ fn failed_attempts(trials: &[(&Observation, &TrialFacts)], design: &Design<'_>) 
         "{} took more than one attempt.",
         words::counted(runs, "run")
     );
-    (runs > 0).then(|| finding(Tone::Warning, text, details))
+    (runs > 0).then(|| finding(Tone::Warning, text, bounded(details)))
 }
 
 fn has_failed(output: &HookOutput) -> bool {
@@ -121,7 +122,7 @@ fn failed_hooks(kinds: &[Kind<'_>], design: &Design<'_>) -> Option<Block> {
     };
     let text = format!("{} failed.", words::counted(failed.len() as u64, "command"));
     let details = failed.iter().map(detail).collect();
-    (!failed.is_empty()).then(|| finding(Tone::Warning, text, details))
+    (!failed.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
 }
 
 fn duration(milliseconds: u64) -> String {
@@ -156,7 +157,7 @@ fn slow_hooks(kind: &Kind<'_>, design: &Design<'_>) -> Option<Block> {
         duration(usual_ms.round() as u64),
         words::counted(details.len() as u64, "run")
     );
-    (!details.is_empty()).then(|| finding(Tone::Warning, text, details))
+    (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
 }
 
 fn table(kinds: &[Kind<'_>]) -> TableBlock {

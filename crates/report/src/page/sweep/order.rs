@@ -8,6 +8,9 @@ use super::quantities::{axis, in_6_digits, show};
 use super::verdict;
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, Unit, words};
 
+/// More colours cannot be told apart.
+const COLORS_MAX: usize = 16;
+
 /// Nothing if the order is not known.
 pub(super) fn section(
     subject: &Subject<'_>,
@@ -64,84 +67,54 @@ pub(super) fn section(
     })
 }
 
+/// A run with the name of its combination and its value.
+struct Dot<'a> {
+    run: &'a Observation,
+    cell: &'a str,
+    value: f64,
+}
+
 /// Nothing if no run has the metric.
 fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> Option<Chart> {
-    let mut all: Vec<(&Observation, f64)> = design
+    let mut all: Vec<Dot<'_>> = design
         .cells_of(group)
-        .flat_map(|cell| values(cell, metric))
+        .flat_map(|cell| dots_of(cell, metric))
         .collect();
-    all.sort_by_key(|(run, _)| run.position);
-    let ((first, first_value), (last, last_value)) = (*all.first()?, *all.last()?);
-    let position = |run: &Observation| f64::from(run.position.unwrap_or(0));
+    all.sort_by_key(|dot| dot.run.position);
+    let (first, last) = (all.first()?, all.last()?);
+    let spare_color = design
+        .cells
+        .iter()
+        .map(|cell| cell.color + 1)
+        .max()
+        .unwrap_or(0);
     let mut marks = vec![Marks {
         name: "In this order".to_owned(),
         mark: Mark::Line,
-        x: all.iter().map(|(run, _)| position(run)).collect(),
-        y: all
-            .iter()
-            .map(|(_, value)| Some(in_6_digits(*value)))
-            .collect(),
-        color: design
-            .cells
-            .iter()
-            .map(|cell| cell.color + 1)
-            .max()
-            .unwrap_or(0),
+        labels: Vec::new(),
         is_faint: true,
-        ..Marks::default()
+        ..dots("", spare_color, &all, metric, design)
     }];
-    for cell in design.cells_of(group) {
-        let of_cell = values(cell, metric);
-        if of_cell.is_empty() {
-            continue;
+    if group.cells.len() > COLORS_MAX {
+        marks.push(dots("A run", 0, &all, metric, design));
+    } else {
+        for cell in design.cells_of(group) {
+            marks.extend(marks_of(cell, metric, design));
         }
-        let name = if cell.is_baseline {
-            format!("{} (baseline, repeated)", cell.name)
-        } else {
-            cell.name.clone()
-        };
-        let dots = Marks {
-            name: name.clone(),
-            mark: Mark::Dots,
-            x: of_cell.iter().map(|(run, _)| position(run)).collect(),
-            y: of_cell
-                .iter()
-                .map(|(_, value)| Some(in_6_digits(*value)))
-                .collect(),
-            labels: of_cell
-                .iter()
-                .map(|(run, value)| {
-                    let place = place_of(run, design.total());
-                    let (value, file) = (show(&metric.name, *value), file_of(&run.source));
-                    format!("{}: {place}, {value}, {file}", cell.name)
-                })
-                .collect(),
-            color: cell.color,
-            ..Marks::default()
-        };
-        if cell.is_baseline {
-            // What is the same all the time shows best what changes with time.
-            marks.push(Marks {
-                name: format!("{}, joined", cell.name),
-                mark: Mark::Line,
-                labels: Vec::new(),
-                is_dashed: true,
-                ..dots.clone()
-            });
-        }
-        marks.push(dots);
     }
+    let said = |dot: &Dot<'_>| {
+        let value = show(&metric.name, dot.value);
+        format!("{value} ({})", place_of(dot.run, design.total()))
+    };
     Some(Chart {
         id: format!("order-{number}"),
         title: design.title(&metric.label, group),
         description: format!(
-            "{} of {} in order, from {} ({}) to {} ({}).",
+            "{} of {} in order, from {} to {}.",
             metric.label,
             words::counted(all.len() as u64, "run"),
-            show(&metric.name, first_value),
-            place_of(first, design.total()),
-            show(&metric.name, last_value),
-            place_of(last, design.total()),
+            said(first),
+            said(last),
         ),
         x: Axis {
             label: "Place in the order of all runs".to_owned(),
@@ -149,7 +122,7 @@ fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> 
             scale: Scale::Linear,
             from_zero: false,
         },
-        y: axis(&metric.name, all.iter().map(|(_, value)| *value)),
+        y: axis(&metric.name, all.iter().map(|dot| dot.value)),
         marks,
         height: Height::Normal,
         group: Some("order".to_owned()),
@@ -157,10 +130,57 @@ fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> 
     })
 }
 
-fn values<'a>(cell: &Cell<'a>, metric: &Metric) -> Vec<(&'a Observation, f64)> {
-    let value = |run: &&'a Observation| {
-        let value = run.value(&metric.name).filter(|value| value.is_finite())?;
-        run.position.map(|_| (*run, value))
+/// The runs of a combination; those of a repeated baseline are joined, since what is the same all the time
+/// shows best what changes with time.
+fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>) -> Vec<Marks> {
+    let of_cell = dots_of(cell, metric);
+    if of_cell.is_empty() {
+        return Vec::new();
+    }
+    if !cell.is_baseline {
+        return vec![dots(&cell.name, cell.color, &of_cell, metric, design)];
+    }
+    let name = format!("{} (baseline, repeated)", cell.name);
+    let dots = dots(&name, cell.color, &of_cell, metric, design);
+    let line = Marks {
+        name: format!("{}, joined", cell.name),
+        mark: Mark::Line,
+        labels: Vec::new(),
+        is_dashed: true,
+        ..dots.clone()
     };
-    cell.runs.iter().filter_map(value).collect()
+    vec![line, dots]
+}
+
+fn dots(name: &str, color: usize, dots: &[Dot<'_>], metric: &Metric, design: &Design<'_>) -> Marks {
+    let label = |dot: &Dot<'_>| {
+        let place = place_of(dot.run, design.total());
+        let (value, file) = (show(&metric.name, dot.value), file_of(&dot.run.source));
+        format!("{}: {place}, {value}, {file}", dot.cell)
+    };
+    let position = |dot: &Dot<'_>| f64::from(dot.run.position.unwrap_or(0));
+    Marks {
+        name: name.to_owned(),
+        mark: Mark::Dots,
+        x: dots.iter().map(position).collect(),
+        y: dots
+            .iter()
+            .map(|dot| Some(in_6_digits(dot.value)))
+            .collect(),
+        labels: dots.iter().map(label).collect(),
+        color,
+        ..Marks::default()
+    }
+}
+
+fn dots_of<'a>(cell: &'a Cell<'_>, metric: &Metric) -> Vec<Dot<'a>> {
+    let dot = |run: &&'a Observation| {
+        let value = run.value(&metric.name).filter(|value| value.is_finite())?;
+        run.position.map(|_| Dot {
+            run,
+            cell: &cell.name,
+            value,
+        })
+    };
+    cell.runs.iter().filter_map(dot).collect()
 }

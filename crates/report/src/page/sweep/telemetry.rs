@@ -26,6 +26,8 @@ const LINES_MAX: usize = 16;
 /// Something that sockets have over time.
 struct Gauge {
     id: &'static str,
+    /// In the middle of a sentence.
+    name: &'static str,
     title: &'static str,
     unit: Unit,
     value: fn(&SocketMoment) -> Option<f64>,
@@ -36,6 +38,7 @@ struct Gauge {
 const GAUGES: [Gauge; 5] = [
     Gauge {
         id: "rtt",
+        name: "the round trip time",
         title: "Round trip time, median of the sockets",
         unit: Unit::Microseconds,
         value: |row| row.rtt_p50_us,
@@ -43,6 +46,7 @@ const GAUGES: [Gauge; 5] = [
     },
     Gauge {
         id: "cwnd",
+        name: "the congestion window",
         title: "Congestion window, median of the sockets",
         unit: Unit::Segments,
         value: |row| row.cwnd_p50,
@@ -50,6 +54,7 @@ const GAUGES: [Gauge; 5] = [
     },
     Gauge {
         id: "retransmits",
+        name: "segments sent again over time",
         title: "Segments sent again per second",
         unit: Unit::Number,
         value: |row| row.segments_retransmitted.map(|count| count as f64),
@@ -57,6 +62,7 @@ const GAUGES: [Gauge; 5] = [
     },
     Gauge {
         id: "delivery",
+        name: "the delivery rate",
         title: "Delivery rate, median of the sockets",
         unit: Unit::BytesPerSec,
         value: |row| row.delivery_rate_p50_bytes_per_sec,
@@ -64,6 +70,7 @@ const GAUGES: [Gauge; 5] = [
     },
     Gauge {
         id: "queue",
+        name: "the queue of connections to be accepted over time",
         title: "Longest queue of connections to be accepted",
         unit: Unit::Count,
         value: |row| row.listen_queue_max.map(|count| count as f64),
@@ -75,8 +82,10 @@ const GAUGES: [Gauge; 5] = [
 pub(super) fn section(design: &Design<'_>) -> Option<Section> {
     let mut blocks = Vec::new();
     let mut has_bands = false;
+    let (moving, still): (Vec<&Gauge>, Vec<&Gauge>) =
+        GAUGES.iter().partition(|gauge| !is_zero(gauge, design));
     for (number, group) in design.groups.iter().enumerate() {
-        let charts: Vec<Chart> = GAUGES
+        let charts: Vec<Chart> = moving
             .iter()
             .filter_map(|gauge| chart(number, gauge, group, design))
             .collect();
@@ -93,7 +102,9 @@ pub(super) fn section(design: &Design<'_>) -> Option<Section> {
         }
         (false, false) => "Each line is the median of a combination's runs at each moment",
     };
-    let (averages, silent) = averages(design)?;
+    let (averages, silent_counters) = averages(design)?;
+    let mut silent: Vec<String> = still.iter().map(|gauge| gauge.name.to_owned()).collect();
+    silent.extend(silent_counters);
     blocks.push(Block::Table(averages));
     let silent = match silent.as_slice() {
         [] => String::new(),
@@ -111,6 +122,16 @@ pub(super) fn section(design: &Design<'_>) -> Option<Section> {
         blocks,
         is_folded: false,
     })
+}
+
+/// Whether it was known, and zero all the time: nothing to draw.
+fn is_zero(gauge: &Gauge, design: &Design<'_>) -> bool {
+    let good = design.runs.iter().filter(|run| run.failure.is_none());
+    let rows = good
+        .filter_map(timeline)
+        .flat_map(|(timeline, _)| &timeline.rows);
+    let mut values = rows.filter_map(gauge.value).peekable();
+    values.peek().is_some() && values.all(|value| value == 0.0)
 }
 
 fn with_bands(group: &Group) -> bool {

@@ -4,6 +4,7 @@ use analysis::Observation;
 use analysis::compare::{Comparison, Conclusions, Doubt, Outcome};
 use results::Order;
 
+use super::bounded;
 use super::design::{Design, file_of, place_of};
 use crate::comparison;
 use crate::page::tables::finding;
@@ -300,11 +301,8 @@ fn failures(design: &Design<'_>) -> Option<Block> {
             file_of(&run.source)
         )
     };
-    Some(finding(
-        Tone::Warning,
-        text,
-        failed.iter().map(detail).collect(),
-    ))
+    let details = bounded(failed.iter().map(detail).collect());
+    Some(finding(Tone::Warning, text, details))
 }
 
 /// With a capital letter, unless it begins with a name.
