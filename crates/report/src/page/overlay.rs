@@ -30,6 +30,8 @@ struct Runs<'a> {
     /// Names of what there are several runs of; one without a name if there are too many such, or no two
     /// runs are of the same.
     groups: Vec<String>,
+    /// Whether runs of a group are runs of the same thing, so that their median is one of something.
+    are_groups_alike: bool,
 }
 
 impl<'a> Runs<'a> {
@@ -58,7 +60,11 @@ impl<'a> Runs<'a> {
         } else {
             vec![String::new()]
         };
-        Self { drawn, groups }
+        Self {
+            drawn,
+            groups,
+            are_groups_alike: is_grouped || firsts.len() == 1,
+        }
     }
 
     /// Whether there are more lines than can be told apart.
@@ -138,7 +144,7 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         blocks.push(finding(Tone::Bad, text, failed));
     }
     blocks.extend(limited(drawn));
-    blocks.extend(table::figures(drawn));
+    blocks.extend(table::figures(runs));
     if !runs.are_many() {
         blocks.extend(table::block(drawn));
     }

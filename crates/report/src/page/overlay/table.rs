@@ -2,9 +2,9 @@
 
 use analysis::quantity;
 
-use super::Drawn;
+use super::{Drawn, Runs};
 use crate::page::tables::{self, number_column, words_column};
-use crate::page::{Block, Figure, TableBlock, TableCell, Tone, words};
+use crate::page::{Block, Figure, TableBlock, TableCell, Tone, curves, words};
 
 /// What is shown of each run: its name in [`quantity`], its head, and how it is written.
 type Shown = (&'static str, &'static str, fn(f64) -> String);
@@ -81,38 +81,48 @@ fn generator(drawn: &Drawn<'_>) -> TableCell {
     }
 }
 
-/// Medians over the runs, with their ranges; nothing of one run.
-pub(super) fn figures(drawn: &[Drawn<'_>]) -> Option<Block> {
-    const LARGE: [&str; 3] = [
-        quantity::REQUESTS_PER_SEC,
-        "latency_p50_us",
-        "latency_p99_us",
-    ];
-    if drawn.len() < 2 {
+/// Of so many groups the medians are shown large.
+const GROUPS_SHOWN_MAX: usize = 4;
+
+/// Medians over the runs of one thing, with their ranges; nothing where no two are.
+pub(super) fn figures(runs: &Runs<'_>) -> Option<Block> {
+    const LARGE: [&str; 2] = [quantity::REQUESTS_PER_SEC, "latency_p99_us"];
+    if !runs.are_groups_alike || runs.groups.len() > GROUPS_SHOWN_MAX {
         return None;
     }
-    let figure = |(name, label, show): Shown| {
-        let mut values: Vec<f64> = drawn
-            .iter()
-            .filter_map(|drawn| drawn.run.value(name))
-            .filter(|value| value.is_finite())
-            .collect();
-        values.sort_by(f64::total_cmp);
-        let (least, most) = (values.first()?, values.last()?);
-        Some(Figure {
-            label: format!(
-                "{label}, median of {}",
-                words::counted(values.len() as u64, "run")
-            ),
-            value: show(crate::page::curves::median(&values)?),
-            note: format!("{} to {}", show(*least), show(*most)),
-            tone: Tone::Neutral,
-        })
-    };
-    let figures: Vec<Figure> = SHOWN
-        .into_iter()
-        .filter(|(name, ..)| LARGE.contains(name))
-        .filter_map(figure)
-        .collect();
+    let mut figures = Vec::new();
+    for (name, head, show) in SHOWN.into_iter().filter(|(name, ..)| LARGE.contains(name)) {
+        for (group, of) in runs.groups.iter().enumerate() {
+            let members = runs.drawn.iter().filter(|drawn| drawn.group == group);
+            let mut values: Vec<f64> = members
+                .filter_map(|drawn| drawn.run.value(name))
+                .filter(|value| value.is_finite())
+                .collect();
+            values.sort_by(f64::total_cmp);
+            let (Some(least), Some(most), Some(median)) =
+                (values.first(), values.last(), curves::median(&values))
+            else {
+                continue;
+            };
+            let note = match values.len() {
+                1 => "one run".to_owned(),
+                count => format!(
+                    "median of {}, {} to {}",
+                    words::counted(count as u64, "run"),
+                    show(*least),
+                    show(*most)
+                ),
+            };
+            figures.push(Figure {
+                label: match of.as_str() {
+                    "" => head.to_owned(),
+                    of => format!("{head}, {of}"),
+                },
+                value: show(median),
+                note,
+                tone: Tone::Neutral,
+            });
+        }
+    }
     (!figures.is_empty()).then_some(Block::Figures { figures })
 }
