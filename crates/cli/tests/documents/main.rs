@@ -232,7 +232,7 @@ fn the_usage_lines_of_the_examples_are_understood() {
             let text = fs::read_to_string(&path).unwrap();
             let comments = text
                 .lines()
-                .filter_map(|line| line.strip_prefix("--").or(line.strip_prefix("#")));
+                .filter_map(|line| line.strip_prefix("--").or_else(|| line.strip_prefix("#")));
             for words in comments.flat_map(shell::commands) {
                 if let Some(arguments) = shell::arguments_of("wrkbench", &words) {
                     count += 1;
