@@ -158,7 +158,6 @@ impl Grid {
                 model.press(Key::Scale);
             }
             running.model = Some(model);
-            self.now.before = None;
         }
     }
 
@@ -166,6 +165,7 @@ impl Grid {
     pub fn push(&mut self, snapshot: Snapshot) {
         if let Some(model) = self.now.model() {
             model.push(snapshot);
+            self.now.before = None;
         }
     }
 
@@ -308,18 +308,24 @@ fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
     let inner = panel(area, &about, buffer);
     let [progress, body] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(inner);
+    if let Some(running) = &state.running {
+        match &running.model {
+            Some(model) => draw_progress(model, progress, buffer),
+            None => gauge(progress, 0.0, "setting levels, starting servers", buffer),
+        }
+    }
+    let shown = |running: &&Running| {
+        running
+            .model
+            .as_ref()
+            .is_some_and(|it| it.latest().is_some())
+    };
     if let Some(Running {
         model: Some(model), ..
-    }) = &state.running
+    }) = state.running.as_ref().filter(shown)
     {
-        draw_progress(model, progress, buffer);
         draw_body(model, body, buffer);
-        return;
-    }
-    if state.running.is_some() {
-        gauge(progress, 0.0, "setting levels, starting servers", buffer);
-    }
-    if let Some(Running {
+    } else if let Some(Running {
         about,
         model: Some(model),
         ..

@@ -63,9 +63,9 @@ fn in_ascii(cell: &mut Cell) {
 }
 
 /// The part of a bar that is done; it is told from the rest without colours as well.
-pub(crate) const FULL: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub(crate) const FULL: Style = RATE_AREA.add_modifier(Modifier::REVERSED);
 /// The rest of it.
-pub(crate) const EMPTY: Style = Style::new().add_modifier(Modifier::UNDERLINED);
+pub(crate) const EMPTY: Style = Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(237));
 /// What stands back: labels, units, hints.
 pub(crate) const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 /// Figures that are looked for first.

@@ -278,7 +278,7 @@ fn time_span(model: &Model, points: &[Point], columns: u16) -> f64 {
 
 fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
-    let mut title = vec![Span::styled("requests/s ", FAINT)];
+    let mut title = vec![Span::styled("requests/s", FAINT)];
     if let Some(latest) = latest.filter(|latest| latest.last.duration_ns > 0) {
         let per_sec = latest.last.requests_per_sec();
         let text = units::metric(per_sec);
@@ -287,10 +287,10 @@ fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &
     let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
     let asked = |at_s: f64| words::asked_per_sec(&model.plan.pacing, at_s, warming_up);
     if let Some(now) = points.last().and_then(|point| asked(point.to_s)) {
-        let text = format!(" of {} asked", units::metric(now));
+        let text = format!("of {} asked", units::metric(now));
         title.push(Span::styled(text, FAINT));
     }
-    let inner = panel(area, &Line::from(title), buffer);
+    let inner = panel(area, &spaced(title), buffer);
     if points.is_empty() {
         return;
     }
@@ -311,12 +311,23 @@ fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &
     plot::backdrop(inner, asked, scale, span_s, buffer);
 }
 
+/// The words of a title.
+fn spaced(words: Vec<Span<'static>>) -> Line<'static> {
+    let mut line = Line::default();
+    for word in words {
+        if !line.spans.is_empty() {
+            line.push_span(Span::raw(" "));
+        }
+        line.push_span(word);
+    }
+    line
+}
+
 fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
     let mut title = Vec::new();
     if area.width >= NAMED_COLUMNS {
-        let name = format!("{} ", words::latency(&model.plan));
-        title.push(Span::styled(name, FAINT));
+        title.push(Span::styled(words::latency(&model.plan), FAINT));
     }
     if let Some(last) = latest
         .map(|latest| &latest.last)
@@ -324,7 +335,7 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
     {
         let [p50, p99] = [50.0, 99.0].map(|percent| last.latency.value_at_percentile(percent));
         for (name, value_ns, style) in [("p50", p50, MEDIAN), ("p99", p99, TAIL)] {
-            let text = format!("{name} {} ", words::time_ns(value_ns));
+            let text = format!("{name} {}", words::time_ns(value_ns));
             title.push(Span::styled(text, style.add_modifier(Modifier::BOLD)));
         }
     }
@@ -334,7 +345,7 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
         let text = format!("greatest of each {:.0} s", first.to_s - first.from_s);
         title.push(Span::styled(text, FAINT));
     }
-    let inner = panel(area, &Line::from(title), buffer);
+    let inner = panel(area, &spaced(title), buffer);
     let p50 = |point: &Point| point.p50_ns.map(|value| value as f64);
     let p99 = |point: &Point| point.p99_ns.map(|value| value as f64);
     if points.iter().all(|point| point.p50_ns.is_none()) {

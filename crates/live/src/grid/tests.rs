@@ -162,6 +162,8 @@ fn between_two_runs_it_is_said_what_is_done() {
         preparing.contains("setting levels, starting servers"),
         "{preparing}"
     );
+    // What the next run has not shown yet, the one before still does.
+    assert!(preparing.contains("the trial before"), "{preparing}");
     // News of a run that nobody has announced are nobody's.
     grid.push(server.second(1_000));
     assert_eq!(picture(&grid, FULL, 80, 24), preparing);
