@@ -1,6 +1,7 @@
 //! A row for each run, and what they have in common in large type.
 
 use analysis::quantity;
+use results::{ThinPercentiles, Verdict};
 
 use super::{Drawn, Runs};
 use crate::page::tables::{self, number_column, words_column};
@@ -45,12 +46,16 @@ pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
     columns.push(words_column("Generator"));
     let rows = drawn.iter().map(|drawn| {
         let mut row = vec![tables::text(drawn.name.clone())];
+        let result = drawn.run.result.as_deref();
+        let samples = result.map(|result| result.recording.latency().count());
         for (name, _, show) in &shown {
             let value = drawn.run.value(name);
             let cell = tables::known(value, show);
             let is_trouble = TROUBLES.contains(name) && value.is_some_and(|count| count > 0.0);
             row.push(if is_trouble {
                 tables::toned(cell, Tone::Bad)
+            } else if is_thin(name, samples) {
+                tables::toned(cell, Tone::Warning)
             } else {
                 cell
             });
@@ -59,14 +64,22 @@ pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
         row
     });
     Some(Block::Table(TableBlock {
-        caption: "Runs".to_owned(),
+        caption: "Runs (marked: fewer than ten samples above, mostly chance)".to_owned(),
         columns,
         rows: rows.collect(),
     }))
 }
 
+/// Whether it is a percentile with fewer than ten samples above it, where the samples are known.
+fn is_thin(name: &str, samples: Option<u64>) -> bool {
+    let percent = quantity::percentile_of(name).map(|(_, percent)| percent);
+    let thin = percent
+        .zip(samples)
+        .and_then(|(percent, samples)| ThinPercentiles::among(&[percent], samples));
+    thin.is_some()
+}
+
 fn generator(drawn: &Drawn<'_>) -> TableCell {
-    use results::Verdict;
     match drawn
         .run
         .result
