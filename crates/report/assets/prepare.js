@@ -12,7 +12,7 @@ const Prepare = (() => {
   const leastGap = (values) => {
     const sorted = [...new Set(values)].sort((a, b) => a - b);
     const gaps = sorted.slice(1).map((value, at) => value - sorted[at]);
-    return gaps.length ? Math.min(...gaps) : 1;
+    return gaps.length ? gaps.reduce((least, gap) => Math.min(least, gap)) : 1;
   };
 
   const extent = (values) => {

@@ -75,7 +75,7 @@ const Scales = (() => {
   const nines = (axis, values) => {
     const nine = (percent) => -Math.log10(1 - percent / HUNDRED);
     const known = values.filter((value) => finite(value) && value >= 0 && value < HUNDRED).map(nine);
-    const last = Math.max(1, ...known);
+    const last = known.reduce((most, value) => Math.max(most, value), 1);
     const end = last + Math.max(0.3, last * END_OF_NINES);
     return {
       forward: (value) => (!finite(value) || value < 0 || value > HUNDRED ? null : value === HUNDRED ? end : nine(value)),

@@ -38,10 +38,10 @@ const SCRIPTS: [Asset; 12] = [
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
     ),
     asset!("units.js", "8i3Mq2pIFvFxMeUvisOCDkC6bpiEZW0LLyx26vI0arE="),
-    asset!("scales.js", "yv89uT2Vu1o9XvLEx25evh3FDhhfAzhu/NI7KakLtWo="),
+    asset!("scales.js", "5M+GWW/YEefCjvLfa6lEBFRJWkEY9yURHbnzBtYb5SY="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
     asset!("draw.js", "zp4s6yHBwurM4yBVEDZDm5t5Nwr0/FVzJWLRwA2RuoA="),
-    asset!("prepare.js", "9c6E3vxcRHix23xI9JFu0sPSgaP8N4ag+nkfH+LCZ3Q="),
+    asset!("prepare.js", "R4GWEGVPX4Y1lEgJRdZ9SGJt/BdQBHCyWgRfoyjfmRE="),
     asset!("tables.js", "hAXD9JuLp/Ln/5O/Dz2jb7sQhg4KboArHpuI83pyJq4="),
     asset!("legend.js", "JBiwLlv0c1b8r8+3pj5dFhATdV+SGwGonob9FjwmuMQ="),
     asset!("data.js", "pl4p9zSGr1jI/61RrvCgcQixiWN4Y2RTu1AGndSc9l8="),
