@@ -387,3 +387,59 @@ impl Step {
         self.count > 0 && ThinPercentiles::among(&[HIGH[high]], self.count).is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(f64, f64)]) -> Curve {
+        let mut curve = Curve::default();
+        for (x, y) in points {
+            curve.push(*x, Some(*y));
+        }
+        curve
+    }
+
+    #[test]
+    fn points_have_seven_digits() {
+        for (value, expected) in [
+            (1.0 / 3.0, 0.333_333_3),
+            (123_456_789.0, 123_456_800.0),
+            (99.999_95, 99.999_95),
+            (1e-9, 1e-9),
+            (-2.5, -2.5),
+            (0.0, 0.0),
+            (1e300, 1e300),
+        ] {
+            assert_eq!(rounded(value), expected, "{value}");
+        }
+        assert_eq!(curve(&[(1.0, f64::NAN)]).y, [None]);
+    }
+
+    #[test]
+    fn percentiles_have_short_names_and_ascend() {
+        let percents = percents();
+        assert!(percents.is_sorted_by(|a, b| a < b));
+        for percent in [0.0, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999] {
+            assert!(percents.contains(&percent), "{percent}");
+        }
+        assert!(
+            percents
+                .iter()
+                .all(|percent| percent.to_string().len() <= 11)
+        );
+    }
+
+    #[test]
+    fn the_median_of_lines_is_taken_where_half_of_them_are() {
+        let lines = [
+            curve(&[(0.0, 1.0), (1.0, 5.0), (2.0, 9.0)]),
+            curve(&[(0.0, 3.0), (1.0, 7.0)]),
+            curve(&[(0.0, 2.0)]),
+        ];
+        let median = median_curve(&lines);
+        assert_eq!(median.x, [0.0, 1.0]);
+        assert_eq!(median.y, [Some(2.0), Some(6.0)]);
+        assert!(median_curve(&[]).is_empty());
+    }
+}
