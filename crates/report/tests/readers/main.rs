@@ -1,6 +1,7 @@
 //! Formats read by the programs and packages that they are made for.
 //!
 //! `scripts/install-readers.sh` installs those. A test whose reader is not there says so and proves nothing.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 #[path = "../fixture/mod.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -18,6 +19,10 @@ use runs::Set;
 use serde_json::{Value, json};
 
 /// Where the readers are, if this one is.
+#[allow(
+    clippy::print_stderr,
+    reason = "who reads the log must see what was not tested"
+)]
 fn reader(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let path = target.join("readers").join(name);
