@@ -57,6 +57,8 @@ fn changed(line: &str, change: impl FnOnce(&mut RunRequest)) {
             if !line.contains("--style") {
                 expected.report.style = Style::Wrk;
             }
+            // wrk says nothing while it runs.
+            expected.report.live = false;
             assert_eq!(*request, expected, "{line:?} as wrk");
         }
         other => panic!("{line:?} as wrk is no run: {other:?}"),
@@ -94,7 +96,11 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.request, plan::RequestSpec::default());
     assert_eq!(plan.tls, plan::TlsSpec::default());
     assert_eq!(plan.backend, BackendChoice::Auto);
-    assert_eq!(report, ReportWish::default());
+    let live = ReportWish {
+        live: true,
+        ..ReportWish::default()
+    };
+    assert_eq!(report, live);
     assert_eq!(plan.pacing, Pacing::Closed);
     assert_eq!(report.style, Style::Wrk);
     assert!(!version && !draws_seed);
@@ -222,7 +228,10 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
     });
     changed("--json -", |run| run.report.json = Some(JsonTarget::Stdout));
     for line in ["-q", "--quiet"] {
-        changed(line, |run| run.report.quiet = true);
+        changed(line, |run| {
+            run.report.quiet = true;
+            run.report.live = false;
+        });
     }
     changed("--hgrm out.hgrm --hlog out.hlog", |run| {
         run.report.hgrm = Some("out.hgrm".into());
@@ -630,7 +639,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--t 5 U",
-            "--t: ambiguous (expected one of --threads, --timeout)",
+            "--t: ambiguous (expected one of --threads, --timeout, --tui)",
         ),
         (
             "-R 0 U",
