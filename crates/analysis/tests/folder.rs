@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use analysis::{Reading, read};
 use results::file::{save_experiment, save_trial};
@@ -23,6 +24,11 @@ impl Folder {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
+    }
+
+    fn set_written(&self, name: &str, at: SystemTime) {
+        let file = fs::File::options().write(true).open(self.0.join(name));
+        file.unwrap().set_modified(at).unwrap();
     }
 
     fn read(&self) -> Reading {
@@ -231,13 +237,8 @@ fn runs_of_an_earlier_session_are_shown_and_told() {
     for run in 1..=3 {
         folder.write(&format!("b-rmem-1-{run}.json"), object());
     }
-    let old = fs::File::options()
-        .write(true)
-        .open(folder.0.join("b-rmem-1-3.json"))
-        .unwrap();
-    let written = old.metadata().unwrap().modified().unwrap();
-    old.set_modified(written - std::time::Duration::from_secs(25 * 3600))
-        .unwrap();
+    let before = SystemTime::now() - Duration::from_secs(25 * 3600);
+    folder.set_written("b-rmem-1-3.json", before);
     let reading = folder.read();
     assert_eq!(reading.observations.len(), 3);
     assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);
@@ -248,7 +249,32 @@ fn runs_of_an_earlier_session_are_shown_and_told() {
         "{:?}",
         reading.notes
     );
-    assert_eq!(reading.observations[2].position, Some(1));
+}
+
+/// Positions of three runs of one second, written at these times.
+fn positions_of(name: &str, written_ms: [u64; 3]) -> Vec<Option<u32>> {
+    let folder = Folder::new(name);
+    for (run, written_ms) in (1..=3).zip(written_ms) {
+        let file = format!("b-rmem-1-{run}.json");
+        folder.write(&file, object());
+        folder.set_written(
+            &file,
+            SystemTime::UNIX_EPOCH + Duration::from_millis(written_ms),
+        );
+    }
+    let reading = folder.read();
+    let runs = reading.observations.iter();
+    runs.map(|run| run.position).collect()
+}
+
+#[test]
+fn files_are_in_the_order_of_their_times_if_the_runs_fit_between_them() {
+    let one_after_the_other = positions_of("written-by-runs", [13_000, 10_000, 11_000]);
+    assert_eq!(one_after_the_other, [Some(3), Some(1), Some(2)]);
+    let of_a_checkout = positions_of("written-by-a-checkout", [10_000, 10_002, 10_004]);
+    assert_eq!(of_a_checkout, [None; 3]);
+    let one_copied_again = positions_of("one-copied-again", [10_000, 15_000, 15_010]);
+    assert_eq!(one_copied_again, [None; 3]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use results::Experiment;
 use results::file::load_experiment;
 
 use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
-use crate::Observation;
+use crate::{Observation, quantity};
 
 /// Name of the file that says that a folder is a sweep's.
 pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
@@ -113,7 +113,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         match part {
             Ok(part) => {
                 reading.notes.extend(part.notes);
-                times.extend(part.observations.iter().map(|run| time_of(run, path)));
+                times.extend(part.observations.iter().map(|run| TimeOfRun::of(run, path)));
                 groups.push((labels::of_runs(path, &part.observations), part.observations));
             }
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
@@ -122,13 +122,12 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
             Err(error) => reading.problems.push(error.to_string()),
         }
     }
+    let file_count = groups.len();
     reading.observations = labels::join(groups);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(folder, &no_runs(folder)));
     }
-    if let [first, .., _] = times.as_slice()
-        && times.iter().any(|time| time.is_some() && time != first)
-    {
+    if file_count > 1 {
         set_positions(&mut reading.observations, &times);
     }
     Ok(reading)
@@ -209,7 +208,7 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
         part.observations.as_mut_slice(),
         of_log.observations.as_slice(),
     ) {
-        let requests = |run: &Observation| run.values.get(crate::quantity::REQUESTS).copied();
+        let requests = |run: &Observation| run.values.get(quantity::REQUESTS).copied();
         if run.failure.is_some() && logged.failure.is_none() {
             run.clone_from(logged);
         } else if run.failure.is_none() && requests(run) == requests(logged) {
@@ -227,31 +226,66 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
     Ok(part)
 }
 
-/// When a run began as its result says, else when its file was written.
-fn time_of(run: &Observation, path: &Path) -> Option<SystemTime> {
-    match &run.result {
-        Some(result) => {
+/// When a run was made.
+struct TimeOfRun {
+    began: Option<SystemTime>,
+    ended: Option<SystemTime>,
+    /// As its result says, and not as its file was written.
+    is_recorded: bool,
+}
+
+impl TimeOfRun {
+    fn of(run: &Observation, path: &Path) -> Self {
+        let duration_us = run.value(quantity::DURATION_US).unwrap_or(0.0);
+        let duration = Duration::try_from_secs_f64(duration_us / 1e6).unwrap_or_default();
+        if let Some(result) = &run.result {
             let since_epoch = Duration::from_millis(result.window.started_unix_ms);
-            SystemTime::UNIX_EPOCH.checked_add(since_epoch)
+            let began = SystemTime::UNIX_EPOCH.checked_add(since_epoch);
+            return Self {
+                began,
+                ended: began.and_then(|began| began.checked_add(duration)),
+                is_recorded: true,
+            };
         }
-        None => fs::metadata(path)
-            .and_then(|metadata| metadata.modified())
-            .ok(),
+        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        let ended = written.ok();
+        Self {
+            began: ended.and_then(|ended| ended.checked_sub(duration)),
+            ended,
+            is_recorded: false,
+        }
     }
 }
 
-/// The order in time, if it is known of all and no two are at once.
-fn set_positions(observations: &mut [Observation], times: &[Option<SystemTime>]) {
-    let mut ordered: Vec<SystemTime> = times.iter().copied().flatten().collect();
-    ordered.sort_unstable();
-    ordered.dedup();
-    if ordered.len() != observations.len() {
+/// The order in time, if it is known of all and no two are at once. Positions within one file say nothing about
+/// several.
+fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
+    for observation in observations.iter_mut() {
+        observation.position = None;
+    }
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by_key(|index| times[*index].ended);
+    let is_credible = order
+        .windows(2)
+        .all(|pair| can_follow(&times[pair[0]], &times[pair[1]]));
+    if times.len() != observations.len() || !is_credible {
         return;
     }
-    for (observation, time) in observations.iter_mut().zip(times) {
-        let place = time.and_then(|time| ordered.binary_search(&time).ok());
-        observation.position = place.and_then(|place| u32::try_from(place + 1).ok());
+    for (place, index) in order.into_iter().enumerate() {
+        observations[index].position = u32::try_from(place + 1).ok();
     }
+}
+
+/// Whether a run can have been made after another one. A checkout or a copy writes in a moment the files of runs that
+/// took minutes, in the order of their names: such times say nothing.
+fn can_follow(before: &TimeOfRun, after: &TimeOfRun) -> bool {
+    let (Some(ended), Some(began), Some(written)) = (before.ended, after.began, after.ended) else {
+        return false;
+    };
+    // wrk's own time may be a little longer than what lay between two writes.
+    let own = written.duration_since(began).unwrap_or_default();
+    let between = written.duration_since(ended).unwrap_or_default();
+    between > Duration::ZERO && (after.is_recorded || between >= own.mul_f64(0.9))
 }
 
 /// The plain files of a folder, by name.
