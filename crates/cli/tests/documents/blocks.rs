@@ -21,7 +21,10 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     /// Reason why it is not run.
     pub(crate) not_run: Option<String>,
-    pub(crate) exit_code: i32,
+    /// Those that its last command may have.
+    pub(crate) exit_codes: Vec<i32>,
+    /// When it gets Ctrl-C, seconds after its begin.
+    pub(crate) interrupted_s: Option<u32>,
     pub(crate) is_exact: bool,
     /// The file whose content it is.
     pub(crate) file: Option<String>,
@@ -69,7 +72,8 @@ impl Block {
 #[derive(Default)]
 struct Said {
     not_run: Option<String>,
-    exit_code: i32,
+    exit_codes: Vec<i32>,
+    interrupted_s: Option<u32>,
     is_exact: bool,
     file: Option<String>,
 }
@@ -139,13 +143,17 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-fn block(kind: Kind, text: &str, line: usize, said: Said) -> Block {
+fn block(kind: Kind, text: &str, line: usize, mut said: Said) -> Block {
+    if said.exit_codes.is_empty() {
+        said.exit_codes.push(0);
+    }
     Block {
         kind,
         text: text.to_owned(),
         line,
         not_run: said.not_run,
-        exit_code: said.exit_code,
+        exit_codes: said.exit_codes,
+        interrupted_s: said.interrupted_s,
         is_exact: said.is_exact,
         file: said.file,
     }
@@ -156,7 +164,16 @@ fn understand(comment: &str, said: &mut Said) -> Result<(), String> {
     let value = value.trim();
     match word {
         "not run" if !value.is_empty() => said.not_run = Some(value.to_owned()),
-        "exit code" => said.exit_code = value.parse().map_err(|_| "no exit code".to_owned())?,
+        "exit code" => {
+            let codes: Result<_, _> = value.split(" or ").map(str::parse).collect();
+            said.exit_codes = codes.map_err(|_| "no exit code".to_owned())?;
+        }
+        "interrupted after" => {
+            let seconds = value
+                .strip_suffix(" s")
+                .and_then(|value| value.parse().ok());
+            said.interrupted_s = Some(seconds.ok_or("no time like `3 s`")?);
+        }
         "exact" => said.is_exact = true,
         "file" if !value.is_empty() => said.file = Some(value.to_owned()),
         _ => return Err(format!("a comment that says nothing known: {comment}")),
@@ -223,6 +240,8 @@ mod tests {
         assert!(of("<!-- notrun: x -->\n").is_err());
         assert!(of("<!-- not run -->\n").is_err());
         assert!(of("```bash\nx\n```\n").is_err());
+        assert!(of("<!-- exit code: some -->\n").is_err());
+        assert!(of("<!-- interrupted after: a while -->\n").is_err());
         assert!(of("<!-- no end\n").is_err());
     }
 }

@@ -6,7 +6,8 @@
 //! the rest; they stand right above the block they are about:
 //!
 //! - `<!-- not run: reason -->`: only read. The arguments of wrkbench are still checked;
-//! - `<!-- exit code: 2 -->`: of the block's last command;
+//! - `<!-- exit code: 2 -->`: of the block's last command; `0 or 2` where that depends on the machine;
+//! - `<!-- interrupted after: 3 s -->`: the block is one command, which gets Ctrl-C then;
 //! - `<!-- exact -->`: numbers may not differ either;
 //! - `<!-- file: plan.toml -->`: the block is the content of this file;
 //! - `<!-- run first: ... -->`: commands that make what the next blocks need; may have many lines.

@@ -29,6 +29,9 @@ while :; do
 done
 "#;
 
+/// Keeps off the CPUs: which ones there are is not for a document to know.
+const TASKSET: &str = "#!/bin/sh\nshift 2\nexec \"$@\"\n";
+
 /// Takes everything in and says nothing: for a program that is not installed.
 const SILENT: &str = "#!/bin/sh\ncat >/dev/null\n";
 
@@ -65,7 +68,15 @@ impl Place {
             symlink(env!("CARGO_BIN_EXE_wrkbench"), link).unwrap();
         }
         place.program("systemctl", SYSTEMCTL);
+        place.program("taskset", TASKSET);
         place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
+        // `make readers` puts it there.
+        let benchstat = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../readers/benchstat");
+        if benchstat.is_file() {
+            symlink(benchstat, place.folder.join("bin/benchstat")).unwrap();
+        } else {
+            place.program("benchstat", SILENT);
+        }
         for optional in ["jq", "curl"] {
             if !is_installed(optional) {
                 place.program(optional, SILENT);

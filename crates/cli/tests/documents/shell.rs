@@ -50,6 +50,9 @@ pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
 /// Words of the shell, and programs that run another one, before a program's name.
 const BEFORE: [&str; 8] = ["sudo", "then", "do", "else", "if", "time", "exec", "!"];
 
+/// Programs that run another one, with arguments of their own before it.
+const RUNNERS: [&str; 5] = ["nsenter", "taskset", "timeout", "nice", "ip"];
+
 /// The arguments, if a command is one of this program.
 pub(crate) fn arguments_of<'a>(program: &str, words: &'a [String]) -> Option<&'a [String]> {
     let mut at = 0;
@@ -59,7 +62,10 @@ pub(crate) fn arguments_of<'a>(program: &str, words: &'a [String]) -> Option<&'a
     {
         at += 1;
     }
-    if words.get(at).is_some_and(|word| word == "nsenter") {
+    if words
+        .get(at)
+        .is_some_and(|word| RUNNERS.contains(&word.as_str()))
+    {
         at = words.iter().position(|word| word == program)?;
     }
     (words.get(at)? == program).then(|| &words[at + 1..])
@@ -86,6 +92,10 @@ mod tests {
         assert_eq!(
             arguments_of("g", &words("nsenter --net --target 7 g h")).unwrap(),
             ["h"]
+        );
+        assert_eq!(
+            arguments_of("g", &words("taskset -c 1 g -a")).unwrap(),
+            ["-a"]
         );
         assert!(arguments_of("g", &words("echo g")).is_none());
         assert!(arguments_of("g", &words("sudo")).is_none());
