@@ -1,3 +1,5 @@
+//! Pictures of sweeps, as text.
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use results::Setting;

@@ -1,3 +1,5 @@
+//! Lines of runs, in every width.
+
 use plan::{BackendChoice, Load, Pacing, RequestSpec, Stop, Target, TlsSpec};
 use results::ErrorKind;
 

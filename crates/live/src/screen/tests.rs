@@ -1,3 +1,5 @@
+//! Pictures of runs, as text.
+
 use std::time::Duration;
 
 use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
