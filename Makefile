@@ -16,11 +16,12 @@ WRKBENCH := $(TARGET_DIR)/release/wrkbench
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
+INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts examples/experiments
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench telemetry-cost statistics fuzz check install uninstall pictures clean help
+.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench truth telemetry-cost statistics fuzz check install uninstall pictures clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -82,16 +83,19 @@ check: ## format and lints, no test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-install: ## install binary, man page, completions and examples below PREFIX; run `make` first
+install: ## install binary, man page, completions, documents and examples below PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
-	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR)/scripts $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
+	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	install -m 755 $(WRKBENCH) $(BIN_DIR)/wrkbench
 	$(WRKBENCH) man > $(MAN_DIR)/wrkbench.1
 	$(WRKBENCH) completions bash > $(BASH_DIR)/wrkbench
 	$(WRKBENCH) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(WRKBENCH) completions fish > $(FISH_DIR)/wrkbench.fish
-	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT docs/*.md $(DOC_DIR)
-	install -m 644 examples/scripts/* $(DOC_DIR)/scripts
+	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
+	@# In the folders of the repository, since documents name each other, pictures, data and examples by them.
+	@for folder in $(INSTALLED_FOLDERS); do \
+	    install -d $(DOC_DIR)/$$folder && \
+	    find $$folder -maxdepth 1 -type f -exec install -m 644 -t $(DOC_DIR)/$$folder {} + || exit 1; done
 	@for name in $(LINKS); do ln -sf wrkbench "$(BIN_DIR)/$$name" && echo "linked $(BIN_DIR)/$$name"; done
 
 uninstall: ## remove what install put there, links to it included

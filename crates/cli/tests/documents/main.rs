@@ -18,6 +18,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod blocks;
+mod installed;
 mod place;
 mod script;
 mod shape;
