@@ -147,7 +147,7 @@ export const accessibility = (page) =>
 
 // Pictures of the whole page, or of its first part where it is very long: light and dark, wide and narrow.
 export const screenshots = async (page, name) => {
-  const LENGTH_MAX = 6000;
+  const LENGTH_MAX = 4000;
   mkdirSync(WRKBENCH_SCREENSHOTS, { recursive: true });
   for (const width of [1280, 420]) {
     await page.setViewportSize({ width, height: 900 });
