@@ -119,6 +119,11 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
                 reading.notes.push(format!("{error}, skipped"));
             }
+            Err(ReadError::Derived { path }) => {
+                reading
+                    .notes
+                    .push(format!("{}: made of runs, no run, skipped", path.display()));
+            }
             Err(error) => reading.problems.push(error.to_string()),
         }
     }

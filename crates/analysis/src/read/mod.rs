@@ -54,6 +54,12 @@ pub enum ReadError {
         /// What was looked for.
         reason: String,
     },
+    /// What was made of runs, from which they cannot be had back.
+    #[error("{}: what wrkbench has made of runs (give the runs themselves)", path.display())]
+    Derived {
+        /// The file.
+        path: PathBuf,
+    },
     /// A part of a folder could not be read, so that what there is would not be all.
     #[error("{problem}")]
     Incomplete {
@@ -164,8 +170,11 @@ impl Reading {
         };
         if let (Some((settings, run)), [observation]) = (name, reading.observations.as_mut_slice())
         {
-            observation.settings = settings;
-            observation.run = run;
+            // A trial knows better: its name may look like buffertest's as well.
+            if observation.trial.is_none() {
+                observation.settings = settings;
+                observation.run = run;
+            }
         }
         Ok(reading)
     }
@@ -209,6 +218,7 @@ impl ReadError {
             Self::TooLong { .. } => "too long".to_owned(),
             Self::Damaged { error, .. } => error.to_string(),
             Self::NotUnderstood { reason, .. } => reason.clone(),
+            Self::Derived { .. } => "made of runs by wrkbench".to_owned(),
             Self::Incomplete { problem } => problem.clone(),
         }
     }
@@ -220,6 +230,23 @@ struct Head {
     schema_version: Option<IgnoredAny>,
     cell: Option<IgnoredAny>,
     requests: Option<IgnoredAny>,
+    plan: Option<IgnoredAny>,
+    /// Of `report --format json`.
+    runs: Option<IgnoredAny>,
+    /// Of `table --format json`.
+    cells: Option<IgnoredAny>,
+    columns: Option<IgnoredAny>,
+    /// Of `compare --format json`.
+    comparisons: Option<IgnoredAny>,
+}
+
+impl Head {
+    /// Whether runs went into it rather than that it is one.
+    fn is_derived(&self) -> bool {
+        let is_table = self.cells.is_some() && self.columns.is_some();
+        let is_none = self.cell.is_none() && self.plan.is_none() && self.requests.is_none();
+        is_none && (self.runs.is_some() || is_table || self.comparisons.is_some())
+    }
 }
 
 /// A JSON document: a result of ours, a trial of a sweep, or the object of json.lua.
@@ -227,6 +254,9 @@ fn of_document(bytes: &[u8], text: &str, path: &Path) -> Result<Observation, Rea
     let head: Head = serde_json::from_slice(bytes)
         .map_err(|error| not_understood(path, &format!("not one whole JSON document: {error}")))?;
     match head {
+        head if head.is_derived() => Err(ReadError::Derived {
+            path: path.to_owned(),
+        }),
         Head {
             schema_version: Some(_),
             cell: Some(_),

@@ -28,10 +28,8 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read>
     for path in paths {
         // A run that is given twice would count twice.
         if !seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-            tell(
-                program,
-                format_args!("{}: given twice, read once", path.display()),
-            );
+            let line = format!("{}: given twice, read once", path.display());
+            tell(program, on_one_line(&line));
             continue;
         }
         match read(path) {
@@ -61,8 +59,8 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read>
     })
 }
 
-/// Names of files may have line feeds in them.
-fn on_one_line(text: &str) -> String {
+/// Names of files, and what hooks said, may have line feeds in them.
+pub(super) fn on_one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::compare::{Question, compare_cells};
-use analysis::judge_all;
+use analysis::{Observation, judge_all};
 use anyhow::{Context, bail};
 use plan::units;
 use report::export::{self, Export, ExportFormat};
 use report::page::Subject;
 
-use super::reading::{Read, read_all};
+use super::reading::{Read, on_one_line, read_all};
 use super::{EXIT_CRITERIA, print, result_file, tell};
 use crate::args::ReportRequest;
 
@@ -29,6 +29,9 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         reading,
         is_complete,
     } = read_all(&request.paths, program)?;
+    if let Some(path) = &request.output {
+        check_not_read(path, &request.paths, &reading.observations)?;
+    }
     // Runs of one thing, or too few of them, say nothing together.
     let conclusions = compare_cells(&reading.observations, &Question::default()).ok();
     let export = Export {
@@ -68,7 +71,7 @@ fn tell_failures(export: &Export<'_>, program: &str) -> bool {
     for one in &judged {
         if let Some(failure) = one.failure() {
             let name = export::run_name(one.run);
-            tell(program, format_args!("failed: {name}: {failure}"));
+            tell(program, on_one_line(&format!("failed: {name}: {failure}")));
             is_failed = true;
         }
     }
@@ -87,6 +90,38 @@ fn check_output(path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Refuses a file out of which runs came, or that is part of their sweep: nobody wants to lose those.
+fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyhow::Result<()> {
+    let Ok(file) = path.canonicalize() else {
+        return Ok(());
+    };
+    let is_it = |other: &Path| other.canonicalize().is_ok_and(|other| other == file);
+    let is_of_sweep = inputs
+        .iter()
+        .any(|input| is_it(&input.join("experiment.json")));
+    // The samples of a trial stand beside it.
+    let is_samples = file.to_string_lossy().ends_with(".samples.jsonl");
+    let mut sources = runs.iter().map(|run| source_of(&run.source));
+    // buffertest's runs have a log beside the document, which is read as well.
+    let is_log = |source: &Path| {
+        source.extension().is_some_and(|end| end == "json") && is_it(&source.with_extension("log"))
+    };
+    let is_source = sources.any(|source| is_it(source) || is_log(source));
+    if is_of_sweep || is_samples || is_source {
+        bail!("-o {path:?}: is one of the files that are read (expected another one)");
+    }
+    Ok(())
+}
+
+/// The file; one of several runs in a text has its line behind it: `notes.md:12`.
+fn source_of(source: &str) -> &Path {
+    let digits = source.trim_end_matches(|c: char| c.is_ascii_digit());
+    let file = digits
+        .strip_suffix(':')
+        .filter(|_| digits.len() < source.len());
+    Path::new(file.unwrap_or(source))
+}
+
 /// A page on a terminal helps nobody.
 fn check_stdout(format: ExportFormat) -> anyhow::Result<()> {
     if format == ExportFormat::Html && io::stdout().is_terminal() {
@@ -102,6 +137,5 @@ fn written(path: &Path, runs: usize, bytes: usize) -> String {
         runs => format!("{runs} runs"),
     };
     let size = units::binary(bytes as f64);
-    let path = path.display().to_string().replace(char::is_control, "?");
-    format!("{path}: {runs}, {size}B")
+    on_one_line(&format!("{}: {runs}, {size}B", path.display()))
 }

@@ -207,3 +207,104 @@ fn a_file_that_is_there_is_replaced_as_a_whole_or_left_alone() {
         "{written}"
     );
 }
+
+/// A folder of a sweep with one trial that failed.
+fn sweep(folder: &Folder, failure: &str) -> (String, String, String) {
+    let cell = serde_json::json!({
+        "number": 1, "settings": [
+            {"factor": "a", "level": "262144"}, {"factor": "b", "level": "4096"}
+        ], "profile": null, "target": "php", "is_baseline": true,
+    });
+    let experiment = serde_json::json!({
+        "schema_version": 1, "name": "buffers", "plan_toml": "", "seed": 1, "order": "shuffled",
+        "rounds": 1, "cells": [cell], "started_at": null,
+    });
+    let trial = serde_json::json!({
+        "schema_version": 1, "experiment": "buffers", "cell": cell, "round": 1, "repeat": 1,
+        "position": 1, "started_at": null, "failed_attempts": [], "outcome": {"failed": failure},
+        "effective": {}, "environment_before": {}, "environment_after": {}, "hooks": [],
+        "samples_file": null,
+    });
+    let plan = folder.file_with("experiment.json", experiment.to_string());
+    fs::create_dir(folder.file("trials")).unwrap();
+    let trial = folder.file_with("trials/r01-c001-262144-4096.json", trial.to_string());
+    let root = folder.file("").trim_end_matches('/').to_owned();
+    (root, plan, trial)
+}
+
+#[test]
+fn no_file_of_a_folder_that_is_read_is_replaced() {
+    let folder = Folder::new();
+    let (root, plan, trial) = sweep(&folder, "nobody listened");
+    let samples = folder.file_with("trials/r01-c001-262144-4096.samples.jsonl", "samples");
+    for path in [&plan, &trial, &samples] {
+        let old = fs::read(path).unwrap();
+        for input in [&root, &plan] {
+            let line = refused(&[input, "--format", "md", "-o", path]);
+            assert!(line.contains("one of the files that are read"), "{line}");
+        }
+        assert!(fs::read(path).unwrap() == old, "{path} was replaced");
+    }
+    let notes = Folder::new();
+    let text = notes.file_with("notes.md", WRK);
+    let line = refused(&[&notes.file(""), "-o", &text]);
+    assert!(line.contains("one of the files that are read"), "{line}");
+    assert_eq!(fs::read_to_string(&text).unwrap(), WRK);
+    // What is no run may be written again and again.
+    let page = folder.file("report.html");
+    for _ in 0..2 {
+        assert_eq!(report(&[&root, "-o", &page]).code, Some(0));
+    }
+}
+
+#[test]
+fn reports_in_the_folder_of_the_runs_are_no_runs_and_no_problem() {
+    let folder = Folder::new();
+    folder.file_with("one.txt", WRK);
+    folder.file_with("two.txt", WRK);
+    let root = folder.file("");
+    for name in ["r.json", "r.csv", "r.md"] {
+        let output = report(&[&root, "-o", &folder.file(name)]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.stderr.contains(": 2 runs, "), "{output:?}");
+    }
+    let table = program(&["table", &root, "--format", "json"]);
+    let table = Process::start(table).finish();
+    folder.file_with("table.json", &table.stdout);
+    let output = report(&[&root, "--format", "github"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("::2 runs, 0 failed"), "{output:?}");
+    assert!(
+        output
+            .stderr
+            .contains("table.json: made of runs, no run, skipped"),
+        "{output:?}"
+    );
+    let line = refused(&[&folder.file("r.json"), "--format", "md"]);
+    assert!(line.contains("what wrkbench has made of runs"), "{line}");
+}
+
+#[test]
+fn what_a_hook_has_said_stays_on_its_line_of_stderr() {
+    let folder = Folder::new();
+    let (root, ..) = sweep(&folder, "no\n::error::x\r\n\u{1b}[31mred");
+    let output = report(&[&root, "--format", "github", "--fail-if", "p99>1s"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let line = one_line(&output.stderr);
+    assert!(line.contains("the run failed: no?::error::x"), "{line}");
+    assert!(!line.contains(char::is_control), "{line:?}");
+}
+
+#[test]
+fn a_trial_by_itself_keeps_its_levels_whatever_its_name_looks_like() {
+    let folder = Folder::new();
+    let (_, _, trial) = sweep(&folder, "nobody listened");
+    let output = report(&[&trial, "--format", "json"]);
+    let document: Value = serde_json::from_str(&output.stdout).unwrap();
+    let run = &document["runs"][0];
+    assert_eq!(
+        run["settings"],
+        serde_json::json!({"a": "262144", "b": "4096"})
+    );
+    assert_eq!(run["run"], 1);
+}
