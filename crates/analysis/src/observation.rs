@@ -61,6 +61,18 @@ impl Observation {
             && self.target == other.target
     }
 
+    /// Wall-clock begin, RFC 3339: that of its trial, else of its result.
+    #[must_use]
+    pub fn started_at(&self) -> Option<&str> {
+        let of_trial = self.trial.as_deref().map(|trial| &trial.started_at);
+        let of_result = self
+            .result
+            .as_deref()
+            .map(|result| &result.environment.started_at);
+        let known = of_trial.into_iter().chain(of_result);
+        known.flatten().next().map(String::as_str)
+    }
+
     /// What was measured, by name: of any percentile where there is a histogram, else of those that
     /// the source named.
     #[must_use]

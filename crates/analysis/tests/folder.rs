@@ -237,8 +237,9 @@ fn runs_of_an_earlier_session_are_shown_and_told() {
     for run in 1..=3 {
         folder.write(&format!("b-rmem-1-{run}.json"), object());
     }
-    let before = SystemTime::now() - Duration::from_secs(25 * 3600);
-    folder.set_written("b-rmem-1-3.json", before);
+    let newest = fs::metadata(folder.0.join("b-rmem-1-2.json")).unwrap();
+    let day_before = newest.modified().unwrap() - Duration::from_secs(25 * 3600);
+    folder.set_written("b-rmem-1-3.json", day_before);
     let reading = folder.read();
     assert_eq!(reading.observations.len(), 3);
     assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);

@@ -13,6 +13,7 @@ mod pacing;
 mod rate;
 mod request;
 mod saved;
+pub mod shell;
 mod source;
 mod stop;
 mod target;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use plan::units;
+use plan::{shell, units};
 use results::{Cell, Order};
 
 use super::{Load, checks, nominal_time};
@@ -232,22 +232,13 @@ fn load_line(load: &Load) -> String {
     let arguments: Vec<_> = load
         .arguments
         .iter()
-        .map(|argument| shell_word(argument))
+        .map(|argument| shell::quoted(&printable(argument)))
         .collect();
     format!(
         "wrkbench {}   ({})",
         arguments.join(" "),
         ranges(&load.cells)
     )
-}
-
-/// As a shell would have it.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", printable(word).replace('\'', "'\\''"))
 }
 
 /// Numbers of cells: `cells 1-3, 7`.

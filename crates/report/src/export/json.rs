@@ -115,7 +115,7 @@ fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
         target: run.target.as_deref(),
         run: run.run,
         position: run.position,
-        started_at: super::names::started_at(run),
+        started_at: run.started_at(),
         failure: run.failure.as_deref(),
         conditions: judged.iter().map(of_condition).collect(),
         values: values

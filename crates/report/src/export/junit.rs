@@ -102,7 +102,9 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
     );
     Suite {
         name: text(&names::of_run(run)),
-        timestamp: names::started_at(run).map(|moment| text(moment.trim_end_matches('Z'))),
+        timestamp: run
+            .started_at()
+            .map(|moment| text(moment.trim_end_matches('Z'))),
         hostname: result.and_then(|result| result.environment.hostname.as_deref().map(text)),
         time_s: run
             .value(quantity::DURATION_US)

@@ -49,16 +49,3 @@ pub(super) fn level<'a>(run: &'a Observation, factor: &str) -> Option<&'a str> {
     let setting = settings.find(|setting| setting.factor == factor)?;
     Some(&setting.level)
 }
-
-/// Wall-clock begin, RFC 3339.
-pub(super) fn started_at(run: &Observation) -> Option<&str> {
-    let of_trial = run
-        .trial
-        .as_deref()
-        .and_then(|trial| trial.started_at.as_deref());
-    let of_result = run
-        .result
-        .as_deref()
-        .and_then(|result| result.environment.started_at.as_deref());
-    of_trial.or(of_result)
-}

@@ -139,16 +139,8 @@ pub(crate) fn title_of_several(runs: &[Observation]) -> String {
 
 /// How many runs there are, if the title does not say it, and from when to when they were made.
 pub(crate) fn span(runs: &[Observation], title: &str) -> String {
-    let begin = |run: &Observation| {
-        let of_trial = run
-            .trial
-            .as_ref()
-            .and_then(|trial| trial.started_at.clone());
-        let environment = run.result.as_ref().map(|result| &result.environment);
-        of_trial.or_else(|| environment?.started_at.clone())
-    };
-    let mut begins: Vec<String> = runs.iter().filter_map(begin).collect();
-    begins.sort();
+    let mut begins: Vec<&str> = runs.iter().filter_map(Observation::started_at).collect();
+    begins.sort_unstable();
     begins.dedup();
     let number = words::counted(runs.len() as u64, "run");
     let mut parts = Vec::new();

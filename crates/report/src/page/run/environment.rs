@@ -1,7 +1,7 @@
 //! Where a run was made, with what plan, and how to make it again.
 
 use analysis::Observation;
-use plan::{Arrivals, BackendChoice, Body, Pacing, RunPlan, Scheme, Stage, units};
+use plan::{Arrivals, BackendChoice, Body, Pacing, RunPlan, Scheme, Stage, shell, units};
 use results::{Environment, RunResult};
 
 use crate::page::{Block, Section, words};
@@ -46,7 +46,7 @@ pub(super) fn plan_section(result: &RunResult) -> Section {
 fn commands(run: &Observation, result: &RunResult) -> Vec<Block> {
     let code = |label: &str, words: &[String]| Block::Code {
         label: label.to_owned(),
-        text: words::command(words),
+        text: shell::command(words),
     };
     let typed = &result.environment.command_line;
     let is_sweep = is_of_sweep(run, result);
@@ -76,9 +76,9 @@ pub(crate) fn command_to_repeat(run: &Observation, result: &RunResult) -> Option
     let typed = &result.environment.command_line;
     let is_sweep = is_of_sweep(run, result);
     if typed.is_empty() || is_sweep {
-        return command_of_plan(&result.plan).map(|words| words::command(&words));
+        return command_of_plan(&result.plan).map(|words| shell::command(&words));
     }
-    Some(words::command(&with_seed(typed, &result.plan, is_sweep)))
+    Some(shell::command(&with_seed(typed, &result.plan, is_sweep)))
 }
 
 fn is_of_sweep(run: &Observation, result: &RunResult) -> bool {
@@ -377,7 +377,7 @@ pub(crate) fn plan_facts(plan: &RunPlan) -> Vec<(String, String)> {
     if let Some(script) = &request.script {
         fact("Script", path(script));
         if !request.script_args.is_empty() {
-            let arguments = words::command(&request.script_args);
+            let arguments = shell::command(&request.script_args);
             fact("Its arguments", words::cut(&arguments, SHOWN_CHARS_MAX));
         }
     }

@@ -1,5 +1,6 @@
 //! The plan, the machine, and how to do all of it again.
 
+use plan::shell;
 use results::{Experiment, Order};
 
 use super::design::Design;
@@ -67,7 +68,7 @@ fn of_experiment(experiment: &Experiment) -> [Block; 3] {
     [
         Block::Code {
             label: "To repeat it".to_owned(),
-            text: words::command(&words),
+            text: shell::command(&words),
         },
         Block::Facts { facts },
         Block::Code {
