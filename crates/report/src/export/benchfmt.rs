@@ -182,7 +182,11 @@ fn parts(run: &Observation) -> Vec<(String, String)> {
             value.unwrap_or_else(|| "unknown".to_owned()),
         )
     });
-    levels.chain(profile).chain(target).chain(load).collect()
+    // With another rate it is another load.
+    let rate = run.value("rate").map(short);
+    let rate = rate.map(|rate| ("rate".to_owned(), rate));
+    let named = levels.chain(profile).chain(target);
+    named.chain(rate).chain(load).collect()
 }
 
 /// `key=value`: a name has no blanks, and slashes part it.

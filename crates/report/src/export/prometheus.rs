@@ -192,12 +192,14 @@ fn totals(runs: &[(&Observation, &Labels)]) -> Vec<Family> {
     QUANTITIES.into_iter().map(of_quantity).collect()
 }
 
-/// Microseconds in seconds without the noise of a binary factor: 0.0042, not 0.004200000000000001.
+/// In seconds without the noise of binary fractions: 0.0042, not 0.004200000000000001. Behind a picosecond
+/// nothing was measured.
 fn scaled(value: f64, factor: f64) -> f64 {
+    const PER_SECOND: f64 = 1e12;
     if factor == 1.0 {
         value
     } else {
-        value / (1.0 / factor).round()
+        (value * factor * PER_SECOND).round() / PER_SECOND
     }
 }
 

@@ -258,6 +258,18 @@ fn names_of_a_hundred_thousand_letters_break_no_format() {
 }
 
 #[test]
+fn runs_at_different_rates_are_no_repetitions_of_one_thing() {
+    let mut set = runs::one();
+    let mut faster = set.runs[0].clone();
+    set.runs[0].values.insert("rate".to_owned(), 100.0);
+    faster.values.insert("rate".to_owned(), 0.5);
+    set.runs.push(faster);
+    let benchmarks = grammar::benchmarks(&shown(&set, ExportFormat::Benchfmt));
+    assert!(benchmarks[0].name.contains("/rate=100/"));
+    assert!(benchmarks[1].name.contains("/rate=0.5/"));
+}
+
+#[test]
 fn factors_that_differ_in_what_a_label_cannot_hold_have_labels_of_their_own() {
     let mut set = runs::one();
     let setting = |factor: &str| Setting {
