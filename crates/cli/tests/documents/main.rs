@@ -104,6 +104,22 @@ fn every_document_with_commands_is_run() {
     }
 }
 
+#[test]
+fn an_example_that_is_shown_is_the_one_in_examples() {
+    let mut count = 0;
+    for document in all_documents() {
+        for block in read(&document) {
+            let Some(file) = block.file.filter(|file| file.starts_with("examples/")) else {
+                continue;
+            };
+            count += 1;
+            let example = fs::read_to_string(root().join(&file)).unwrap();
+            assert_eq!(block.text, example, "{document}:{}: {file}", block.line);
+        }
+    }
+    assert!(count > 0);
+}
+
 /// Whether a line of a block that is not run looks like a command.
 fn is_command(line: &str) -> bool {
     let begins = ["$ ", "wrkbench ", "sudo wrkbench ", "make "];
