@@ -236,12 +236,6 @@ impl Histogram {
             .map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// How many values [`Self::distinct`] yields.
-    #[must_use]
-    pub fn distinct_count(&self) -> usize {
-        self.buckets.iter_recorded().count()
-    }
-
     /// How HdrHistogram describes its buckets: their number, and the parts of each.
     #[must_use]
     pub fn layout(&self) -> (u32, u32) {
