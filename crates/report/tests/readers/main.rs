@@ -25,8 +25,11 @@ use serde_json::{Value, json};
 )]
 fn reader(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let path = target.join("readers").join(name);
-    if !path.exists() {
+    let readers = target.join("readers");
+    let path = readers.join(name);
+    // The packages of a half made environment are not there yet.
+    let is_whole = !name.starts_with("venv/") || readers.join("python.installed").exists();
+    if !path.exists() || !is_whole {
         eprintln!("skipped: {name} is not installed (scripts/install-readers.sh)");
         return None;
     }
