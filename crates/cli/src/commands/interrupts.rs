@@ -3,7 +3,10 @@
 //! The first of either ends the run early and the report is made; a second one ends the process at
 //! once. After SIGTERM the exit code is 143 although the report was made: who sent it wants to see
 //! that it arrived. After Ctrl-C it is that of a finished run, as in wrk.
+//!
+//! While there is a screen a second signal waits until the terminal was given back.
 
+use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -24,6 +27,47 @@ pub(super) struct Interrupts {
     pub(super) stop: Arc<AtomicBool>,
     /// The exit code of the last one that has one of its own.
     exit_code: Arc<AtomicUsize>,
+    second: Second,
+}
+
+/// What a second signal does: it ends the process, once it may.
+#[derive(Clone)]
+pub(super) struct Second {
+    signals: Vec<i32>,
+    /// Set by the first signal.
+    pub(super) stop: Arc<AtomicBool>,
+    /// The next signal ends the process.
+    ends: Arc<AtomicBool>,
+}
+
+impl Second {
+    pub(super) fn new(stop: &Arc<AtomicBool>) -> Self {
+        Self {
+            signals: Vec::new(),
+            stop: stop.clone(),
+            ends: Arc::default(),
+        }
+    }
+
+    /// The first of such signals sets `stop`; the exit code is for the second one. Handlers run in the order of
+    /// registration: the one that ends the process must find its flag as the signal before left it.
+    fn add(&mut self, signal: i32, exit_code: i32) -> io::Result<()> {
+        flag::register_conditional_shutdown(signal, exit_code, self.ends.clone())?;
+        flag::register(signal, self.stop.clone())?;
+        self.signals.push(signal);
+        Ok(())
+    }
+
+    /// From now on a second signal ends the process.
+    pub(super) fn allow(&self) {
+        for signal in &self.signals {
+            // A handler is there already, so that this one is taken as well.
+            let _ = flag::register(*signal, self.ends.clone());
+        }
+        if self.stop.load(Ordering::SeqCst) {
+            self.ends.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Interrupts {
@@ -32,35 +76,42 @@ impl Interrupts {
     /// # Errors
     /// When the kernel does not take the handlers.
     pub(super) fn watch() -> io::Result<Self> {
-        let interrupts = Self {
-            stop: Arc::default(),
-            exit_code: Arc::default(),
-        };
-        // Handlers run in the order of registration: the one that ends the process must find the
-        // flag as the signal before left it.
-        for (signal, exit_code) in [(SIGINT, EXIT_SIGINT), (SIGTERM, EXIT_SIGTERM)] {
-            flag::register_conditional_shutdown(signal, exit_code, interrupts.stop.clone())?;
-            flag::register(signal, interrupts.stop.clone())?;
-        }
-        interrupts.note(SIGTERM, EXIT_SIGTERM)?;
+        let interrupts = Self::watch_all(false)?;
+        interrupts.second.allow();
         Ok(interrupts)
     }
 
-    /// From now on the end of the terminal is no end of this process either: one that has changed the
-    /// terminal must be able to change it back, and what was measured can go to a file.
+    /// The same for a run with a screen, which must allow the second signal. The end of the terminal is no end of
+    /// this process either: one that has changed the terminal must be able to change it back, and what
+    /// was measured can go to a file.
     ///
     /// # Errors
     /// As [`Self::watch`].
-    pub(super) fn watch_hangup(&self) -> io::Result<()> {
-        flag::register_conditional_shutdown(SIGHUP, EXIT_SIGHUP, self.stop.clone())?;
-        flag::register(SIGHUP, self.stop.clone())?;
-        self.note(SIGHUP, EXIT_SIGHUP)
+    pub(super) fn watch_for_screen() -> io::Result<Self> {
+        Self::watch_all(true)
     }
 
-    fn note(&self, signal: i32, exit_code: i32) -> io::Result<()> {
-        let code = usize::from(u8::try_from(exit_code).unwrap_or(u8::MAX));
-        flag::register_usize(signal, self.exit_code.clone(), code)?;
-        Ok(())
+    fn watch_all(has_screen: bool) -> io::Result<Self> {
+        let stop = Arc::default();
+        let mut second = Second::new(&stop);
+        let exit_code = Arc::default();
+        second.add(SIGINT, EXIT_SIGINT)?;
+        second.add(SIGTERM, EXIT_SIGTERM)?;
+        note(SIGTERM, EXIT_SIGTERM, &exit_code)?;
+        if has_screen && !is_ignored(SIGHUP) {
+            second.add(SIGHUP, EXIT_SIGHUP)?;
+            note(SIGHUP, EXIT_SIGHUP, &exit_code)?;
+        }
+        Ok(Self {
+            stop,
+            exit_code,
+            second,
+        })
+    }
+
+    /// For the screen.
+    pub(super) fn second(&self) -> Second {
+        self.second.clone()
     }
 
     /// The exit code when SIGTERM has come, or SIGHUP if that is watched.
@@ -77,30 +128,43 @@ pub(super) struct SweepInterrupts {
     pub(super) stop: Arc<AtomicBool>,
     /// The exit code of the last one that has come.
     exit_code: Arc<AtomicUsize>,
+    second: Second,
 }
 
 impl SweepInterrupts {
-    /// From now on signals are caught.
+    /// From now on signals are caught. A screen must allow the second one.
     ///
     /// # Errors
     /// When the kernel does not take the handlers.
-    pub(super) fn watch() -> io::Result<Self> {
-        let interrupts = Self {
-            stop: Arc::default(),
-            exit_code: Arc::default(),
-        };
-        for (signal, exit_code) in [
+    pub(super) fn watch(has_screen: bool) -> io::Result<Self> {
+        let stop = Arc::default();
+        let mut second = Second::new(&stop);
+        let exit_code = Arc::default();
+        for (signal, code) in [
             (SIGINT, EXIT_SIGINT),
             (SIGTERM, EXIT_SIGTERM),
             (SIGHUP, EXIT_SIGHUP),
         ] {
-            let code = usize::from(u8::try_from(exit_code).unwrap_or(u8::MAX));
-            // As above: first what must find the flag as the signal before left it.
-            flag::register_conditional_shutdown(signal, exit_code, interrupts.stop.clone())?;
-            flag::register_usize(signal, interrupts.exit_code.clone(), code)?;
-            flag::register(signal, interrupts.stop.clone())?;
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
+            // Before the flag that it goes with.
+            note(signal, code, &exit_code)?;
+            second.add(signal, code)?;
         }
-        Ok(interrupts)
+        if !has_screen {
+            second.allow();
+        }
+        Ok(Self {
+            stop,
+            exit_code,
+            second,
+        })
+    }
+
+    /// For the screen.
+    pub(super) fn second(&self) -> Second {
+        self.second.clone()
     }
 
     /// Whether one has come.
@@ -115,6 +179,26 @@ impl SweepInterrupts {
     }
 }
 
+/// The signal leaves its exit code there.
+fn note(signal: i32, exit_code: i32, place: &Arc<AtomicUsize>) -> io::Result<()> {
+    let code = usize::from(u8::try_from(exit_code).unwrap_or(u8::MAX));
+    flag::register_usize(signal, place.clone(), code)?;
+    Ok(())
+}
+
+/// Whether who started this process has it ignore a signal, as nohup does: then it stays so. `SigIgn` of proc(5) has
+/// bit 0 for signal 1.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    is_in_mask(&status, signal)
+}
+
+fn is_in_mask(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Yields a byte for each signal.
 ///
 /// # Errors
@@ -124,4 +208,17 @@ pub(super) fn signal_pipe() -> io::Result<UnixStream> {
     pipe::register(SIGINT, writer.try_clone()?)?;
     pipe::register(SIGTERM, writer)?;
     Ok(reader)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_which_signals_are_ignored() {
+        let status = "SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n";
+        assert!(is_in_mask(status, 13) && !is_in_mask(status, SIGHUP));
+        assert!(is_in_mask("SigIgn:\t0000000000000001\n", SIGHUP));
+        assert!(!is_in_mask("", SIGHUP));
+    }
 }

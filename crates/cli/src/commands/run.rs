@@ -66,12 +66,11 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     tell_before(&prepared, &wish, version, program);
     // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
     // banner may rely on a report.
-    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
-    if terminal.is_some() {
-        interrupts
-            .watch_hangup()
-            .context("cannot watch for the end of the terminal")?;
-    }
+    let interrupts = match terminal {
+        Some(_) => Interrupts::watch_for_screen(),
+        None => Interrupts::watch(),
+    };
+    let interrupts = interrupts.context("cannot watch for Ctrl-C")?;
     // Scripts print through C's buffer, we through ours: each is emptied before the other writes.
     runner::flush_script_output();
     if wish.json != Some(JsonTarget::Stdout) {
@@ -80,7 +79,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     }
     let screen = terminal.map(|terminal| {
         let view = View::Run(Box::new(Model::new(prepared.plan().clone())));
-        Screen::open(terminal, view, interrupts.stop.clone())
+        Screen::open(terminal, view, interrupts.second())
     });
     let screen = screen.transpose()?;
     let mut observer: Option<Box<dyn Observer>> = match (&screen, wish.live) {

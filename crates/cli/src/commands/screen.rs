@@ -29,6 +29,7 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::{pipe, unregister};
 
+use super::interrupts::Second;
 use super::terminal::Terminal;
 use aside::Diversion;
 use device::Device;
@@ -75,8 +76,8 @@ struct Shared {
     view: Mutex<View>,
     /// Time since the latest snapshot, milliseconds.
     since_ms: AtomicU64,
-    /// Somebody has ended the run.
-    stop: Arc<AtomicBool>,
+    /// The signals that end the run.
+    second: Second,
     /// The screen is no longer wanted.
     is_over: AtomicBool,
     /// The terminal was given back, for good.
@@ -116,15 +117,11 @@ pub(super) fn terminal() -> anyhow::Result<Terminal> {
 }
 
 impl Screen {
-    /// Takes the terminal. When `stop` is raised it is given back.
+    /// Takes the terminal. At the first signal it is given back, and the second one is allowed.
     ///
     /// # Errors
     /// When it cannot be had.
-    pub(super) fn open(
-        terminal: Terminal,
-        view: View,
-        stop: Arc<AtomicBool>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(terminal: Terminal, view: View, second: Second) -> anyhow::Result<Self> {
         let unusable = "--tui: the terminal cannot be used";
         let device = Arc::new(Device::of_stderr().context(unusable)?);
         let (waker, woken) = UnixStream::pair().context(unusable)?;
@@ -133,7 +130,7 @@ impl Screen {
         let shared = Arc::new(Shared {
             view: Mutex::new(view),
             since_ms: AtomicU64::new(0),
-            stop,
+            second,
             is_over: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             waker,
@@ -153,7 +150,7 @@ impl Screen {
             let registered = pipe::register(signal, waker).context(unusable)?;
             screen.signals.push(registered);
         }
-        give_back_on_panic(&device);
+        give_back_on_panic(&device, &shared);
         let thread = thread::Thread::new(shared, device, woken, continued, terminal.look());
         let thread = std::thread::Builder::new()
             .name("screen".to_owned())
@@ -226,14 +223,22 @@ impl Drop for Screen {
     }
 }
 
-/// What panics say is to be read.
-fn give_back_on_panic(device: &Arc<Device>) {
+/// What panics say is to be read: whichever thread it was, the screen does not come back.
+fn give_back_on_panic(device: &Arc<Device>, shared: &Arc<Shared>) {
     let device = Arc::downgrade(device);
+    let shared = Arc::downgrade(shared);
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |information| {
+        if let Some(shared) = shared.upgrade() {
+            shared.is_over.store(true, Ordering::Release);
+            shared.wake();
+        }
         if let Some(device) = device.upgrade() {
-            device.leave();
+            device.close();
         }
         before(information);
     }));
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,8 +12,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -24,7 +22,7 @@ use experiment::{
 use live::grid::{Grid, Spot};
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
 
-use super::interrupts::SweepInterrupts;
+use super::interrupts::{Second, SweepInterrupts};
 use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
@@ -179,10 +177,11 @@ impl Undertaking {
         machine: &mut Machine,
         program: &str,
     ) -> anyhow::Result<(Outcome, u8)> {
-        let interrupts = SweepInterrupts::watch().context("cannot watch for Ctrl-C")?;
+        let interrupts =
+            SweepInterrupts::watch(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: a terminal that cannot be had ends nothing that has begun.
         let screen = match arguments.tui {
-            true => Some(self.screen(machine, interrupts.stop.clone())?),
+            true => Some(self.screen(machine, interrupts.second())?),
             false => None,
         };
         let journal = journal_folder(arguments, machine)?;
@@ -225,7 +224,7 @@ impl Undertaking {
     }
 
     /// The grid of all trials, with those that were made before.
-    fn screen(&self, machine: &Machine, stop: Arc<AtomicBool>) -> anyhow::Result<Screen> {
+    fn screen(&self, machine: &Machine, second: Second) -> anyhow::Result<Screen> {
         let terminal = screen::terminal()?;
         let mut grid = Grid::new(&self.spec.name, &self.schedule.cells, self.spec.rounds);
         let is_left = |planned: &&Planned| self.remaining.trials.contains(planned);
@@ -242,7 +241,7 @@ impl Undertaking {
             };
             grid.keep(spot, rate);
         }
-        Screen::open(terminal, View::Sweep(Box::new(grid)), stop)
+        Screen::open(terminal, View::Sweep(Box::new(grid)), second)
     }
 }
 

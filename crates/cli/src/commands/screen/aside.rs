@@ -13,6 +13,9 @@ use rustix::stdio::{dup2_stderr, dup2_stdout};
 /// How much is kept, the end of it: a script may print with every answer, for hours.
 const KEPT_BYTES: usize = 256 * 1024;
 
+/// What is read at a time: more than a pipe holds.
+const DRAINED_BYTES: usize = 1024 * 1024;
+
 /// Where stdout and stderr go, which both threads may change back.
 #[derive(Default)]
 pub(super) struct Diversion(Mutex<State>);
@@ -118,7 +121,9 @@ impl Aside {
 
     fn drain(&mut self) {
         let mut some = [0; 4096];
-        while let Some(reader) = &self.reader {
+        // Not all that comes: a script may write faster than this reads.
+        for _ in 0..DRAINED_BYTES / some.len() {
+            let Some(reader) = &self.reader else { break };
             match read(reader, &mut some) {
                 Ok(0) => self.reader = None,
                 Ok(length) => self.keep(&some[..length]),

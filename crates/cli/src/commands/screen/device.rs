@@ -4,7 +4,7 @@
 //! file, which a shell shares with everything it starts.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -22,9 +22,12 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 /// Ends whatever sequence was cut short (CAN), plain letters, then the reverse.
 const LEAVE: &[u8] = b"\x18\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long the end of a picture may take to be given back to a terminal that does not read.
-const LEAVE_WITHIN: Duration = Duration::from_millis(200);
+/// A connection that hangs for a moment must not leave its user with half a screen.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 /// A terminal that tells no size.
 const USUAL_SIZE: (u16, u16) = (80, 24);
+/// More than any has. What it tells is only a number that somebody has set, and a picture needs room in memory.
+const MAX_SIZE: (u16, u16) = (1000, 500);
 /// POSIX: a special character of this value is none (`_POSIX_VDISABLE` of Linux).
 const NO_CHARACTER: u8 = 0;
 
@@ -39,6 +42,8 @@ pub(super) struct Device {
 #[derive(Default)]
 struct State {
     is_entered: bool,
+    /// It was given back for good.
+    is_closed: bool,
     /// What it has not taken yet.
     unsent: Vec<u8>,
 }
@@ -49,13 +54,18 @@ impl Device {
     /// # Errors
     /// When it is none, or cannot be opened.
     pub(super) fn of_stderr() -> io::Result<Self> {
-        if !isatty(io::stderr()) {
-            return Err(io::Error::other("stderr is no terminal"));
+        Self::of(&io::stderr())
+    }
+
+    pub(super) fn of(terminal: &impl AsFd) -> io::Result<Self> {
+        if !isatty(terminal) {
+            return Err(io::Error::other("it is no terminal"));
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", terminal.as_fd().as_raw_fd());
         // After su the device may belong to somebody else; the controlling terminal may always be opened.
-        let tty = open("/proc/self/fd/2", flags, Mode::empty())
-            .or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
+        let tty =
+            open(path, flags, Mode::empty()).or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
         Ok(Self {
             before: tcgetattr(&tty)?,
             tty,
@@ -69,7 +79,7 @@ impl Device {
     /// When the terminal is gone.
     pub(super) fn enter(&self) -> io::Result<()> {
         let mut state = self.state();
-        if state.is_entered || !self.is_foreground() {
+        if state.is_entered || state.is_closed || !self.is_foreground() {
             return Ok(());
         }
         // Whoever had it in between may have changed it: what was before us holds.
@@ -77,6 +87,14 @@ impl Device {
         state.is_entered = true;
         state.unsent = ENTER.to_vec();
         Ok(())
+    }
+
+    /// Gives it back for good, as [`Self::leave`] does.
+    pub(super) fn close(&self) {
+        if let Some(mut state) = self.state_within_reason() {
+            state.is_closed = true;
+        }
+        self.leave();
     }
 
     /// Gives it back. Safe to call from any thread, at any time, any number of times; it never waits long.
@@ -114,7 +132,9 @@ impl Device {
     /// Columns and rows.
     pub(super) fn size(&self) -> (u16, u16) {
         match tcgetwinsize(&self.tty) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+                (size.ws_col.min(MAX_SIZE.0), size.ws_row.min(MAX_SIZE.1))
+            }
             _ => USUAL_SIZE,
         }
     }

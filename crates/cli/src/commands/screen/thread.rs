@@ -12,8 +12,10 @@ use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, kill_current_process_group};
 use rustix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGINT, SIGTSTP};
+use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
 
 use super::Shared;
@@ -22,6 +24,8 @@ use super::device::Device;
 
 /// Pictures are not made more often than eyes can follow.
 const BETWEEN_PICTURES: Duration = Duration::from_millis(100);
+/// So soon a stop that this process asked for has come.
+const SUSPENDED_WITHIN: Duration = Duration::from_millis(500);
 /// Time goes on in the picture although nothing is new.
 const WITHOUT_NEWS: Duration = Duration::from_millis(250);
 
@@ -71,7 +75,8 @@ impl Thread {
     }
 
     fn is_over(&self) -> bool {
-        self.shared.is_over.load(Ordering::Acquire) || self.shared.stop.load(Ordering::Relaxed)
+        self.shared.is_over.load(Ordering::Acquire)
+            || self.shared.second.stop.load(Ordering::Relaxed)
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -146,13 +151,26 @@ impl Thread {
                 self.device.leave();
                 let _ = raise(SIGINT);
             }
-            Key::Suspend => {
-                self.device.leave();
-                // All threads stop here, until somebody has them go on.
-                let _ = raise(SIGTSTP);
-            }
+            Key::Suspend => self.suspend(),
             Key::Redraw => self.shown = None,
             key => self.shared.view().press(key),
+        }
+    }
+
+    /// Does what Ctrl-Z does without a screen: all processes of the job stop, a script that has started this one too, or
+    /// its shell would not notice.
+    fn suspend(&mut self) {
+        self.device.leave();
+        let _ = kill_current_process_group(Signal::TSTP);
+        // Another thread may take the signal: until this one has stopped and goes on, nothing may be drawn. Where
+        // nobody could have the job go on, the kernel does not stop it.
+        let mut fds = [PollFd::new(&self.woken, PollFlags::IN)];
+        let time = Timespec::try_from(SUSPENDED_WITHIN).ok();
+        while !self.continued.load(Ordering::Relaxed)
+            && matches!(poll(&mut fds, time.as_ref()), Ok(1..) | Err(Errno::INTR))
+        {
+            let mut bytes = [0; 64];
+            while matches!((&self.woken).read(&mut bytes), Ok(count) if count > 0) {}
         }
     }
 
@@ -185,7 +203,8 @@ impl Drop for Thread {
     /// Also after a panic, which must leave neither the terminal as it is here nor what is printed unread.
     fn drop(&mut self) {
         self.shared.diversion.end_for_good();
-        self.device.leave();
+        self.device.close();
+        self.shared.second.allow();
         self.aside.take(&self.shared.diversion);
         self.aside.write();
         self.shared.is_closed.store(true, Ordering::Release);
