@@ -1,3 +1,5 @@
+//! The screen without a terminal: what signals, panics and sizes leave behind.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
