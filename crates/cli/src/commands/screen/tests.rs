@@ -1,4 +1,4 @@
-//! The screen without a terminal: what signals, panics and sizes leave behind.
+//! The screen on a terminal of its own: panics, and sizes that no terminal has.
 
 use std::fs::File;
 use std::io::Read;
