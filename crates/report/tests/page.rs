@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
-use report::page::{Block, Page, Section, TableBlock, render};
+use report::page::{Block, Figure, Page, Section, TableBlock, render};
 use sha2::{Digest, Sha256};
 
 mod catalogue;
@@ -267,6 +267,33 @@ fn rows_longer_and_shorter_than_their_columns_do_not_break_the_page() {
         ..Page::default()
     };
     assert_eq!(html(&page).matches("<td").count(), 2);
+}
+
+#[test]
+fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
+    let figure = |value: &str| Figure {
+        value: value.to_owned(),
+        note: "12 % of all".to_owned(),
+        ..Figure::default()
+    };
+    let section = Section {
+        lead: "At most 3 % of them.".to_owned(),
+        blocks: vec![Block::Figures {
+            figures: ["423.83KB/s", "no effect found", "1,234,567,890,123"]
+                .map(figure)
+                .into(),
+        }],
+        ..Section::default()
+    };
+    let html = html(&Page {
+        sections: vec![section],
+        ..Page::default()
+    });
+    assert!(html.contains("At most 3\u{a0}% of them."));
+    assert!(html.contains("12\u{a0}% of all"));
+    assert!(html.contains("<dd class=\"value whole\">423.83KB/s<"));
+    assert!(html.contains("<dd class=\"value\">no effect found<"));
+    assert!(html.contains("<dd class=\"value\">1,234,567,890,123<"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use analysis::compare::{Question, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading, quantity};
 use plan::{Arrivals, Pacing, Scheme, Stage, TelemetrySpec};
-use report::page::{Mark, Marks, Page, Subject, of};
+use report::page::{Block, Mark, Marks, Page, Subject, of};
 use report::{Format, TextOptions, render};
 use results::{
     ErrorKind, Evidence, Generator, Histogram, Recording, RunResult, Setting, SocketMoment,
@@ -377,6 +377,54 @@ fn what_was_not_measured_is_not_shown() {
     let text = outline(&page);
     assert!(text.contains("Nothing was answered"), "{text}");
     assert!(text.contains("# p99: \u{2013}"), "{text}");
+}
+
+/// The lead and the large numbers of a page's verdict.
+fn verdict_of(page: &Page) -> (String, Vec<(String, String)>) {
+    let section = &page.sections[0];
+    let figures = section.blocks.iter().find_map(|block| match block {
+        Block::Figures { figures } => Some(figures.clone()),
+        _ => None,
+    });
+    let figures = figures.unwrap().into_iter();
+    let figures = figures.map(|figure| (figure.label, figure.value));
+    (section.lead.clone(), figures.collect())
+}
+
+#[test]
+fn a_percentile_among_requests_that_had_no_answer_is_a_lower_bound() {
+    let mut recording = fixture::answered(&[1_000_000; 90], 200, 150);
+    for _ in 0..10 {
+        recording.timed_out.record(100_000_000);
+    }
+    let (lead, figures) = verdict_of(&page_of_result(&fixture::result(recording)));
+    assert!(
+        lead.ends_with("Half of the requests took 1.00ms or less, 1 % 100.00ms or more, the slowest 100.00ms or more."),
+        "{lead}"
+    );
+    let value = |label: &str| {
+        figures
+            .iter()
+            .find(|(name, _)| name == label)
+            .unwrap()
+            .1
+            .clone()
+    };
+    assert_eq!(value("p50"), "1.00ms");
+    assert_eq!(value("p99"), "\u{2265} 100.00ms");
+    assert_eq!(value("Slowest"), "\u{2265} 100.00ms");
+}
+
+#[test]
+fn a_run_in_which_all_requests_timed_out_is_not_said_to_have_answered_in_that_time() {
+    let mut recording = Recording::new();
+    recording.timed_out.record(500_000_000);
+    let (lead, figures) = verdict_of(&page_of_result(&fixture::result(recording)));
+    assert_eq!(lead, "Nothing was answered in 3.02s.");
+    assert!(
+        figures.contains(&("p50".to_owned(), "\u{2265} 500.00ms".to_owned())),
+        "{figures:?}"
+    );
 }
 
 #[test]

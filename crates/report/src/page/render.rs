@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "sNsUIFFg3lOD+cxtuLjg7pPscotatyoI+eDxIsmnYTQ="),
+    asset!("page.css", "ZTzEqFVgF3xdKKP4jyg12T9Y7xW6E4rEgFhY4a4ba+s="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
@@ -142,6 +142,25 @@ fn height_class(height: &Height) -> &'static str {
         Height::Low => "low",
         Height::Normal => "normal",
         Height::Tall => "tall",
+    }
+}
+
+/// A sentence in which no line ends between a number and its `%`.
+fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
+}
+
+/// Up to so many characters a number in large type stays on one line; longer ones, and words, may take two.
+const WHOLE_CHARS: usize = 12;
+
+/// The classes of a number in large type.
+fn value_class(value: &str) -> &'static str {
+    let begins = |c: char| c.is_ascii_digit() || c == '\u{2265}' || c == '+' || c == '-';
+    let is_number = value.starts_with(begins);
+    if is_number && value.chars().take(WHOLE_CHARS + 1).count() <= WHOLE_CHARS {
+        "value whole"
+    } else {
+        "value"
     }
 }
 

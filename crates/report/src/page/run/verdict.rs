@@ -65,7 +65,7 @@ fn says_nothing_answered(warning: &Warning) -> bool {
 fn headline(result: &RunResult, latency: &Histogram) -> String {
     let window = words::duration_ns(result.window.duration_ns);
     let rate = words::number(result.requests_per_sec());
-    if latency.is_empty() {
+    if result.recording.counters.answered == 0 {
         return format!("Nothing was answered in {window}.");
     }
     let speed = match AchievedRate::of(result) {
@@ -75,11 +75,50 @@ fn headline(result: &RunResult, latency: &Histogram) -> String {
         ),
         None => format!("{rate} requests/s over {window}."),
     };
-    let [half, most] = SHOWN.map(|percent| words::time_ns(latency.value_at_percentile(percent)));
-    format!(
-        "{speed} Half of the requests took {half} or less, 99 % {most} or less, the slowest {}.",
-        words::time_ns(latency.max_ns().unwrap_or(0))
-    )
+    if latency.is_empty() {
+        return speed;
+    }
+    let known = |value_ns: u64, less: &str, more: &str| {
+        let value = words::time_ns(value_ns);
+        if is_bound(result, value_ns) {
+            format!("{more} {value} or more")
+        } else {
+            format!("{less} {value} or less")
+        }
+    };
+    let [half_ns, most_ns] = SHOWN.map(|percent| latency.value_at_percentile(percent));
+    let half = known(half_ns, "took", "took");
+    let most = known(most_ns, "99 %", "1 %");
+    let slowest_ns = latency.max_ns().unwrap_or(0);
+    let or_more = if is_bound(result, slowest_ns) {
+        " or more"
+    } else {
+        ""
+    };
+    let slowest = words::time_ns(slowest_ns);
+    format!("{speed} Half of the requests {half}, {most}, the slowest {slowest}{or_more}.")
+}
+
+/// Whether a value of the latency may be the age of a request that never had an answer: then it is not known how
+/// long that one would have taken, and the true value is this one or more.
+fn is_bound(result: &RunResult, value_ns: u64) -> bool {
+    let recording = &result.recording;
+    let ages = if recording.counters.due == 0 {
+        &recording.timed_out
+    } else {
+        &recording.unanswered
+    };
+    ages.min_ns().is_some_and(|least_ns| value_ns >= least_ns)
+}
+
+/// A value of the latency in large type.
+fn figure_value(result: &RunResult, value_ns: u64) -> String {
+    let value = words::time_ns(value_ns);
+    if is_bound(result, value_ns) {
+        format!("\u{2265} {value}")
+    } else {
+        value
+    }
 }
 
 /// The doubts about a run, and which percentiles are mostly chance.
@@ -177,11 +216,13 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
     }
     let kind = latency_name(result);
     for percent in SHOWN {
-        figures.push(percentile_figure(latency, percent, kind));
+        figures.push(percentile_figure(result, latency, percent, kind));
     }
     figures.push(Figure {
         label: "Slowest".to_owned(),
-        value: latency.max_ns().map_or_else(unknown, words::time_ns),
+        value: latency
+            .max_ns()
+            .map_or_else(unknown, |max_ns| figure_value(result, max_ns)),
         note: match latency.count() {
             0 => "no sample".to_owned(),
             count => format!("of {}", words::counted(count, "sample")),
@@ -262,7 +303,7 @@ fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
     }
 }
 
-fn percentile_figure(latency: &Histogram, percent: f64, kind: &str) -> Figure {
+fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64, kind: &str) -> Figure {
     let thin = ThinPercentiles::among(&[percent], latency.count());
     let (note, tone) = match thin.as_ref().and_then(|thin| thin.rows.first()) {
         Some((_, above)) => (
@@ -276,7 +317,7 @@ fn percentile_figure(latency: &Histogram, percent: f64, kind: &str) -> Figure {
         value: if latency.is_empty() {
             unknown()
         } else {
-            words::time_ns(latency.value_at_percentile(percent))
+            figure_value(result, latency.value_at_percentile(percent))
         },
         note,
         tone,

@@ -16,17 +16,14 @@ const ANSWERS_MAX: usize = 4;
 /// More numbers in large type are a table.
 const FIGURES_MAX: usize = 6;
 
-/// First the answers, then the numbers behind them, then what speaks against them.
+/// First the answers, then what speaks against them, then the numbers.
 pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
     let mut blocks = match subject.conclusions {
         Some(conclusions) => answers(conclusions),
         None => vec![no_answer(design)],
     };
-    blocks.push(Block::Figures {
-        figures: figures(subject, design),
-    });
     let doubts = subject.conclusions.iter().flat_map(|known| &known.doubts);
-    // Failures are told below with their reasons.
+    // Failures are told after them with their reasons.
     blocks.extend(
         doubts
             .filter(|doubt| !matches!(doubt, Doubt::Failures { .. }))
@@ -34,6 +31,9 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
     );
     blocks.extend(failures(design));
     blocks.extend(unfinished(subject));
+    blocks.push(Block::Figures {
+        figures: figures(subject, design),
+    });
     Section {
         id: "verdict".to_owned(),
         title: "Verdict".to_owned(),
