@@ -84,6 +84,38 @@ fn a_signal_gives_the_terminal_back_and_the_run_is_reported() {
     }
 }
 
+#[test]
+fn a_second_signal_waits_until_the_terminal_was_given_back() {
+    let site = site();
+    let terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
+    terminal.await_text("the picture", has_figures);
+    let mut both = Command::new("sh");
+    let id = terminal.id().to_string();
+    both.args(["-c", "kill -TERM $0; kill -INT $0", &id]);
+    assert!(both.status().unwrap().success());
+    let ended = terminal.finish();
+    // Which of them ends it depends on who is faster.
+    assert!(matches!(ended.code, Some(130 | 143)), "{:?}", ended.code);
+    around(&ended);
+    assert_eq!(ended.settings[1], ended.settings[0]);
+}
+
+#[test]
+fn a_hangup_that_was_to_be_ignored_is() {
+    let site = site();
+    let run = run(&site, &["-d60s"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+    shell.arg(run.get_program()).args(run.get_args());
+    let mut terminal = Terminal::start(100, 30, &shell);
+    terminal.await_text("the picture", has_figures);
+    send("HUP", terminal.id());
+    terminal.press(b"q");
+    let ended = terminal.finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert_reported(&ended);
+}
+
 fn send(signal: &str, id: u32) {
     let mut kill = Command::new("kill");
     kill.args([format!("-{signal}"), id.to_string()]);
@@ -125,7 +157,9 @@ fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
     let site = site();
     let run = run(&site, &["-d60s"]);
     let mut shell = Command::new("bash");
-    shell.args(["-c", "set -m; \"$@\"; echo suspended; fg; exit $?", "bash"]);
+    // It is started by a script, which stops with it.
+    let script = "set -m; sh -c '\"$@\"; exit $?' sh \"$@\"; echo suspended; fg; exit $?";
+    shell.args(["-c", script, "bash"]);
     shell.arg(run.get_program()).args(run.get_args());
     let mut terminal = Terminal::start(100, 30, &shell);
     terminal.await_text("the picture", has_figures);
@@ -201,6 +235,19 @@ fn what_a_script_prints_stands_below_the_screen() {
     assert!(printed < report && report < last, "{after:?}");
     let (screen, _) = ended.text.rsplit_once(LEAVE).unwrap();
     assert!(!screen.contains("from the script"), "{screen:?}");
+}
+
+#[test]
+fn a_script_that_never_stops_printing_does_not_keep_the_screen() {
+    let site = site();
+    let script = "local much = string.rep('x', 1000000)\n\
+        response = function() for _ = 1, 100 do io.write(much) end end\n";
+    let script = site.folder.file_with("flood.lua", script);
+    let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s", "-s", &script]));
+    terminal.await_text("the screen", |text| text.contains(ENTER));
+    terminal.press(b"q");
+    // What the script goes on writing, and how long it is waited for, is as without a screen.
+    terminal.await_text("the end of the screen", |text| text.contains(LEAVE));
 }
 
 #[test]
