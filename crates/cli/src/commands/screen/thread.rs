@@ -27,7 +27,7 @@ const BETWEEN_PICTURES: Duration = Duration::from_millis(100);
 /// So soon a stop that this process asked for has come.
 const SUSPENDED_WITHIN: Duration = Duration::from_millis(500);
 /// Time goes on in the picture although nothing is new.
-const WITHOUT_NEWS: Duration = Duration::from_millis(250);
+const WITHOUT_NEWS: Duration = Duration::from_secs(1);
 
 pub(super) struct Thread {
     shared: Arc<Shared>,
