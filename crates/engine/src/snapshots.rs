@@ -104,7 +104,7 @@ impl Gathering {
                 return;
             }
             self.snapshot.stage = share.stage;
-            self.snapshot.last = Interval::default();
+            forget(&mut self.snapshot.last);
             self.shown_ns = self.measure_ns;
         }
         worker.counters = share.counters;
@@ -122,7 +122,7 @@ impl Gathering {
             self.snapshot.latency.merge(&share.last.latency);
             self.snapshot.latency.merge(&share.given_up);
         }
-        last.latency.absorb(share.last.latency);
+        last.latency.merge(&share.last.latency);
         self.at_ns = self.at_ns.max(share.at_ns);
         self.pending_since_ns.get_or_insert(now_ns);
     }
@@ -143,7 +143,7 @@ impl Gathering {
         self.news_ns = now_ns;
         self.pending_since_ns = None;
         self.shown_ns = self.at_ns;
-        self.snapshot.last = Interval::default();
+        forget(&mut self.snapshot.last);
     }
 
     /// Time since something was shown.
@@ -179,6 +179,16 @@ impl Gathering {
         snapshot.elapsed_ns = self.at_ns.saturating_sub(since_ns);
         snapshot.last.duration_ns = self.at_ns.saturating_sub(self.shown_ns);
     }
+}
+
+/// Keeps the memory of the samples: pages that are new each second cost more than all the rest here.
+fn forget(interval: &mut Interval) {
+    let mut latency = std::mem::take(&mut interval.latency);
+    latency.clear();
+    *interval = Interval {
+        latency,
+        ..Interval::default()
+    };
 }
 
 #[cfg(test)]

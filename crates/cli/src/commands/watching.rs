@@ -6,7 +6,7 @@ use std::time::Duration;
 use live::line::{Place, Plain, line};
 use plan::RunPlan;
 use results::Histogram;
-use results::snapshot::Snapshot;
+use results::snapshot::{Interval, Snapshot};
 use runner::Observer;
 
 use super::tell;
@@ -82,13 +82,20 @@ impl<'a> RunLine<'a> {
 
 impl Observer for RunLine<'_> {
     fn snapshot(&mut self, snapshot: &Snapshot) {
+        // Memory that is new each second would cost more than all the rest of the line.
+        let mut latency = self.latest.take().unwrap_or_default().last.latency;
+        latency.clear();
+        latency.merge(&snapshot.last.latency);
         self.latest = Some(Snapshot {
             counters: snapshot.counters,
             statuses: snapshot.statuses.clone(),
             errors: snapshot.errors.clone(),
             // The largest part of it by far, and in no line.
             latency: Histogram::new(),
-            last: snapshot.last.clone(),
+            last: Interval {
+                latency,
+                ..snapshot.last
+            },
             ..*snapshot
         });
         self.draw(Duration::ZERO);

@@ -26,8 +26,8 @@ use super::device::Device;
 const BETWEEN_PICTURES: Duration = Duration::from_millis(100);
 /// So soon a stop that this process asked for has come.
 const SUSPENDED_WITHIN: Duration = Duration::from_millis(500);
-/// Time goes on in the picture although nothing is new.
-const WITHOUT_NEWS: Duration = Duration::from_secs(1);
+/// Time goes on in the picture although nothing is new. News come every second: they are not forestalled.
+const WITHOUT_NEWS: Duration = Duration::from_millis(1_300);
 
 pub(super) struct Thread {
     shared: Arc<Shared>,
