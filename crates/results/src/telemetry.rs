@@ -91,15 +91,52 @@ fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
     Some(part? as f64 / whole as f64)
 }
 
+/// No sampler writes more rows than this, and no chart shows more.
+const TIMELINE_ROWS_MAX: usize = 4_096;
+
 /// Sockets over time, in equal intervals from the begin of the window on, without gaps and in bounded
 /// number: where there are more, two become one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenTimeline")]
 pub struct SocketTimeline {
     /// Length of each interval, milliseconds.
     pub interval_ms: u64,
     /// The intervals in order of time.
     pub rows: Vec<SocketMoment>,
+}
+
+/// As it stands in a document, which may be damaged.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTimeline {
+    interval_ms: u64,
+    rows: Vec<SocketMoment>,
+}
+
+impl TryFrom<WrittenTimeline> for SocketTimeline {
+    type Error = String;
+
+    fn try_from(written: WrittenTimeline) -> Result<Self, String> {
+        let WrittenTimeline { interval_ms, rows } = written;
+        if rows.len() > TIMELINE_ROWS_MAX {
+            return Err(format!(
+                "telemetry over time: {} rows are more than {TIMELINE_ROWS_MAX}",
+                rows.len()
+            ));
+        }
+        // An interval's true length may be half a millisecond more than is written.
+        let latest_ms = |at: u64| at.saturating_mul(interval_ms.saturating_add(1));
+        if let Some((at, row)) = (0..)
+            .zip(&rows)
+            .find(|(at, row)| row.start_ms > latest_ms(*at))
+        {
+            return Err(format!(
+                "telemetry over time: row {at} starts at {} ms",
+                row.start_ms
+            ));
+        }
+        Ok(Self { interval_ms, rows })
+    }
 }
 
 /// What sockets were like in one interval: over all samples of all sockets that the filter let through,
@@ -180,5 +217,32 @@ mod tests {
             serde_json::from_value::<Telemetry>(document).is_err(),
             "half a row is damage"
         );
+    }
+
+    #[test]
+    fn a_timeline_that_no_sampler_writes_is_damage() {
+        let written = |count: usize, start_ms: fn(u64) -> u64| {
+            let rows = (0..).take(count).map(|at| SocketMoment {
+                start_ms: start_ms(at),
+                ..SocketMoment::default()
+            });
+            let timeline = SocketTimeline {
+                interval_ms: 100,
+                rows: rows.collect(),
+            };
+            let read: Result<SocketTimeline, _> =
+                serde_json::from_value(serde_json::to_value(&timeline).unwrap());
+            read.map(|read| assert_eq!(read, timeline))
+        };
+        assert!(written(TIMELINE_ROWS_MAX, |at| at * 100).is_ok());
+        // 100.4 ms each.
+        assert!(written(600, |at| at * 1_004 / 10).is_ok());
+        let error = written(TIMELINE_ROWS_MAX + 1, |at| at * 100).unwrap_err();
+        assert!(
+            error.to_string().contains("4097 rows are more than 4096"),
+            "{error}"
+        );
+        let error = written(3, |_| u64::MAX).unwrap_err();
+        assert!(error.to_string().contains("row 0 starts at"), "{error}");
     }
 }
