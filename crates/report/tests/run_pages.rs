@@ -386,7 +386,7 @@ fn verdict_of(page: &Page) -> (String, Vec<(String, String)>) {
         Block::Figures { figures } => Some(figures.clone()),
         _ => None,
     });
-    let figures = figures.unwrap().into_iter();
+    let figures = figures.into_iter().flatten();
     let figures = figures.map(|figure| (figure.label, figure.value));
     (section.lead.clone(), figures.collect())
 }
