@@ -12,7 +12,7 @@ use super::*;
 
 /// A terminal of its own: the far end, and a device on it.
 fn terminal() -> (File, Arc<Device>) {
-    let far = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    let far = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&far).unwrap();
     unlockpt(&far).unwrap();
     let name = ptsname(&far, Vec::new()).unwrap();
