@@ -192,7 +192,7 @@ fn wrong_input_of_the_other_commands_is_one_line_too() {
         ),
         (
             &["man", "x"],
-            "[COMMAND]: \"x\" is not known (expected one of run, serve, demo, sweep, restore, table, compare, sockets, completions, man)",
+            "[COMMAND]: \"x\" is not known (expected one of run, serve, demo, sweep, restore, table, report, compare, sockets, completions, man)",
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),
     ] {
