@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "ZTzEqFVgF3xdKKP4jyg12T9Y7xW6E4rEgFhY4a4ba+s="),
+    asset!("page.css", "zToHndUs2hBK7glMOSZm2ZizaCupAfOGj9yKChGc1Xg="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
