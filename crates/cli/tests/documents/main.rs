@@ -165,19 +165,24 @@ fn refusal(arguments: &[String]) -> Option<String> {
     is_unknown.then_some(said)
 }
 
+/// All commands of a document, those in its sentences too.
+fn commands_of(document: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let in_blocks = read(document)
+        .into_iter()
+        .flat_map(|block| block.commands());
+    let in_prose = blocks::spans(&text)
+        .into_iter()
+        .flat_map(|span| shell::commands(&span));
+    in_blocks.chain(in_prose).collect()
+}
+
 #[test]
 fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_run() {
     let mut findings = Vec::new();
     let mut count = 0;
     for document in all_documents() {
-        let text = fs::read_to_string(root().join(&document)).unwrap();
-        let in_blocks = read(&document)
-            .into_iter()
-            .flat_map(|block| block.commands());
-        let in_prose = blocks::spans(&text)
-            .into_iter()
-            .flat_map(|span| shell::commands(&span));
-        for words in in_blocks.chain(in_prose) {
+        for words in commands_of(&document) {
             let Some(arguments) = shell::arguments_of("wrkbench", &words) else {
                 continue;
             };
@@ -269,14 +274,7 @@ fn every_make_target_that_is_named_exists() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let mut findings = Vec::new();
     for document in all_documents() {
-        let text = fs::read_to_string(root().join(&document)).unwrap();
-        let in_blocks = read(&document)
-            .into_iter()
-            .flat_map(|block| block.commands());
-        let in_prose = blocks::spans(&text)
-            .into_iter()
-            .flat_map(|span| shell::commands(&span));
-        for words in in_blocks.chain(in_prose) {
+        for words in commands_of(&document) {
             let Some(arguments) = shell::arguments_of("make", &words) else {
                 continue;
             };
