@@ -47,6 +47,9 @@ pub(crate) struct ClientResult {
     pub(crate) median: Option<Medians>,
     /// Median over the repetitions of the ratio to the baseline's run of the same repetition.
     pub(crate) ratio_to_baseline: Option<Medians>,
+    /// What it costs to be watched; none with fewer than six repetitions, and in rows about something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cost: Option<Cost>,
 }
 
 /// One run.
@@ -60,9 +63,27 @@ pub(crate) struct Sample {
     pub(crate) peak_rss_kb: f64,
     /// Share of the machine's CPU time that neither client nor server used, 0..=1.
     pub(crate) others_share: f64,
+    /// CPU time of the client's threads beside its workers over the time of the run: what they take of a core;
+    /// where runs are watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) beside_share: Option<f64>,
     /// Error lines of the report.
     pub(crate) errors: Vec<String>,
 }
+
+/// What a client costs against the baseline, closer than medians say it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Cost {
+    /// Where the true median of the ratios of requests per second can be, its ends.
+    pub(crate) requests_ratio: (f64, f64),
+    /// How probable it is that it is there, 0..=1.
+    pub(crate) confidence: f64,
+    /// Median over the repetitions of what threads beside the workers take of a core, less the baseline's.
+    pub(crate) beside_share: f64,
+}
+
+/// Least probability of an interval.
+const CONFIDENCE: f64 = 0.95;
 
 /// A median of each thing measured: in its unit, or as a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -86,6 +107,7 @@ impl ClientResult {
             })
         });
         Self {
+            cost: baseline.and_then(|baseline| Cost::of(&samples, baseline)),
             label,
             samples,
             median,
@@ -93,12 +115,36 @@ impl ClientResult {
         }
     }
 
-    /// Whether the figure is met; `None` when there was no wrk to compare with.
+    /// Whether the figure is met; `None` when there was no wrk to compare with, or the interval holds both a
+    /// cost that meets it and one that does not.
     pub(crate) fn meets(&self, figure: Figure) -> Option<bool> {
         let ratio = self.ratio_to_baseline?;
-        Some(match figure {
-            Figure::CpuPerRequest(at_most) => ratio.cpu_us_per_request <= at_most,
-            Figure::ResidentMemory(at_most) => ratio.peak_rss_kb <= at_most,
+        match figure {
+            Figure::CpuPerRequest(at_most) => Some(ratio.cpu_us_per_request <= at_most),
+            Figure::ResidentMemory(at_most) => Some(ratio.peak_rss_kb <= at_most),
+            Figure::RequestsLost(at_most) => {
+                let (low, high) = self.cost?.requests_ratio;
+                let is_met = 1.0 - low <= at_most;
+                (is_met || 1.0 - high > at_most).then_some(is_met)
+            }
+        }
+    }
+}
+
+impl Cost {
+    /// From the runs of the same repetitions; `None` when too few, or threads were not looked at.
+    fn of(samples: &[Sample], baseline: &[Sample]) -> Option<Self> {
+        let pairs = || samples.iter().zip(baseline);
+        let shares = pairs().map(|(ours, theirs)| Some(ours.beside_share? - theirs.beside_share?));
+        let shares = shares.collect::<Option<Vec<_>>>()?;
+        let ratios: Vec<f64> = pairs()
+            .map(|(ours, theirs)| ours.requests_per_sec / theirs.requests_per_sec)
+            .collect();
+        let (interval, confidence) = stats::median_interval(&ratios, CONFIDENCE)?;
+        Some(Self {
+            requests_ratio: (interval.low, interval.high),
+            confidence,
+            beside_share: median(shares)?,
         })
     }
 }
@@ -155,8 +201,23 @@ mod tests {
             cpu_us_per_request,
             peak_rss_kb,
             others_share: 0.0,
+            beside_share: None,
             errors: Vec::new(),
         }
+    }
+
+    fn watched(requests_per_sec: f64, beside_share: f64) -> Sample {
+        Sample {
+            beside_share: Some(beside_share),
+            ..sample(requests_per_sec, 1.0, 1.0)
+        }
+    }
+
+    /// One repetition for each rate, each beside a quiet run of 100 requests per second.
+    fn cost_of_being_watched(rates: &[f64]) -> ClientResult {
+        let quiet = vec![watched(100.0, 0.02); rates.len()];
+        let seen = rates.iter().map(|rate| watched(*rate, 0.025)).collect();
+        ClientResult::new("seen".into(), seen, Some(&quiet))
     }
 
     #[test]
@@ -192,6 +253,29 @@ mod tests {
         assert_eq!(result.meets(Figure::CpuPerRequest(0.5)), Some(true));
         assert_eq!(result.meets(Figure::CpuPerRequest(0.49)), Some(false));
         assert_eq!(result.meets(Figure::ResidentMemory(0.33)), Some(false));
+    }
+
+    #[test]
+    fn a_cost_is_met_or_missed_only_when_its_whole_interval_is() {
+        let meets = |rates: &[f64]| cost_of_being_watched(rates).meets(Figure::RequestsLost(0.01));
+        assert_eq!(meets(&[99.5, 99.6, 101.0, 100.0, 99.9, 99.7]), Some(true));
+        assert_eq!(meets(&[98.5, 97.6, 98.0, 96.0, 98.9, 98.7]), Some(false));
+        assert_eq!(meets(&[98.5, 99.6, 101.0, 100.0, 99.9, 99.7]), None);
+        // The least and the greatest of five hold the median with 94 %.
+        assert_eq!(meets(&[100.0; 5]), None);
+    }
+
+    #[test]
+    fn a_cost_has_an_interval_and_what_other_threads_take() {
+        let cost = cost_of_being_watched(&[98.5, 99.6, 101.0, 100.0, 99.9, 99.7])
+            .cost
+            .unwrap();
+        assert_eq!(cost.requests_ratio, (0.985, 1.01));
+        assert!((cost.confidence - 0.96875).abs() < 1e-9);
+        assert!((cost.beside_share - 0.005).abs() < 1e-9);
+        let unwatched = vec![sample(1.0, 1.0, 1.0); 6];
+        let result = ClientResult::new("ours".into(), unwatched.clone(), Some(&unwatched));
+        assert_eq!(result.cost, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A child process on one core: started, watched, and never left behind.
 
-use std::ffi::OsStr;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -15,6 +16,9 @@ use crate::{procfs, terminal};
 
 /// Most of an output that is kept; a tool that prints more has gone wrong.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
+
+/// How the names of wrkbench's worker threads begin.
+const WORKER_NAME: &str = "worker-";
 
 /// Where and with what limit a process runs.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +38,9 @@ pub(crate) struct Ended {
     pub(crate) cpu_us: u64,
     /// Peak resident memory in kB, as of the last look before the end.
     pub(crate) peak_rss_kb: u64,
+    /// CPU time in microseconds of all threads but the workers, as of the last look before the end; of a
+    /// process on a terminal, where the kernel counts it.
+    pub(crate) beside_us: Option<u64>,
     /// Standard output.
     pub(crate) stdout: String,
     /// Standard error.
@@ -180,6 +187,7 @@ impl Process {
         poll: Duration,
         interrupted: &AtomicBool,
     ) -> anyhow::Result<Ended> {
+        let mut beside = self.terminal.is_some().then(BTreeMap::new);
         let stdout = self.rest.take();
         let stdout = stdout.or_else(|| self.child.stdout.take().map(collect));
         let stderr = self.child.stderr.take().map(collect);
@@ -193,6 +201,9 @@ impl Process {
             }
             if let Some(kb) = procfs::parse_peak_rss_kb(&self.proc_file("status")?) {
                 peak_rss_kb = peak_rss_kb.max(kb);
+            }
+            if let Some(beside) = &mut beside {
+                self.look_beside_workers(beside);
             }
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -208,9 +219,29 @@ impl Process {
             status,
             cpu_us,
             peak_rss_kb,
+            beside_us: beside
+                .filter(|threads| !threads.is_empty())
+                .map(|threads| threads.values().sum()),
             stdout: joined(stdout),
             stderr: joined(stderr),
         })
+    }
+
+    /// Notes for each thread that is no worker how long it has run, in microseconds. A thread that has ended
+    /// keeps its last number.
+    fn look_beside_workers(&self, run_us: &mut BTreeMap<OsString, u64>) {
+        let tasks = format!("/proc/{}/task", self.child.id());
+        for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
+            let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
+            // Unread or empty: the thread ended just now, or the kernel does not count.
+            let Some(name) = read("comm").filter(|name| !name.starts_with(WORKER_NAME)) else {
+                continue;
+            };
+            let run = read("schedstat").and_then(|text| procfs::parse_run_time_us(&text));
+            if let Some(run) = run.filter(|_| !name.is_empty()) {
+                run_us.insert(task.file_name(), run);
+            }
+        }
     }
 
     fn stat(&self) -> anyhow::Result<procfs::Stat> {
@@ -298,6 +329,25 @@ mod tests {
         let ended = ended.unwrap();
         assert_eq!(ended.stdout, "40 120\nxterm-256color\n");
         assert_eq!(ended.stderr, "seen\r\n");
+    }
+
+    #[test]
+    fn the_time_of_threads_that_are_no_workers_is_known_of_a_process_on_a_terminal() {
+        let arguments = ["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"];
+        let shell = Path::new("/bin/sh");
+        let beside_us = |process: anyhow::Result<Process>| {
+            let ended = process
+                .unwrap()
+                .watch(limit(), POLL, &AtomicBool::new(false));
+            ended.unwrap().beside_us
+        };
+        let watched = beside_us(Process::start_on_terminal(shell, &arguments, ANYWHERE));
+        assert!(watched.is_none_or(|us| us > 1_000), "{watched:?}");
+        assert_eq!(
+            watched.is_some(),
+            Path::new("/proc/self/schedstat").exists()
+        );
+        assert_eq!(beside_us(Process::start(shell, &arguments, ANYWHERE)), None);
     }
 
     #[test]

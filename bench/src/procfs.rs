@@ -64,6 +64,12 @@ pub(crate) fn parse_peak_rss_kb(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
+/// Time that a thread has run, in microseconds: the first number of `/proc/<pid>/task/<tid>/schedstat`, which
+/// the kernel counts in nanoseconds (Documentation/scheduler/sched-stats.rst).
+pub(crate) fn parse_run_time_us(text: &str) -> Option<u64> {
+    Some(text.split_whitespace().next()?.parse::<u64>().ok()? / 1_000)
+}
+
 /// The hard limit of open files in `/proc/<pid>/limits`; `None` when unlimited or not readable.
 pub(crate) fn parse_hard_file_limit(text: &str) -> Option<u64> {
     let line = text
@@ -130,6 +136,13 @@ mod tests {
         let huge = "cpu  18446744073709551615 1 0 0 0 0 0 0\n";
         assert_eq!(parse_machine_time(huge), None);
         assert_eq!(parse_machine_time(""), None);
+    }
+
+    #[test]
+    fn the_time_a_thread_has_run_is_the_first_number() {
+        assert_eq!(parse_run_time_us("1234567 89 10\n"), Some(1_234));
+        assert_eq!(parse_run_time_us("-1 89 10\n"), None);
+        assert_eq!(parse_run_time_us(""), None);
     }
 
     #[test]

@@ -240,6 +240,9 @@ fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
         requests_per_sec: totals.requests_per_sec,
         cpu_us_per_request: ended.cpu_us as f64 / totals.requests as f64,
         peak_rss_kb: ended.peak_rss_kb as f64,
+        beside_share: ended
+            .beside_us
+            .map(|us| us as f64 / 1e6 * totals.requests_per_sec / totals.requests as f64),
         others_share,
         errors: totals.errors,
     })

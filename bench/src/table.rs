@@ -84,12 +84,14 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
     let asked = match row.figure {
         Figure::CpuPerRequest(at_most) => format!("CPU <= {at_most:.2}"),
         Figure::ResidentMemory(at_most) => format!("RSS <= {at_most:.2}"),
+        Figure::RequestsLost(at_most) => format!("lost <= {:.0} %", at_most * 100.0),
     };
     // Where the question is one of hundredths.
     let decimals = if row.baseline == QUIET_LABEL { 3 } else { 2 };
     let met = match client.meets(row.figure) {
         Some(true) => "yes",
         Some(false) => "NO",
+        None if client.cost.is_some() => "open",
         None => "-",
     };
     let (asked, met) = if is_baseline {
@@ -110,6 +112,15 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         asked,
         met
     )?;
+    if let Some(cost) = client.cost.filter(|_| !is_baseline) {
+        let (low, high) = cost.requests_ratio;
+        writeln!(
+            out,
+            "    x req/s is within {low:.3} .. {high:.3} ({:.0} %); its threads beside the worker take {:.2} % of a core more",
+            cost.confidence * 100.0,
+            cost.beside_share * 100.0
+        )?;
+    }
     let runs_with_errors = client
         .samples
         .iter()
@@ -198,6 +209,7 @@ mod tests {
             cpu_us_per_request: cpu,
             peak_rss_kb: 2048.0,
             others_share: 0.2,
+            beside_share: None,
             errors,
         };
         let theirs = vec![sample(8.0, Vec::new())];
@@ -237,6 +249,35 @@ mod tests {
         assert_eq!(words[10..], ["0.50", "yes"]);
         assert!(shown(Figure::CpuPerRequest(0.4)).contains("CPU <= 0.40   NO\n"));
         assert!(shown(Figure::ResidentMemory(0.5)).contains("RSS <= 0.50   NO\n"));
+    }
+
+    #[test]
+    fn a_watched_row_shows_its_interval_and_what_other_threads_take() {
+        let sample = |rate: f64, share: f64| Sample {
+            requests_per_sec: rate,
+            cpu_us_per_request: 1.0,
+            peak_rss_kb: 1.0,
+            others_share: 0.0,
+            beside_share: Some(share),
+            errors: Vec::new(),
+        };
+        let quiet = vec![sample(100.0, 0.01); 6];
+        let mut row = row(Figure::RequestsLost(0.01));
+        let mut shown = |rates: [f64; 6]| {
+            let seen = rates.map(|rate| sample(rate, 0.014)).to_vec();
+            row.clients = vec![ClientResult::new("seen".into(), seen, Some(&quiet))];
+            let mut out = Vec::new();
+            write_row(&mut out, &row).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let text = shown([99.5, 99.6, 101.0, 100.0, 99.9, 99.7]);
+        assert!(text.contains("lost <= 1 %   yes\n"), "{text}");
+        assert!(
+            text.contains("within 0.995 .. 1.010 (97 %); its threads beside the worker take 0.40 % of a core more"),
+            "{text}"
+        );
+        let text = shown([98.5, 99.6, 101.0, 100.0, 99.9, 99.7]);
+        assert!(text.contains("lost <= 1 %   open\n"), "{text}");
     }
 
     #[test]
