@@ -91,8 +91,9 @@ pub(crate) enum Figure {
     CpuPerRequest(f64),
     /// Peak resident memory of the client.
     ResidentMemory(f64),
-    /// Requests per second that are missing: 1 less their ratio. It is held against the whole interval of the
-    /// ratio, since such a cost is far smaller than what two runs differ by anyway.
+    /// Share of the requests per second that is missing. Two runs differ by far more anyway, so it is held against
+    /// the share of a core that the client's threads beside its worker take from it, and against the interval
+    /// of the ratio, which must not say that more is missing.
     RequestsLost(f64),
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::figures::{self, ClientResult, Medians, RowResult};
+use crate::figures::{self, ClientResult, Ends, Medians, RowResult};
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::rows::Figure;
@@ -91,7 +91,6 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
     let met = match client.meets(row.figure) {
         Some(true) => "yes",
         Some(false) => "NO",
-        None if client.cost.is_some() => "open",
         None => "-",
     };
     let (asked, met) = if is_baseline {
@@ -113,13 +112,24 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         met
     )?;
     if let Some(cost) = client.cost.filter(|_| !is_baseline) {
-        let (low, high) = cost.requests_ratio;
-        writeln!(
+        let percent = cost.beside_share * 100.0;
+        write!(
             out,
-            "    x req/s is within {low:.3} .. {high:.3} ({:.0} %); its threads beside the worker take {:.2} % of a core more",
-            cost.confidence * 100.0,
-            cost.beside_share * 100.0
+            "    its threads beside the worker take {percent:.2} % of a core more"
         )?;
+        if let Some(Ends {
+            low,
+            high,
+            confidence,
+        }) = cost.requests_ratio
+        {
+            let percent = confidence * 100.0;
+            write!(
+                out,
+                "; x req/s is within {low:.3} .. {high:.3} ({percent:.0} %)"
+            )?;
+        }
+        writeln!(out)?;
     }
     let runs_with_errors = client
         .samples
@@ -263,21 +273,24 @@ mod tests {
         };
         let quiet = vec![sample(100.0, 0.01); 6];
         let mut row = row(Figure::RequestsLost(0.01));
-        let mut shown = |rates: [f64; 6]| {
-            let seen = rates.map(|rate| sample(rate, 0.014)).to_vec();
+        let mut shown = |rates: &[f64]| {
+            let seen = rates.iter().map(|rate| sample(*rate, 0.014)).collect();
             row.clients = vec![ClientResult::new("seen".into(), seen, Some(&quiet))];
             let mut out = Vec::new();
             write_row(&mut out, &row).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let text = shown([99.5, 99.6, 101.0, 100.0, 99.9, 99.7]);
+        let text = shown(&[99.5, 99.6, 101.0, 100.0, 99.9, 99.7]);
         assert!(text.contains("lost <= 1 %   yes\n"), "{text}");
+        let cost = "    its threads beside the worker take 0.40 % of a core more";
         assert!(
-            text.contains("within 0.995 .. 1.010 (97 %); its threads beside the worker take 0.40 % of a core more"),
+            text.contains(&format!(
+                "{cost}; x req/s is within 0.995 .. 1.010 (97 %)\n"
+            )),
             "{text}"
         );
-        let text = shown([98.5, 99.6, 101.0, 100.0, 99.9, 99.7]);
-        assert!(text.contains("lost <= 1 %   open\n"), "{text}");
+        let text = shown(&[99.5; 5]);
+        assert!(text.contains(&format!("{cost}\n")), "{text}");
     }
 
     #[test]
