@@ -9,4 +9,5 @@ pub mod keys;
 pub mod line;
 pub mod look;
 mod panel;
+mod progress;
 pub mod screen;

@@ -8,7 +8,8 @@ use plan::{RunPlan, units};
 use ratatui::text::{Line, Span};
 use results::snapshot::{Interval, Snapshot, Stage};
 
-use crate::look::{BAD, BOLD, Look, MEDIAN, RATE, TAIL};
+use crate::look::{BAD, BOLD, FAINT, Look, MEDIAN, RATE, TAIL};
+use crate::progress::{End, RunProgress};
 use fit::{Form, Words};
 
 /// Without any news for so long, figures of the last second are those of another time.
@@ -42,7 +43,7 @@ pub fn line(
             fit::with_bar(
                 scene.figures(*form),
                 place,
-                scene.share(),
+                scene.progress.share,
                 *form,
                 columns,
                 look,
@@ -64,15 +65,15 @@ pub fn waiting(texts: &Place, columns: usize) -> String {
 
 /// A run at one moment.
 struct Scene<'a> {
-    plan: &'a RunPlan,
     snapshot: &'a Snapshot,
     since: Duration,
+    progress: RunProgress,
     /// p50 and p99 of the last interval, nanoseconds.
     percentiles_ns: Option<(u64, u64)>,
 }
 
 impl<'a> Scene<'a> {
-    fn new(plan: &'a RunPlan, snapshot: &'a Snapshot, since: Duration) -> Self {
+    fn new(plan: &RunPlan, snapshot: &'a Snapshot, since: Duration) -> Self {
         let latency = &snapshot.last.latency;
         let values_ns = latency.values_at_percentiles(&[50.0, 99.0]);
         let percentiles_ns = match values_ns[..] {
@@ -80,9 +81,9 @@ impl<'a> Scene<'a> {
             _ => None,
         };
         Self {
-            plan,
             snapshot,
             since,
+            progress: RunProgress::at(plan, snapshot, since),
             percentiles_ns,
         }
     }
@@ -116,79 +117,41 @@ impl<'a> Scene<'a> {
         let per_sec = units::metric(self.snapshot.last.requests_per_sec());
         let mut figures = vec![Span::styled(format!("{per_sec}{unit}"), RATE.patch(BOLD))];
         if let Some((p50_ns, p99_ns)) = self.percentiles_ns {
-            let text = |name, value_ns: u64| {
+            let count = self.snapshot.last.latency.count();
+            let figure = |percent, value_ns: u64, style| {
                 let value = units::time_us(value_ns as f64 / 1000.0);
-                format!("{name} {value}")
+                if results::enough_samples(percent, count) {
+                    Span::styled(format!("p{percent} {value}"), style)
+                } else {
+                    Span::styled(format!("p{percent} ~{value}"), FAINT)
+                }
             };
-            let p50 = Span::styled(text("p50", p50_ns), MEDIAN);
-            figures.extend(form.p50.then_some(p50));
-            figures.push(Span::styled(text("p99", p99_ns), TAIL));
+            figures.extend(form.p50.then(|| figure(50.0, p50_ns, MEDIAN)));
+            figures.push(figure(99.0, p99_ns, TAIL));
         }
         figures
     }
 
-    fn elapsed(&self) -> Duration {
-        Duration::from_nanos(self.snapshot.elapsed_ns).saturating_add(self.since)
-    }
-
-    /// How much of the stage is over, 0 to 1; `None` when that cannot be known.
-    fn share(&self) -> Option<f64> {
-        let share = match self.snapshot.stage {
-            Stage::WarmingUp => Some(self.share_of(self.plan.warmup)),
-            Stage::Measuring => {
-                let by_time = self.plan.stop.duration.map(|it| self.share_of(it));
-                by_time
-                    .into_iter()
-                    .chain(self.share_made())
-                    .reduce(f64::max)
-            }
-        };
-        share
-            .filter(|share| share.is_finite())
-            .map(|share| share.clamp(0.0, 1.0))
-    }
-
-    fn share_of(&self, whole: Duration) -> f64 {
-        self.elapsed().as_secs_f64() / whole.as_secs_f64()
-    }
-
-    /// Of the requests that are to be made.
-    fn share_made(&self) -> Option<f64> {
-        let requests = self.plan.stop.requests?;
-        Some(made(self.snapshot) as f64 / requests.max(1) as f64)
-    }
-
-    /// What is still to come: time or requests, whichever ends the run first as things go; without either,
-    /// how long it has been.
+    /// What is still to come: time or requests; without either, how long it has been.
     fn left(&self, words: Words) -> String {
         let word = match words {
             Words::Long | Words::Short => " left",
             Words::Least => "",
         };
-        if self.snapshot.stage == Stage::WarmingUp {
-            let left = seconds_left(self.plan.warmup.saturating_sub(self.elapsed()));
-            return format!("warming up {left}{word}");
+        let left = |whole| units::time(self.progress.left(whole));
+        match self.progress.end {
+            End::WarmUp(whole) => format!("warming up {}{word}", left(whole)),
+            End::Time(whole) => format!("{}{word}", left(whole)),
+            End::Requests { made, of } => {
+                let what = match words {
+                    Words::Long => " requests",
+                    Words::Short => "",
+                    Words::Least => " to go",
+                };
+                format!("{}{what}{word}", count(of - made))
+            }
+            End::Nothing => seconds(self.progress.elapsed),
         }
-        let stop = &self.plan.stop;
-        let by_time = stop.duration.map(|duration| {
-            let left = seconds_left(duration.saturating_sub(self.elapsed()));
-            (self.share_of(duration), format!("{left}{word}"))
-        });
-        let by_requests = stop.requests.zip(self.share_made());
-        let by_requests = by_requests.map(|(requests, share)| {
-            let left = count(requests.saturating_sub(made(self.snapshot)));
-            let what = match words {
-                Words::Long => " requests",
-                Words::Short => "",
-                Words::Least => " to go",
-            };
-            (share, format!("{left}{what}{word}"))
-        });
-        by_requests
-            .into_iter()
-            .chain(by_time)
-            .reduce(|one, other| if one.0 > other.0 { one } else { other })
-            .map_or_else(|| seconds(self.elapsed()), |(_, text)| text)
     }
 }
 
@@ -224,20 +187,9 @@ fn count(count: u64) -> String {
     }
 }
 
-/// Answered or failed, of the window.
-fn made(snapshot: &Snapshot) -> u64 {
-    snapshot.counters.answered + snapshot.errors.exchanges()
-}
-
 /// Whole ones.
 fn seconds(time: Duration) -> String {
     units::time(Duration::from_secs(time.as_secs()))
-}
-
-/// Whole ones, rounded up: there are none left only when it is over. A snapshot comes some milliseconds after its
-/// second.
-fn seconds_left(time: Duration) -> String {
-    seconds(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
 /// Lines for where nothing can be written over: one every ten seconds, about the time since the one before.

@@ -220,6 +220,19 @@ fn a_warm_up_is_called_one_and_its_failures_are_those_of_the_last_second() {
 }
 
 #[test]
+fn a_percentile_that_few_samples_lie_above_is_marked() {
+    let mut snapshot = snapshot(15);
+    snapshot.last.latency = results::Histogram::new();
+    snapshot.last.latency.record_n(371_000, 980);
+    assert!(shown(&snapshot, 120).contains(", p50 371.00us, p99 ~371.00us, "));
+    snapshot.last.latency.record_n(371_000, 20);
+    assert!(shown(&snapshot, 120).contains(", p50 371.00us, p99 371.00us, "));
+    snapshot.last.latency = results::Histogram::new();
+    snapshot.last.latency.record_n(371_000, 19);
+    assert!(shown(&snapshot, 120).contains(", p50 ~371.00us, p99 ~371.00us, "));
+}
+
+#[test]
 fn colours_are_added_and_change_no_word() {
     let coloured = Look {
         colours: true,

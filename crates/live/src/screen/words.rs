@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plan::{Arrivals, Pacing, RunPlan, units};
-use results::snapshot::{Snapshot, Stage};
+use results::snapshot::Snapshot;
+
+use crate::progress::{End, RunProgress};
 
 /// What the keys and signs mean.
 pub(super) const HELP: &[&str] = &[
@@ -73,44 +75,21 @@ pub(super) fn time_ns(value_ns: u64) -> String {
 
 /// Share of the run that is over, 0 to 1, and where that is. `since` is the time since the snapshot.
 pub(super) fn progress(plan: &RunPlan, latest: &Snapshot, since: Duration) -> (f64, String) {
-    let elapsed = Duration::from_nanos(latest.elapsed_ns) + since;
-    let text = |time: Duration| units::time(Duration::from_secs(time.as_secs()));
-    if latest.stage == Stage::WarmingUp {
-        let elapsed = elapsed.min(plan.warmup);
-        let warmup = units::time(plan.warmup);
-        let words = format!("warming up: {} of {warmup}", text(elapsed));
-        return (share(elapsed, plan.warmup), words);
-    }
-    let by_requests = plan.stop.requests.map(|requests| {
-        let made = latest.counters.answered + latest.errors.exchanges();
-        let words = format!("{} of {requests} requests", made.min(requests));
-        (made as f64 / requests.max(1) as f64, words)
-    });
-    let by_time = plan.stop.duration.map(|duration| {
-        let elapsed = elapsed.min(duration);
-        // Rounded up, so that it is at zero when all is over, not a second before.
-        let left = (duration - elapsed).as_secs_f64().ceil() as u64;
-        let left = units::time(Duration::from_secs(left));
-        let words = format!(
-            "{} of {}, {left} left",
-            text(elapsed),
-            units::time(duration)
-        );
-        (share(elapsed, duration), words)
-    });
-    match (by_requests, by_time) {
-        (Some(requests), Some(time)) if requests.0 >= time.0 => requests,
-        (_, Some(time)) => time,
-        (Some((part, words)), None) => (part, format!("{}, {words}", text(elapsed))),
-        (None, None) => (0.0, text(elapsed)),
-    }
-}
-
-fn share(part: Duration, whole: Duration) -> f64 {
-    match whole.is_zero() {
-        true => 1.0,
-        false => part.as_secs_f64() / whole.as_secs_f64(),
-    }
+    let progress = RunProgress::at(plan, latest, since);
+    let elapsed = units::time(Duration::from_secs(progress.elapsed.as_secs()));
+    let words = match progress.end {
+        End::WarmUp(whole) => format!("warming up: {elapsed} of {}", units::time(whole)),
+        End::Time(whole) => {
+            let left = units::time(progress.left(whole));
+            format!("{elapsed} of {}, {left} left", units::time(whole))
+        }
+        End::Requests { made, of } if plan.stop.duration.is_none() => {
+            format!("{elapsed}, {made} of {of} requests")
+        }
+        End::Requests { made, of } => format!("{made} of {of} requests"),
+        End::Nothing => elapsed,
+    };
+    (progress.share.unwrap_or(0.0), words)
 }
 
 /// The rate that is asked for, so many seconds after the begin of the window; `None` without a rate.
