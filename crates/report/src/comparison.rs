@@ -205,7 +205,12 @@ pub(crate) fn interval_as_changes(difference: &Difference) -> Option<String> {
 pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
     if let (Some(test), Some(p_value)) = (comparison.test, comparison.p_value) {
-        remarks.push(format!("{test}: {}", p_phrase(p_value)));
+        // The p-values of single levels answer another question.
+        let of_what = match comparison.levels.len() {
+            0..=2 => "",
+            _ => "all levels at once, ",
+        };
+        remarks.push(format!("{of_what}{test}: {}", p_phrase(p_value)));
     }
     let threshold = percent(comparison.threshold);
     match (comparison.runs_needed, comparison.detectable) {
@@ -216,6 +221,25 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
         (None, None) => {}
     }
     remarks
+}
+
+/// What the finding about one of several levels rests on.
+pub(crate) fn pair_remark(comparison: &Comparison) -> Option<String> {
+    let (Outcome::Better { level: index }
+    | Outcome::Worse { level: index }
+    | Outcome::Changed { level: index }) = comparison.outcome
+    else {
+        return None;
+    };
+    let (reference, level) = (comparison.levels.first()?, comparison.levels.get(index)?);
+    let others = comparison.levels.len() - 1;
+    (others > 1).then_some(())?;
+    Some(format!(
+        "{} against {}: {} by permutations, adjusted for {others} such comparisons",
+        level.name,
+        reference.name,
+        p_phrase(level.difference?.adjusted_p_value)
+    ))
 }
 
 /// What ratios are relative to, if it is anything but the first level.

@@ -184,6 +184,29 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
     assert_eq!(bands.count(), 2);
 }
 
+#[test]
+fn a_level_that_differs_has_its_own_p_value_before_that_of_all_levels() {
+    let cells = cells_of_levels(&["262144", "1048576", "4194304"]);
+    let runs = rounds(&cells, 6, |cell, position| {
+        let factor = if cell == 2 { 1.2 } else { 1.0 };
+        2_000.0 * factor * (1.0 + 0.01 * noise(u64::from(position)))
+    });
+    let page = page_of(&runs, &[experiment(&cells, 6)]);
+    let blocks = &section(&page, "verdict").unwrap().blocks;
+    let Some(Block::Finding { text, details, .. }) = blocks.first() else {
+        panic!("no finding");
+    };
+    assert!(text.contains("4194304 beats 262144 by"), "{text}");
+    assert_eq!(
+        details[0],
+        "4194304 against 262144: p = 0.004 by permutations, adjusted for 2 such comparisons."
+    );
+    assert!(
+        details[1].starts_with("All levels at once, Kruskal-Wallis"),
+        "{details:?}"
+    );
+}
+
 /// Two factors on two targets under two profiles, three rounds; the first cell is repeated.
 fn wide_sweep() -> (Vec<Observation>, Vec<Experiment>) {
     let mut cells: Vec<Cell> = Vec::new();

@@ -82,7 +82,8 @@ fn has_too_few_runs(outcome: Outcome) -> bool {
 }
 
 fn answer(comparison: &Comparison) -> Block {
-    let mut details: Vec<String> = comparison::remarks(comparison);
+    let mut details: Vec<String> = comparison::pair_remark(comparison).into_iter().collect();
+    details.extend(comparison::remarks(comparison));
     details.extend(comparison::relative_remark(comparison));
     let details = details.iter().map(|line| point(&capital(line))).collect();
     finding(
