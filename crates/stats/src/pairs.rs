@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 
-use crate::effect::noise;
-use crate::rank::{blocks_of, shuffle_within};
+use crate::effect::{LEVEL, noise};
+use crate::rank::{blocks_of, holm, shuffle_within};
 use crate::sample::{mean, median, sorted};
 
 /// How values are dealt out anew.
@@ -18,8 +18,16 @@ pub struct Dealing {
     pub seed: u64,
 }
 
-/// Whether each group differs from the reference: two-sided p-values, not corrected for how many there
-/// are (that is [`holm`](crate::holm)'s); 1 for the reference itself.
+/// How surely a group differs from the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beside {
+    /// Two-sided, of this group alone.
+    pub p_value: f64,
+    /// Corrected for how many groups there are.
+    pub adjusted_p_value: f64,
+}
+
+/// Whether each group differs from the reference; 1 for the reference itself.
 ///
 /// The figure is that of a t-test with one deviation for all groups: all of them say how large the noise
 /// is, so that few values in each suffice. The ranks of five and five values alone could not tell one of
@@ -27,8 +35,12 @@ pub struct Dealing {
 /// as being that far, so that a cold run neither moves its group nor hides the others (Tukey and
 /// McLaughlin, "Less Vulnerable Confidence and Significance Procedures for Location Based on a Single
 /// Sample", 1963). Such a figure has no distribution to look up: all values are dealt out anew among the
-/// groups to see how far it goes by chance. As it is relative to the deviation, groups that do differ do
-/// not widen what chance gives the others.
+/// groups to see how far it goes by chance.
+///
+/// A group that differs by far would have its values dealt among all others, and hide what less differs.
+/// So it is done in steps, as Holm's correction itself is: groups that are found at [`LEVEL`] are moved onto the
+/// reference, and the rest is looked at anew, corrected for how many are left (Romano and Wolf, "Exact and
+/// Approximate Stepdown Methods for Multiple Hypothesis Testing", 2005).
 ///
 /// `None` with fewer than two groups, an empty one, what is no number, blocks that are not complete, or
 /// no two values to tell the noise by.
@@ -37,27 +49,86 @@ pub fn beside_reference(
     groups: &[Vec<f64>],
     reference: usize,
     dealing: Dealing,
-) -> Option<Vec<f64>> {
-    let mut values = groups.concat();
-    if groups.len() < 2 || values.iter().any(|value| !value.is_finite()) {
+) -> Option<Vec<Beside>> {
+    let mut groups = groups.to_vec();
+    if groups.len() < 2 || groups.iter().flatten().any(|value| !value.is_finite()) {
         return None;
     }
-    let blocks = blocks_of(groups, dealing.in_blocks)?;
+    let blocks = blocks_of(&groups, dealing.in_blocks)?;
     let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
-    let limit = REACH * noise(groups)?;
-    let distances = |values: &[f64]| Some(Near::of(values, &lengths, limit)?.beside(reference));
-    let observed = distances(&values)?;
+    let limit = REACH * noise(&groups)?;
     let mut random = Rng::with_seed(dealing.seed);
-    let mut reached = vec![0_u32; groups.len()];
-    for _ in 0..dealing.draws {
-        shuffle_within(&blocks, &mut values, &mut random);
+    let mut known = vec![
+        Beside {
+            p_value: 1.0,
+            adjusted_p_value: 1.0,
+        };
+        groups.len()
+    ];
+    let mut open: Vec<usize> = (0..groups.len())
+        .filter(|group| *group != reference)
+        .collect();
+    let mut least = 0.0;
+    for _ in 0..STEPS_MAX {
+        let values = groups.concat();
+        let near = Near::of(&values, &lengths, limit)?;
+        let p_values = by_dealing(
+            values,
+            &lengths,
+            limit,
+            reference,
+            &blocks,
+            dealing.draws,
+            &mut random,
+        )?;
+        let of_open: Vec<f64> = open.iter().map(|group| p_values[*group]).collect();
+        for (group, adjusted) in open.iter().zip(holm(&of_open)) {
+            known[*group] = Beside {
+                p_value: p_values[*group],
+                // What is found later is not found more surely.
+                adjusted_p_value: adjusted.max(least),
+            };
+        }
+        let (found, rest): (Vec<usize>, Vec<usize>) = open
+            .iter()
+            .partition(|group| known[**group].adjusted_p_value < LEVEL);
+        if found.is_empty() || rest.is_empty() {
+            break;
+        }
+        for group in found {
+            least = known[group].adjusted_p_value.max(least);
+            let distance = near.means[group] - near.means[reference];
+            for value in &mut groups[group] {
+                *value -= distance;
+            }
+        }
+        open = rest;
+    }
+    Some(known)
+}
+
+/// P-values of all groups, uncorrected.
+fn by_dealing(
+    mut values: Vec<f64>,
+    lengths: &[usize],
+    limit: f64,
+    reference: usize,
+    blocks: &[Vec<usize>],
+    draws: u32,
+    random: &mut Rng,
+) -> Option<Vec<f64>> {
+    let distances = |values: &[f64]| Some(Near::of(values, lengths, limit)?.beside(reference));
+    let observed = distances(&values)?;
+    let mut reached = vec![0_u32; lengths.len()];
+    for _ in 0..draws {
+        shuffle_within(blocks, &mut values, random);
         let dealt = distances(&values)?;
         for ((count, dealt), observed) in reached.iter_mut().zip(dealt).zip(&observed) {
             // The same sums in another order may differ in the last bits.
             *count += u32::from(dealt >= observed * (1.0 - 1e-9));
         }
     }
-    let p_value = |count| f64::from(count + 1) / f64::from(dealing.draws + 1);
+    let p_value = |count| f64::from(count + 1) / f64::from(draws + 1);
     Some(reached.into_iter().map(p_value).collect())
 }
 
@@ -108,6 +179,9 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     let p_value = |count| (count as f64 + 1.0) / (dealt + 1.0);
     Some(reached.into_iter().map(p_value).collect())
 }
+
+/// After so many steps what is left is left: each takes as long as the first.
+const STEPS_MAX: usize = 8;
 
 /// How far from its group's median a value can count, in deviations of the noise.
 const REACH: f64 = 3.0;

@@ -212,8 +212,27 @@ fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
     ];
     groups[1][0] = -100.0;
     let p = beside_reference(&groups, 0, DEALING).expect("there are values");
-    assert_eq!(p[0], 1.0);
-    assert!(p[1] > 0.1 && p[2] < 0.01, "{p:?}");
+    assert_eq!(p[0].p_value, 1.0);
+    assert!(p[1].p_value > 0.1 && p[2].p_value < 0.01, "{p:?}");
+}
+
+#[test]
+fn levels_each_twice_the_one_before_all_differ() {
+    let groups: Vec<Vec<f64>> = (0..7)
+        .map(|level| {
+            [0.0, 0.03, -0.04, 0.02, -0.01]
+                .map(|it| f64::from(level) * 0.69 + it)
+                .to_vec()
+        })
+        .collect();
+    let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+    let adjusted: Vec<f64> = known.iter().map(|it| it.adjusted_p_value).collect();
+    assert_eq!(adjusted[0], 1.0);
+    assert!(adjusted[1..].iter().all(|p| *p < 0.01), "{adjusted:?}");
+    assert!(
+        known.iter().all(|it| it.p_value <= it.adjusted_p_value),
+        "{known:?}"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! From values to what follows.
 
 use stats::{
-    Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, cell_by_cell,
+    Beside, Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, cell_by_cell,
     detectable_difference, detectable_difference_in_cells, holm, mann_whitney, mann_whitney_p_min,
     median, median_difference_interval, noise, values_needed,
 };
@@ -35,12 +35,11 @@ pub(super) fn judge(
     };
     let mut levels = levels_without_differences(&values);
     if too_few.is_none() {
-        let p_values = pairs(&groups, values.in_blocks);
-        let adjusted = holm(&p_values);
-        for (index, (p_value, adjusted_p_value)) in p_values.into_iter().zip(adjusted).enumerate() {
+        for (index, beside) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
             let pair = [&spread_out[0], &spread_out[index + 1]];
             let effect = values.are_logs.then(|| Effect::of(pair, threshold));
-            levels[index + 1].difference = Some(Difference::of(effect, p_value, adjusted_p_value));
+            let difference = Difference::of(effect, beside.p_value, beside.adjusted_p_value);
+            levels[index + 1].difference = Some(difference);
         }
     }
     let count = groups.len();
@@ -235,13 +234,15 @@ fn whole(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static 
     (test.map(|test| test.p_value), test.map(|_| name))
 }
 
-/// P-values of all levels but the first, against it.
-fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<f64> {
+/// All levels but the first, against it.
+fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<Beside> {
+    let alone = |p_value| Beside {
+        p_value,
+        adjusted_p_value: p_value,
+    };
     if let [first, second] = groups {
-        return mann_whitney(first, second)
-            .map(|test| test.p_value)
-            .into_iter()
-            .collect();
+        let test = mann_whitney(first, second);
+        return test.map(|test| alone(test.p_value)).into_iter().collect();
     }
     let dealing = Dealing {
         in_blocks,
@@ -249,8 +250,8 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<f64> {
         seed: SEED,
     };
     match beside_reference(groups, 0, dealing) {
-        Some(p_values) => p_values[1..].to_vec(),
-        None => vec![1.0; groups.len().saturating_sub(1)],
+        Some(all) => all[1..].to_vec(),
+        None => vec![alone(1.0); groups.len().saturating_sub(1)],
     }
 }
 
