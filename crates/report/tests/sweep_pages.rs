@@ -10,7 +10,7 @@ use std::path::Path;
 
 use analysis::compare::{Question, compare_cells};
 use analysis::{Observation, Reading, quantity};
-use report::page::{Block, Chart, Mark, Page, Scale, Subject, TableBlock, Tone, of, render};
+use report::page::{Block, Chart, Mark, Page, Scale, Subject, TableBlock, Tone, Unit, of, render};
 use results::{Cell, Experiment, SocketMoment};
 use seen::{chart, charts, check_golden, check_page, outline, section};
 use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
@@ -122,6 +122,41 @@ fn a_cold_first_run_is_seen_in_the_order_and_said() {
             .any(|(_, text)| text.contains("first run of all")),
         "{said:?}"
     );
+}
+
+#[test]
+fn runs_lie_where_they_began_or_by_place_where_times_do_not_tell() {
+    let (mut runs, experiments) = cold_sweep();
+    // A pause after the tenth run is seen.
+    for run in &mut runs {
+        let position = run.position.unwrap();
+        let trial = run.trial.as_deref_mut().unwrap();
+        let minute = position + if position > 10 { 20 } else { 0 };
+        trial.started_at = Some(format!(
+            "2026-11-20T{}:{:02}:07.5Z",
+            20 + minute / 60,
+            minute % 60
+        ));
+    }
+    let axis = |runs: &[Observation]| {
+        let page = page_of(runs, &experiments);
+        let chart = chart(&page, "order-0");
+        (chart.x.unit, chart.marks[0].x.clone())
+    };
+    let (unit, times_s) = axis(&runs);
+    assert_eq!(unit, Unit::Seconds);
+    assert_eq!((times_s[0], times_s[9], times_s[10]), (0.0, 540.0, 1_800.0));
+    for unknown in [Some("yesterday".to_owned()), None] {
+        let trial = runs[7].trial.as_deref_mut().unwrap();
+        trial.started_at = unknown;
+        let (unit, places) = axis(&runs);
+        assert_eq!((unit, places[10]), (Unit::Count, 11.0));
+    }
+    // All in one second.
+    for run in &mut runs {
+        run.trial.as_deref_mut().unwrap().started_at = Some("2026-11-20T20:00:00Z".to_owned());
+    }
+    assert_eq!(axis(&runs).0, Unit::Count);
 }
 
 #[test]

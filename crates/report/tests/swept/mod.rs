@@ -45,8 +45,13 @@ pub(crate) fn run(
         ("uptime_s", (1_000 + 10 * position).to_string()),
     ];
     let machine = machine.map(|(name, value)| (name.to_owned(), value));
+    let begin_s = 10 * position;
     let trial = TrialFacts {
-        started_at: Some("2026-11-20T20:00:00Z".to_owned()),
+        started_at: Some(format!(
+            "2026-11-20T20:{:02}:{:02}Z",
+            begin_s / 60,
+            begin_s % 60
+        )),
         round,
         is_baseline: cell.is_baseline,
         effective: [("net.core.rmem_max".to_owned(), level.to_owned())].into(),

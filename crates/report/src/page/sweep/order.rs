@@ -2,6 +2,7 @@
 
 use analysis::Observation;
 use analysis::compare::{Doubt, Metric};
+use jiff::Timestamp;
 
 use super::design::{Cell, Design, Group, file_of, place_of};
 use super::quantities::{axis, in_6_digits, show};
@@ -27,10 +28,11 @@ pub(super) fn section(
     // Those of two sweeps say nothing of which came first.
     let is_known = positions.first().is_some_and(Option::is_some)
         && positions.windows(2).all(|pair| pair[0] != pair[1]);
+    let along = Along::of(design);
     let mut charts: Vec<Chart> = Vec::new();
     for metric in metrics {
         for group in &design.groups {
-            charts.extend(chart(charts.len(), metric, group, design));
+            charts.extend(chart(charts.len(), metric, group, design, along));
         }
     }
     if !is_known || charts.is_empty() {
@@ -67,6 +69,57 @@ pub(super) fn section(
     })
 }
 
+/// What lies along the horizontal axis.
+#[derive(Debug, Clone, Copy)]
+enum Along {
+    /// When runs began, from this moment on.
+    Time(Timestamp),
+    /// Their places, where the times are not known, or too coarse to tell runs apart.
+    Place,
+}
+
+impl Along {
+    fn of(design: &Design<'_>) -> Self {
+        let runs = design.runs.iter().filter(|run| run.failure.is_none());
+        let mut runs: Vec<&Observation> = runs.collect();
+        runs.sort_by_key(|run| run.position);
+        let begins: Option<Vec<Timestamp>> = runs.into_iter().map(began).collect();
+        match begins.as_deref() {
+            Some(all @ [first, ..]) if all.is_sorted_by(|one, next| one < next) => {
+                Self::Time(*first)
+            }
+            _ => Self::Place,
+        }
+    }
+
+    fn axis(self) -> Axis {
+        let (label, unit) = match self {
+            Self::Time(_) => ("Begin of the run, since that of the first", Unit::Seconds),
+            Self::Place => ("Place in the order of all runs", Unit::Count),
+        };
+        Axis {
+            label: label.to_owned(),
+            unit,
+            scale: Scale::Linear,
+            from_zero: false,
+        }
+    }
+
+    fn value(self, run: &Observation) -> f64 {
+        let place = f64::from(run.position.unwrap_or(0));
+        match self {
+            Self::Time(first) => {
+                began(run).map_or(place, |began| began.duration_since(first).as_secs_f64())
+            }
+            Self::Place => place,
+        }
+    }
+}
+
+fn began(run: &Observation) -> Option<Timestamp> {
+    run.started_at()?.parse().ok()
+}
+
 /// A run with the name of its combination and its value.
 struct Dot<'a> {
     run: &'a Observation,
@@ -75,7 +128,13 @@ struct Dot<'a> {
 }
 
 /// Nothing if no run has the metric.
-fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> Option<Chart> {
+fn chart(
+    number: usize,
+    metric: &Metric,
+    group: &Group,
+    design: &Design<'_>,
+    along: Along,
+) -> Option<Chart> {
     let mut all: Vec<Dot<'_>> = design
         .cells_of(group)
         .flat_map(|cell| dots_of(cell, metric))
@@ -93,13 +152,13 @@ fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> 
         mark: Mark::Line,
         labels: Vec::new(),
         is_faint: true,
-        ..dots("", spare_color, &all, metric, design)
+        ..dots("", spare_color, &all, metric, design, along)
     }];
     if group.cells.len() > COLORS_MAX {
-        marks.push(dots("A run", 0, &all, metric, design));
+        marks.push(dots("A run", 0, &all, metric, design, along));
     } else {
         for cell in design.cells_of(group) {
-            marks.extend(marks_of(cell, metric, design));
+            marks.extend(marks_of(cell, metric, design, along));
         }
     }
     let said = |dot: &Dot<'_>| {
@@ -116,12 +175,7 @@ fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> 
             said(first),
             said(last),
         ),
-        x: Axis {
-            label: "Place in the order of all runs".to_owned(),
-            unit: Unit::Count,
-            scale: Scale::Linear,
-            from_zero: false,
-        },
+        x: along.axis(),
         y: axis(&metric.name, all.iter().map(|dot| dot.value)),
         marks,
         height: Height::Normal,
@@ -132,16 +186,18 @@ fn chart(number: usize, metric: &Metric, group: &Group, design: &Design<'_>) -> 
 
 /// The runs of a combination; those of a repeated baseline are joined, since what is the same all the time
 /// shows best what changes with time.
-fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>) -> Vec<Marks> {
+fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>, along: Along) -> Vec<Marks> {
     let of_cell = dots_of(cell, metric);
     if of_cell.is_empty() {
         return Vec::new();
     }
     if !cell.is_baseline {
-        return vec![dots(&cell.name, cell.color, &of_cell, metric, design)];
+        return vec![dots(
+            &cell.name, cell.color, &of_cell, metric, design, along,
+        )];
     }
     let name = format!("{} (baseline, repeated)", cell.name);
-    let dots = dots(&name, cell.color, &of_cell, metric, design);
+    let dots = dots(&name, cell.color, &of_cell, metric, design, along);
     let line = Marks {
         name: format!("{}, joined", cell.name),
         mark: Mark::Line,
@@ -152,17 +208,23 @@ fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>) -> Vec<Marks>
     vec![line, dots]
 }
 
-fn dots(name: &str, color: usize, dots: &[Dot<'_>], metric: &Metric, design: &Design<'_>) -> Marks {
+fn dots(
+    name: &str,
+    color: usize,
+    dots: &[Dot<'_>],
+    metric: &Metric,
+    design: &Design<'_>,
+    along: Along,
+) -> Marks {
     let label = |dot: &Dot<'_>| {
         let place = place_of(dot.run, design.total());
         let (value, file) = (show(&metric.name, dot.value), file_of(&dot.run.source));
         format!("{}: {place}, {value}, {file}", dot.cell)
     };
-    let position = |dot: &Dot<'_>| f64::from(dot.run.position.unwrap_or(0));
     Marks {
         name: name.to_owned(),
         mark: Mark::Dots,
-        x: dots.iter().map(position).collect(),
+        x: dots.iter().map(|dot| along.value(dot.run)).collect(),
         y: dots
             .iter()
             .map(|dot| Some(in_6_digits(dot.value)))
