@@ -56,7 +56,8 @@ pub fn beside_reference(
     }
     let blocks = blocks_of(&groups, dealing.in_blocks)?;
     let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
-    let limit = REACH * noise(&groups)?;
+    let limit = reach(&groups)?;
+    mirror_far_below(&mut groups, reference, &lengths, limit)?;
     let mut random = Rng::with_seed(dealing.seed);
     let mut known = vec![
         Beside {
@@ -85,7 +86,8 @@ pub fn beside_reference(
         for (group, adjusted) in open.iter().zip(holm(&of_open)) {
             known[*group] = Beside {
                 p_value: p_values[*group],
-                // What is found later is not found more surely.
+                // What is found later is not found more surely. Groups are moved at LEVEL: for a stricter one these
+                // are no corrected values.
                 adjusted_p_value: adjusted.max(least),
             };
         }
@@ -105,6 +107,27 @@ pub fn beside_reference(
         open = rest;
     }
     Some(known)
+}
+
+/// Turns groups that lie far below the reference over to the other side of it, where their distance is the same. With
+/// groups far off on both sides, one value of each dealt beside the other would go twice as far as anything that was
+/// observed, and nothing would be found.
+fn mirror_far_below(
+    groups: &mut [Vec<f64>],
+    reference: usize,
+    lengths: &[usize],
+    limit: f64,
+) -> Option<()> {
+    let means = Near::of(&groups.concat(), lengths, limit)?.means;
+    let far = if limit.is_finite() { 2.0 * limit } else { 0.0 };
+    for (group, mean) in groups.iter_mut().zip(&means) {
+        if means[reference] - mean > far {
+            for value in group {
+                *value = 2.0 * means[reference] - *value;
+            }
+        }
+    }
+    Some(())
 }
 
 /// P-values of all groups, uncorrected.
@@ -180,11 +203,23 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     Some(reached.into_iter().map(p_value).collect())
 }
 
-/// After so many steps what is left is left: each takes as long as the first.
-const STEPS_MAX: usize = 8;
+/// After so many steps what is left is left: each takes as long as the first, and finds one group at least.
+const STEPS_MAX: usize = 32;
 
 /// How far from its group's median a value can count, in deviations of the noise.
 const REACH: f64 = 3.0;
+
+/// The same in the values' unit, for values that are dealt out as they are. Where most of a group are equal, as rates
+/// that were asked for are, there is no noise to go by, and no value is drawn in: dealt among each other all would
+/// lie at their median.
+fn reach(groups: &[Vec<f64>]) -> Option<f64> {
+    let noise = noise(groups)?;
+    Some(if noise > 0.0 {
+        REACH * noise
+    } else {
+        f64::INFINITY
+    })
+}
 
 /// Groups, values far from their group's median drawn in.
 struct Near<'a> {

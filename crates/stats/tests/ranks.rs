@@ -217,6 +217,57 @@ fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
 }
 
 #[test]
+fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
+    let levels = |middles: [f64; 3]| -> Vec<f64> {
+        let groups = middles.map(|middle| vec![middle; 5]);
+        let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+        known.iter().map(|it| it.adjusted_p_value).collect()
+    };
+    let differ = levels([100.0, 1_000.0, 5_000.0]);
+    assert!(differ[1] < 0.05 && differ[2] < 0.05, "{differ:?}");
+    let one_differs = levels([100.0, 100.0, 5_000.0]);
+    assert!(
+        one_differs[1] > 0.5 && one_differs[2] < 0.05,
+        "{one_differs:?}"
+    );
+    assert_eq!(levels([100.0; 3]), [1.0; 3]);
+    // One run of each fell short: most are equal still.
+    let mut groups = [100.0, 1_000.0, 5_000.0].map(|middle| vec![middle; 5]);
+    for group in &mut groups {
+        group[3] *= 0.99;
+    }
+    let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+    assert!(
+        known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
+        "{known:?}"
+    );
+    let cells = [
+        [vec![100.0; 5], vec![101.0; 5]],
+        [vec![7.0; 5], vec![7.0; 5]],
+    ];
+    let found = stats::cell_by_cell(&cells, 999, 1).expect("there are values");
+    assert!(found[0] < 0.01 && found[1] > 0.5, "{found:?}");
+}
+
+#[test]
+fn levels_far_off_on_both_sides_do_not_hide_each_other() {
+    for far in [4.0, 1_000.0] {
+        let groups: Vec<Vec<f64>> = [0.0, far, -far, far / 2.0, -far / 2.0]
+            .map(|middle| {
+                [0.03, -0.04, 0.02, -0.01, 0.0]
+                    .map(|it| middle + it)
+                    .to_vec()
+            })
+            .to_vec();
+        let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+        assert!(
+            known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
+            "{far}: {known:?}"
+        );
+    }
+}
+
+#[test]
 fn levels_each_twice_the_one_before_all_differ() {
     let groups: Vec<Vec<f64>> = (0..7)
         .map(|level| {
