@@ -131,6 +131,10 @@ fn all_evidence() -> Vec<Evidence> {
         Evidence::SendLag(delay),
         Evidence::WakeupLag(delay),
         Evidence::ReceiveDelay(delay),
+        Evidence::StoodStill {
+            stopped_ns: 1,
+            elapsed_ns: 2,
+        },
         Evidence::RateMissed { due: 2, sent: 1 },
     ]
 }

@@ -62,6 +62,14 @@ pub enum Evidence {
     WakeupLag(Delay),
     /// Answers lay in the kernel before they were read.
     ReceiveDelay(Delay),
+    /// A worker did not run at all for a while: stopped by a signal, or the whole machine was. The percentiles of
+    /// delays need not show it, since one wait is one sample however long it is.
+    StoodStill {
+        /// The longest of such times, nanoseconds.
+        stopped_ns: u64,
+        /// Of the window, nanoseconds.
+        elapsed_ns: u64,
+    },
     /// Requests that were due were not sent: there is other evidence, or what was sent had waited for the
     /// generator, not for a connection.
     RateMissed {
@@ -163,6 +171,16 @@ impl fmt::Display for Evidence {
                 delay.share_of("the answers"),
                 time(delay.delay_ns),
                 time(delay.latency_ns)
+            ),
+            Self::StoodStill {
+                stopped_ns,
+                elapsed_ns,
+            } => write!(
+                f,
+                "it stood still for {} of {}: it was suspended, or the machine was; what was in flight counts as late or timed out for \
+                 that, so run again",
+                time(stopped_ns),
+                time(elapsed_ns)
             ),
             Self::RateMissed { due, sent } => write!(
                 f,

@@ -33,7 +33,11 @@ impl fmt::Display for ThinPercentiles {
             let comma = if number == 0 { "" } else { ", " };
             write!(f, "{comma}{percent}% rests on {above}")?;
         }
-        write!(f, " samples above it, of {}", self.samples)?;
+        let samples = match self.rows.last() {
+            Some((_, 1)) => "sample",
+            _ => "samples",
+        };
+        write!(f, " {samples} above it, of {}", self.samples)?;
         f.write_str(": such figures are mostly chance; run longer")
     }
 }
@@ -52,6 +56,14 @@ mod tests {
             "99.9% rests on 1, 99.99% rests on 0, 99.999% rests on 0 samples above it, of 1000: \
              such figures are mostly chance; run longer"
         );
+    }
+
+    #[test]
+    fn one_sample_is_one() {
+        let thin = ThinPercentiles::among(&[99.9], 1_000).unwrap();
+        let said =
+            "99.9% rests on 1 sample above it, of 1000: such figures are mostly chance; run longer";
+        assert_eq!(thin.to_string(), said);
     }
 
     #[test]

@@ -39,6 +39,9 @@ const MEDIAN_MIN_NS: u64 = 100_000;
 /// A delay matters if it is this share of the same percentile of the latency.
 const SAME_PERCENT_OF_LATENCY: u64 = 10;
 
+/// No thread that may run waits so long, not even on a crowded machine.
+const STOOD_STILL_MIN_NS: u64 = 500_000_000;
+
 /// Of the requests that were due, so many must have been sent.
 const SENT_PERCENT_MIN: u64 = 99;
 
@@ -108,6 +111,7 @@ pub fn verdict(result: &RunResult) -> Verdict {
         send_lag,
         tail(&lags.wakeup, &latency).map(Evidence::WakeupLag),
         receive_delay,
+        stood_still(result),
     ]
     .into_iter()
     .flatten()
@@ -228,6 +232,15 @@ fn waited_for_generator(result: &RunResult) -> bool {
         / u128::from(counters.due.max(1));
     let latest_ns = u128::from(lags.own.max_ns().unwrap_or(0));
     latest_ns * 2 >= missing_ns && own_ns.saturating_mul(2) >= send_ns
+}
+
+/// One wait that ended by time and far too late.
+fn stood_still(result: &RunResult) -> Option<Evidence> {
+    let stopped_ns = result.recording.lags.wakeup.max_ns()?;
+    (stopped_ns >= STOOD_STILL_MIN_NS).then_some(Evidence::StoodStill {
+        stopped_ns,
+        elapsed_ns: result.window.duration_ns,
+    })
 }
 
 /// A delay of which either a few samples or half of them matter.
