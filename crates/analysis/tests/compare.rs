@@ -98,6 +98,42 @@ fn one_after_the_other(seed: u64, of_position: impl Fn(u32) -> f64) -> Vec<Obser
 }
 
 #[test]
+fn a_shuffled_sweep_that_was_stopped_did_not_run_level_by_level() {
+    // The first round, and half of the second: two levels of one run and one of two that stand together.
+    let runs: Vec<Observation> = [("2", 1), ("8", 1), ("8", 2)]
+        .into_iter()
+        .zip(1..)
+        .map(|((level, round), position)| Observation {
+            position: Some(position),
+            ..run(level, round, 1_000.0 + f64::from(position))
+        })
+        .collect();
+    let conclusions = plain(&runs);
+    assert!(!conclusions.doubts.contains(&Doubt::OneAfterTheOther));
+}
+
+#[test]
+fn runs_of_a_level_in_several_cells_are_no_rounds() {
+    let mut runs = sweep(1, 0.01, |_| 1.0, |_| 1.0);
+    assert!(plain(&runs).comparisons[0].has_rounds);
+    for observation in &mut runs {
+        let cell = observation.cell.unwrap_or(0);
+        let backlog = if cell.is_multiple_of(2) {
+            "128"
+        } else {
+            "4096"
+        };
+        observation.settings = run(&(cell / 2).to_string(), 1, 1.0).settings;
+        observation.settings.push(Setting {
+            factor: "backlog".to_owned(),
+            level: backlog.to_owned(),
+        });
+    }
+    let conclusions = plain(&runs);
+    assert!(conclusions.comparisons.iter().all(|it| !it.has_rounds));
+}
+
+#[test]
 fn a_level_that_is_better_is_named_with_an_interval_around_the_truth() {
     let runs = sweep(1, 0.01, |cell| if cell == 7 { 1.05 } else { 1.0 }, |_| 1.0);
     let conclusions = plain(&runs);

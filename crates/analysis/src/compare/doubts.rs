@@ -74,8 +74,10 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Doubt> {
     let mut different = cells.clone();
     different.sort();
     different.dedup();
+    // Of cells that had one run each, as in the first round, nothing ran to its end.
+    let repeated = |cell: &Sides| cells.iter().filter(|other| *other == cell).count() > 1;
     let one_after_the_other =
-        different.len() > 1 && changes + 1 == different.len() && runs.len() > different.len();
+        different.len() > 1 && changes + 1 == different.len() && different.iter().all(repeated);
     one_after_the_other
         .then_some(Doubt::OneAfterTheOther)
         .into_iter()

@@ -70,7 +70,7 @@ pub struct Comparison {
     pub test: Option<&'static str>,
     /// Values were taken relative to what all levels had in the same round or combination.
     pub is_relative: bool,
-    /// Runs are those of a sweep's rounds.
+    /// Each level has one run in each round of a sweep.
     pub has_rounds: bool,
     /// Fewest runs of a level.
     pub runs: usize,

@@ -14,7 +14,7 @@ pub(super) struct Values {
     pub(super) in_blocks: bool,
     /// Values were taken relative to their blocks.
     pub(super) is_relative: bool,
-    /// The runs are a sweep's.
+    /// A level has one run in each round of a sweep.
     pub(super) has_rounds: bool,
     /// How much taking their blocks' middles off has shrunk the spread of the values.
     pub(super) shrinkage: f64,
@@ -67,7 +67,7 @@ impl Values {
         factors: &[Factor],
         metric: &Metric,
     ) -> Self {
-        let has_rounds = runs.iter().all(|run| run.cell.is_some());
+        let are_of_sweep = runs.iter().all(|run| run.cell.is_some());
         let known = |run: &&Observation| {
             let level = factor.level_of(&super::design::sides(run))?;
             Some((level, finite(run, metric)?))
@@ -79,7 +79,13 @@ impl Values {
             .collect();
         present.sort_unstable();
         present.dedup();
-        let by_round = has_rounds && present.len() > 2;
+        let by_round = are_of_sweep && present.len() > 2;
+        let with_values = runs.iter().filter(|run| known(run).is_some());
+        let mut cells: Vec<Option<u32>> = with_values.map(|run| run.cell).collect();
+        cells.sort_unstable();
+        cells.dedup();
+        // In several cells a level has several runs in each round.
+        let has_rounds = are_of_sweep && cells.len() == present.len();
         let entry = |run: &&Observation| {
             let (level, value) = known(run)?;
             let round = if by_round { run.run } else { 0 };

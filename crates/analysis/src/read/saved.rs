@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plan::{Body, Load, RequestSpec, shell};
 use results::file::{load, load_trial};
 use results::{AchievedRate, RunResult, Trial, TrialOutcome};
 
@@ -81,14 +82,67 @@ fn of_trial(source: String, trial: Trial) -> Observation {
     }
 }
 
-/// The load as the command line says it: `-t12 -c400`.
+/// The load as the command line says it, `-t12 -c400`: runs of the same words are taken for repetitions of each other,
+/// so all that makes another load is in it.
 fn load_in_words(result: &RunResult) -> String {
-    let load = &result.plan.load;
-    let rate = AchievedRate::of(result).map(|rate| format!(" -R{}", rate.asked_per_sec));
-    format!(
-        "-t{} -c{}{}",
-        load.threads,
-        load.connections,
-        rate.unwrap_or_default()
-    )
+    let Load {
+        threads,
+        connections,
+        pipeline,
+        keepalive,
+        requests_per_connection,
+        source: _,
+        batch_latency: _,
+    } = result.plan.load;
+    let RequestSpec {
+        method,
+        headers,
+        body,
+        script,
+        script_args,
+    } = &result.plan.request;
+    let mut words = vec![format!("-t{threads}"), format!("-c{connections}")];
+    if let Some(rate) = AchievedRate::of(result) {
+        words.push(format!("-R{}", rate.asked_per_sec));
+    }
+    if pipeline > 1 {
+        words.push(format!("--pipeline {pipeline}"));
+    }
+    if !keepalive {
+        words.push("--no-keepalive".to_owned());
+    }
+    if let Some(requests) = requests_per_connection {
+        words.push(format!("--requests-per-connection {requests}"));
+    }
+    if let Some(method) = method {
+        words.push(format!("-X {}", short(method)));
+    }
+    for (name, value) in headers {
+        words.push(format!("-H {}", short(&format!("{name}: {value}"))));
+    }
+    match body {
+        Some(Body::Inline(bytes)) => {
+            words.push(format!("--body {}", short(&String::from_utf8_lossy(bytes))));
+        }
+        Some(Body::File(path)) => {
+            words.push(format!("--body {}", short(&format!("@{}", path.display()))));
+        }
+        None => {}
+    }
+    if let Some(script) = script {
+        words.push(format!("-s {}", short(&script.display().to_string())));
+    }
+    words.extend(script_args.iter().map(|word| short(word)));
+    words.join(" ")
+}
+
+/// A word for a shell; of a long one its begin, and how long it is.
+fn short(word: &str) -> String {
+    const CHARS_MAX: usize = 60;
+    let count = word.chars().count();
+    if count <= CHARS_MAX {
+        return shell::quoted(word);
+    }
+    let begin: String = word.chars().take(CHARS_MAX).collect();
+    format!("{}... ({count} characters)", shell::quoted(&begin))
 }
