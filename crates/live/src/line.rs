@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
                 }
             };
             figures.extend(form.p50.then(|| figure(50.0, p50_ns, MEDIAN)));
-            figures.push(figure(99.0, p99_ns, TAIL));
+            figures.extend(form.p99.then(|| figure(99.0, p99_ns, TAIL)));
         }
         figures
     }

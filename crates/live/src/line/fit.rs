@@ -21,6 +21,7 @@ pub(super) struct Form {
     pub(super) place: Option<usize>,
     pub(super) words: Words,
     pub(super) p50: bool,
+    pub(super) p99: bool,
     pub(super) cpu: bool,
 }
 
@@ -31,6 +32,7 @@ impl Form {
         place: Some(0),
         words: Words::Long,
         p50: true,
+        p99: true,
         cpu: true,
     };
     const SHORT: Self = Self {
@@ -48,11 +50,12 @@ impl Form {
     pub(super) const LEAST: Self = Self {
         place: None,
         p50: false,
+        p99: false,
         cpu: false,
         ..Self::FEW
     };
     /// From the longest to the shortest. What went wrong stays to the end.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::WHOLE,
         Self {
             place: Some(1),
@@ -81,6 +84,12 @@ impl Form {
         Self {
             cpu: false,
             place: None,
+            ..Self::FEW
+        },
+        Self {
+            place: None,
+            p50: false,
+            cpu: false,
             ..Self::FEW
         },
         Self::LEAST,
