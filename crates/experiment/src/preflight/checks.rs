@@ -448,7 +448,9 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
              like an effect of the levels; leave it out unless a change of level is very dear",
         );
     }
-    if spec.rounds < FEW_ROUNDS && varies {
+    // Runs of a level are made in every cell that has it.
+    let is_pair = schedule.cells.len() == 2;
+    if spec.rounds < FEW_ROUNDS && is_pair {
         findings.note(format!(
             "rounds = {}: with fewer than {FEW_ROUNDS} no difference between two levels can be shown at p < 0.05",
             spec.rounds
