@@ -573,3 +573,65 @@ fn no_run_at_all_is_said() {
     check_page(&page);
     assert!(outline(&page).contains("There is no run to show."));
 }
+
+#[test]
+fn runs_of_another_load_or_request_are_no_repetitions() {
+    type Change = fn(&mut RunResult);
+    let changes: [(Change, &str); 8] = [
+        (|_| {}, "-t2 -c10"),
+        (|it| it.plan.load.pipeline = 4, "-t2 -c10 --pipeline 4"),
+        (
+            |it| it.plan.load.keepalive = false,
+            "-t2 -c10 --no-keepalive",
+        ),
+        (
+            |it| it.plan.load.requests_per_connection = Some(7),
+            "-t2 -c10 --requests-per-connection 7",
+        ),
+        (
+            |it| it.plan.request.method = Some("PUT".to_owned()),
+            "-t2 -c10 -X PUT",
+        ),
+        (
+            |it| it.plan.request.headers = vec![("Accept".to_owned(), "*/*".to_owned())],
+            "-t2 -c10 -H 'Accept: */*'",
+        ),
+        (
+            |it| it.plan.request.body = Some(plan::Body::Inline(vec![b'x'; 1_000])),
+            "-t2 -c10 --body xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (1000 characters)",
+        ),
+        (
+            |it| {
+                it.plan.request.script = Some("post.lua".into());
+                it.plan.request.script_args = vec!["a b".to_owned()];
+            },
+            "-t2 -c10 -s post.lua 'a b'",
+        ),
+    ];
+    let runs: Vec<Observation> = changes
+        .iter()
+        .map(|(change, _)| {
+            let mut result = ordinary();
+            change(&mut result);
+            observation(&result, "run.json")
+        })
+        .collect();
+    for ((_, name), run) in changes.iter().zip(&runs) {
+        assert_eq!(run.profile.as_deref(), Some(*name));
+    }
+    assert!(runs[1..].iter().all(|run| !run.is_same_cell(&runs[0])));
+    assert!(observation(&ordinary(), "again.json").is_same_cell(&runs[0]));
+}
+
+#[test]
+fn where_nothing_was_answered_no_numbers_are_called_the_servers() {
+    let mut result = fixture::result(Recording::default());
+    result.generator = generator(450_000_000);
+    result.generator.verdict = Verdict::Fine;
+    let text = outline(&page_of_result(&result));
+    assert!(
+        text.contains("[Neutral] Nothing shows that the generator was late."),
+        "{text}"
+    );
+    assert!(!text.contains("the numbers are the server's"), "{text}");
+}

@@ -121,7 +121,18 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
                     .filter(|factor| !is_of_files(factor)),
                 ..comparison.clone()
             };
-            let sentence = run::capital(&crate::comparison::sentence(&sides));
+            let sentence = crate::comparison::sentence(&sides);
+            let is_of_levels = matches!(
+                sides.outcome,
+                Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
+            );
+            let begins_with_name =
+                is_of_levels || sides.factor.is_some() || !sides.place.is_empty();
+            let sentence = if begins_with_name {
+                sentence
+            } else {
+                run::capital(&sentence)
+            };
             let remarks = crate::comparison::remarks(&sides);
             let remarks = remarks.iter().map(|remark| run::capital(remark)).collect();
             blocks.push(finding(tone, format!("{sentence}."), remarks));
@@ -131,8 +142,7 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
             !matches!(doubt, Doubt::Failures { .. })
         });
         for doubt in others {
-            let sentence = run::capital(&crate::comparison::doubt_sentence(doubt));
-            blocks.push(finding(Tone::Warning, format!("{sentence}."), vec![]));
+            blocks.push(super::sweep::doubt(doubt));
         }
     }
     if !failed.is_empty() {

@@ -13,6 +13,8 @@ mod repeat;
 mod telemetry;
 mod verdict;
 
+pub(super) use verdict::doubt;
+
 use analysis::compare::{Comparison, Metric};
 
 use super::{Section, Subject};

@@ -15,6 +15,10 @@ const WAITING: f64 = 0.1;
 /// Whether the generator was the limit, in one sentence.
 pub(crate) fn judgement(result: &RunResult) -> (Tone, &'static str) {
     match &result.generator.verdict {
+        // There are no numbers to be the server's.
+        Verdict::Fine if result.recording.counters.answered == 0 => {
+            (Tone::Neutral, "Nothing shows that the generator was late.")
+        }
         Verdict::Fine => (
             Tone::Good,
             "The generator was fine: nothing shows that it was late, so the numbers are the server's.",

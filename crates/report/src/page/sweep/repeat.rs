@@ -50,7 +50,18 @@ fn of_experiment(experiment: &Experiment) -> [Block; 3] {
         cells,
         started_at,
     } = experiment;
-    let words = ["wrkbench", "sweep", PLAN_FILE, "--seed", &seed.to_string()].map(str::to_owned);
+    // Both may have been given in the plan's stead.
+    let (seed_word, rounds_word) = (seed.to_string(), rounds.to_string());
+    let words = [
+        "wrkbench",
+        "sweep",
+        PLAN_FILE,
+        "--rounds",
+        &rounds_word,
+        "--seed",
+        &seed_word,
+    ];
+    let words = words.map(str::to_owned);
     let order = match order {
         Order::Shuffled => "drawn for each round",
         Order::Sequential => "always the plan's",

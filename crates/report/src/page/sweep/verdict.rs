@@ -44,12 +44,21 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
 }
 
 /// Something to keep in mind, as a block.
-pub(super) fn doubt(doubt: &Doubt) -> Block {
-    finding(
-        Tone::Warning,
-        point(&capital(&comparison::doubt_sentence(doubt))),
-        vec![],
-    )
+pub(in crate::page) fn doubt(doubt: &Doubt) -> Block {
+    let sentence = comparison::doubt_sentence(doubt);
+    // Names are left as they are.
+    let has_side = matches!(
+        doubt,
+        Doubt::Failures { side: Some(_), .. }
+            | Doubt::Drift { side: Some(_), .. }
+            | Doubt::SlowFirstRun { side: Some(_), .. }
+    );
+    let sentence = if has_side {
+        sentence
+    } else {
+        capital(&sentence)
+    };
+    finding(Tone::Warning, point(&sentence), vec![])
 }
 
 /// What was found first; of what was not found, every sentence if there are few.
@@ -214,7 +223,7 @@ fn figure(comparison: &Comparison) -> Figure {
     let place = comparison.place.iter().chain(&comparison.factor);
     let place: Vec<&str> = place.map(String::as_str).collect();
     let label = match place.as_slice() {
-        [] => comparison.metric.label.clone(),
+        [] => capital(&comparison.metric.label),
         place => format!("{}: {}", place.join(", "), comparison.metric.label),
     };
     let (value, note) = match comparison.outcome {
@@ -243,7 +252,7 @@ fn figure(comparison: &Comparison) -> Figure {
         ),
     };
     Figure {
-        label: capital(&label),
+        label,
         value,
         note,
         tone: tone(comparison),
