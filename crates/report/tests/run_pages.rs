@@ -527,6 +527,26 @@ fn many_runs_are_faint_lines_under_their_median() {
 }
 
 #[test]
+fn many_runs_of_unlike_things_have_no_median() {
+    let runs: Vec<Observation> = (1..=13)
+        .map(|connections| {
+            let mut run = ordinary();
+            run.plan.load.connections = connections;
+            observation(&run, &format!("c{connections}.json"))
+        })
+        .collect();
+    let page = page_of(&runs);
+    check_page(&page);
+    let marks = &chart(&page, "latency-by-percentile").marks;
+    assert_eq!(marks.len(), 13);
+    assert!(
+        marks
+            .iter()
+            .all(|marks| marks.name == "Each run" && !marks.is_faint)
+    );
+}
+
+#[test]
 fn many_runs_of_two_things_have_a_median_each() {
     let runs: Vec<Observation> = four_runs().into_iter().cycle().take(16).collect();
     let page = page_of(&runs);

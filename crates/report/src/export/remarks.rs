@@ -57,6 +57,7 @@ impl Remark {
 pub(super) fn all(export: &Export<'_>) -> Vec<Remark> {
     let mut remarks = conditions(export);
     remarks.push(failures(export));
+    remarks.push(failed_requests(export));
     remarks.push(generator(export));
     remarks.extend(warnings(export));
     remarks.push(Remark::new(Weight::Warning, "Note", export.doubts()));
@@ -100,6 +101,32 @@ fn failures(export: &Export<'_>) -> Remark {
         })
         .collect();
     Remark::new(Weight::Error, "Run failed", lines)
+}
+
+/// Runs in which some requests came to nothing, with the kinds of errors.
+fn failed_requests(export: &Export<'_>) -> Remark {
+    let lines = export
+        .runs()
+        .iter()
+        .filter_map(|run| {
+            let recording = &run.result.as_deref()?.recording;
+            let failed = recording.errors.exchanges();
+            let kinds: Vec<String> = recording
+                .errors
+                .iter()
+                .map(|(kind, count)| format!("{} x {}", count.events, kind.name()))
+                .collect();
+            (run.failure.is_none() && failed > 0).then(|| {
+                let share = failed as f64 / (recording.counters.sent.max(1)) as f64 * 100.0;
+                format!(
+                    "{}: {failed} requests failed ({share:.2} % of those sent): {}",
+                    names::of_run(run),
+                    kinds.join(", ")
+                )
+            })
+        })
+        .collect();
+    Remark::new(Weight::Warning, "Requests failed", lines)
 }
 
 fn generator(export: &Export<'_>) -> Remark {

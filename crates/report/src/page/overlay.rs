@@ -24,6 +24,9 @@ struct Drawn<'a> {
     group: usize,
 }
 
+/// More comparisons of which nothing can be said are one finding.
+const UNKNOWN_MAX: usize = 4;
+
 /// The runs of a page.
 struct Runs<'a> {
     drawn: Vec<Drawn<'a>>,
@@ -104,7 +107,13 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         blocks.push(finding(Tone::Bad, "Every run failed.", vec![]));
     }
     if let Some(conclusions) = subject.conclusions {
-        for comparison in &conclusions.comparisons {
+        let (unknown, told): (Vec<&Comparison>, Vec<&Comparison>) = conclusions
+            .comparisons
+            .iter()
+            .partition(|comparison| matches!(comparison.outcome, Outcome::TooFewRuns { .. }));
+        let is_wall = unknown.len() > UNKNOWN_MAX;
+        let singly = if is_wall { &[] } else { unknown.as_slice() };
+        for comparison in told.iter().chain(singly).copied() {
             let tone = match comparison.outcome {
                 Outcome::Better { .. } => Tone::Good,
                 Outcome::Worse { .. } => Tone::Bad,
@@ -137,6 +146,15 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
             let remarks = remarks.iter().map(|remark| run::capital(remark)).collect();
             blocks.push(finding(tone, format!("{sentence}."), remarks));
         }
+        if is_wall {
+            let sentences = unknown.iter().copied().map(crate::comparison::sentence);
+            let text = format!(
+                "Nothing can be said in {} of {} comparisons: the runs are too few.",
+                unknown.len(),
+                conclusions.comparisons.len()
+            );
+            blocks.push(finding(Tone::Neutral, text, sentences.collect()));
+        }
         let others = conclusions.doubts.iter().filter(|doubt| {
             // Those are told with their reasons.
             !matches!(doubt, Doubt::Failures { .. })
@@ -157,9 +175,14 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
     blocks.extend(table::figures(runs));
     if !runs.are_many() {
         blocks.extend(table::block(drawn));
+    } else if blocks.is_empty() {
+        let text = "Nothing was compared: the runs are of more than two things.";
+        blocks.push(finding(Tone::Neutral, text, vec![]));
     }
-    let lead = if runs.are_many() {
+    let lead = if runs.are_many() && runs.are_groups_alike {
         "Each run is a faint line in the charts; strong lines are medians of runs."
+    } else if runs.are_many() {
+        "Each run is a line in the charts; the pointer says which."
     } else {
         "Each run has one colour in all charts; its name in a legend hides and shows it."
     };

@@ -71,7 +71,7 @@ impl Overlay {
             words::counted(curves.len() as u64, "run")
         );
         let marks = if curves.len() > LINES_MAX {
-            many(&runs.groups, curves)
+            many(runs, curves)
         } else {
             few(curves)
         };
@@ -97,29 +97,29 @@ fn few(curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
     curves.into_iter().map(line).collect()
 }
 
-/// A faint line for each run, under the medians of the groups. Lines of a group are one entry of the legend,
-/// and their labels say which run is which.
-fn many(groups: &[String], curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
+/// A faint line for each run, under the medians of the groups; runs of unlike things have no median. Lines of a group
+/// are one entry of the legend, and their labels say which run is which.
+fn many(runs: &Runs<'_>, curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
     let named = |group: &str, what: &str| match group {
         "" => crate::page::run::capital(what),
         group => format!("{group}, {what}"),
     };
     let mut marks = Vec::new();
     let mut medians = Vec::new();
-    for (color, group) in groups.iter().enumerate() {
+    for (color, group) in runs.groups.iter().enumerate() {
         let (members, lines): (Vec<&Drawn<'_>>, Vec<Curve>) = curves
             .iter()
             .filter(|(drawn, _)| drawn.group == color)
             .cloned()
             .unzip();
         let median = curves::median_curve(&lines);
-        if lines.len() > 1 && median.is_line() {
+        if runs.are_groups_alike && lines.len() > 1 && median.is_line() {
             let what = format!("median of {}", words::counted(lines.len() as u64, "run"));
             medians.push(median.marks(named(group, &what), Mark::Line, color));
         }
         for (drawn, line) in members.into_iter().zip(lines) {
             marks.push(Marks {
-                is_faint: true,
+                is_faint: runs.are_groups_alike,
                 labels: vec![drawn.name.clone(); line.x.len()],
                 ..line.marks(named(group, "each run"), Mark::Line, color)
             });
