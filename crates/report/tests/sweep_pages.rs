@@ -125,6 +125,23 @@ fn a_cold_first_run_is_seen_in_the_order_and_said() {
 }
 
 #[test]
+fn a_level_of_which_every_run_failed_is_not_forgotten() {
+    let (mut runs, experiments) = cold_sweep();
+    let lead = |runs: &[Observation]| {
+        let page = page_of(runs, &experiments);
+        section(&page, "verdict").unwrap().lead.clone()
+    };
+    assert!(!lead(&runs).contains("No run counts"), "{}", lead(&runs));
+    for run in &mut runs {
+        if run.settings[0].level == LEVELS[3] {
+            run.failure = Some("refused".to_owned());
+        }
+    }
+    let said = format!(" No run counts of rmem_max = {}.", LEVELS[3]);
+    assert!(lead(&runs).ends_with(&said), "{}", lead(&runs));
+}
+
+#[test]
 fn runs_lie_where_they_began_or_by_place_where_times_do_not_tell() {
     let (mut runs, experiments) = cold_sweep();
     // A pause after the tenth run is seen.

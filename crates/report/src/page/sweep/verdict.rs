@@ -1,5 +1,7 @@
 //! What the sweep says: the answer in a sentence for each question, and what to keep in mind.
 
+use std::collections::BTreeSet;
+
 use analysis::Observation;
 use analysis::compare::{Comparison, Conclusions, Doubt, Outcome};
 use results::Order;
@@ -172,7 +174,37 @@ fn extent(subject: &Subject<'_>, design: &Design<'_>) -> String {
             Order::Sequential => ", always in the plan's order",
         };
     }
-    format!("{text}.")
+    text.push('.');
+    let missing = levels_without_runs(subject, design);
+    if !missing.is_empty() {
+        text += &format!(" No run counts of {}.", words::list(&missing));
+    }
+    text
+}
+
+/// Levels of the plan, `backlog = 128`, that are in no figure, since all of their runs failed or none was made.
+fn levels_without_runs(subject: &Subject<'_>, design: &Design<'_>) -> Vec<String> {
+    let counted: BTreeSet<(&str, &str)> = design
+        .runs
+        .iter()
+        .filter(|run| run.failure.is_none())
+        .flat_map(|run| &run.settings)
+        .map(|setting| (setting.factor.as_str(), setting.level.as_str()))
+        .collect();
+    let mut missing = Vec::new();
+    for setting in subject
+        .experiments
+        .iter()
+        .flat_map(|experiment| &experiment.cells)
+        .flat_map(|cell| &cell.settings)
+    {
+        let (factor, level) = (setting.factor.as_str(), setting.level.as_str());
+        let said = format!("{factor} = {level}");
+        if !counted.contains(&(factor, level)) && !missing.contains(&said) {
+            missing.push(said);
+        }
+    }
+    missing
 }
 
 fn figures(subject: &Subject<'_>, design: &Design<'_>) -> Vec<Figure> {
