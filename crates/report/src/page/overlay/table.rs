@@ -41,11 +41,11 @@ pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
     if shown.is_empty() {
         return None;
     }
-    let mut columns = vec![words_column("Run")];
+    // Beside the name: whether to believe the numbers behind it.
+    let mut columns = vec![words_column("Run"), words_column("Generator")];
     columns.extend(shown.iter().map(|(_, head, _)| number_column(*head)));
-    columns.push(words_column("Generator"));
     let rows = drawn.iter().map(|drawn| {
-        let mut row = vec![tables::text(drawn.name.clone())];
+        let mut row = vec![tables::text(drawn.name.clone()), generator(drawn)];
         let result = drawn.run.result.as_deref();
         let samples = result.map(|result| result.recording.latency().count());
         for (name, _, show) in &shown {
@@ -60,7 +60,6 @@ pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
                 cell
             });
         }
-        row.push(generator(drawn));
         row
     });
     Some(Block::Table(TableBlock {

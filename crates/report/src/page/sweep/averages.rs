@@ -13,8 +13,8 @@ use crate::page::tables::{known, number_column, text, toned, unknown, words_colu
 use crate::page::{Block, Column, Section, TableBlock, TableCell, Tone, words};
 use crate::table::{key_values, keys};
 
-/// Longer reasons are cut here; the verdict has them whole.
-const REASON_CHARS_MAX: usize = 80;
+/// Characters of a reason: the whole of it stands in the verdict, and would make a row of numbers as high as itself.
+const REASON_CHARS_MAX: usize = 48;
 
 /// Nothing if there is no table of these runs.
 pub(super) fn section(design: &Design<'_>, metrics: &[Metric]) -> Option<Section> {
