@@ -16,12 +16,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
-/// What a shell reports for a process that a signal has ended: 128 and the number of the signal.
-const EXIT_SIGHUP: i32 = 129;
-const EXIT_SIGINT: i32 = 130;
-const EXIT_SIGTERM: i32 = 143;
+/// What a shell reports for a process that a signal has ended.
+const fn exit_code_of(signal: i32) -> i32 {
+    128 + signal
+}
 
-/// The signals of one run.
+/// The signals of a run, or of a sweep.
 pub(super) struct Interrupts {
     /// Set by the first signal.
     pub(super) stop: Arc<AtomicBool>,
@@ -49,10 +49,10 @@ impl Second {
         }
     }
 
-    /// The first of such signals sets `stop`; the exit code is for the second one. Handlers run in the order of
-    /// registration: the one that ends the process must find its flag as the signal before left it.
-    fn add(&mut self, signal: i32, exit_code: i32) -> io::Result<()> {
-        flag::register_conditional_shutdown(signal, exit_code, self.ends.clone())?;
+    /// The first of such signals sets `stop`. Handlers run in the order of registration: the one that ends the
+    /// process must find its flag as the signal before left it.
+    fn add(&mut self, signal: i32) -> io::Result<()> {
+        flag::register_conditional_shutdown(signal, exit_code_of(signal), self.ends.clone())?;
         flag::register(signal, self.stop.clone())?;
         self.signals.push(signal);
         Ok(())
@@ -71,12 +71,12 @@ impl Second {
 }
 
 impl Interrupts {
-    /// From now on signals are caught.
+    /// From now on SIGINT and SIGTERM are caught.
     ///
     /// # Errors
     /// When the kernel does not take the handlers.
     pub(super) fn watch() -> io::Result<Self> {
-        let interrupts = Self::watch_all(false)?;
+        let interrupts = Self::of(&[SIGINT, SIGTERM], &[SIGTERM])?;
         interrupts.second.allow();
         Ok(interrupts)
     }
@@ -88,72 +88,38 @@ impl Interrupts {
     /// # Errors
     /// As [`Self::watch`].
     pub(super) fn watch_for_screen() -> io::Result<Self> {
-        Self::watch_all(true)
+        Self::of(&[SIGINT, SIGTERM, SIGHUP], &[SIGTERM, SIGHUP])
     }
 
-    fn watch_all(has_screen: bool) -> io::Result<Self> {
-        let stop = Arc::default();
-        let mut second = Second::new(&stop);
-        let exit_code = Arc::default();
-        second.add(SIGINT, EXIT_SIGINT)?;
-        second.add(SIGTERM, EXIT_SIGTERM)?;
-        note(SIGTERM, EXIT_SIGTERM, &exit_code)?;
-        if has_screen && !is_ignored(SIGHUP) {
-            second.add(SIGHUP, EXIT_SIGHUP)?;
-            note(SIGHUP, EXIT_SIGHUP, &exit_code)?;
-        }
-        Ok(Self {
-            stop,
-            exit_code,
-            second,
-        })
-    }
-
-    /// For the screen.
-    pub(super) fn second(&self) -> Second {
-        self.second.clone()
-    }
-
-    /// The exit code when SIGTERM has come, or SIGHUP if that is watched.
-    pub(super) fn exit_code(&self) -> Option<u8> {
-        let code = self.exit_code.load(Ordering::Relaxed);
-        u8::try_from(code).ok().filter(|code| *code > 0)
-    }
-}
-
-/// The signals of a sweep. The first one ends it, and everything is put back; a second one ends the
-/// process at once, and the guardian puts everything back.
-pub(super) struct SweepInterrupts {
-    /// Set by the first signal.
-    pub(super) stop: Arc<AtomicBool>,
-    /// The exit code of the last one that has come.
-    exit_code: Arc<AtomicUsize>,
-    second: Second,
-}
-
-impl SweepInterrupts {
-    /// From now on signals are caught. A screen must allow the second one.
+    /// The signals of a sweep. The first one ends it, and everything is put back; a second one ends the process at
+    /// once, and the guardian puts everything back. A screen must allow the second one.
     ///
     /// # Errors
-    /// When the kernel does not take the handlers.
-    pub(super) fn watch(has_screen: bool) -> io::Result<Self> {
+    /// As [`Self::watch`].
+    pub(super) fn watch_for_sweep(has_screen: bool) -> io::Result<Self> {
+        const ALL: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+        let interrupts = Self::of(&ALL, &ALL)?;
+        if !has_screen {
+            interrupts.second.allow();
+        }
+        Ok(interrupts)
+    }
+
+    /// Catches signals, some of which have an exit code of their own.
+    fn of(signals: &[i32], with_code: &[i32]) -> io::Result<Self> {
         let stop = Arc::default();
         let mut second = Second::new(&stop);
-        let exit_code = Arc::default();
-        for (signal, code) in [
-            (SIGINT, EXIT_SIGINT),
-            (SIGTERM, EXIT_SIGTERM),
-            (SIGHUP, EXIT_SIGHUP),
-        ] {
+        let exit_code: Arc<AtomicUsize> = Arc::default();
+        for &signal in signals {
             if signal == SIGHUP && is_ignored(signal) {
                 continue;
             }
             // Before the flag that it goes with.
-            note(signal, code, &exit_code)?;
-            second.add(signal, code)?;
-        }
-        if !has_screen {
-            second.allow();
+            if with_code.contains(&signal) {
+                let code = usize::try_from(exit_code_of(signal)).unwrap_or_default();
+                flag::register_usize(signal, exit_code.clone(), code)?;
+            }
+            second.add(signal)?;
         }
         Ok(Self {
             stop,
@@ -172,18 +138,11 @@ impl SweepInterrupts {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The exit code, when one has come.
+    /// The exit code when a signal has come that has one of its own.
     pub(super) fn exit_code(&self) -> Option<u8> {
         let code = self.exit_code.load(Ordering::Relaxed);
         u8::try_from(code).ok().filter(|code| *code > 0)
     }
-}
-
-/// The signal leaves its exit code there.
-fn note(signal: i32, exit_code: i32, place: &Arc<AtomicUsize>) -> io::Result<()> {
-    let code = usize::from(u8::try_from(exit_code).unwrap_or(u8::MAX));
-    flag::register_usize(signal, place.clone(), code)?;
-    Ok(())
 }
 
 /// Whether who started this process has it ignore a signal, as nohup does: then it stays so. `SigIgn` of proc(5) has

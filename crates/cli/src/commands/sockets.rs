@@ -3,7 +3,6 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -45,7 +44,7 @@ fn watch(list: &mut List, filter: &Filter, interval: Duration) -> anyhow::Result
         let moment = now();
         let rest = rest_of_interval(moment.duration_since(begin), interval);
         wait(&mut signals, moment.checked_add(rest))?;
-        if interrupts.stop.load(Ordering::Relaxed) {
+        if interrupts.has_come() {
             let code = interrupts.exit_code();
             return Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from));
         }

@@ -22,7 +22,7 @@ use experiment::{
 use live::grid::{Grid, Spot};
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
 
-use super::interrupts::{Second, SweepInterrupts};
+use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
@@ -178,7 +178,7 @@ impl Undertaking {
         program: &str,
     ) -> anyhow::Result<(Outcome, u8)> {
         let interrupts =
-            SweepInterrupts::watch(arguments.tui).context("cannot watch for Ctrl-C")?;
+            Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: a terminal that cannot be had ends nothing that has begun.
         let screen = match arguments.tui {
             true => Some(self.screen(machine, interrupts.second())?),
@@ -329,7 +329,7 @@ fn tell_end(
     outcome: &Outcome,
     arguments: &SweepArgs,
     program: &str,
-    interrupts: &SweepInterrupts,
+    interrupts: &Interrupts,
 ) -> u8 {
     let steps = &outcome.restored.steps;
     let is_complete = outcome.restored.is_complete();
