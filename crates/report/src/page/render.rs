@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "FE27cMIj4mgpZkfUAtW6ZfCbmM1ueVT+hUC2niFk5SQ="),
+    asset!("page.css", "bUU8CKXGA64GFrUB1IQ7ESrBUDQt8Z44LO67qxw9cJs="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
