@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use analysis::compare::{Question, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading, quantity};
-use plan::{Arrivals, Pacing, Scheme, Stage, TelemetrySpec};
+use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
 use report::page::{Block, Mark, Marks, Page, Subject, of};
 use report::{Format, TextOptions, render};
 use results::{
@@ -597,8 +597,43 @@ fn no_run_at_all_is_said() {
 #[test]
 fn runs_of_another_load_or_request_are_no_repetitions() {
     type Change = fn(&mut RunResult);
-    let changes: [(Change, &str); 8] = [
+    fn constant(arrivals: Arrivals) -> Pacing {
+        Pacing::Constant {
+            rate_per_sec: 2_000.0,
+            arrivals,
+            seed: 1,
+        }
+    }
+    let changes: [(Change, &str); 13] = [
         (|_| {}, "-t2 -c10"),
+        (|it| it.plan.load.batch_latency = true, "-t2 -c10 -B"),
+        (
+            |it| it.plan.load.source = SourceRange::parse("127.0.0.0/29").ok(),
+            "-t2 -c10 -b 127.0.0.0/29",
+        ),
+        (
+            |it| it.plan.pacing = constant(Arrivals::Even),
+            "-t2 -c10 -R2000",
+        ),
+        (
+            |it| it.plan.pacing = constant(Arrivals::Poisson),
+            "-t2 -c10 -R2000 --arrivals poisson",
+        ),
+        (
+            |it| {
+                let stage = |from_per_sec, to_per_sec, seconds| Stage {
+                    from_per_sec,
+                    to_per_sec,
+                    duration: Duration::from_secs(seconds),
+                };
+                it.plan.pacing = Pacing::Stages {
+                    stages: vec![stage(1_000.0, 1_000.0, 30), stage(1_000.0, 5_000.0, 60)],
+                    arrivals: Arrivals::Even,
+                    seed: 1,
+                };
+            },
+            "-t2 -c10 --stages 1000:30s,1000-5000:1m",
+        ),
         (|it| it.plan.load.pipeline = 4, "-t2 -c10 --pipeline 4"),
         (
             |it| it.plan.load.keepalive = false,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan::{Body, Load, RequestSpec, shell};
+use plan::{Arrivals, Body, Load, Pacing, RequestSpec, Stage, shell, units};
 use results::file::{load, load_trial};
 use results::{AchievedRate, RunResult, Trial, TrialOutcome};
 
@@ -91,9 +91,9 @@ fn load_in_words(result: &RunResult) -> String {
         pipeline,
         keepalive,
         requests_per_connection,
-        source: _,
-        batch_latency: _,
-    } = result.plan.load;
+        source,
+        batch_latency,
+    } = &result.plan.load;
     let RequestSpec {
         method,
         headers,
@@ -102,13 +102,17 @@ fn load_in_words(result: &RunResult) -> String {
         script_args,
     } = &result.plan.request;
     let mut words = vec![format!("-t{threads}"), format!("-c{connections}")];
-    if let Some(rate) = AchievedRate::of(result) {
-        words.push(format!("-R{}", rate.asked_per_sec));
+    words.extend(pacing_in_words(result));
+    if *batch_latency {
+        words.push("-B".to_owned());
     }
-    if pipeline > 1 {
+    if let Some(source) = source {
+        words.push(format!("-b {source}"));
+    }
+    if *pipeline > 1 {
         words.push(format!("--pipeline {pipeline}"));
     }
-    if !keepalive {
+    if !*keepalive {
         words.push("--no-keepalive".to_owned());
     }
     if let Some(requests) = requests_per_connection {
@@ -134,6 +138,43 @@ fn load_in_words(result: &RunResult) -> String {
     }
     words.extend(script_args.iter().map(|word| short(word)));
     words.join(" ")
+}
+
+/// The rate, if there is one, and how it changes and is spread.
+fn pacing_in_words(result: &RunResult) -> Vec<String> {
+    let mut words = Vec::new();
+    let arrivals = match &result.plan.pacing {
+        Pacing::Closed => return words,
+        Pacing::Constant { arrivals, .. } => arrivals,
+        Pacing::Stages {
+            stages, arrivals, ..
+        } => {
+            let stages: Vec<String> = stages.iter().map(stage_in_words).collect();
+            words.push(format!("--stages {}", short(&stages.join(","))));
+            arrivals
+        }
+    };
+    let rate = AchievedRate::of(result).filter(|_| words.is_empty());
+    words.extend(rate.map(|rate| format!("-R{}", rate.asked_per_sec)));
+    if *arrivals == Arrivals::Poisson {
+        words.push("--arrivals poisson".to_owned());
+    }
+    words
+}
+
+/// `1000:30s`, or of one that changes `1000-5000:1m`.
+fn stage_in_words(stage: &Stage) -> String {
+    let Stage {
+        from_per_sec,
+        to_per_sec,
+        duration,
+    } = stage;
+    let to = if from_per_sec == to_per_sec {
+        String::new()
+    } else {
+        format!("-{to_per_sec}")
+    };
+    format!("{from_per_sec}{to}:{}", units::time(*duration))
 }
 
 /// A word for a shell; of a long one its begin, and how long it is.
