@@ -8,7 +8,7 @@ use analysis::compare::{Comparison, Doubt, Outcome};
 use analysis::{FILE_FACTOR, Observation};
 
 use super::tables::finding;
-use super::{Block, Section, Subject, Tone, names, run, words};
+use super::{Block, Section, Subject, Tone, names, run, sweep, words};
 
 /// So many lines can be told apart; of more the median is drawn over faint ones.
 const LINES_MAX: usize = 12;
@@ -23,9 +23,6 @@ struct Drawn<'a> {
     color: usize,
     group: usize,
 }
-
-/// More comparisons of which nothing can be said are one finding.
-const UNKNOWN_MAX: usize = 4;
 
 /// The runs of a page.
 struct Runs<'a> {
@@ -110,57 +107,16 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         let (unknown, told): (Vec<&Comparison>, Vec<&Comparison>) = conclusions
             .comparisons
             .iter()
-            .partition(|comparison| matches!(comparison.outcome, Outcome::TooFewRuns { .. }));
-        let is_wall = unknown.len() > UNKNOWN_MAX;
-        let singly = if is_wall { &[] } else { unknown.as_slice() };
-        for comparison in told.iter().chain(singly).copied() {
-            let tone = match comparison.outcome {
-                Outcome::Better { .. } => Tone::Good,
-                Outcome::Worse { .. } => Tone::Bad,
-                Outcome::TooFewRuns { .. }
-                | Outcome::Same
-                | Outcome::NotFound
-                | Outcome::Changed { .. } => Tone::Neutral,
-            };
-            // Files are no factor of an experiment, but sides.
-            let sides = Comparison {
-                factor: comparison
-                    .factor
-                    .clone()
-                    .filter(|factor| !is_of_files(factor)),
-                ..comparison.clone()
-            };
-            let sentence = crate::comparison::sentence(&sides);
-            let is_of_levels = matches!(
-                sides.outcome,
-                Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
-            );
-            let begins_with_name =
-                is_of_levels || sides.factor.is_some() || !sides.place.is_empty();
-            let sentence = if begins_with_name {
-                sentence
-            } else {
-                run::capital(&sentence)
-            };
-            let remarks = crate::comparison::remarks(&sides);
-            let remarks = remarks.iter().map(|remark| run::capital(remark)).collect();
-            blocks.push(finding(tone, format!("{sentence}."), remarks));
-        }
-        if is_wall {
-            let sentences = unknown.iter().copied().map(crate::comparison::sentence);
-            let text = format!(
-                "Nothing can be said in {} of {} comparisons: the runs are too few.",
-                unknown.len(),
-                conclusions.comparisons.len()
-            );
-            blocks.push(finding(Tone::Neutral, text, sentences.collect()));
-        }
+            .partition(|comparison| sweep::has_too_few_runs(comparison.outcome));
+        blocks.extend(told.into_iter().map(answer));
+        let text = sweep::too_few_text(unknown.len(), conclusions.comparisons.len());
+        blocks.extend(sweep::few_or_one(&unknown, Tone::Neutral, text, answer));
         let others = conclusions.doubts.iter().filter(|doubt| {
             // Those are told with their reasons.
             !matches!(doubt, Doubt::Failures { .. })
         });
         for doubt in others {
-            blocks.push(super::sweep::doubt(doubt));
+            blocks.push(sweep::doubt(doubt));
         }
     }
     if !failed.is_empty() {
@@ -193,6 +149,34 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         blocks,
         is_folded: false,
     }
+}
+
+/// What one comparison says.
+fn answer(comparison: &Comparison) -> Block {
+    let (tone, is_of_levels) = match comparison.outcome {
+        Outcome::Better { .. } => (Tone::Good, true),
+        Outcome::Worse { .. } => (Tone::Bad, true),
+        Outcome::Changed { .. } => (Tone::Neutral, true),
+        Outcome::TooFewRuns { .. } | Outcome::Same | Outcome::NotFound => (Tone::Neutral, false),
+    };
+    // Files are no factor of an experiment, but sides.
+    let sides = Comparison {
+        factor: comparison
+            .factor
+            .clone()
+            .filter(|factor| !is_of_files(factor)),
+        ..comparison.clone()
+    };
+    let sentence = crate::comparison::sentence(&sides);
+    let begins_with_name = is_of_levels || sides.factor.is_some() || !sides.place.is_empty();
+    let sentence = if begins_with_name {
+        sentence
+    } else {
+        run::capital(&sentence)
+    };
+    let remarks = crate::comparison::remarks(&sides);
+    let remarks = remarks.iter().map(|remark| run::capital(remark)).collect();
+    finding(tone, format!("{sentence}."), remarks)
 }
 
 /// The table of runs where it is so long that it would hide the charts.

@@ -13,7 +13,7 @@ mod repeat;
 mod telemetry;
 mod verdict;
 
-pub(super) use verdict::doubt;
+pub(super) use verdict::{doubt, few_or_one, has_too_few_runs, too_few_text};
 
 use analysis::compare::{Comparison, Metric};
 

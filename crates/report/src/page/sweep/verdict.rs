@@ -79,16 +79,23 @@ fn answers(conclusions: &Conclusions) -> Vec<Block> {
     let not_found = of(|outcome| matches!(outcome, Outcome::NotFound | Outcome::Same));
     let total = conclusions.comparisons.len();
     let mut blocks: Vec<Block> = found.into_iter().map(answer).collect();
-    blocks.extend(few_or_one(not_found, |count| {
-        format!("{count} of {total} comparisons found no effect.")
-    }));
-    blocks.extend(few_or_one(of(has_too_few_runs), |count| {
-        format!("Nothing can be said in {count} of {total} comparisons: the runs are too few.")
-    }));
+    let no_effect = format!(
+        "{} of {total} comparisons found no effect.",
+        not_found.len()
+    );
+    blocks.extend(few_or_one(&not_found, Tone::Neutral, no_effect, answer));
+    let unknown = of(has_too_few_runs);
+    let text = too_few_text(unknown.len(), total);
+    blocks.extend(few_or_one(&unknown, Tone::Warning, text, answer));
     blocks
 }
 
-fn has_too_few_runs(outcome: Outcome) -> bool {
+/// What is said of many comparisons at once.
+pub(in crate::page) fn too_few_text(count: usize, total: usize) -> String {
+    format!("Nothing can be said in {count} of {total} comparisons: the runs are too few.")
+}
+
+pub(in crate::page) fn has_too_few_runs(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::TooFewRuns { .. })
 }
 
@@ -105,15 +112,18 @@ fn answer(comparison: &Comparison) -> Block {
 }
 
 /// An answer each; of many one answer, with the others behind it.
-fn few_or_one(comparisons: Vec<&Comparison>, all: impl Fn(usize) -> String) -> Vec<Block> {
-    match comparisons.as_slice() {
-        [first, ..] if comparisons.len() > ANSWERS_MAX => {
-            let sentences = comparisons.iter().copied().map(comparison::sentence);
-            let sentences = sentences.map(|sentence| point(&sentence)).collect();
-            vec![finding(tone(first), all(comparisons.len()), sentences)]
-        }
-        few => few.iter().copied().map(answer).collect(),
+pub(in crate::page) fn few_or_one(
+    comparisons: &[&Comparison],
+    tone_of_many: Tone,
+    text_of_many: String,
+    answer: impl Fn(&Comparison) -> Block,
+) -> Vec<Block> {
+    if comparisons.len() > ANSWERS_MAX {
+        let sentences = comparisons.iter().copied().map(comparison::sentence);
+        let sentences = sentences.map(|sentence| point(&sentence)).collect();
+        return vec![finding(tone_of_many, text_of_many, sentences)];
     }
+    comparisons.iter().copied().map(answer).collect()
 }
 
 fn tone(comparison: &Comparison) -> Tone {
