@@ -13,6 +13,7 @@ const DataTable = (() => {
     y: marks.y[at],
     low: marks.low[at],
     high: marks.high[at],
+    until: marks.until && marks.until[at],
     label: marks.labels[at],
     axis: marks.side === "right" && data.y_right ? data.y_right : data.y,
   })));
@@ -21,6 +22,7 @@ const DataTable = (() => {
     const some = (field) => rows.some((row) => known(row[field]) && row[field] !== "");
     const number = (name, field, axis) => ({ name, field, axis });
     const columns = [{ name: "Name", field: "name" }, number(data.x.label || "x", "x", () => data.x)];
+    if (some("until")) columns.push(number("until", "until", () => data.x));
     if (some("y")) columns.push(number(data.y.label && !data.y_right ? data.y.label : "value", "y", (row) => row.axis));
     if (some("low")) columns.push(number("low", "low", (row) => row.axis));
     if (some("high")) columns.push(number("high", "high", (row) => row.axis));

@@ -2,7 +2,7 @@
 // Marks on a canvas. Points come as coordinates of uPlot's scales; all lengths here are CSS pixels.
 
 const Draw = (() => {
-  const FAINT = 0.35;
+  const FAINT = 0.45;
   const FAINT_POINT = 0.55;
   const FILL = 0.22;
   const DASHES = [6, 4];
@@ -10,6 +10,7 @@ const Draw = (() => {
   const SHAPES_APART = 96;
   const POINTS_APART = 26;
   const BAR_WIDTH_MAX = 48;
+  const [SPAN_FILL, SPAN_FOOT, SPAN_WIDTH_MIN] = [0.14, 4, 2];
 
   // Of a shape with the given radius around a point; the same order as colours.
   const SHAPES = [
@@ -206,6 +207,22 @@ const Draw = (() => {
     });
   };
 
+  // Pale over the whole height, and a foot that is seen where the span is only a hair wide.
+  const span = (to, marks) => {
+    const { ctx } = to;
+    ctx.fillStyle = marks.stroke;
+    marks.xs.forEach((from, at) => {
+      if (from === null || marks.untils[at] === null) return;
+      const left = to.x(from);
+      const width = Math.max(to.x(marks.untils[at]) - left, SPAN_WIDTH_MIN);
+      const alpha = ctx.globalAlpha;
+      ctx.globalAlpha = alpha * SPAN_FILL;
+      ctx.fillRect(left, to.top, width, to.bottom - to.top);
+      ctx.globalAlpha = alpha;
+      ctx.fillRect(left, to.bottom - SPAN_FOOT, width, SPAN_FOOT);
+    });
+  };
+
   const KINDS = {
     line: (to, marks) => line(to, marks, false),
     step: (to, marks) => line(to, marks, true),
@@ -214,6 +231,7 @@ const Draw = (() => {
     bars,
     interval,
     band,
+    span,
   };
 
   // Of changes the line of none.

@@ -44,6 +44,10 @@ const Legend = (() => {
       case "bars":
         block(1);
         break;
+      case "span":
+        block(0.25);
+        picture.append(svg("rect", { x: 3, y: HEIGHT - 5, width: WIDTH - 6, height: 3, fill: "currentColor" }));
+        break;
       case "area":
       case "band":
         block(0.3);

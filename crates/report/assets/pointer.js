@@ -6,6 +6,7 @@ const Pointer = (() => {
   const POINT_NEAR = 28;
   const X_NEAR = 40;
   const SAME_X = 12;
+  const SPAN_NEAR = 3;
   const ROWS_MAX = 14;
   const SPOKEN_MAX = 8;
   const PAGE = 10;
@@ -54,12 +55,27 @@ const Pointer = (() => {
     return { marks, index, x, left: x + shift, top: u.valToPos(y, marks.side) };
   };
 
+  // A span is hit between its ends; at its begin where no pointer is.
+  const hitSpan = (view, marks, index, left) => {
+    const { u } = view;
+    const [from, to] = [marks.xs[index], marks.untils[index]];
+    if (from === null || to === null) return null;
+    const [begin, end] = [u.valToPos(from, "x"), u.valToPos(to, "x")];
+    const isHit = left === undefined || (left >= begin - SPAN_NEAR && left <= end + SPAN_NEAR);
+    return isHit ? { marks, index, x: begin, left: begin, top: u.over.clientHeight } : null;
+  };
+
+  const spansAt = (view, left) => view.marks.filter((marks) => marks.isShown && marks.isSpan)
+    .flatMap((marks) => marks.xs.map((_, index) => hitSpan(view, marks, index, left)).filter(Boolean).slice(0, 1));
+
   const isInside = (view, { left }) => left >= -1 && left <= view.u.over.clientWidth + 1;
 
-  // What a pointer at a place means: the point it is on, or all values over one x.
-  const find = (view, left, top) => {
+  // What a pointer at a place means: the point it is on, or all values over one x; and the spans that it is in.
+  const find = (view, left, top) => [...findPoints(view, left, top), ...spansAt(view, left)];
+
+  const findPoints = (view, left, top) => {
     const at = view.u.posToVal(left, "x");
-    const shown = view.marks.filter((marks) => marks.isShown);
+    const shown = view.marks.filter((marks) => marks.isShown && !marks.isSpan);
     let point = null;
     for (const marks of shown.filter((one) => !one.isAlongX)) {
       for (let index = 0; index < marks.xs.length; index += 1) {
@@ -89,6 +105,7 @@ const Pointer = (() => {
   const valueOf = ({ marks, index }) => {
     const words = (value) => Scales.words(marks.axis, value);
     const { data } = marks;
+    if (marks.isSpan) return data.labels[index] || "";
     const [low, high] = [data.low[index], data.high[index]];
     const ends = low !== null && low !== undefined && high !== null && high !== undefined ? `${words(low)} to ${words(high)}` : "";
     if (marks.mark === "band") return ends;
@@ -100,8 +117,8 @@ const Pointer = (() => {
 
   // What a point is; and where, if that is not where the first one is.
   const labelOf = (view, one, first) => {
-    const label = one.marks.labels[one.index] || "";
-    const isElsewhere = xOf(one) !== xOf(first) && typeof view.data.x.scale !== "object";
+    const label = one.marks.isSpan ? "" : one.marks.labels[one.index] || "";
+    const isElsewhere = !one.marks.isSpan && xOf(one) !== xOf(first) && typeof view.data.x.scale !== "object";
     return isElsewhere ? [`at ${Scales.words(view.data.x, xOf(one))}`, label].filter(Boolean).join(", ") : label;
   };
 
@@ -150,7 +167,7 @@ const Pointer = (() => {
   };
 
   const showPoints = (view, hits) => {
-    const wanted = hits.slice(0, ROWS_MAX);
+    const wanted = hits.filter((one) => !one.marks.isSpan).slice(0, ROWS_MAX);
     while (view.points.length < wanted.length) {
       const point = element("div", "at", "");
       view.u.over.append(point);
@@ -187,7 +204,7 @@ const Pointer = (() => {
   // Where the arrow keys halt: each x that has values; where there are only points, each point.
   const stops = (view) => {
     const shown = view.marks.filter((marks) => marks.isShown);
-    const all = shown.flatMap((marks) => marks.xs.map((_, index) => hit(view, marks, index)).filter((one) => one && isInside(view, one)));
+    const all = shown.flatMap((marks) => marks.xs.map((_, index) => (marks.isSpan ? hitSpan : hit)(view, marks, index)).filter((one) => one && isInside(view, one)));
     if (!shown.some((marks) => marks.isAlongX)) {
       return all.sort((a, b) => a.left - b.left || a.marks.order - b.marks.order || b.top - a.top).map((one) => [one]);
     }

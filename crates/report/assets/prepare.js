@@ -4,7 +4,7 @@
 const Prepare = (() => {
   // Marks that have one value for each x, which a pointer reads from top to bottom.
   const ALONG_X = new Set(["line", "step", "area", "bars", "band"]);
-  const TO_THE_EDGE = new Set(["line", "step", "area", "band"]);
+  const TO_THE_EDGE = new Set(["line", "step", "area", "band", "span"]);
   const FROM_ZERO = new Set(["bars", "area"]);
   const EDGE = 0.03;
 
@@ -48,6 +48,8 @@ const Prepare = (() => {
         ys: coordinates(marks.y),
         lows: coordinates(marks.low),
         highs: coordinates(marks.high),
+        untils: (marks.until || []).map(scales.x.forward),
+        isSpan: marks.mark === "span",
         order,
         // Beyond the last colour colours come again, with other shapes and dashes.
         shape: marks.color + Math.floor(marks.color / Theme.SERIES),

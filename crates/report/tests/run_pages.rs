@@ -340,6 +340,28 @@ fn rates_over_time_add_up_to_all_answers_and_go_on_to_the_end_of_the_window() {
 }
 
 #[test]
+fn errors_are_marked_behind_the_rates_and_latencies_of_their_moments() {
+    let mut result = fixture::stalled_result();
+    // Two steps in a row are one span, a third one further on is another.
+    for (at_ms, errors) in [(130, 2), (170, 1), (250, 4), (900, 1)] {
+        result.recording.series.add(at_ms, 0, errors, 0);
+    }
+    let page = page_of_result(&result);
+    for id in ["requests-over-time", "latency-over-time"] {
+        let chart = chart(&page, id);
+        check_marks(chart);
+        let behind = &chart.marks[0];
+        assert_eq!((behind.name.as_str(), behind.mark), ("Errors", Mark::Span));
+        assert_eq!(behind.x, [0.1, 0.9], "{id}");
+        assert_eq!(behind.until, [0.3, 1.0], "{id}");
+        assert_eq!(behind.labels, ["7 within 200ms", "1 within 100ms"], "{id}");
+    }
+    let page = page_of_result(&fixture::stalled_result());
+    let marks = &chart(&page, "requests-over-time").marks;
+    assert!(marks.iter().all(|marks| marks.mark != Mark::Span));
+}
+
+#[test]
 fn a_rate_that_changes_is_drawn_beside_the_one_that_was_made() {
     let mut result = fixture::stalled_result();
     let stage = |from_per_sec, to_per_sec| Stage {

@@ -242,6 +242,32 @@ pub(crate) struct OverTime {
     pub(crate) bytes_per_sec: Curve,
     /// Errors in all.
     pub(crate) errors: u64,
+    /// When there were any, neighbouring steps as one.
+    pub(crate) error_spans: Vec<ErrorSpan>,
+}
+
+/// Steps in a row that each had errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ErrorSpan {
+    pub(crate) begin_s: f64,
+    pub(crate) end_s: f64,
+    pub(crate) errors: u64,
+}
+
+impl OverTime {
+    fn add_errors(&mut self, begin_s: f64, end_s: f64, errors: u64) {
+        match self.error_spans.last_mut() {
+            Some(last) if last.end_s == begin_s => {
+                last.end_s = end_s;
+                last.errors = last.errors.saturating_add(errors);
+            }
+            _ => self.error_spans.push(ErrorSpan {
+                begin_s,
+                end_s,
+                errors,
+            }),
+        }
+    }
 }
 
 /// Rates over time. Where nothing happened the rate is zero, to the end of the window.
@@ -297,6 +323,9 @@ pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
         over_time.errors_per_sec.push(middle_s, per_sec(*errors));
         over_time.bytes_per_sec.push(middle_s, per_sec(*bytes));
         over_time.errors = over_time.errors.saturating_add(*errors);
+        if *errors > 0 {
+            over_time.add_errors(rounded(begin_ms / 1e3), rounded(end_ms / 1e3), *errors);
+        }
     }
     over_time
 }

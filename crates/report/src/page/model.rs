@@ -194,6 +194,8 @@ pub enum Mark {
     Interval,
     /// The area between `low` and `high`.
     Band,
+    /// The whole height from `x` to `until`: when something was so.
+    Span,
 }
 
 /// What is drawn for one thing: a run, a level, a percentile. It is one entry of the legend.
@@ -213,6 +215,9 @@ pub struct Marks {
     pub low: Vec<Option<f64>>,
     /// Upper ends.
     pub high: Vec<Option<f64>>,
+    /// Of [`Mark::Span`]: where each ends, as long as `x`; otherwise empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub until: Vec<f64>,
     /// What each point is, shown when the pointer is over it: `round 3, 7th of 35 runs`. Empty, or as
     /// long as `x`.
     pub labels: Vec<String>,

@@ -80,6 +80,35 @@ describe("charts", () => {
     assert.match(words, /median and interval\s+[\d,.]+ requests\/s \([\d,.]+ requests\/s to [\d,.]+ requests\/s\)/);
   }));
 
+  it("say what was so while it was so, to the pointer and to the keyboard", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
+    await drawAll(page);
+    await page.locator("#cwnd .u-over").scrollIntoViewIfNeeded();
+    const box = await page.locator("#cwnd .u-over").boundingBox();
+    const words = async () => {
+      const seen = [];
+      for (let x = 0; x < box.width; x += 2) {
+        await page.mouse.move(box.x + x, box.y + 40);
+        seen.push(await page.evaluate(() => document.querySelector(".tip:not([hidden])")?.innerText ?? ""));
+      }
+      return seen;
+    };
+    const seen = await words();
+    const of = (pattern) => seen.filter((one) => pattern.test(one));
+    // 3 of 60 seconds, in which nothing else is known; the shorter one is thinner than a line.
+    const share = of(/idle\s+for 3s/).length / seen.length;
+    assert.ok(share > 0.03 && share < 0.07, String(share));
+    assert.ok(of(/^time: 31s/).length === 0);
+    const short = of(/idle\s+for 100ms/);
+    assert.ok(short.length >= 1 && short.length <= 5, String(short.length));
+    assert.match(short.at(-1), /^time: 8s\s+cwnd/);
+    await page.locator("#cwnd .plot").focus();
+    await page.keyboard.press("Home");
+    for (let at = 0; at < 8; at += 1) await page.keyboard.press("ArrowRight");
+    assert.match(await page.locator("#announcer").textContent(), /8s.*idle for 100ms/);
+    await page.locator("#cwnd").getByRole("button", { name: "idle" }).click();
+    assert.ok((await words()).every((one) => !one.includes("idle")));
+  }));
+
   it("of one time have their pointers and their zoom together", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
     await drawAll(page);
     await page.locator("#rate .u-over").scrollIntoViewIfNeeded();

@@ -54,6 +54,16 @@ pub(super) fn over_time() -> Section {
         ..Marks::default()
     };
     let cwnd = series(Mark::Step, Side::Left, "cwnd", 2, 18.0, 10.0);
+    let idle = Marks {
+        name: "idle".to_owned(),
+        mark: Mark::Span,
+        x: vec![8.0, 30.0],
+        y: vec![None; 2],
+        until: vec![8.1, 33.0],
+        labels: vec!["for 100ms".to_owned(), "for 3s".to_owned()],
+        color: 4,
+        ..Marks::default()
+    };
     let time = || axis("time", Unit::Seconds, Scale::Linear);
     let strip = |id: &str, title: &str, y: Axis, marks: Vec<Marks>| Chart {
         id: id.to_owned(),
@@ -100,7 +110,7 @@ pub(super) fn over_time() -> Section {
                         "cwnd",
                         "Congestion window",
                         axis("cwnd", Unit::Segments, Scale::Linear),
-                        vec![cwnd],
+                        vec![idle, cwnd],
                     ),
                 ],
             },

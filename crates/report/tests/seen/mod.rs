@@ -46,7 +46,10 @@ fn block_in_words(block: &Block) -> String {
             for chart in charts {
                 text += &format!("~ {} ({}): {}\n", chart.title, chart.id, chart.description);
                 for marks in &chart.marks {
-                    let points = marks.y.iter().flatten().count();
+                    let points = match marks.mark {
+                        Mark::Span => marks.x.len(),
+                        _ => marks.y.iter().flatten().count(),
+                    };
                     text += &format!("  ~ {}: {:?}, {points} points\n", marks.name, marks.mark);
                 }
             }
@@ -166,6 +169,14 @@ pub(crate) fn check_marks(chart: &Chart) {
             let expected = if is_interval { marks.x.len() } else { 0 };
             assert_eq!(ends.len(), expected, "{id}");
         }
+        let spans = if marks.mark == Mark::Span {
+            marks.x.len()
+        } else {
+            0
+        };
+        assert_eq!(marks.until.len(), spans, "{id}");
+        let mut ends = marks.x.iter().zip(&marks.until);
+        assert!(ends.all(|(from, until)| from < until), "{id}");
         assert!([0, marks.x.len()].contains(&marks.labels.len()), "{id}");
         for values in [&marks.y, &marks.low, &marks.high] {
             assert!(values.iter().flatten().all(|y| y.is_finite()), "{id}");

@@ -5,7 +5,7 @@ use results::RunResult;
 
 use super::verdict::{capital, latency_name};
 use super::{TIME_GROUP, color};
-use crate::page::curves::{self, Curve, LatencyOverTime, OverTime};
+use crate::page::curves::{self, Curve, ErrorSpan, LatencyOverTime, OverTime};
 use crate::page::tables::chart;
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Unit, words};
 
@@ -18,10 +18,10 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     let latency = curves::latencies(result);
     let mut blocks: Vec<Block> = Vec::new();
     if over_time.requests_per_sec.is_line() {
-        blocks.push(chart(requests(result, &over_time)));
+        blocks.push(chart(with_errors(requests(result, &over_time), &over_time)));
     }
     if latency.p50.is_line() {
-        blocks.push(chart(latencies(result, &latency)));
+        blocks.push(chart(with_errors(latencies(result, &latency), &over_time)));
     }
     if over_time.errors > 0 {
         blocks.push(chart(errors(&over_time)));
@@ -195,6 +195,32 @@ fn latencies(result: &RunResult, latency: &LatencyOverTime) -> Chart {
         group: Some(TIME_GROUP.to_owned()),
         ..Chart::default()
     }
+}
+
+/// The chart with the moments of errors behind what it shows.
+fn with_errors(mut chart: Chart, over_time: &OverTime) -> Chart {
+    let spans = &over_time.error_spans;
+    if !spans.is_empty() {
+        let label = |span: &ErrorSpan| {
+            format!(
+                "{} within {}",
+                words::count(span.errors),
+                seconds(span.end_s - span.begin_s)
+            )
+        };
+        let behind = Marks {
+            name: "Errors".to_owned(),
+            mark: Mark::Span,
+            x: spans.iter().map(|span| span.begin_s).collect(),
+            y: vec![None; spans.len()],
+            until: spans.iter().map(|span| span.end_s).collect(),
+            labels: spans.iter().map(label).collect(),
+            color: color::ERRORS,
+            ..Marks::default()
+        };
+        chart.marks.insert(0, behind);
+    }
+    chart
 }
 
 fn errors(over_time: &OverTime) -> Chart {
