@@ -352,10 +352,17 @@ impl Histogram {
     }
 
     fn from_written(written: &Written) -> Result<Self, String> {
-        let bytes = BASE64
+        let mut bytes = BASE64
             .decode(&written.hdr_v2_base64)
             .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
         check_v2(&bytes)?;
+        // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly empty or of
+        // milliseconds: room for what is in it is enough, and more samples make it grow.
+        let range_ns = written
+            .max_ns
+            .unwrap_or(0)
+            .clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
+        bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
         let mut buckets: Hdr<u64> = HdrReader::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
@@ -454,4 +461,25 @@ fn check_v2(bytes: &[u8]) -> Result<(), String> {
         return refuse("a count is out of range");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_takes_room_for_its_samples_and_not_for_an_hour() {
+        let read = |histogram: &Histogram| -> Histogram {
+            let json = serde_json::to_string(histogram).expect("it is written");
+            serde_json::from_str(&json).expect("it is read")
+        };
+        let mut histogram = Histogram::new();
+        assert!(read(&histogram).buckets.high() < 4_096);
+        histogram.record(1_000_000);
+        assert!(histogram.buckets.high() >= PRESIZED_NS);
+        let mut again = read(&histogram);
+        assert!((1_000_000..4_000_000).contains(&again.buckets.high()));
+        again.record(PRESIZED_NS);
+        assert_eq!((again.count(), again.max_ns()), (2, Some(PRESIZED_NS)));
+    }
 }
