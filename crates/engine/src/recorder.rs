@@ -213,12 +213,13 @@ impl Recorder {
         self.interval.bytes += bytes;
     }
 
-    /// An answer that came during the warm-up, which only those get to know who watch the run.
+    /// An answer to a request of the warm-up. While that lasts only those get to know who watch the run; later it
+    /// is counted, so that nobody takes the rate for all that the server did.
     #[inline]
     pub(crate) fn answered_early(&mut self, due_ns: u64, completed_ns: u64, bytes: u64) {
-        if let Some(untold) = &mut self.untold
-            && completed_ns < self.start_ns
-        {
+        if completed_ns >= self.start_ns {
+            self.recording.counters.answered_of_warmup += 1;
+        } else if let Some(untold) = &mut self.untold {
             untold.last.answered += 1;
             untold.last.bytes += bytes;
             // In a closed loop it was due when it was sent.

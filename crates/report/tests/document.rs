@@ -82,6 +82,10 @@ fn all_warnings() -> Vec<Warning> {
             answered: 1,
             in_flight: 1,
         },
+        Warning::AnswersOfWarmup {
+            of_warmup: 2,
+            answered: 1,
+        },
         Warning::InconsistentSchedule {
             due: 2,
             expected: 1,
@@ -520,6 +524,8 @@ fn numbers_carry_their_unit_in_their_name() {
         "cores",
         "sent",
         "answered",
+        "answered_of_warmup",
+        "of_warmup",
         "in_flight",
         "connections_opened",
         "connections_at_start",

@@ -16,6 +16,10 @@ pub struct Counters {
     pub sent: u64,
     /// Requests answered completely; interim (1xx) responses are not answers.
     pub answered: u64,
+    /// Answers that came within the window to requests of the warm-up: what the server did beside `answered`. No
+    /// other number has them.
+    #[serde(default)]
+    pub answered_of_warmup: u64,
     /// Bytes of responses: heads, framing, bodies, trailers, interim responses; inside TLS, the
     /// plaintext.
     pub bytes: u64,
@@ -57,6 +61,7 @@ impl Counters {
         let Self {
             sent,
             answered,
+            answered_of_warmup,
             bytes,
             in_flight,
             oldest_in_flight_ns,
@@ -71,6 +76,7 @@ impl Counters {
         } = other;
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
+        self.answered_of_warmup = self.answered_of_warmup.saturating_add(*answered_of_warmup);
         self.bytes = self.bytes.saturating_add(*bytes);
         self.in_flight = self.in_flight.saturating_add(*in_flight);
         self.oldest_in_flight_ns = self.oldest_in_flight_ns.max(*oldest_in_flight_ns);

@@ -30,6 +30,10 @@ const GROWN_FACTOR: f64 = 1.5;
 /// Fewer than this share of what was due is nothing to speak of.
 const GROWN_SHARE: f64 = 0.01;
 
+/// Answers to requests of the warm-up are worth a word when they are more than this share of all that came in the
+/// window.
+const WARMUP_SHARE: f64 = 0.05;
+
 /// So many standard deviations are not chance, whatever the distribution.
 pub(crate) const SIGMAS: f64 = 6.0;
 
@@ -127,6 +131,13 @@ pub enum Warning {
         answered: u64,
         /// Those that were in flight at the end.
         in_flight: u64,
+    },
+    /// Many answers came within the window to requests of the warm-up: the rate is far below what the server did.
+    AnswersOfWarmup {
+        /// Such answers.
+        of_warmup: u64,
+        /// Answers to requests of the window.
+        answered: u64,
     },
     /// With a rate: the schedule gave another number of requests than was asked for.
     InconsistentSchedule {
@@ -227,6 +238,14 @@ impl fmt::Display for Warning {
                 f,
                 "{answered} of {due} requests that were due were answered and {in_flight} were in flight at the end, more than ever before: the server was slower than the rate"
             ),
+            Self::AnswersOfWarmup {
+                of_warmup,
+                answered,
+            } => write!(
+                f,
+                "the server gave {} answers in the window, and {of_warmup} of them were to requests of the warm-up: the rate counts the other {answered}; run longer or with a lower rate",
+                of_warmup.saturating_add(*answered)
+            ),
             Self::InconsistentSchedule { due, expected } => write!(
                 f,
                 "{due} requests were due where the rate asks for {expected}: this is a defect of the program, please report it"
@@ -323,6 +342,13 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
     let counters = &recording.counters;
     let timeout_ns = u64::try_from(result.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
     let mut found = Vec::new();
+    let (answered, of_warmup) = (counters.answered, counters.answered_of_warmup);
+    if of_warmup as f64 > (answered.saturating_add(of_warmup)) as f64 * WARMUP_SHARE {
+        found.push(Warning::AnswersOfWarmup {
+            of_warmup,
+            answered,
+        });
+    }
     let requests = recording.errors.count(ErrorKind::Timeout).exchanges;
     if requests > 0 {
         found.push(Warning::TimedOutRequests {

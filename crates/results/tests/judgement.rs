@@ -358,7 +358,14 @@ fn the_only_doubt_about_a_good_run_with_one_timeout_is_the_timeout() {
 #[test]
 fn each_doubt_is_raised_by_its_cause() {
     type Change = fn(&mut RunResult);
-    let cases: [(Change, Warning); 7] = [
+    let cases: [(Change, Warning); 8] = [
+        (
+            |r| r.recording.counters.answered_of_warmup = 106,
+            Warning::AnswersOfWarmup {
+                of_warmup: 106,
+                answered: 2000,
+            },
+        ),
         (
             |r| r.recording.counters.connections_opened = 3,
             Warning::ConnectionsMissing {
@@ -452,6 +459,13 @@ fn a_few_stale_connections_are_no_doubt() {
             .iter()
             .any(|w| matches!(w, Warning::ManyStaleConnections { .. }))
     );
+}
+
+#[test]
+fn what_was_in_flight_as_a_long_window_began_is_no_doubt() {
+    let result = changed(|r| r.recording.counters.answered_of_warmup = 105);
+    let is_it = |warning: &Warning| matches!(warning, Warning::AnswersOfWarmup { .. });
+    assert!(!warnings(&result).iter().any(is_it));
 }
 
 #[test]

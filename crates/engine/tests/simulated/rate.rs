@@ -391,6 +391,21 @@ fn more_than_the_server_can_do_leaves_the_rest_unsent_and_aged() {
 }
 
 #[test]
+fn answers_that_the_queue_of_the_warm_up_takes_are_counted_apart() {
+    // 100 answers per second where 200 are due: half a second of warm-up leaves 50 of them to the window.
+    let run = Rig::new()
+        .rate(200.0)
+        .warmed_up(S / 2)
+        .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
+    let counters = run.recording.counters;
+    let of_warmup = counters.answered_of_warmup;
+    assert!((50..=51).contains(&of_warmup), "{of_warmup}");
+    let all = counters.answered + of_warmup;
+    assert!((99..=100).contains(&all), "{all}");
+    assert_eq!(counters.sent, counters.answered + counters.in_flight);
+}
+
+#[test]
 fn source_addresses_go_round_and_workers_share_them() {
     let range = SourceRange::parse("127.0.0.4/30").expect("valid");
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -18,6 +18,7 @@ fn warm_up_leaves_no_trace_in_any_figure() {
     assert_eq!(run.recording.statuses.count(503), 0);
     assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
     assert_eq!(run.answered(), (1_500 - 510) / 2 - 1);
+    assert_eq!(run.recording.counters.answered_of_warmup, 1);
     assert_eq!(
         run.recording.counters.bytes,
         run.answered() * OK.len() as u64

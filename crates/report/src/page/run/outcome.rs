@@ -170,6 +170,12 @@ fn sums(result: &RunResult) -> Block {
         "Connections opened",
         words::count(counters.connections_opened),
     );
+    if counters.answered_of_warmup > 0 {
+        fact(
+            "Answers to requests of the warm-up",
+            words::count(counters.answered_of_warmup),
+        );
+    }
     if counters.connections_at_start > 0 {
         fact(
             "Connections from the warm-up",
