@@ -2,7 +2,7 @@
 # Opens report pages in a headless Chromium: the catalogue page, and pages of runs made here against the built-in
 # server. Pictures go to target/screenshots.
 #
-# Where there is no Chromium, Node.js or playwright-core and no way to get it, says so in one line and succeeds;
+# Where there is no Chromium, Node.js, playwright-core or axe-core and no way to get it, says so in one line and succeeds;
 # with WRKBENCH_REQUIRE_BROWSER=1 that is a failure.
 set -eu
 
@@ -41,10 +41,10 @@ node_major=$(node -p 'process.versions.node.split(".")[0]')
 wanted=$(cksum <"$tests/package-lock.json")
 installed="$tests/node_modules/.installed"
 if [ ! -f "$installed" ] || [ "$(cat "$installed")" != "$wanted" ]; then
-    has npm || skip "no npm to install playwright-core (Debian: apt-get install npm)"
-    say "installing playwright-core"
+    has npm || skip "no npm to install playwright-core and axe-core (Debian: apt-get install npm)"
+    say "installing playwright-core and axe-core"
     (cd "$tests" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null 2>&1 </dev/null) ||
-        skip "playwright-core cannot be installed (npm ci in $tests says why)"
+        skip "playwright-core and axe-core cannot be installed (npm ci in $tests says why)"
     printf '%s\n' "$wanted" >"$installed"
 fi
 

@@ -238,10 +238,14 @@ describe("the page", () => {
     assert.equal(seen.filter((wrong) => wrong.includes("Content Security Policy")).length, 2, seen.join("\n"));
   }));
 
-  it("has names, labels, captions and headings in order", on({}, async (page) => {
+  it("has names, labels, captions and headings in order, light and dark", on({}, async (page) => {
     await drawAll(page);
     await openData(page);
-    assert.deepEqual(await accessibility(page), []);
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await frames(page);
+      assert.deepEqual(await accessibility(page), [], colorScheme);
+    }
   }));
 
   it("has text and marks that stand out from their ground, light and dark", on({}, async (page) => {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { accessibility, drawAll, drawnMarks, launch, open, openData, overflow, screenshots } from "./harness.mjs";
+import { accessibility, drawAll, drawnMarks, frames, launch, open, openData, overflow, screenshots } from "./harness.mjs";
 
 const { WRKBENCH_PAGES } = process.env;
 const BYTES_MAX = 3_000_000;
@@ -55,10 +55,14 @@ for (const [name, charts] of Object.entries(PAGES)) {
       }
     }));
 
-    it("has names, labels and headings in order, and fits a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
+    it("has names, labels and headings in order, light and dark, and fits a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
       await drawAll(page);
       await openData(page);
-      assert.deepEqual(await accessibility(page), []);
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        await frames(page);
+        assert.deepEqual(await accessibility(page), [], colorScheme);
+      }
       assert.equal(await overflow(page), 0);
     }));
 

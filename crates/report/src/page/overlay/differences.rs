@@ -87,7 +87,7 @@ fn shown(value: Option<&String>) -> String {
 }
 
 fn in_columns(runs: &[(&str, Facts)], keys: &[&String]) -> Block {
-    let mut columns = vec![words_column("")];
+    let mut columns = vec![words_column("What")];
     columns.extend(runs.iter().map(|(name, _)| words_column(*name)));
     let row = |key: &&String| {
         let mut row = vec![tables::text((*key).clone())];

@@ -180,7 +180,7 @@ fn table(times: &[Times]) -> Block {
 }
 
 fn moments(times: &[Times]) -> Block {
-    let mut columns = vec![words_column("")];
+    let mut columns = vec![words_column("Time")];
     columns.extend(
         [
             "Samples",
