@@ -56,6 +56,16 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
             print(&bytes).context("the report cannot be written to stdout")?;
         }
     }
+    let left_out = export::left_out(&export, request.format);
+    if left_out > 0 {
+        let (format, runs) = (request.format.name(), reading.observations.len());
+        tell(
+            program,
+            format!(
+                "{format}: {left_out} of {runs} runs left out: they failed, or do not hold what the format needs"
+            ),
+        );
+    }
     let is_failed = tell_failures(&export, program);
     Ok(match (is_complete, is_failed) {
         (false, _) => ExitCode::FAILURE,

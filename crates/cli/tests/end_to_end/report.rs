@@ -233,6 +233,30 @@ fn sweep(folder: &Folder, failure: &str) -> (String, String, String) {
 }
 
 #[test]
+fn runs_that_a_format_has_no_place_for_are_told() {
+    let folder = Folder::new();
+    let (root, ..) = sweep(&folder, "the server was away");
+    let output = report(&[&root, "--format", "benchfmt"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        one_line(&output.stderr).contains(" benchfmt: 1 of 1 runs left out: they failed, or"),
+        "{output:?}"
+    );
+    let text = folder.file_with("wrk.txt", WRK);
+    let saved = load(&site()).requests(100).run().document.to_string();
+    let saved = folder.file_with("saved.json", saved);
+    let output = report(&[&text, &saved, "--format", "hlog"]);
+    assert!(
+        one_line(&output.stderr).contains(" hlog: 1 of 2 runs left out: "),
+        "{output:?}"
+    );
+    for format in ["csv", "md", "junit", "github", "prometheus", "json"] {
+        let output = report(&[&root, &text, "--format", format]);
+        assert!(!output.stderr.contains("left out"), "{output:?}");
+    }
+}
+
+#[test]
 fn no_file_of_a_folder_that_is_read_is_replaced() {
     let folder = Folder::new();
     let (root, plan, trial) = sweep(&folder, "nobody listened");

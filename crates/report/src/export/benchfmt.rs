@@ -74,20 +74,10 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     let mut names = Names::default();
     let mut cpu = None;
     let runs = export.by_cell().into_iter();
-    for run in runs.filter(|run| run.failure.is_none()) {
-        let Some(requests) = run.value(quantity::REQUESTS) else {
+    for run in runs {
+        let Some((requests, pairs)) = numbers(run) else {
             continue;
         };
-        let pairs: Vec<String> = MEASURES
-            .iter()
-            .filter_map(|measure| {
-                let value = trusted(run, measure.quantity)? * measure.factor;
-                Some(format!("{} {}", short(value), measure.unit))
-            })
-            .collect();
-        if pairs.is_empty() {
-            continue;
-        }
         let model = cpu_model(run);
         // A line holds until the next one of its kind; an empty one takes it back.
         if model != cpu {
@@ -102,6 +92,27 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         )?;
     }
     Ok(())
+}
+
+/// Whether there is anything to say of this run.
+pub(super) fn has_line(run: &Observation) -> bool {
+    numbers(run).is_some()
+}
+
+/// Answers, and what else was measured, each with its unit. `None` of a run that failed.
+fn numbers(run: &Observation) -> Option<(f64, Vec<String>)> {
+    if run.failure.is_some() {
+        return None;
+    }
+    let requests = run.value(quantity::REQUESTS)?;
+    let pairs: Vec<String> = MEASURES
+        .iter()
+        .filter_map(|measure| {
+            let value = trusted(run, measure.quantity)? * measure.factor;
+            Some(format!("{} {}", short(value), measure.unit))
+        })
+        .collect();
+    (!pairs.is_empty()).then_some((requests, pairs))
 }
 
 /// Six decimals without zeros at their end: behind them is the noise of binary fractions.

@@ -199,6 +199,19 @@ fn trusted(run: &Observation, name: &str) -> Option<f64> {
     is_enough.then_some(value)
 }
 
+/// How many of the runs are not in what [`render`] writes: the format has no place for what failed, or for what
+/// has no histograms.
+#[must_use]
+pub fn left_out(export: &Export<'_>, format: ExportFormat) -> usize {
+    let has_place = |run: &&Observation| match format {
+        ExportFormat::Benchfmt => benchfmt::has_line(run),
+        ExportFormat::Hgrm | ExportFormat::Hlog => run.result.is_some(),
+        _ => true,
+    };
+    let runs = export.runs();
+    runs.len() - runs.iter().filter(has_place).count()
+}
+
 impl<'a> Export<'a> {
     fn runs(&self) -> &'a [Observation] {
         self.subject.observations
