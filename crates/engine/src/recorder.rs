@@ -7,8 +7,8 @@ use results::{Counters, ErrorKind, Histogram, Intervals, Recording};
 /// A worker's recording and the window it is about.
 ///
 /// An exchange belongs to the window in which its request was due, which in a closed loop is when it was
-/// sent; what was due during warm-up is not counted at all, so that every total of the recording speaks
-/// of the same requests.
+/// sent; what was due during warm-up is in no total of the recording, so that all speak of the same requests, but
+/// in one of its own.
 pub(crate) struct Recorder {
     recording: Recording,
     /// Service times of answers that came in one piece, which most do: the time to the first byte is

@@ -1,10 +1,11 @@
 //! When requests are due.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::saved;
+use crate::{saved, units};
 
 /// The lowest rate: about one request in three years, so that a schedule stays within a clock's range.
 pub const MIN_RATE_PER_SEC: f64 = 1e-8;
@@ -71,6 +72,29 @@ impl Stage {
     #[must_use]
     pub fn is_pause(&self) -> bool {
         self.from_per_sec == 0.0 && self.to_per_sec == 0.0
+    }
+
+    /// Several, as `--stages` takes them: `1000:30s,1000-5000:1m`.
+    #[must_use]
+    pub fn list(stages: &[Self]) -> String {
+        let words: Vec<String> = stages.iter().map(Self::to_string).collect();
+        words.join(",")
+    }
+}
+
+/// As `--stages` takes one: `1000:30s`, or `1000-5000:1m` of a rate that changes.
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            from_per_sec,
+            to_per_sec,
+            duration,
+        } = self;
+        write!(f, "{from_per_sec}")?;
+        if from_per_sec != to_per_sec {
+            write!(f, "-{to_per_sec}")?;
+        }
+        write!(f, ":{}", units::time(*duration))
     }
 }
 

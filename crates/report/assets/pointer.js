@@ -115,10 +115,11 @@ const Pointer = (() => {
 
   const xOf = ({ marks, index }) => marks.data.x[index];
 
-  // What a point is; and where, if that is not where the first one is.
+  // What a point is, where its value does not say it; and where, if that is not where the first one is.
   const labelOf = (view, one, first) => {
-    const label = one.marks.isSpan ? "" : one.marks.labels[one.index] || "";
-    const isElsewhere = !one.marks.isSpan && xOf(one) !== xOf(first) && typeof view.data.x.scale !== "object";
+    if (one.marks.isSpan) return "";
+    const label = one.marks.labels[one.index] || "";
+    const isElsewhere = xOf(one) !== xOf(first) && typeof view.data.x.scale !== "object";
     return isElsewhere ? [`at ${Scales.words(view.data.x, xOf(one))}`, label].filter(Boolean).join(", ") : label;
   };
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plan::{Arrivals, Body, Load, Pacing, RequestSpec, Stage, shell, units};
+use plan::{Body, Load, Pacing, RequestSpec, Stage, shell};
 use results::file::{load, load_trial};
-use results::{AchievedRate, RunResult, Trial, TrialOutcome};
+use results::{RunResult, Trial, TrialOutcome};
 
 use super::ReadError;
 use crate::{Observation, TrialFacts, quantity};
@@ -102,7 +102,7 @@ fn load_in_words(result: &RunResult) -> String {
         script_args,
     } = &result.plan.request;
     let mut words = vec![format!("-t{threads}"), format!("-c{connections}")];
-    words.extend(pacing_in_words(result));
+    words.extend(pacing_in_words(&result.plan.pacing));
     if *batch_latency {
         words.push("-B".to_owned());
     }
@@ -141,40 +141,18 @@ fn load_in_words(result: &RunResult) -> String {
 }
 
 /// The rate, if there is one, and how it changes and is spread.
-fn pacing_in_words(result: &RunResult) -> Vec<String> {
-    let mut words = Vec::new();
-    let arrivals = match &result.plan.pacing {
-        Pacing::Closed => return words,
-        Pacing::Constant { arrivals, .. } => arrivals,
-        Pacing::Stages {
-            stages, arrivals, ..
-        } => {
-            let stages: Vec<String> = stages.iter().map(stage_in_words).collect();
-            words.push(format!("--stages {}", short(&stages.join(","))));
-            arrivals
+fn pacing_in_words(pacing: &Pacing) -> Vec<String> {
+    let mut words = match pacing {
+        Pacing::Closed => Vec::new(),
+        Pacing::Constant { rate_per_sec, .. } => vec![format!("-R{rate_per_sec}")],
+        Pacing::Stages { stages, .. } => {
+            vec![format!("--stages {}", short(&Stage::list(stages)))]
         }
     };
-    let rate = AchievedRate::of(result).filter(|_| words.is_empty());
-    words.extend(rate.map(|rate| format!("-R{}", rate.asked_per_sec)));
-    if *arrivals == Arrivals::Poisson {
+    if pacing.random_seed().is_some() {
         words.push("--arrivals poisson".to_owned());
     }
     words
-}
-
-/// `1000:30s`, or of one that changes `1000-5000:1m`.
-fn stage_in_words(stage: &Stage) -> String {
-    let Stage {
-        from_per_sec,
-        to_per_sec,
-        duration,
-    } = stage;
-    let to = if from_per_sec == to_per_sec {
-        String::new()
-    } else {
-        format!("-{to_per_sec}")
-    };
-    format!("{from_per_sec}{to}:{}", units::time(*duration))
 }
 
 /// A word for a shell; of a long one its begin, and how long it is.

@@ -73,8 +73,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     }
     let mut names = Names::default();
     let mut cpu = None;
-    let runs = export.by_cell().into_iter();
-    for run in runs {
+    for run in export.by_cell() {
         let Some((requests, pairs)) = numbers(run) else {
             continue;
         };

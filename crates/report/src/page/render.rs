@@ -45,7 +45,7 @@ const SCRIPTS: [Asset; 12] = [
     asset!("tables.js", "hAXD9JuLp/Ln/5O/Dz2jb7sQhg4KboArHpuI83pyJq4="),
     asset!("legend.js", "u+wbZQiMsF5f7RA1B72e5uY0HF7r27+z4/dFxZy60fM="),
     asset!("data.js", "CUib/6+3Hv2hQFnKzlKrH5ZjYjr3SQJwOVOrDUFt8xI="),
-    asset!("pointer.js", "H0gqPqvuDWt+DD1C4+80izEHtEkcDRVd5hNbvpaVY0c="),
+    asset!("pointer.js", "HUEFFKTvS2xlTOLOgtv8hicPijPPdJVkVHNSxXT3n/E="),
     asset!("chart.js", "zwb/d76x6ROVpQOz7tGq1DyHSqZC+CfSr2C4F1VrjFg="),
     asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
 ];

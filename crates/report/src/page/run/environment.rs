@@ -130,7 +130,7 @@ pub(crate) fn command_of_plan(plan: &RunPlan) -> Option<Vec<String>> {
     match pacing {
         Pacing::Closed => {}
         Pacing::Constant { rate_per_sec, .. } => add(format!("-R{rate_per_sec}")),
-        Pacing::Stages { stages, .. } => add(format!("--stages={}", stages_in_words(stages))),
+        Pacing::Stages { stages, .. } => add(format!("--stages={}", Stage::list(stages))),
     }
     if let Some(seed) = pacing.random_seed() {
         add("--arrivals=poisson".to_owned());
@@ -206,24 +206,6 @@ pub(crate) fn command_of_plan(plan: &RunPlan) -> Option<Vec<String>> {
         words.extend(request.script_args.iter().cloned());
     }
     Some(words)
-}
-
-/// As `--stages` takes them: `1000:30s,1000-5000:1m`.
-fn stages_in_words(stages: &[Stage]) -> String {
-    let stage = |stage: &Stage| {
-        let Stage {
-            from_per_sec,
-            to_per_sec,
-            duration,
-        } = stage;
-        let time = units::time(*duration);
-        if from_per_sec == to_per_sec {
-            format!("{from_per_sec}:{time}")
-        } else {
-            format!("{from_per_sec}-{to_per_sec}:{time}")
-        }
-    };
-    stages.iter().map(stage).collect::<Vec<_>>().join(",")
 }
 
 /// Facts of the machine and the program; what could not be found out is not there.
@@ -447,7 +429,7 @@ fn rate(pacing: &Pacing) -> String {
             seed,
         } => format!(
             "{}, {}",
-            words::cut(&stages_in_words(stages), SHOWN_CHARS_MAX),
+            words::cut(&Stage::list(stages), SHOWN_CHARS_MAX),
             spread(*arrivals, *seed)
         ),
     }
