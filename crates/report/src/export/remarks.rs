@@ -7,6 +7,7 @@ use analysis::{Judged, judge_all};
 use results::Warning;
 
 use super::{Export, names};
+use crate::page::lost_requests;
 use crate::page::words::cut;
 
 /// How much it matters.
@@ -110,20 +111,17 @@ fn failed_requests(export: &Export<'_>) -> Remark {
         .iter()
         .filter_map(|run| {
             let recording = &run.result.as_deref()?.recording;
-            let failed = recording.errors.exchanges();
+            let lost = lost_requests(recording).filter(|_| run.failure.is_none())?;
             let kinds: Vec<String> = recording
                 .errors
                 .iter()
                 .map(|(kind, count)| format!("{} x {}", count.events, kind.name()))
                 .collect();
-            (run.failure.is_none() && failed > 0).then(|| {
-                let share = failed as f64 / (recording.counters.sent.max(1)) as f64 * 100.0;
-                format!(
-                    "{}: {failed} requests failed ({share:.2} % of those sent): {}",
-                    names::of_run(run),
-                    kinds.join(", ")
-                )
-            })
+            Some(format!(
+                "{}: {lost}: {}",
+                names::of_run(run),
+                kinds.join(", ")
+            ))
         })
         .collect();
     Remark::new(Weight::Warning, "Requests failed", lines)

@@ -20,3 +20,4 @@ pub use model::{
 };
 pub use of::{Subject, of};
 pub use render::render;
+pub(crate) use run::lost_requests;

@@ -17,7 +17,7 @@ use super::Section;
 pub(crate) use environment::{command_to_repeat, facts as environment_facts, plan_facts};
 pub(crate) use telemetry::{curve as socket_curve, per_sec};
 pub(crate) use values::by_percentile as values_by_percentile;
-pub(crate) use verdict::{capital, warnings};
+pub(crate) use verdict::{capital, lost_requests, warnings};
 
 /// Charts over the time of the run have their pointers coupled by this word.
 const TIME_GROUP: &str = "time";

@@ -1,7 +1,7 @@
 //! What is to be thought of a run, and its numbers that matter most.
 
 use analysis::Observation;
-use results::{AchievedRate, Histogram, RunResult, ThinPercentiles, Warning};
+use results::{AchievedRate, Histogram, Recording, RunResult, ThinPercentiles, Warning};
 
 use super::generator;
 use crate::page::tables::finding;
@@ -153,6 +153,16 @@ pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
     blocks
 }
 
+/// `8 requests failed (0.04 % of those sent)`; `None` without any.
+pub(crate) fn lost_requests(recording: &Recording) -> Option<String> {
+    let lost = recording.errors.exchanges();
+    let (noun, share) = (
+        words::counted(lost, "request"),
+        words::share(lost, recording.counters.sent),
+    );
+    (lost > 0).then(|| format!("{noun} failed ({share} of those sent)"))
+}
+
 /// Failed requests and bad statuses, or that there were none.
 fn failures(result: &RunResult) -> Option<Block> {
     let recording = &result.recording;
@@ -161,15 +171,10 @@ fn failures(result: &RunResult) -> Option<Block> {
         return None;
     }
     let details = crate::text::error_notes(result);
-    let lost = recording.errors.exchanges();
     let over_399 = recording.statuses.over_399();
     let mut found = Vec::new();
-    if lost > 0 {
-        let (noun, share) = (
-            words::counted(lost, "request"),
-            words::share(lost, counters.sent),
-        );
-        found.push(format!("{noun} failed ({share} of those sent)"));
+    if let Some(lost) = lost_requests(recording) {
+        found.push(lost);
     } else if !details.is_empty() {
         found.push(format!(
             "{} without a lost request",
