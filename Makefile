@@ -21,6 +21,10 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
+# Tests send signals. Who was started by nohup, or with & by a script, ignores some of them, and so do all that it starts:
+# GNU's env takes that back.
+HEED := $(shell env --default-signal=HUP true 2>/dev/null && echo env --default-signal=HUP,INT,QUIT)
+
 .PHONY: build demo test test-browser test-packages readers test-readers faults kill bench truth telemetry-cost statistics fuzz check install uninstall pictures clean help
 
 build: ## build the release binary (the default)
@@ -30,8 +34,8 @@ demo: build ## start the built-in server, load it for 5 s, print the report, wri
 	$(WRKBENCH) demo
 
 test: test-packages readers ## run every test; the end-to-end tests a second time on epoll
-	$(CARGO) test --workspace --locked
-	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --locked
+	$(HEED) $(CARGO) test --workspace --locked
+	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --locked
 	CARGO="$(CARGO)" sh scripts/test-browser.sh
 
 test-browser: test-packages ## open report pages in a headless Chromium; pictures go to target/screenshots
@@ -47,11 +51,11 @@ test-readers: readers ## hold every format against the readers of others
 	$(CARGO) test -p report --test readers --locked
 
 faults: test-packages ## try everything that can go wrong on each backend, print the tables; WRKBENCH_FAULTS=F9,F12 picks rows
-	$(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
-	WRKBENCH_TEST_IO=epoll $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+	$(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 
 kill: test-packages ## kill sweeps at fifty random moments and compare the machine with before; needs root
-	$(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
+	$(HEED) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
 bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
