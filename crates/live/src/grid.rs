@@ -16,10 +16,11 @@ use results::Cell;
 use results::snapshot::Snapshot;
 
 use crate::keys::Key;
+use crate::line;
 use crate::look::{BOLD, DOUBTFUL, FAINT, Look};
 use crate::panel::{gauge, panel};
 use crate::screen::{
-    MIN_COLUMNS, MIN_ROWS, Model, draw_body, draw_help, draw_keys, draw_progress, title, too_small,
+    MIN_COLUMNS, MIN_ROWS, Model, draw_body, draw_help, draw_keys, draw_progress, draw_small, title,
 };
 use labels::Labels;
 use tiles::Tile;
@@ -38,6 +39,7 @@ const HELP: &[&str] = &[
     "        (--resume goes on with it), as after Ctrl-C",
     "p       hold the picture; the sweep goes on, p again shows it as it is",
     "l       latency on the other scale: logarithmic or linear",
+    "d       latency as a histogram instead of over time",
     "Ctrl-L  draw everything anew      Ctrl-Z  suspend, load included",
     "",
     "+ -     requests/s 2 % above or below the median of all trials so far",
@@ -54,6 +56,7 @@ pub struct Grid {
     held: Option<Box<State>>,
     is_helping: bool,
     has_other_scale: bool,
+    has_histogram: bool,
 }
 
 /// Where a trial has its tile.
@@ -122,6 +125,7 @@ impl Grid {
             held: None,
             is_helping: false,
             has_other_scale: false,
+            has_histogram: false,
         }
     }
 
@@ -154,8 +158,13 @@ impl Grid {
     pub fn start(&mut self, plan: RunPlan) {
         if let Some(running) = &mut self.now.running {
             let mut model = Model::new(plan);
-            if self.has_other_scale {
-                model.press(Key::Scale);
+            for (is_on, key) in [
+                (self.has_other_scale, Key::Scale),
+                (self.has_histogram, Key::Histogram),
+            ] {
+                if is_on {
+                    model.press(key);
+                }
             }
             running.model = Some(model);
         }
@@ -213,8 +222,12 @@ impl Grid {
             }
             Key::Help => self.is_helping = !self.is_helping,
             Key::Close => self.is_helping = false,
-            Key::Scale => {
-                self.has_other_scale = !self.has_other_scale;
+            Key::Scale | Key::Histogram => {
+                let is_on = match key {
+                    Key::Scale => &mut self.has_other_scale,
+                    _ => &mut self.has_histogram,
+                };
+                *is_on = !*is_on;
                 let held = self.held.as_mut().and_then(|held| held.model());
                 for model in self.now.model().into_iter().chain(held) {
                     model.press(key);
@@ -228,11 +241,31 @@ impl Grid {
 /// Draws a sweep.
 pub fn draw(grid: &Grid, look: Look, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
-        too_small(area, (MIN_COLUMNS, MIN_ROWS), buffer);
+        let state = grid.held.as_deref().unwrap_or(&grid.now);
+        draw_small(&line(state, look, area), grid.held.is_some(), area, buffer);
     } else {
         draw_all(grid, area, buffer);
     }
     look.finish(area, buffer);
+}
+
+/// The line of a sweep, where there is no room for more.
+fn line(state: &State, look: Look, area: Rect) -> Line<'static> {
+    let Progress { done, total, .. } = state.progress;
+    let Some(running) = &state.running else {
+        return Line::raw(format!("[{done}/{total}] no trial is running"));
+    };
+    let number = format!("[{}/{total}]", (done + 1).min(total));
+    let place = [
+        format!("{number} {}", running.about),
+        format!("{number} round {}", running.spot.round),
+        number,
+    ];
+    let columns = usize::from(area.width);
+    match &running.model {
+        Some(model) => model.line(Some(&place), columns, look),
+        None => Line::raw(line::waiting(&place, columns)),
+    }
 }
 
 fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
@@ -281,7 +314,7 @@ fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
         draw_trial(state, trial, buffer);
     }
     draw_notes(&state.notes, notes, buffer);
-    draw_keys(keys, buffer);
+    draw_keys(keys, trial, buffer);
 }
 
 fn draw_sweep_progress(progress: Progress, area: Rect, buffer: &mut Buffer) {

@@ -11,6 +11,8 @@ pub enum Key {
     Help,
     /// Show latency on the other scale.
     Scale,
+    /// Show latency as a histogram, or over time.
+    Histogram,
     /// Draw everything anew.
     Redraw,
     /// Give the terminal back and stop.
@@ -34,6 +36,7 @@ pub fn read(bytes: &[u8]) -> Vec<Key> {
             b'p' | b'P' | b' ' => Some(Key::Pause),
             b'?' | b'h' | b'H' => Some(Key::Help),
             b'l' | b'L' => Some(Key::Scale),
+            b'd' | b'D' => Some(Key::Histogram),
             0x0c => Some(Key::Redraw),
             0x1a => Some(Key::Suspend),
             &ESCAPE if after.is_empty() => Some(Key::Close),
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn letters_within_sequences_are_no_keys() {
         assert_eq!(read(b"\x1b[1;5q\x1bOq\x1bqp"), [Key::Pause]);
-        assert_eq!(read(b"\x1b[Al"), [Key::Scale]);
+        assert_eq!(read(b"\x1b[Ald"), [Key::Scale, Key::Histogram]);
         assert_eq!(read(b"\x1b"), [Key::Close]);
         assert_eq!(read(b"\x1b["), []);
         assert_eq!(read(b"x\xff\x00?q"), [Key::Help, Key::Quit]);

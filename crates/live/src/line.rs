@@ -35,8 +35,20 @@ pub fn line(
     columns: usize,
     look: Look,
 ) -> String {
+    fit::written(&spans(plan, snapshot, since, place, columns, look), look)
+}
+
+/// The same line before it is written for a terminal.
+pub(crate) fn spans(
+    plan: &RunPlan,
+    snapshot: &Snapshot,
+    since: Duration,
+    place: Option<&Place>,
+    columns: usize,
+    look: Look,
+) -> Line<'static> {
     let scene = Scene::new(plan, snapshot, since);
-    let line = Form::ALL
+    Form::ALL
         .iter()
         .find_map(|form| {
             let place = place.zip(form.place).map(|(place, at)| &*place[at]);
@@ -49,8 +61,7 @@ pub fn line(
                 look,
             )
         })
-        .unwrap_or_else(|| fit::cut(scene.figures(Form::LEAST), columns));
-    fit::written(&line, look)
+        .unwrap_or_else(|| fit::cut(scene.figures(Form::LEAST), columns))
 }
 
 /// What is said of a trial that has not begun: the longest of the texts that there is room for.

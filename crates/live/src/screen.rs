@@ -3,6 +3,7 @@
 //! The model takes snapshots and keys; drawing reads it and changes nothing.
 
 mod figures;
+mod histogram;
 mod history;
 mod plot;
 mod words;
@@ -18,12 +19,13 @@ use ratatui::text::{Line, Span};
 use results::snapshot::{Snapshot, Stage};
 
 use crate::keys::Key;
+use crate::line::{self, Place};
 use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, Look, MEDIAN, RATE, RATE_AREA, TAIL};
 use crate::panel::{gauge, panel};
 use history::{History, Point};
 use plot::Scale;
 
-/// The least size of a terminal that everything has a place in.
+/// The least size of a terminal for the screen; a smaller one shows the line.
 pub const MIN_COLUMNS: u16 = 60;
 /// See [`MIN_COLUMNS`].
 pub const MIN_ROWS: u16 = 16;
@@ -36,8 +38,14 @@ const PLOT_ROWS: u16 = 4;
 const WIDE_COLUMNS: u16 = 100;
 /// From so many rows on there is room for two plots above each other.
 const TALL_ROWS: u16 = 26;
+/// From so many columns on a histogram stands beside the two plots.
+const THREE_PLOTS_COLUMNS: u16 = 132;
+/// From so many rows on it has a place of its own below them.
+const THREE_PLOTS_ROWS: u16 = 30;
 /// From so many columns on a plot's title has room for a name beside two percentiles.
 const NAMED_COLUMNS: u16 = 36;
+/// Before anything is known.
+const WAITING: &str = "waiting for the first responses";
 /// A linear axis shows both lines well as long as the greatest value is no more than so many times the least.
 const LINEAR_RATIO: f64 = 10.0;
 
@@ -51,6 +59,8 @@ pub struct Model {
     is_helping: bool,
     /// The scale of latency is the other one than what fits.
     other_scale: bool,
+    /// Where only one of them has room: the histogram, not latency over time.
+    prefers_histogram: bool,
 }
 
 /// What is known at one moment.
@@ -72,6 +82,7 @@ impl Model {
             held: None,
             is_helping: false,
             other_scale: false,
+            prefers_histogram: false,
         }
     }
 
@@ -104,6 +115,7 @@ impl Model {
             Key::Help => self.is_helping = !self.is_helping,
             Key::Close => self.is_helping = false,
             Key::Scale => self.other_scale = !self.other_scale,
+            Key::Histogram => self.prefers_histogram = !self.prefers_histogram,
             Key::Quit | Key::Redraw | Key::Suspend => {}
         }
     }
@@ -117,6 +129,18 @@ impl Model {
         self.now.latest.as_deref()
     }
 
+    /// What the line below a run without a screen says, in at most so many columns.
+    pub(crate) fn line(&self, place: Option<&Place>, columns: usize, look: Look) -> Line<'static> {
+        let picture = self.shown();
+        match (&picture.latest, place) {
+            (Some(latest), _) => {
+                line::spans(&self.plan, latest, picture.since, place, columns, look)
+            }
+            (None, Some(place)) => Line::raw(line::waiting(place, columns)),
+            (None, None) => Line::raw(WAITING),
+        }
+    }
+
     fn shown(&self) -> &Picture {
         self.held.as_ref().unwrap_or(&self.now)
     }
@@ -125,7 +149,8 @@ impl Model {
 /// Draws a run.
 pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
-        too_small(area, (MIN_COLUMNS, MIN_ROWS), buffer);
+        let line = model.line(None, usize::from(area.width), look);
+        draw_small(&line, model.is_held(), area, buffer);
     } else {
         let words_rows = u16::from(area.height >= 20);
         let [title, words, progress, rest, keys] = Layout::vertical([
@@ -150,23 +175,21 @@ pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
         } else {
             draw_body(model, rest, buffer);
         }
-        draw_keys(keys, buffer);
+        draw_keys(keys, rest, buffer);
     }
     look.finish(area, buffer);
 }
 
-/// Says which size would do.
-pub(crate) fn too_small(area: Rect, (columns, rows): (u16, u16), buffer: &mut Buffer) {
-    let text = [
-        format!("{columns} x {rows} needed"),
-        format!("{} x {} here", area.width, area.height),
-        "q stops".to_owned(),
-    ];
-    let top = area.height.saturating_sub(3) / 2;
-    for (row, text) in area.rows().skip(usize::from(top)).zip(text) {
-        let width = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        let x = row.x + row.width.saturating_sub(width) / 2;
-        buffer.set_stringn(x, row.y, text, usize::from(row.width), FAINT);
+/// The line of a run, and which key ends it, where there is no room for a screen.
+pub(crate) fn draw_small(line: &Line<'_>, is_held: bool, area: Rect, buffer: &mut Buffer) {
+    let hint = if is_held {
+        Line::styled("held; p goes on, q stops", DOUBTFUL)
+    } else {
+        Line::styled("q stops and reports", FAINT)
+    };
+    // A row between them, so that the line is seen first.
+    for (row, line) in area.rows().step_by(2).zip([line, &hint]) {
+        buffer.set_line(row.x, row.y, line, row.width);
     }
 }
 
@@ -200,21 +223,31 @@ pub(crate) fn title(
 pub(crate) fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
     let picture = model.shown();
     let (share, text) = match &picture.latest {
-        None => (0.0, "waiting for the first answers".to_owned()),
+        None => (0.0, WAITING.to_owned()),
         Some(latest) => words::progress(&model.plan, latest, picture.since),
     };
     gauge(area, share, &text, buffer);
 }
 
-pub(crate) fn draw_keys(area: Rect, buffer: &mut Buffer) {
-    let keys = [
+/// What the keys do, as many as there is room for; `body` is where plots are drawn.
+pub(crate) fn draw_keys(area: Rect, body: Rect, buffer: &mut Buffer) {
+    let mut keys = vec![
         ("q", "stop and report"),
         ("p", "hold"),
         ("l", "log/linear"),
         ("?", "help"),
     ];
+    if Places::of(body, body.height).histogram.is_none() {
+        keys.push(("d", "histogram"));
+    }
+    let width = |(key, what): &(&str, &str)| key.len() + what.len() + 4;
+    let mut room = usize::from(area.width);
     let mut spans = Vec::new();
-    for (key, what) in keys {
+    for (key, what) in keys.into_iter().take_while(|key| {
+        let rest = room.checked_sub(width(key));
+        room = rest.unwrap_or(0);
+        rest.is_some()
+    }) {
         spans.push(Span::styled(format!(" {key} "), BOLD));
         spans.push(Span::styled(format!("{what}  "), FAINT));
     }
@@ -242,24 +275,78 @@ pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
     };
     let [plots, tables] =
         Layout::vertical([Constraint::Min(0), Constraint::Length(tables_rows)]).areas(area);
-    let are_stacked = plots.width < WIDE_COLUMNS && area.height >= TALL_ROWS;
-    let halves = [Constraint::Fill(1), Constraint::Fill(1)];
-    let [rate, latency] = if are_stacked {
-        Layout::vertical(halves).areas(plots)
-    } else {
-        Layout::horizontal(halves).spacing(1).areas(plots)
-    };
+    let places = Places::of(plots, area.height);
+    let shows_histogram = places.histogram.is_some() || model.prefers_histogram;
+    let shows_latency = places.histogram.is_some() || !model.prefers_histogram;
     let picture = model.shown();
     let points: Vec<Point> = picture.history.points().collect();
     if plots.height >= PLOT_ROWS {
+        let Places { rate, latency, .. } = places;
         // One scale of time for both, also where one of them is wider by a column.
         let columns = plot::columns(rate).min(plot::columns(latency));
         let span_s = time_span(model, &points, columns);
         draw_rate(model, &points, span_s, rate, buffer);
-        draw_latency(model, &points, span_s, latency, buffer);
+        if shows_latency {
+            draw_latency(model, &points, span_s, latency, buffer);
+        }
+        if shows_histogram {
+            let place = places.histogram.unwrap_or(latency);
+            draw_histogram(model, place, buffer);
+        }
     }
     if tables_rows > 0 {
         figures::draw(&model.plan, picture.latest.as_deref(), tables, buffer);
+    }
+}
+
+/// Where the plots are drawn.
+struct Places {
+    rate: Rect,
+    latency: Rect,
+    /// Where there is room for a third one.
+    histogram: Option<Rect>,
+}
+
+impl Places {
+    /// Of this area, which is all or a part of a screen's body with so many rows.
+    fn of(area: Rect, body_rows: u16) -> Self {
+        let halves = [Constraint::Fill(1); 2];
+        let thirds = [Constraint::Fill(1); 3];
+        let beside = Layout::horizontal(halves).spacing(1);
+        let is_tall = body_rows >= THREE_PLOTS_ROWS;
+        if area.width >= THREE_PLOTS_COLUMNS {
+            let [rate, latency, histogram] = Layout::horizontal(thirds).spacing(1).areas(area);
+            return Self {
+                rate,
+                latency,
+                histogram: Some(histogram),
+            };
+        }
+        let is_wide = area.width >= WIDE_COLUMNS;
+        let (rate, latency, histogram) = match (is_wide, is_tall) {
+            (true, true) => {
+                let [above, histogram] = Layout::vertical(halves).areas(area);
+                let [rate, latency] = beside.areas(above);
+                (rate, latency, Some(histogram))
+            }
+            (false, true) => {
+                let [rate, latency, histogram] = Layout::vertical(thirds).areas(area);
+                (rate, latency, Some(histogram))
+            }
+            (false, false) if body_rows >= TALL_ROWS => {
+                let [rate, latency] = Layout::vertical(halves).areas(area);
+                (rate, latency, None)
+            }
+            (_, false) => {
+                let [rate, latency] = beside.areas(area);
+                (rate, latency, None)
+            }
+        };
+        Self {
+            rate,
+            latency,
+            histogram,
+        }
     }
 }
 
@@ -363,6 +450,15 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
     // The median last: where both share a cell it is its colour that is seen, as the tail is above it elsewhere.
     plot::line(inner, points, p99, scale, (span_s, TAIL), buffer);
     plot::line(inner, points, p50, scale, (span_s, MEDIAN), buffer);
+}
+
+/// How the latency of the window so far spreads.
+fn draw_histogram(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let title = format!("{} histogram, so far", words::latency(&model.plan));
+    let inner = panel(area, &Line::styled(title, FAINT), buffer);
+    if let Some(latest) = model.shown().latest.as_deref() {
+        histogram::draw(&latest.latency, model.other_scale, inner, buffer);
+    }
 }
 
 /// Logarithmic when p99 is far above p50.

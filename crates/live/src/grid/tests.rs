@@ -93,6 +93,17 @@ fn a_sweep_on_the_least_terminal() {
 }
 
 #[test]
+fn a_sweep_on_a_small_terminal_shows_the_line_of_its_trial() {
+    let picture = picture(&sweep().0, FULL, 40, 15);
+    let line = picture.lines().next().unwrap();
+    assert!(
+        line.starts_with("\"[15/35] ") && line.contains("/s"),
+        "{picture}"
+    );
+    assert!(picture.contains("q stops"), "{picture}");
+}
+
+#[test]
 fn a_sweep_on_a_wide_terminal() {
     insta::assert_snapshot!(picture(&sweep().0, FULL, 130, 44));
 }

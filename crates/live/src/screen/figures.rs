@@ -167,7 +167,7 @@ fn answers(latest: &Snapshot, columns: u16) -> Vec<Line<'static>> {
 }
 
 /// `99.9 %`, and never 100 % of what is less than all, nor 0 % of what is there.
-fn percent(part: u64, whole: u64) -> String {
+pub(super) fn percent(part: u64, whole: u64) -> String {
     let share = part as f64 / whole as f64 * 100.0;
     match share {
         100.0 => "100 %".to_owned(),

@@ -136,9 +136,18 @@ fn a_run_in_ascii_without_colours() {
 }
 
 #[test]
-fn a_terminal_that_is_too_small_is_told_what_is_needed() {
-    let (model, _) = running(1);
-    insta::assert_snapshot!(picture(&model, FULL, 40, 8));
+fn a_small_terminal_shows_the_line() {
+    let (mut model, _) = running(1);
+    insta::assert_snapshot!(picture(&model, FULL, 40, 15));
+    let held = |model: &Model| picture(model, FULL, 40, 15).contains("held; p goes on");
+    assert!(!held(&model));
+    model.press(Key::Pause);
+    assert!(held(&model));
+    let unknown = picture(&Model::new(plan()), FULL, 40, 15);
+    assert!(
+        unknown.contains("waiting for the first responses"),
+        "{unknown}"
+    );
     // Whatever its size, nothing breaks.
     for columns in (0..70).step_by(3).chain([u16::MAX]) {
         for rows in 0..20 {
@@ -279,6 +288,20 @@ fn the_scale_of_latency_can_be_chosen() {
     model.press(Key::Scale);
     let linear = picture(&model, FULL, 80, 40);
     assert!(linear.contains("    0s"), "{linear}");
+}
+
+#[test]
+fn a_histogram_takes_the_place_of_latency_over_time_where_only_one_has_room() {
+    const TITLE: &str = "latency histogram, so far";
+    let (mut model, _) = running(12);
+    assert!(!picture(&model, FULL, 80, 24).contains(TITLE));
+    for (columns, rows) in [(80, 36), (110, 36), (140, 24)] {
+        let both = picture(&model, FULL, columns, rows);
+        assert!(both.contains(TITLE), "{columns} x {rows}: {both}");
+        assert!(both.contains("latency p50"), "{columns} x {rows}: {both}");
+    }
+    model.press(Key::Histogram);
+    insta::assert_snapshot!(picture(&model, FULL, 80, 24));
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(super) const HELP: &[&str] = &[
     "q       stop the load and report what was measured, as Ctrl-C does",
     "p       hold the picture; the load goes on, p again shows it as it is",
     "l       latency on the other scale: logarithmic or linear",
+    "d       latency as a histogram or over time, where only one has room",
     "Ctrl-L  draw everything anew      Ctrl-Z  suspend, load included",
     "",
     "!       errors within the time of this column",
