@@ -25,6 +25,14 @@ has_php_fpm() {
     return 1
 }
 
+# A Lua module written in C, for Lua 5.1: Debian puts it below the folder of its architecture.
+has_lua_module() {
+    for path in /usr/lib/lua/5.1/"$1" /usr/lib64/lua/5.1/"$1" /usr/lib/*/lua/5.1/"$1"; do
+        [ -e "$path" ] && return 0
+    done
+    return 1
+}
+
 # Prints the packages whose program is missing.
 missing_packages() {
     has nginx || echo nginx-light
@@ -38,6 +46,8 @@ missing_packages() {
     has taskset && has nsenter || echo util-linux
     has ip || echo iproute2
     has faketime || echo faketime
+    has_lua_module socket/core.so || echo lua-socket
+    has_lua_module cjson.so || echo lua-cjson
 }
 
 has_chromium() {

@@ -1,6 +1,6 @@
 //! The life of a script: load, start, (run,) done.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::{Arc, Mutex};
 
 use engine::source::{Address, Batch, RequestSource};
@@ -9,7 +9,7 @@ use results::RunResult;
 
 use crate::api::{self, Board, Control, SharedNetwork, Thread, lock};
 use crate::source::{Features, ScriptSource, make_request};
-use crate::state::{self, State};
+use crate::state::{self, ScriptText, State};
 use crate::statistics::{Statistics, summary};
 use crate::transfer::Value;
 use crate::{Network, Phase, ScriptError, Settings};
@@ -27,7 +27,7 @@ pub struct Script {
 
 /// What is needed to make another state like the first.
 struct Blueprint {
-    path: Option<CString>,
+    script: Option<ScriptText>,
     given: Value,
     args: Value,
     threads: u32,
@@ -189,15 +189,15 @@ impl Script {
 
 impl Blueprint {
     fn new(settings: &Settings<'_>, network: SharedNetwork) -> Result<Self, ScriptError> {
-        let path = settings
+        let script = settings
             .path
-            .map(state::c_path)
+            .map(ScriptText::read)
             .transpose()
             .map_err(failed(Phase::Loading))?;
         let given = given(settings);
         let args = args(settings);
         Ok(Self {
-            path,
+            script,
             given,
             args,
             threads: settings.threads,
@@ -209,8 +209,8 @@ impl Blueprint {
     fn state(&self, natives: Vec<(&'static CStr, state::Native)>) -> Result<State, ScriptError> {
         let mut state =
             State::new(WRK_LUA, natives, &self.given).map_err(failed(Phase::Loading))?;
-        if let Some(path) = &self.path {
-            state.run_file(path).map_err(failed(Phase::Loading))?;
+        if let Some(script) = &self.script {
+            state.run_script(script).map_err(failed(Phase::Loading))?;
         }
         Ok(state)
     }

@@ -4,7 +4,9 @@
 mod values;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 use engine::source::Captured;
 use mlua_sys as lua;
@@ -127,15 +129,18 @@ impl State {
         Ok(state)
     }
 
-    /// Loads and runs a script file; its chunk name is the path as given.
+    /// Loads and runs the text of a script.
     ///
     /// # Errors
-    /// When the file cannot be read, has a syntax error, or fails.
-    pub(crate) fn run_file(&mut self, path: &CStr) -> Result<(), Message> {
+    /// When it has a syntax error, or fails.
+    pub(crate) fn run_script(&mut self, script: &ScriptText) -> Result<(), Message> {
         self.protect(0, |raw| {
-            // SAFETY: runs within `protect`, so that errors may be raised; `path` ends in NUL.
+            let text = script.bytes.as_ptr().cast::<c_char>();
+            let name = script.chunk_name.as_ptr();
+            // SAFETY: runs within `protect`, so that errors may be raised; the text is read within the call only, and
+            // the name ends in NUL.
             unsafe {
-                if lua::luaL_loadfile(raw, path.as_ptr()) != lua::LUA_OK {
+                if lua::luaL_loadbuffer(raw, text, script.bytes.len(), name) != lua::LUA_OK {
                     lua::lua_error(raw);
                 }
                 lua::lua_call(raw, 0, 0);
@@ -485,14 +490,32 @@ fn one_line(message: &[u8]) -> Message {
     line
 }
 
-/// A path for [`State::run_file`].
-///
-/// # Errors
-/// When the path contains a NUL byte.
-pub(crate) fn c_path(path: &std::path::Path) -> Result<CString, Message> {
-    use std::os::unix::ffi::OsStrExt;
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| format!("{}: the path contains a NUL byte", path.display()))
+/// A script as every state gets it. It is read once: a pipe gives its text to the first reader only.
+pub(crate) struct ScriptText {
+    bytes: Vec<u8>,
+    /// The path as given behind an `@`, which Lua's messages and `debug.getinfo` take for a file.
+    chunk_name: CString,
+}
+
+impl ScriptText {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// When the path contains a NUL byte or the file cannot be read; in LuaJIT's words.
+    pub(crate) fn read(path: &Path) -> Result<Self, Message> {
+        let chunk_name = CString::new([b"@", path.as_os_str().as_bytes()].concat())
+            .map_err(|_| format!("{}: the path contains a NUL byte", path.display()))?;
+        let bytes = std::fs::read(path).map_err(|error| {
+            let verb = match error.kind() {
+                std::io::ErrorKind::IsADirectory => "read",
+                _ => "open",
+            };
+            let reason = error.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default();
+            format!("cannot {verb} {}: {reason}", path.display())
+        })?;
+        Ok(Self { bytes, chunk_name })
+    }
 }
 
 /// Writes out what C's stdio holds back.

@@ -36,6 +36,9 @@ impl Statistics {
 }
 
 /// One distribution, in the unit that scripts see: microseconds, or requests per second of a thread.
+///
+/// Values are whole numbers, as in wrk: scripts hand them to shells and databases that take no others. Mean and
+/// standard deviation have a fraction there, too.
 #[derive(Debug, Clone)]
 pub(crate) struct Distribution {
     min: f64,
@@ -79,13 +82,16 @@ const NS_PER_US: f64 = 1000.0;
 
 impl Distribution {
     fn of_latency(histogram: &Histogram, indexing: Indexing) -> Self {
-        let us = |ns: u64| ns as f64 / NS_PER_US;
         Self {
-            min: us(histogram.min_ns().unwrap_or(0)),
-            max: us(histogram.max_ns().unwrap_or(0)),
+            min: whole_us(histogram.min_ns().unwrap_or(0)),
+            max: whole_us(histogram.max_ns().unwrap_or(0)),
             mean: finite(histogram.mean_ns() / NS_PER_US),
             stdev: finite(histogram.stdev_ns() / NS_PER_US),
-            buckets: buckets(histogram.distinct().map(|(ns, count)| (us(ns), count))),
+            buckets: buckets(
+                histogram
+                    .distinct()
+                    .map(|(ns, count)| (whole_us(ns), count)),
+            ),
             source: Source::Latency(Box::new(histogram.clone())),
             indexing,
         }
@@ -113,7 +119,7 @@ impl Distribution {
         }
         let percent = percent.min(100.0);
         match &self.source {
-            Source::Latency(histogram) => histogram.value_at_percentile(percent) as f64 / NS_PER_US,
+            Source::Latency(histogram) => whole_us(histogram.value_at_percentile(percent)),
             Source::Rates(rates) => rates.value_at_percentile(percent) as f64,
         }
     }
@@ -163,17 +169,30 @@ impl Distribution {
     }
 }
 
-/// Ascending distinct values with their counts, and the running total.
-fn buckets(distinct: impl Iterator<Item = (f64, u64)>) -> Vec<Bucket> {
-    let running = distinct.scan(0_u64, |up_to, (value, count)| {
-        *up_to = up_to.saturating_add(count);
-        Some(Bucket {
-            value,
-            count,
-            up_to: *up_to,
-        })
-    });
-    running.collect()
+/// To the nearest microsecond.
+fn whole_us(ns: u64) -> f64 {
+    (ns as f64 / NS_PER_US).round()
+}
+
+/// Distinct values with their counts, and the running total. The values given ascend, and may repeat.
+fn buckets(values: impl Iterator<Item = (f64, u64)>) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    let mut up_to = 0_u64;
+    for (value, count) in values {
+        up_to = up_to.saturating_add(count);
+        match buckets.last_mut() {
+            Some(last) if last.value == value => {
+                last.count = last.count.saturating_add(count);
+                last.up_to = up_to;
+            }
+            _ => buckets.push(Bucket {
+                value,
+                count,
+                up_to,
+            }),
+        }
+    }
+    buckets
 }
 
 /// The `summary` table: duration in microseconds, bytes, requests, and wrk's five error counters.

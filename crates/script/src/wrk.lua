@@ -26,6 +26,29 @@ local wrk = {
 globals.wrk = wrk
 package.loaded.wrk = wrk
 
+-- Modules. LuaJIT looks below /usr/local by itself; distributions install modules for Lua 5.1 below /usr, which
+-- the LuaJIT of a distribution knows. A LUA_PATH or LUA_CPATH that leaves LuaJIT's own places out leaves these out, too.
+
+local function look_also_in(variable, own, places)
+  if find(package[variable], own, 1, true) then
+    package[variable] = package[variable] .. ";" .. table.concat(places, ";")
+  end
+end
+
+local processors = { x64 = "x86_64", x86 = "i386", arm64 = "aarch64", arm = "arm" }
+local processor = processors[jit.arch] or jit.arch
+local abi = jit.arch == "arm" and "gnueabihf" or "gnu"
+
+look_also_in("path", "/usr/local/share/lua/5.1/?.lua", {
+  "/usr/share/lua/5.1/?.lua",
+  "/usr/share/lua/5.1/?/init.lua",
+})
+look_also_in("cpath", "/usr/local/lib/lua/5.1/?.so", {
+  "/usr/lib/" .. processor .. "-linux-" .. abi .. "/lua/5.1/?.so",
+  "/usr/lib64/lua/5.1/?.so",
+  "/usr/lib/lua/5.1/?.so",
+})
+
 local function defined(name)
   return type(rawget(globals, name)) == "function"
 end
@@ -154,6 +177,15 @@ local function put_headers(out, headers)
   end
 end
 
+-- `tostring` would make the word "nil" of what a script has set to nil.
+local function check_word(word, name)
+  local kind = type(word)
+  if kind ~= "string" and kind ~= "number" then
+    kind = kind == "nil" and kind or "a " .. kind
+    error(name .. " must be a string, not " .. kind, 3)
+  end
+end
+
 -- One buffer serves all calls; it is taken out while in use, since a header's __tostring may call
 -- wrk.format again and an error may leave the buffer half filled.
 local spare = new_buffer()
@@ -163,6 +195,8 @@ function wrk.format(method, path, headers, body)
   path = path or wrk.path
   headers = headers or wrk.headers
   body = body or wrk.body
+  check_word(method, "wrk.format: the method")
+  check_word(path, "wrk.format: the path")
   if type(headers) ~= "table" then
     error("wrk.format: headers must be a table, not a " .. type(headers), 2)
   end
@@ -232,12 +266,19 @@ function thread_methods.stop(thread)
   native.stop(index_of(thread, "stop"))
 end
 
+-- What wrk gives for a field that does not exist: its name. Scripts put it into their output.
+local function name_of(key)
+  if type(key) == "string" or type(key) == "number" then
+    return tostring(key)
+  end
+end
+
 function thread_meta.__index(thread, key)
   if key == "addr" then
     local text = native.address(thread_index[thread])
     return text and new_address(text)
   end
-  return thread_methods[key]
+  return thread_methods[key] or name_of(key)
 end
 
 function thread_meta.__newindex(thread, key, value)
@@ -285,6 +326,7 @@ end
 function wrk.init(args)
   local headers = wrk.headers
   if type(headers) == "table" and not find_host(headers) then
+    check_word(wrk.host, "wrk.host")
     local host = tostring(wrk.host)
     if find(host, ":", 1, true) then
       host = "[" .. host .. "]"
@@ -302,7 +344,7 @@ end
 
 -- What `done` gets.
 
--- With a rate, integer keys of `latency` are ranks (wrk2); otherwise they are unknown (wrk).
+-- With a rate, numbers as keys of `latency` are ranks (wrk2); otherwise they are unknown (wrk).
 local function new_statistics(which, given)
   local fields, length, ranked = given.fields, given.length, given.ranked
   local object = newproxy(true)
@@ -321,7 +363,7 @@ local function new_statistics(which, given)
     if ranked and type(key) == "number" then
       return (native.sample(which, key))
     end
-    return fields[key]
+    return fields[key] or name_of(key)
   end
   function meta.__len()
     return length
@@ -359,7 +401,8 @@ end
 
 -- Puts `file:line:` before a message that has none: the innermost line of the script.
 local function explain(problem)
-  local text = error_text(problem)
+  -- A line of this file says nothing to whoever wrote the script.
+  local text = gsub(error_text(problem), "^wrk%.lua:%d+: ", "")
   if find(text, "^[^\n]-:%d+: ") then
     return text
   end

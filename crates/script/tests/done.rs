@@ -86,6 +86,29 @@ fn latency_is_in_microseconds() {
 }
 
 #[test]
+fn latencies_are_whole_microseconds_and_each_value_is_listed_once() {
+    let mut recording = Recording::new();
+    for value_ns in [400, 600, 1_499, 119_871, 119_999, 120_400, 2_000_300] {
+        recording.service_time.record(value_ns);
+    }
+    done(
+        r#"
+        local function whole(value) return value == math.floor(value) end
+        assert(latency.min == 0 and latency.max == 2000, latency.max)
+        assert(latency:percentile(50) == 120 and latency:percentile(99) == 2000)
+        assert(not whole(latency.mean))
+        local expected = { 0, 1, 1, 2, 120, 3, 2000, 1 }
+        assert(#latency == 4, #latency)
+        for i = 1, #latency do
+          local value, count = latency(i)
+          assert(value == expected[2 * i - 1] and count == expected[2 * i], i .. ": " .. value)
+        end
+        "#,
+        recording,
+    );
+}
+
+#[test]
 fn percentiles_end_at_the_minimum_and_the_maximum() {
     done(
         r#"
@@ -130,7 +153,9 @@ fn requests_are_per_second_and_thread() {
         assert(requests.min == 1000 and requests.max == 3000 and requests.mean == 2000)
         assert(math.abs(requests.stdev - 816.5) < 0.1, requests.stdev)
         assert(requests:percentile(50) == 2000)
-        assert(requests.unknown == nil and latency[1] == nil)
+        -- What does not exist has its name as value, as in wrk.
+        assert(requests.total == "total" and requests[7] == "7" and latency[1] == "1")
+        assert(latency.p50 == "p50" and latency[true] == nil and latency[{}] == nil)
         "#,
         recording(),
     );
@@ -150,7 +175,7 @@ fn with_a_rate_the_length_is_the_number_of_samples_and_a_key_is_a_rank() {
         assert(near(latency[1], latency.min) and latency[9] == latency.max)
         assert(latency[0] == 100 and latency[-5] == 100 and latency[10] == 1500)
         assert(latency[1/0] == 1500 and near(latency[3.9], 200))
-        assert(latency.unknown == nil and latency["3"] == nil)
+        assert(latency.unknown == "unknown" and latency["3"] == "3")
         "#,
         &rate_result(rate_recording()),
     );
@@ -182,7 +207,7 @@ fn with_a_rate_latency_is_the_response_time_with_what_had_no_answer() {
         assert(latency.min == 100 and latency.max == 1500)
         assert(math.abs(latency.mean - 4100 / 9) < 0.001, latency.mean)
         -- Rates are those of a closed loop: distinct values, no ranks.
-        assert(#requests == 3 and requests[1] == nil and requests(1) == 1000)
+        assert(#requests == 3 and requests[1] == "1" and requests(1) == 1000)
         "#,
         &rate_result(rate_recording()),
     );
@@ -199,7 +224,7 @@ fn every_rank_of_many_samples_is_the_sample_of_that_rank() {
         r#"
         assert(#latency == 1000)
         for i = 1, 1000 do
-          assert(latency[i] >= i and latency[i] <= i * 1.001, i .. ": " .. latency[i])
+          assert(latency[i] >= i and latency[i] <= i * 1.001 + 0.5, i .. ": " .. latency[i])
           assert(latency[i] == latency:percentile(100 * i / 1000), i)
         end
         "#,

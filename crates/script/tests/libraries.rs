@@ -109,3 +109,20 @@ fn the_host_functions_are_out_of_reach() {
     )
     .check();
 }
+
+#[test]
+fn modules_are_also_looked_for_where_distributions_install_them() {
+    Rig::script(
+        r#"
+        local function has(path, place) return (";" .. path .. ";"):find(";" .. place .. ";", 1, true) end
+        assert(has(package.path, "/usr/share/lua/5.1/?.lua"), package.path)
+        assert(has(package.path, "/usr/share/lua/5.1/?/init.lua"), package.path)
+        assert(has(package.path, "/usr/local/share/lua/5.1/?.lua"), package.path)
+        local debian = jit.arch == "x64" and "/usr/lib/x86_64-linux-gnu/lua/5.1/?.so"
+          or jit.arch == "arm64" and "/usr/lib/aarch64-linux-gnu/lua/5.1/?.so"
+        assert(not debian or has(package.cpath, debian), package.cpath)
+        assert(has(package.cpath, "/usr/lib64/lua/5.1/?.so"), package.cpath)
+        "#,
+    )
+    .check();
+}

@@ -212,3 +212,29 @@ fn a_script_without_done_says_so_and_done_does_nothing() {
     assert!(!script.has_done());
     script.done(&run_result(Recording::new())).unwrap();
 }
+
+#[test]
+fn a_script_from_a_pipe_is_read_once_and_runs_in_every_state() {
+    let path = std::env::temp_dir().join(format!("wrkbench-script-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.unwrap().success());
+    let writer = {
+        let path = path.clone();
+        std::thread::spawn(move || {
+            std::fs::write(
+                path,
+                "wrk.path = '/piped'\nfunction setup(t) t:set('n', 1) end",
+            )
+        })
+    };
+    let rig = Rig::script_at(&path).threads(3);
+    let mut script = rig.load().unwrap();
+    writer.join().unwrap().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let sources = script.start().unwrap();
+    assert_eq!(sources.len(), 3);
+    for source in sources {
+        let batch = source.fixed().unwrap();
+        assert!(batch.starts_with(b"GET /piped HTTP/1.1\r\n"));
+    }
+}

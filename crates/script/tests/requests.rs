@@ -187,6 +187,34 @@ fn format_says_which_argument_is_wrong_at_the_line_of_the_script() {
 }
 
 #[test]
+fn what_a_request_cannot_do_without_is_missed_by_name() {
+    for (script, said) in [
+        (
+            "wrk.path = nil",
+            "wrk.format: the path must be a string, not nil (in init)",
+        ),
+        (
+            "wrk.path = true",
+            "wrk.format: the path must be a string, not a boolean",
+        ),
+        (
+            "wrk.method = nil",
+            "wrk.format: the method must be a string, not nil",
+        ),
+        ("wrk.host = nil", "wrk.host must be a string, not nil"),
+        (
+            "function request() wrk.path = nil local text = wrk.format() return text end",
+            "script.lua:1: wrk.format: the path must be a string, not nil (in request)",
+        ),
+    ] {
+        let message = Rig::script(script).failure();
+        assert!(message.contains(said), "{script}: {message}");
+        assert!(!message.contains("wrk.lua:"), "{script}: {message}");
+    }
+    Rig::script("wrk.path = 5 wrk.method = 1").check();
+}
+
+#[test]
 fn a_failing_format_does_not_spoil_the_next_one() {
     Rig::script(
         r#"

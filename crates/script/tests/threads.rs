@@ -187,7 +187,7 @@ fn wrong_uses_of_a_thread_are_named_at_the_line_of_the_script() {
 fn a_handle_has_no_fields_but_its_own() {
     Rig::script(
         "function setup(thread)
-           assert(type(thread) == 'userdata' and thread.unknown == nil and thread[1] == nil)
+           assert(type(thread) == 'userdata' and thread.unknown == 'unknown' and thread[1] == '1')
          end",
     )
     .check();

@@ -36,8 +36,6 @@ const fn difference(
     }
 }
 
-const UNKNOWN_FIELD: &str =
-    "| unknown field of `thread`, `latency` (a number too, without a rate) |";
 const NO_NUMBER: &str = "| `latency(i)` with something that is no number |";
 const WORDS: &str = "| words of the library's own messages |";
 
@@ -48,21 +46,6 @@ const DIFFERENCES: &[Difference] = &[
         Some("\"function\", function"),
         "| `wrk.time_us` |",
     ),
-    difference("unknown field", Some("\"foo\""), Some("nil"), UNKNOWN_FIELD),
-    difference(
-        "latency unknown",
-        Some("\"foo\""),
-        Some("nil"),
-        UNKNOWN_FIELD,
-    ),
-    difference(
-        "requests unknown",
-        Some("\"foo\""),
-        Some("nil"),
-        UNKNOWN_FIELD,
-    ),
-    difference("latency index", Some("\"1\""), Some("nil"), UNKNOWN_FIELD),
-    difference("requests index", Some("\"1\""), Some("nil"), UNKNOWN_FIELD),
     difference(
         "get zero",
         Some("\"a\""),

@@ -4,6 +4,7 @@ use super::{Requests, SPARE_BUFFERS, Stop, Worker};
 use crate::connection::{Flight, State};
 use crate::handover::Handover;
 use eventloop::{EventLoop, Payload, SharedBytes};
+use protocol::RequestKind;
 use protocol::Session;
 use protocol::h1::request;
 
@@ -253,11 +254,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.scripted(|source| source.next(key, &mut plain))?;
         }
         self.kinds.clear();
-        request::scan(&plain, &mut self.kinds).map_err(|error| {
-            Stop::Failed(format!(
-                "the script's request() returned a bad request: {error}"
-            ))
-        })?;
+        if request::scan(&plain, &mut self.kinds).is_err() {
+            // The first request was checked before the run. A later one that is not HTTP is sent as it is, as in wrk: the
+            // server's answer, or that there is none, is counted like any other.
+            self.kinds.push(RequestKind::Plain);
+        }
         // After the script, so that its time is not counted as the server's.
         let now_ns = self.io.now_ns();
         let connection = &mut self.connections[key as usize];
