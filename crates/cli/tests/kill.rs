@@ -5,6 +5,7 @@
 //! | `moments` | `kill -9` at moments drawn by lot, of the sweep and of its process group; a few here, fifty in `make kill` |
 //! | `by_hand` | `wrkbench restore` and what it may find |
 //! | `held` | a sweep that is held in the midst of a trial, and what can happen to it there |
+//! | `settings` | every setting of the network is changed and put back |
 //! | `lab` | a network namespace with a server, plans, and what the kernel shows |
 //!
 //! Each test has a network namespace of its own, whose settings are changed; those of the machine never are. That
@@ -28,3 +29,5 @@ mod moments;
 #[path = "real_servers/place.rs"]
 #[allow(dead_code, reason = "real_servers/ uses the rest")]
 mod place;
+#[path = "kill/settings.rs"]
+mod settings;

@@ -61,9 +61,31 @@ pub fn sysctl_path(key: &str) -> Option<PathBuf> {
     is_plain.then(|| Path::new("/proc/sys").join(relative))
 }
 
+/// The name of a kernel setting's file, as sysctl(8) has it: the inverse of [`sysctl_path`]. `None` for a path that
+/// is not below `/proc/sys`, or is no text.
+#[must_use]
+pub(crate) fn sysctl_name(path: &Path) -> Option<String> {
+    let relative = path.strip_prefix("/proc/sys").ok()?.to_str()?;
+    let swapped = relative.chars().map(|c| match c {
+        '/' => '.',
+        '.' => '/',
+        c => c,
+    });
+    Some(swapped.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_has_a_name_that_leads_back_to_it() {
+        for name in ["net.core.rmem_max", "net.ipv4.conf.eth0/100.rp_filter"] {
+            let path = sysctl_path(name).expect("it is a name");
+            assert_eq!(sysctl_name(&path).as_deref(), Some(name));
+        }
+        assert_eq!(sysctl_name(Path::new("/etc/passwd")), None);
+    }
 
     #[test]
     fn names_of_settings_are_those_of_sysctl() {

@@ -11,13 +11,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::{CommandOutput, Host, Lock};
+use crate::host::{CommandOutput, Host, Lock, SettingsFolder};
 
 /// The files of a made-up machine, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// What a command does to the files, and what it says.
 pub type FakeCommand = Box<dyn FnMut(&mut Files, &BTreeMap<String, String>) -> CommandOutput>;
+
+/// What a kernel setting changes beside itself when it is written.
+pub type FakeCoupling = Box<dyn Fn(&mut Files)>;
 
 /// What a kernel setting makes of a value.
 pub type FakeSetting = Box<dyn Fn(&str) -> io::Result<String>>;
@@ -46,6 +49,10 @@ pub struct Fake {
     pub root: bool,
     /// Which start of the machine it is.
     pub boot: String,
+    /// The machine's name.
+    pub host_name: String,
+    /// The release of its kernel.
+    pub kernel: String,
     /// Which network namespace the process is in.
     pub namespace: String,
     /// Paths that cannot be written.
@@ -62,10 +69,13 @@ pub struct Fake {
     pub is_locked: bool,
     /// Whether a guardian watches.
     pub has_guardian: bool,
+    /// Whether a guardian can be started.
+    pub can_be_guarded: bool,
     /// The longest a file may become; the disk is full beyond it.
     pub disk_limit: Option<usize>,
     commands: BTreeMap<String, FakeCommand>,
     settings: BTreeMap<PathBuf, FakeSetting>,
+    couplings: BTreeMap<PathBuf, FakeCoupling>,
     failure: Option<(usize, Failure)>,
     operations: Cell<usize>,
     is_dead: Cell<bool>,
@@ -79,6 +89,8 @@ impl Default for Fake {
             clock_ns: 0,
             root: true,
             boot: "boot-1".to_owned(),
+            host_name: "alpha".to_owned(),
+            kernel: "6.1.0".to_owned(),
             namespace: "net:[1]".to_owned(),
             read_only: BTreeSet::new(),
             missing_programs: BTreeSet::new(),
@@ -87,9 +99,11 @@ impl Default for Fake {
             claimed: None,
             is_locked: false,
             has_guardian: false,
+            can_be_guarded: true,
             disk_limit: None,
             commands: BTreeMap::new(),
             settings: BTreeMap::new(),
+            couplings: BTreeMap::new(),
             failure: None,
             operations: Cell::new(0),
             is_dead: Cell::new(false),
@@ -130,6 +144,11 @@ impl Fake {
     /// What the kernel makes of values of this setting from now on.
     pub fn on_setting(&mut self, path: &str, takes: impl Fn(&str) -> io::Result<String> + 'static) {
         self.settings.insert(path.into(), Box::new(takes));
+    }
+
+    /// What else changes from now on when this setting is written; it is called after the write.
+    pub fn on_written(&mut self, path: &str, changes: impl Fn(&mut Files) + 'static) {
+        self.couplings.insert(path.into(), Box::new(changes));
     }
 
     /// The operation with this number, counted from 0 and from now on, fails so.
@@ -265,6 +284,9 @@ impl Host for Fake {
             part_of(content, part).to_vec()
         };
         self.files.insert(path.to_owned(), shown);
+        if let Some(changes) = self.couplings.get(path) {
+            changes(&mut self.files);
+        }
         unless_killed(part)
     }
 
@@ -338,12 +360,40 @@ impl Host for Fake {
 
     fn keep_guardian(&mut self, _folder: &Path) -> io::Result<()> {
         let part = self.act("keep_guardian")?;
+        if !self.can_be_guarded {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         self.has_guardian = true;
         unless_killed(part)
     }
 
     fn dismiss_guardian(&mut self) {
         self.has_guardian = false;
+    }
+
+    fn list_settings(&self, folder: &Path) -> io::Result<SettingsFolder> {
+        let killed = self.step()?;
+        unless_killed(killed)?;
+        let mut found = SettingsFolder::default();
+        for path in self.files.keys() {
+            let Ok(inner) = path.strip_prefix(folder) else {
+                continue;
+            };
+            let mut parts = inner.components();
+            match (parts.next(), parts.next()) {
+                (Some(_), None) if !self.read_only.contains(path) => {
+                    found.settings.push(path.clone());
+                }
+                (Some(name), Some(_)) => {
+                    let inner = folder.join(name);
+                    if !found.folders.contains(&inner) {
+                        found.folders.push(inner);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     fn check_writable(&self, path: &Path) -> io::Result<()> {
@@ -424,6 +474,14 @@ impl Host for Fake {
 
     fn boot_id(&self) -> String {
         self.boot.clone()
+    }
+
+    fn host_name(&self) -> String {
+        self.host_name.clone()
+    }
+
+    fn kernel(&self) -> String {
+        self.kernel.clone()
     }
 
     fn network_namespace(&self) -> String {

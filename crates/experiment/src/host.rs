@@ -52,6 +52,15 @@ pub enum Lock {
     HeldBy(String),
 }
 
+/// A folder of kernel settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingsFolder {
+    /// Settings in it that can be both read and written.
+    pub settings: Vec<PathBuf>,
+    /// Folders in it.
+    pub folders: Vec<PathBuf>,
+}
+
 /// The name under which [`Host::replace`] writes what takes a file's place: the same each time, so
 /// that what an interrupted one left can be removed. It begins with a dot and ends as no
 /// configuration does, so that no server takes it for its own.
@@ -138,6 +147,12 @@ pub trait Host {
     /// Lets the guardian go: there is nothing more to guard.
     fn dismiss_guardian(&mut self);
 
+    /// What a folder of kernel settings holds.
+    ///
+    /// # Errors
+    /// The system's.
+    fn list_settings(&self, folder: &Path) -> io::Result<SettingsFolder>;
+
     /// Whether the file could be written, without writing.
     ///
     /// # Errors
@@ -181,6 +196,12 @@ pub trait Host {
 
     /// What tells this start of the machine from others (`/proc/sys/kernel/random/boot_id`).
     fn boot_id(&self) -> String;
+
+    /// The machine's name.
+    fn host_name(&self) -> String;
+
+    /// The kernel's release: `6.1.0-18-amd64`.
+    fn kernel(&self) -> String;
 
     /// What tells this network namespace from others (the link `/proc/self/ns/net`).
     fn network_namespace(&self) -> String;

@@ -5,10 +5,11 @@
 
 mod record;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::change::sysctl_path;
+use crate::change::{sysctl_name, sysctl_path};
 use crate::host::Host;
 
 pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Thing, Undo};
@@ -29,10 +30,16 @@ pub(crate) struct Entry {
     /// What was written, and what it showed then: the kernel rounds and clamps. Each once, in the order
     /// in which they came.
     contents: Vec<Content>,
-    /// Something was written.
+    /// It was changed: by a write of its own, or by one of a setting that it goes with.
     pub(crate) is_written: bool,
+    /// It was written itself.
+    pub(crate) has_own_write: bool,
     /// The last write may have happened or not.
     pub(crate) is_pending: bool,
+    /// Which of the contents was written last.
+    last_written: Option<usize>,
+    /// Settings that a write of this one has changed too, by their numbers.
+    pub(crate) moves: BTreeSet<u32>,
     /// Which of the contents it showed last.
     last_shown: Option<usize>,
     /// What undoes a command.
@@ -49,6 +56,11 @@ impl Entry {
     /// Whether this came from the sweep.
     pub(crate) fn is_ours(&self, content: &Content) -> bool {
         self.contents.contains(content)
+    }
+
+    /// What was written last.
+    pub(crate) fn last_written(&self) -> Option<&Content> {
+        self.contents.get(self.last_written?)
     }
 
     /// What it showed after the last write, if that is known.
@@ -90,6 +102,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     pub(crate) begin: Begin,
     pub(crate) entries: Vec<Entry>,
+    /// How the settings near the changed ones were before the latest write.
+    pub(crate) near: BTreeMap<PathBuf, Content>,
     /// An append failed: there may be half a record at the end, after which nothing may come.
     is_broken: bool,
     /// Lines in the middle cannot be read.
@@ -129,6 +143,7 @@ impl Journal {
             path: folder.join(FILE_NAME),
             begin,
             entries: Vec::new(),
+            near: BTreeMap::new(),
             is_broken: false,
             is_damaged: false,
         }
@@ -211,7 +226,10 @@ impl Journal {
                         old,
                         contents: Vec::new(),
                         is_written: false,
+                        has_own_write: false,
                         is_pending: false,
+                        last_written: None,
+                        moves: BTreeSet::new(),
                         last_shown: None,
                         undo: None,
                         is_restored: false,
@@ -219,22 +237,54 @@ impl Journal {
                 }
                 is_new
             }
-            Record::Write { id, new, undo } => self.with_entry(id, |entry| {
-                entry.undo = undo;
-                entry.is_written = true;
-                entry.is_pending = true;
-                entry.resolve(new).is_some()
-            }),
-            Record::Took { id, now } => self.with_entry(id, |entry| {
-                let is_known = now.is_some();
-                entry.last_shown = now.and_then(|now| entry.resolve(now));
-                entry.is_pending = false;
-                entry.last_shown.is_some() == is_known
-            }),
+            Record::Near { values } => {
+                self.near.extend(values);
+                true
+            }
+            Record::Write { id, new, undo } => {
+                self.set_pending(id, true);
+                self.with_entry(id, |entry| {
+                    entry.undo = undo;
+                    entry.is_written = true;
+                    entry.has_own_write = true;
+                    entry.last_written = entry.resolve(new);
+                    entry.last_written.is_some()
+                })
+            }
+            Record::Took { id, now } => {
+                self.set_pending(id, false);
+                self.with_entry(id, |entry| {
+                    let is_known = now.is_some();
+                    entry.last_shown = now.and_then(|now| entry.resolve(now));
+                    entry.last_shown.is_some() == is_known
+                })
+            }
+            Record::Moved { id, by, now } => {
+                let is_taken = self.with_entry(id, |entry| {
+                    entry.is_written = true;
+                    entry.last_shown = entry.resolve(now);
+                    entry.last_shown.is_some()
+                });
+                let is_known = self.with_entry(by, |entry| {
+                    entry.moves.insert(id);
+                    true
+                });
+                is_taken && is_known
+            }
             Record::Restored { id } => self.with_entry(id, |entry| {
                 entry.is_restored = true;
                 true
             }),
+        }
+    }
+
+    /// Marks a thing, and those that change with it.
+    fn set_pending(&mut self, id: u32, is_pending: bool) {
+        let moved = self.entry(id).map(|entry| entry.moves.clone());
+        let mut ids = moved.unwrap_or_default();
+        ids.insert(id);
+        for entry in self.entries.iter_mut().filter(|it| ids.contains(&it.id)) {
+            entry.is_pending = is_pending;
         }
     }
 
@@ -254,6 +304,94 @@ impl Journal {
             Some(place) => entry.place().as_ref() == Some(place),
             None => entry.thing == *thing,
         })
+    }
+
+    /// Whether the thing was changed only by a setting that it goes with.
+    pub(crate) fn is_only_moved(&self, entry: &Entry) -> bool {
+        !entry.has_own_write && self.entries.iter().any(|it| it.moves.contains(&entry.id))
+    }
+
+    /// Whether a setting that it goes with is still to be put back.
+    pub(crate) fn has_unfinished_mover(&self, id: u32) -> bool {
+        self.entries
+            .iter()
+            .any(|it| it.moves.contains(&id) && !it.is_restored)
+    }
+
+    /// A setting and all those that change with it, itself first, by their numbers.
+    pub(crate) fn group(&self, id: u32) -> Vec<u32> {
+        let mut group = vec![id];
+        let mut at = 0;
+        while let Some(entry) = group.get(at).and_then(|id| self.entry(*id)) {
+            let new: Vec<u32> = entry
+                .moves
+                .iter()
+                .copied()
+                .filter(|id| !group.contains(id))
+                .collect();
+            group.extend(new);
+            at += 1;
+        }
+        group
+    }
+
+    /// The entry of a setting, by its file.
+    pub(crate) fn entry_at(&self, path: &Path) -> Option<&Entry> {
+        self.entries
+            .iter()
+            .find(|entry| entry.place().as_deref() == Some(path))
+    }
+
+    /// What of these values the journal does not have yet. Settings with an entry are left out: that has them.
+    pub(crate) fn unknown_near(
+        &self,
+        near: &BTreeMap<PathBuf, Content>,
+    ) -> BTreeMap<PathBuf, Content> {
+        let places: BTreeSet<PathBuf> = self.entries.iter().filter_map(Entry::place).collect();
+        near.iter()
+            .filter(|(path, content)| {
+                !places.contains(*path) && self.near.get(*path) != Some(*content)
+            })
+            .map(|(path, content)| (path.clone(), content.clone()))
+            .collect()
+    }
+
+    /// The records of settings that have changed with a write of the entry `by`. What was before it is kept of those
+    /// that are new here.
+    pub(crate) fn moved(
+        &self,
+        by: u32,
+        before: &BTreeMap<PathBuf, Content>,
+        after: &BTreeMap<PathBuf, Content>,
+    ) -> Vec<Record> {
+        let mut records = Vec::new();
+        let mut next_id = self.next_id();
+        for (path, was) in before {
+            let Some(now) = after.get(path).filter(|now| *now != was) else {
+                continue;
+            };
+            if let Some(entry) = self.entry_at(path) {
+                let now = entry.kept(now.clone());
+                records.push(Record::Moved {
+                    id: entry.id,
+                    by,
+                    now,
+                });
+            } else if let Some(key) = sysctl_name(path) {
+                records.push(Record::Save {
+                    id: next_id,
+                    thing: Thing::Sysctl { key },
+                    old: Some(was.clone()),
+                });
+                records.push(Record::Moved {
+                    id: next_id,
+                    by,
+                    now: Kept::Whole(now.clone()),
+                });
+                next_id = next_id.saturating_add(1);
+            }
+        }
+        records
     }
 
     /// A number that no entry has.
@@ -305,9 +443,15 @@ impl Journal {
     /// Marks an entry as put back: on the disk if that goes, since otherwise it is only looked at once
     /// more than needed.
     pub(crate) fn mark_restored<H: Host + ?Sized>(&mut self, host: &mut H, id: u32) {
-        let record = Record::Restored { id };
-        if self.append(host, std::slice::from_ref(&record)).is_err() {
-            self.take(record);
+        self.append_or_take(host, vec![Record::Restored { id }]);
+    }
+
+    /// Adds records to memory, and to the disk if that takes them: what is put back does not wait for it.
+    pub(crate) fn append_or_take<H: Host + ?Sized>(&mut self, host: &mut H, records: Vec<Record>) {
+        if self.append(host, &records).is_err() {
+            for record in records {
+                self.take(record);
+            }
         }
     }
 

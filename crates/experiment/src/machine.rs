@@ -8,15 +8,16 @@ mod watch;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
+use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{CommandOutput, Host, Lock};
+use crate::host::{CommandOutput, Host, Lock, SettingsFolder};
 use watch::Watch;
 
 pub(crate) use watch::{LastWord, end_group, listen};
@@ -197,6 +198,24 @@ impl Host for Machine {
         }
     }
 
+    fn list_settings(&self, folder: &Path) -> io::Result<SettingsFolder> {
+        let mut found = SettingsFolder::default();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            // An interface may go away in between.
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            let mode = metadata.permissions().mode();
+            if metadata.is_dir() {
+                found.folders.push(entry.path());
+            } else if metadata.is_file() && mode & 0o444 != 0 && mode & 0o222 != 0 {
+                found.settings.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+
     fn check_writable(&self, path: &Path) -> io::Result<()> {
         match OpenOptions::new().write(true).open(path) {
             Ok(_) => {}
@@ -272,6 +291,14 @@ impl Host for Machine {
     fn boot_id(&self) -> String {
         let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
         id.unwrap_or_default().trim().to_owned()
+    }
+
+    fn host_name(&self) -> String {
+        uname().nodename().to_string_lossy().into_owned()
+    }
+
+    fn kernel(&self) -> String {
+        uname().release().to_string_lossy().into_owned()
     }
 
     fn network_namespace(&self) -> String {

@@ -9,6 +9,7 @@ mod settings;
 mod text;
 
 pub(crate) use checks::check_folder;
+pub(crate) use settings::why_irreversible;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Puts back what a journal says was changed: in reverse, each thing by itself, as often as needed.
 
+mod settings;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -111,6 +113,18 @@ impl RestoreReport {
         self.steps.iter().all(|step| step.outcome.is_settled())
     }
 
+    /// Adds what became of a thing. A setting can be looked at more than once, with each that it goes with.
+    fn add(&mut self, journal: &Journal, entry: &Entry, outcome: RestoreOutcome) {
+        let what = entry.thing.to_string();
+        match self.steps.iter_mut().find(|step| step.what == what) {
+            Some(_) if outcome == RestoreOutcome::Unchanged => {}
+            Some(step) => step.outcome = outcome,
+            // Of what only went along it is no news that it came back.
+            None if outcome == RestoreOutcome::Unchanged && journal.is_only_moved(entry) => {}
+            None => self.steps.push(RestoreStep { what, outcome }),
+        }
+    }
+
     /// Whether something stays as it was found, because the user wants it so.
     #[must_use]
     pub fn leaves_something(&self) -> bool {
@@ -212,14 +226,18 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         .cloned()
         .partition(|entry| entry.thing == Thing::AtEnd);
     for entry in changes {
-        let outcome = put_entry_back(host, journal, &entry, conflicts);
-        if outcome.is_settled() {
-            journal.mark_restored(host, entry.id);
+        // Whatever changed with another setting is put back together with that one.
+        if journal.is_only_moved(&entry) && journal.has_unfinished_mover(entry.id) {
+            continue;
         }
-        report.steps.push(RestoreStep {
-            what: entry.thing.to_string(),
-            outcome,
-        });
+        for (id, outcome) in put_entry_back(host, journal, &entry, conflicts) {
+            if outcome.is_settled() {
+                journal.mark_restored(host, id);
+            }
+            if let Some(entry) = journal.entry(id) {
+                report.add(journal, entry, outcome);
+            }
+        }
     }
     for entry in at_end {
         let outcome = undo(host, entry.undo.as_ref(), conflicts);
@@ -243,23 +261,26 @@ pub(crate) fn put_back<H: Host + ?Sized>(
     report
 }
 
+/// Puts one thing back, and with a setting all that have changed with it; what became of each, by their numbers.
 fn put_entry_back<H: Host + ?Sized>(
     host: &mut H,
-    journal: &Journal,
+    journal: &mut Journal,
     entry: &Entry,
     conflicts: Conflicts,
-) -> RestoreOutcome {
-    match &entry.thing {
+) -> Vec<(u32, RestoreOutcome)> {
+    let outcome = match &entry.thing {
         Thing::Sysctl { .. } if is_rebooted(host, journal) => {
             RestoreOutcome::Dropped("ended with the restart of the machine")
         }
         Thing::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
             RestoreOutcome::Dropped("left out: it is of another network namespace")
         }
-        Thing::Sysctl { .. } => put_setting_back(host, entry, conflicts),
+        Thing::Sysctl { .. } => return settings::put_back(host, journal, entry.id, conflicts),
         Thing::File { path } => put_file_back(host, path, entry, conflicts),
         Thing::Command { .. } | Thing::AtEnd => undo(host, entry.undo.as_ref(), conflicts),
-    }
+    };
+    let group = journal.group(entry.id).into_iter();
+    group.map(|id| (id, outcome.clone())).collect()
 }
 
 /// Whether a setting is one of the network's, which each namespace has for itself.
@@ -268,40 +289,6 @@ fn is_of_network(key: &str) -> bool {
         key: key.to_owned(),
     })
     .is_some_and(|path| path.starts_with("/proc/sys/net"))
-}
-
-fn put_setting_back<H: Host + ?Sized>(
-    host: &mut H,
-    entry: &Entry,
-    conflicts: Conflicts,
-) -> RestoreOutcome {
-    let (Some(path), Some(old)) = (entry.place(), &entry.old) else {
-        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
-    };
-    let now = match read_if_there(host, &path) {
-        Ok(now) => now,
-        Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
-    };
-    let Some(now) = now else {
-        // It cannot be made: a kernel module or an interface went away with it.
-        return foreign(entry, None, conflicts != Conflicts::Report);
-    };
-    if now == *old {
-        return RestoreOutcome::Unchanged;
-    }
-    // A write that was begun may have been clamped to a value that nobody knows.
-    let is_ours = entry.is_pending || entry.is_ours(&now);
-    if !is_ours && conflicts != Conflicts::Overwrite {
-        return foreign(entry, Some(&now), conflicts == Conflicts::Keep);
-    }
-    if let Err(error) = host.write(&path, &old.0) {
-        return RestoreOutcome::Failed(format!("{old} cannot be written ({error})"));
-    }
-    match host.read(&path) {
-        Ok(now) if now == old.0 => RestoreOutcome::Restored(Some(old.to_string())),
-        Ok(now) => RestoreOutcome::Failed(format!("the kernel made {} of {old}", Content(now))),
-        Err(error) => RestoreOutcome::Failed(format!("cannot be read again ({error})")),
-    }
 }
 
 fn put_file_back<H: Host + ?Sized>(

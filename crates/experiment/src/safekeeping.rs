@@ -15,7 +15,8 @@ use crate::journal::{
     Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Thing, Undo,
     is_absence,
 };
-use crate::preflight::check_folder;
+use crate::neighbours::read_near;
+use crate::preflight::{check_folder, why_irreversible};
 use crate::restore::{Conflicts, RestoreReport, put_back};
 
 /// Name of the lock in the journal's folder.
@@ -347,7 +348,11 @@ impl Safekeeping {
             folder: host.working_folder(),
         };
         let new = Content(command.as_bytes().to_vec());
-        self.note(host, Thing::AtEnd, None, new, Some(undo))?;
+        let step = Step {
+            undo: Some(undo),
+            ..Step::of(Thing::AtEnd, new)
+        };
+        self.note(host, step)?;
         Ok(())
     }
 
@@ -374,6 +379,9 @@ impl Safekeeping {
         };
         let path =
             sysctl_path(key).ok_or_else(|| refuse("is no name of a kernel setting".to_owned()))?;
+        if let Some(why) = why_irreversible(&path) {
+            return Err(refuse(why.to_owned()));
+        }
         refuse_half_of_a_pair(host, &path).map_err(refuse)?;
         let is_free = host.claim(&path);
         if !is_free.map_err(|error| refuse(format!("cannot be read ({error})")))? {
@@ -388,14 +396,15 @@ impl Safekeeping {
             key: key.to_owned(),
         };
         let is_first = self.check_ours(&thing, Some(&now))?;
+        let beside = |error| refuse(format!("the settings beside it cannot be read ({error})"));
+        let near = read_near(host, &path).map_err(beside)?;
         let content = format!("{value}\n").into_bytes();
-        let id = self.note(
-            host,
-            thing,
-            Some(Content(now.clone())),
-            Content(content.clone()),
-            None,
-        )?;
+        let step = Step {
+            old: Some(Content(now.clone())),
+            near: near.clone(),
+            ..Step::of(thing, Content(content.clone()))
+        };
+        let id = self.note(host, step)?;
         // The kernel must take the present value, or it could not be put back. It changes nothing.
         let written = if is_first {
             host.write(&path, &now).map_err(|error| {
@@ -414,8 +423,16 @@ impl Safekeeping {
         // Also after a failure: of several numbers the first may have been taken.
         let shown = host.read(&path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        self.took(host, id, Some(Content(shown.clone())))?;
+        let after = read_near(host, &path).map_err(beside)?;
+        let moved = self.moved(id, &near, &after);
+        self.took(host, id, Some(Content(shown.clone())), moved.clone())?;
         written?;
+        self.accept_moved(host, &moved).map_err(|why| match why {
+            Some(why) => refuse(why),
+            None => SafetyError::Claimed {
+                what: key.to_owned(),
+            },
+        })?;
         Ok(Effective {
             value: Some(String::from_utf8_lossy(&shown).trim_end().to_owned()),
             output: None,
@@ -451,18 +468,16 @@ impl Safekeeping {
             path: path.to_owned(),
         };
         self.check_ours(&thing, now.as_deref())?;
-        let id = self.note(
-            host,
-            thing,
-            now.map(Content),
-            Content(content.to_vec()),
-            None,
-        )?;
+        let step = Step {
+            old: now.map(Content),
+            ..Step::of(thing, Content(content.to_vec()))
+        };
+        let id = self.note(host, step)?;
         host.replace(path, content)
             .map_err(|error| refuse(format!("cannot be replaced ({error})")))?;
         let shown = host.read(path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        self.took(host, id, Some(Content(shown)))?;
+        self.took(host, id, Some(Content(shown)), Vec::new())?;
         Ok(Effective::default())
     }
 
@@ -479,14 +494,18 @@ impl Safekeeping {
             name: name.to_owned(),
         };
         let new = Content(command.as_bytes().to_vec());
-        let id = self.note(host, thing, None, new, Some(undo))?;
+        let step = Step {
+            undo: Some(undo),
+            ..Step::of(thing, new)
+        };
+        let id = self.note(host, step)?;
         let output =
             host.run(command, &environment, limit)
                 .map_err(|error| SafetyError::Refused {
                     what: name.to_owned(),
                     why: format!("`{command}` cannot be started ({error})"),
                 })?;
-        self.took(host, id, None)?;
+        self.took(host, id, None, Vec::new())?;
         if output.exit_code != Some(0) {
             return Err(SafetyError::Apply {
                 name: name.to_owned(),
@@ -530,16 +549,61 @@ impl Safekeeping {
         })
     }
 
+    fn moved(
+        &self,
+        by: u32,
+        before: &BTreeMap<PathBuf, Content>,
+        after: &BTreeMap<PathBuf, Content>,
+    ) -> Vec<Record> {
+        let journal = self.journal.as_ref();
+        journal.map_or_else(Vec::new, |journal| journal.moved(by, before, after))
+    }
+
+    /// Claims the settings that have changed with the one that was written.
+    ///
+    /// # Errors
+    /// Why the change cannot stay: the plan sets one of them as well; `None` if another sweep does.
+    fn accept_moved<H: Host + ?Sized>(
+        &self,
+        host: &mut H,
+        moved: &[Record],
+    ) -> Result<(), Option<String>> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        for record in moved {
+            let Record::Moved { id, .. } = record else {
+                continue;
+            };
+            let Some(entry) = journal.entry(*id) else {
+                continue;
+            };
+            if entry.has_own_write {
+                return Err(Some(format!(
+                    "a write of it changes {} too, which the plan sets as well: vary one of the two",
+                    entry.thing
+                )));
+            }
+            let is_free = entry
+                .place()
+                .is_none_or(|path| host.claim(&path).unwrap_or(true));
+            if !is_free {
+                return Err(None);
+            }
+        }
+        Ok(())
+    }
+
     /// Puts on the disk what is to be written, and how the thing was if that is not there yet. From
     /// here on the change may be made.
-    fn note<H: Host + ?Sized>(
-        &mut self,
-        host: &mut H,
-        thing: Thing,
-        old: Option<Content>,
-        new: Content,
-        undo: Option<Undo>,
-    ) -> Result<u32, SafetyError> {
+    fn note<H: Host + ?Sized>(&mut self, host: &mut H, step: Step) -> Result<u32, SafetyError> {
+        let Step {
+            thing,
+            old,
+            new,
+            undo,
+            near,
+        } = step;
         let unwritten = |path: &Path, source| SafetyError::Journal {
             doing: "written",
             path: path.to_owned(),
@@ -556,6 +620,8 @@ impl Safekeeping {
                 since: host.wall_clock(),
                 boot_id: host.boot_id(),
                 network_namespace: host.network_namespace(),
+                host_name: Some(host.host_name()),
+                kernel: Some(host.kernel()),
             };
             let journal = Journal::create(host, &self.folder, begin);
             self.journal = Some(journal.map_err(|source| unwritten(&self.folder, source))?);
@@ -564,6 +630,10 @@ impl Safekeeping {
             unreachable!("it was made above");
         };
         let mut records = Vec::new();
+        let values = journal.unknown_near(&near);
+        if !values.is_empty() {
+            records.push(Record::Near { values });
+        }
         let (id, new) = match journal.entry_of(&thing) {
             Some(entry) => (entry.id, entry.kept(new)),
             None => {
@@ -580,11 +650,13 @@ impl Safekeeping {
         Ok(id)
     }
 
+    /// Writes down what a thing shows after it was written, and what has changed with it.
     fn took<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
         id: u32,
         now: Option<Content>,
+        mut records: Vec<Record>,
     ) -> Result<(), SafetyError> {
         let Some(journal) = &mut self.journal else {
             return Ok(());
@@ -594,12 +666,37 @@ impl Safekeeping {
             Some(entry) => entry.kept(now),
             None => Kept::Whole(now),
         });
+        // Last, so that of a cut journal the write counts as one that nobody knows the end of.
+        records.push(Record::Took { id, now });
         journal
-            .append(host, &[Record::Took { id, now }])
+            .append(host, &records)
             .map_err(|source| SafetyError::Refused {
                 what: path.display().to_string(),
                 why: format!("the journal cannot be written any more ({source})"),
             })
+    }
+}
+
+/// A change that is about to be made.
+struct Step {
+    thing: Thing,
+    /// How it is now; `None` for a file that is not there, and for commands.
+    old: Option<Content>,
+    new: Content,
+    undo: Option<Undo>,
+    /// How the settings near it are now.
+    near: BTreeMap<PathBuf, Content>,
+}
+
+impl Step {
+    fn of(thing: Thing, new: Content) -> Self {
+        Self {
+            thing,
+            old: None,
+            new,
+            undo: None,
+            near: BTreeMap::new(),
+        }
     }
 }
 

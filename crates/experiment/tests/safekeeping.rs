@@ -16,6 +16,10 @@ const JOURNAL: &str = "/var/lib/wrkbench/restore/journal";
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const TCP_RMEM: &str = "/proc/sys/net/ipv4/tcp_rmem";
 const THREADS_MAX: &str = "/proc/sys/kernel/threads-max";
+const QLEN: &str = "/proc/sys/net/ipv4/neigh/default/unres_qlen";
+const QLEN_BYTES: &str = "/proc/sys/net/ipv4/neigh/default/unres_qlen_bytes";
+const TAG: &str = "/proc/sys/net/ipv4/conf/default/tag";
+const TAG_OF_ETH0: &str = "/proc/sys/net/ipv4/conf/eth0/tag";
 const CONF: &str = "/etc/nginx/nginx.conf";
 const NEW_CONF: &str = "/etc/nginx/conf.d/tuned.conf";
 const MTU: &str = "/made-up/mtu";
@@ -28,9 +32,27 @@ fn machine() -> Fake {
         (RMEM_MAX, "212992\n"),
         (TCP_RMEM, "4096\t131072\t6291456\n"),
         (THREADS_MAX, "7000\n"),
+        (QLEN, "101\n"),
+        (QLEN_BYTES, "212992\n"),
+        (TAG, "0\n"),
+        (TAG_OF_ETH0, "0\n"),
         (CONF, "worker_processes 1;\n"),
         (MTU, "1500"),
     ]);
+    // One value under two names, of which one is rounded: to write the rounded one back is not enough.
+    fake.on_written(QLEN, |files| {
+        let bytes = number(files, QLEN) * PACKET_BYTES;
+        files.insert(QLEN_BYTES.into(), format!("{bytes}\n").into_bytes());
+    });
+    fake.on_written(QLEN_BYTES, |files| {
+        let packets = number(files, QLEN_BYTES).div_ceil(PACKET_BYTES);
+        files.insert(QLEN.into(), format!("{packets}\n").into_bytes());
+    });
+    // What interfaces take over.
+    fake.on_written(TAG, |files| {
+        let tag = files[Path::new(TAG)].clone();
+        files.insert(TAG_OF_ETH0.into(), tag);
+    });
     // As the kernel does it with some: less than wished.
     fake.on_setting(THREADS_MAX, |value| {
         let wished: u64 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -51,6 +73,14 @@ fn machine() -> Fake {
         ..CommandOutput::default()
     });
     fake
+}
+
+/// What a packet counts for in `unres_qlen`.
+const PACKET_BYTES: u64 = 2112;
+
+fn number(files: &Files, path: &str) -> u64 {
+    let text = String::from_utf8_lossy(&files[Path::new(path)]).into_owned();
+    text.trim().parse().expect("it is a number")
 }
 
 fn succeeded() -> CommandOutput {
@@ -97,6 +127,9 @@ fn changes() -> Vec<Change> {
         file(CONF, "x"),
         command("set-mtu", "1400"),
         sysctl("kernel.threads-max", "6000"),
+        sysctl("net.ipv4.neigh.default.unres_qlen", "300"),
+        sysctl("net.ipv4.conf.default.tag", "7"),
+        sysctl("net.ipv4.neigh.default.unres_qlen", "20"),
     ]
 }
 
@@ -175,6 +208,9 @@ fn a_sweep_that_ends_leaves_everything_as_it_was() {
     assert_eq!(
         what,
         [
+            "net.ipv4.conf.default.tag",
+            "net.ipv4.neigh.default.unres_qlen",
+            "net.ipv4.neigh.default.unres_qlen_bytes",
             "kernel.threads-max",
             NEW_CONF,
             "command \"mtu\"",
@@ -428,8 +464,7 @@ fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
 fn without_a_guardian_nothing_is_changed() {
     let mut host = machine();
     let mut safekeeping = begin(&mut host).unwrap();
-    // The present value is read, then the guardian is looked after.
-    host.fail_at(1, Failure::Error(io::ErrorKind::NotFound));
+    host.can_be_guarded = false;
     let error = safekeeping
         .change(&mut host, &sysctl("net.core.rmem_max", "1"))
         .unwrap_err();
@@ -623,6 +658,91 @@ fn a_value_changed_by_someone_else_during_the_sweep_is_not_overwritten() {
     assert!(!report.is_complete());
     assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
     assert!(!host.is_locked && !host.has_guardian);
+}
+
+#[test]
+fn settings_that_change_with_another_one_are_put_back_with_it() {
+    let mut host = died_after(&[
+        sysctl("net.ipv4.neigh.default.unres_qlen", "300"),
+        sysctl("net.ipv4.conf.default.tag", "7"),
+    ]);
+    assert_eq!(host.text(QLEN_BYTES).as_deref(), Some("633600\n"));
+    assert_eq!(host.text(TAG_OF_ETH0).as_deref(), Some("7\n"));
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_as_before(&host, "after the restore");
+    let bytes = "net.ipv4.neigh.default.unres_qlen_bytes";
+    let restored = RestoreOutcome::Restored(Some("212992".to_owned()));
+    assert_eq!(*outcome_of(&report, bytes), restored);
+}
+
+#[test]
+fn a_setting_that_someone_else_changed_after_it_went_with_another_is_left() {
+    let mut host = died_after(&[sysctl("net.ipv4.conf.default.tag", "7")]);
+    host.files.insert(TAG_OF_ETH0.into(), b"5\n".to_vec());
+    // From here on the interface has a value of its own.
+    host.on_written(TAG, |_| {});
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(!report.is_complete());
+    assert_eq!(host.text(TAG_OF_ETH0).as_deref(), Some("5\n"));
+    assert_eq!(host.text(TAG).as_deref(), Some("0\n"));
+    let report = restore_by(&mut host, Conflicts::Overwrite)
+        .unwrap()
+        .unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_as_before(&host, "after force");
+}
+
+#[test]
+fn of_an_interrupted_write_only_what_it_changed_is_put_back() {
+    // Killed when the value is written, and before the journal has what changed with it.
+    let mut host = (0..)
+        .find_map(|operation| {
+            let mut host = machine();
+            host.fail_at(operation, Failure::KilledBefore);
+            let _ = sweep(&mut host, &[sysctl("net.ipv4.conf.default.tag", "7")]);
+            (host.text(TAG_OF_ETH0).as_deref() == Some("7\n")).then_some(host)
+        })
+        .expect("it is written at some time");
+    host.revive();
+    // Beside it, by someone else.
+    let log_martians = "/proc/sys/net/ipv4/conf/default/log_martians";
+    let journal = String::from_utf8(host.files[Path::new(JOURNAL)].clone()).unwrap();
+    assert!(!journal.contains("moved"), "{journal}");
+    host.files.insert(log_martians.into(), b"1\n".to_vec());
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(report.is_complete(), "{report:?}");
+    assert_eq!(host.text(log_martians).as_deref(), Some("1\n"));
+    host.files.remove(Path::new(log_martians));
+    assert_as_before(&host, "after the restore");
+}
+
+#[test]
+fn two_settings_of_a_plan_that_change_each_other_are_refused_and_put_back() {
+    for keys in [
+        [
+            "net.ipv4.neigh.default.unres_qlen",
+            "net.ipv4.neigh.default.unres_qlen_bytes",
+        ],
+        [
+            "net.ipv4.neigh.default.unres_qlen_bytes",
+            "net.ipv4.neigh.default.unres_qlen",
+        ],
+    ] {
+        let mut host = machine();
+        let mut safekeeping = begin(&mut host).unwrap();
+        safekeeping
+            .change(&mut host, &sysctl(keys[0], "500"))
+            .unwrap();
+        let error = safekeeping
+            .change(&mut host, &sysctl(keys[1], "900"))
+            .unwrap_err();
+        assert!(error.to_string().contains(keys[0]), "{error}");
+        assert!(error.to_string().contains("vary one of the two"), "{error}");
+        let report = safekeeping.restore_all(&mut host);
+        assert!(report.is_complete(), "{report:?}");
+        assert_as_before(&host, keys[0]);
+    }
 }
 
 #[test]

@@ -139,6 +139,10 @@ name = "queues"
 sysctl = ["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog"]
 levels = [64, 1024]
 [[factor]]
+name = "waiting"
+sysctl = "net.ipv4.neigh.lo.unres_qlen"
+levels = [50, 300]
+[[factor]]
 name = "wmem"
 levels = [
   {{ name = "small", "net.ipv4.tcp_wmem" = "4096 4096 65536", "net.ipv4.tcp_slow_start_after_idle" = 0 }},

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the records. A program refuses those that it does not know.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+/// Version of the records. A program refuses later ones; what version 1 lacked is absent when it is read.
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Whose journal it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,11 @@ pub(crate) struct Begin {
     pub(crate) since: Option<String>,
     pub(crate) boot_id: String,
     pub(crate) network_namespace: String,
+    /// The machine's name and its kernel's release, as uname(1) shows them. Not in version 1.
+    #[serde(default)]
+    pub(crate) host_name: Option<String>,
+    #[serde(default)]
+    pub(crate) kernel: Option<String>,
 }
 
 /// What can be changed.
@@ -154,6 +159,8 @@ pub(crate) enum Record {
         /// `None` for a file that is not there, and for commands.
         old: Option<Content>,
     },
+    /// How the settings near one are just before it is written, as far as that is not known from earlier records.
+    Near { values: BTreeMap<PathBuf, Content> },
     /// What is written next.
     Write {
         id: u32,
@@ -163,6 +170,8 @@ pub(crate) enum Record {
     },
     /// What it shows after that; `None` for commands.
     Took { id: u32, now: Option<Kept> },
+    /// A write of the thing `by` has changed this one too, to `now`.
+    Moved { id: u32, by: u32, now: Kept },
     /// It is as it was.
     Restored { id: u32 },
 }
@@ -212,7 +221,9 @@ fn decode(line: &[u8]) -> Line {
         .ok()
         .and_then(|value| value["begin"]["version"].as_u64());
     match version {
-        Some(version) if version != u64::from(FORMAT_VERSION) => Line::OtherVersion(version),
+        Some(version) if version == 0 || version > u64::from(FORMAT_VERSION) => {
+            Line::OtherVersion(version)
+        }
         _ => serde_json::from_slice(json)
             .map_or(Line::Damaged, |record| Line::Record(Box::new(record))),
     }
@@ -268,9 +279,20 @@ mod tests {
 
     #[test]
     fn a_later_version_is_known_as_such_whatever_else_it_has() {
-        let json = br#"{"begin":{"version":2,"news":[]}}"#;
+        let json = br#"{"begin":{"version":3,"news":[]}}"#;
         let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
-        assert_eq!(lines(line.as_bytes()).0, [Line::OtherVersion(2)]);
+        assert_eq!(lines(line.as_bytes()).0, [Line::OtherVersion(3)]);
+    }
+
+    #[test]
+    fn a_journal_of_version_1_is_read() {
+        let json = br#"{"begin":{"version":1,"plan":"p","pid":7,"since":null,"boot_id":"b","network_namespace":"n"}}"#;
+        let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
+        let (found, _) = lines(line.as_bytes());
+        let [Line::Record(record)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert!(matches!(&**record, Record::Begin(begin) if begin.host_name.is_none()));
     }
 
     #[test]

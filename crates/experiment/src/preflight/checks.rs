@@ -55,6 +55,7 @@ pub(super) fn check(
             FactorKind::Command { .. } | FactorKind::Option { .. } => {}
         }
     }
+    check_same_values(spec, findings);
     check_container(spec, host, findings);
     check_commands(spec, host, findings);
     check_results(spec, host, findings);
@@ -153,6 +154,26 @@ fn check_sysctls(
             }
         }
         check_available(spec, factor, key, host, findings);
+    }
+}
+
+/// One value under two names cannot be varied twice: each write would undo the other.
+fn check_same_values(spec: &Spec, findings: &mut Findings) {
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for factor in &spec.factors {
+        for key in factor.sysctls() {
+            let Some(path) = sysctl_path(key) else {
+                continue;
+            };
+            let other = seen
+                .iter()
+                .find(|(_, it)| settings::is_same_value(it, &path));
+            if let Some((other, _)) = other {
+                let text = format!("{key}: is the same value as {other}: vary one of the two");
+                findings.problem(spec, factor.line, text);
+            }
+            seen.push((key, path));
+        }
     }
 }
 

@@ -94,7 +94,7 @@ const NUMBERS: [Numbers; 14] = [
 
 /// Settings that change more than themselves, or cannot be changed back, and what they do:
 /// Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
-const IRREVERSIBLE: [(&str, &str); 9] = [
+const IRREVERSIBLE: [(&str, &str); 10] = [
     (
         "net/ipv4/ip_forward",
         "sets many other settings anew when it is written",
@@ -116,6 +116,10 @@ const IRREVERSIBLE: [(&str, &str); 9] = [
         "is copied to interfaces that would keep it",
     ),
     (
+        "net/netfilter/nf_hooks_lwtunnel",
+        "cannot be changed back before the next start",
+    ),
+    (
         "kernel/modules_disabled",
         "cannot be changed back before the next start",
     ),
@@ -134,7 +138,7 @@ const IRREVERSIBLE: [(&str, &str); 9] = [
 ];
 
 /// Why a setting is not to be varied, if it is not.
-pub(super) fn why_irreversible(path: &Path) -> Option<&'static str> {
+pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
     let listed = IRREVERSIBLE
         .iter()
@@ -142,8 +146,25 @@ pub(super) fn why_irreversible(path: &Path) -> Option<&'static str> {
     if let Some((_, why)) = listed {
         return Some(why);
     }
-    let is_interface = name.starts_with("net/ipv6/conf") && name.ends_with("disable_ipv6");
-    is_interface.then_some("takes addresses away that would not come back")
+    let is_address = name.starts_with("net/ipv6/conf")
+        && (name.ends_with("disable_ipv6") || name.ends_with("addr_gen_mode"));
+    is_address.then_some("takes addresses away that would not come back")
+}
+
+/// Endings of settings that show the value of the one without the ending in a finer unit: a write of either changes
+/// both.
+const FINER: [&str; 2] = ["_ms", "_bytes"];
+
+/// Whether two settings are known to be the same value in two units.
+pub(super) fn is_same_value(one: &Path, other: &Path) -> bool {
+    let is_finer = |coarse: &Path, fine: &Path| {
+        let (Some(coarse), Some(fine)) = (coarse.to_str(), fine.to_str()) else {
+            return false;
+        };
+        let unit = fine.strip_prefix(coarse);
+        unit.is_some_and(|unit| FINER.contains(&unit))
+    };
+    is_finer(one, other) || is_finer(other, one)
 }
 
 /// Why the kernel will not take a value, as far as its present one and the kernel's tables tell.
@@ -283,10 +304,25 @@ mod tests {
     }
 
     #[test]
+    fn one_value_in_two_units_is_known() {
+        for (one, other, is_same) in [
+            ("a/unres_qlen", "a/unres_qlen_bytes", true),
+            ("a/gc_min_interval_ms", "a/gc_min_interval", true),
+            ("a/gc_min_interval", "b/gc_min_interval_ms", false),
+            ("a/tcp_mem", "a/tcp_mem", false),
+            ("a/tcp_rmem", "a/tcp_rmem_min", false),
+        ] {
+            assert_eq!(is_same_value(Path::new(one), Path::new(other)), is_same);
+        }
+    }
+
+    #[test]
     fn settings_that_could_not_be_put_back_are_known() {
         for (path, is_known) in [
             ("/proc/sys/net/ipv4/ip_forward", true),
             ("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", true),
+            ("/proc/sys/net/ipv6/conf/eth0/addr_gen_mode", true),
+            ("/proc/sys/net/netfilter/nf_hooks_lwtunnel", true),
             ("/proc/sys/vm/drop_caches", true),
             ("/proc/sys/net/core/rmem_max", false),
             ("/etc/net/ipv4/ip_forward", false),

@@ -330,6 +330,24 @@ fn an_answer_that_ready_would_never_take_is_found() {
 }
 
 #[test]
+fn one_value_under_two_names_is_not_varied_twice() {
+    let text = "name = 'n'\nrounds = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
+                [[factor]]\nname = 'a'\nsysctl = 'net.ipv6.route.gc_min_interval'\nlevels = [1, 2]\n\
+                [[factor]]\nname = 'b'\nsysctl = 'net.ipv6.route.gc_min_interval_ms'\nlevels = [100, 900]\n";
+    let mut host = machine();
+    for name in ["gc_min_interval", "gc_min_interval_ms"] {
+        let path = PathBuf::from("/proc/sys/net/ipv6/route").join(name);
+        host.files.insert(path, b"0\n".to_vec());
+    }
+    let found = look(text, &mut host).problems;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("is the same value as net.ipv6.route.gc_min_interval:"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn options_that_the_caller_refuses_are_told_once_with_their_line() {
     let text = "name = 'n'\n[load]\nconections = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
                 [[factor]]\nrate = [1, 2]\n";

@@ -1,0 +1,84 @@
+//! Kernel settings that may change when another one is written.
+//!
+//! The kernel shows some values under several names (`gc_min_interval` and `gc_min_interval_ms`), and copies others
+//! (`conf/default` to every interface). No table of them is complete, so the settings near the one that is written
+//! are read before and after it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::host::{Host, SettingsFolder};
+use crate::journal::Content;
+
+/// Settings that change by themselves, or act when they are read.
+const IGNORED: [&str; 2] = ["kernel/ns_last_pid", "vm/stat_refresh"];
+
+/// Reads the settings near this one, without itself: those in its folder, and those of the same name in the folders
+/// beside that (`conf/eth0` beside `conf/default`). What cannot be read is left out.
+///
+/// # Errors
+/// When a folder cannot be listed.
+pub(crate) fn read_near<H: Host + ?Sized>(
+    host: &H,
+    path: &Path,
+) -> io::Result<BTreeMap<PathBuf, Content>> {
+    let mut near = BTreeMap::new();
+    for setting in list_near(host, path)? {
+        // Some cannot be read before they are set (`stable_secret`). A failure that comes once must not hide one that can.
+        if let Ok(content) = host.read(&setting).or_else(|_| host.read(&setting)) {
+            near.insert(setting, Content(content));
+        }
+    }
+    Ok(near)
+}
+
+fn list_near<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Vec<PathBuf>> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(Vec::new());
+    };
+    let SettingsFolder { settings, .. } = host.list_settings(folder)?;
+    let is_other = |setting: &PathBuf| {
+        setting != path && !IGNORED.iter().any(|ignored| setting.ends_with(ignored))
+    };
+    let mut near: Vec<PathBuf> = settings.into_iter().filter(is_other).collect();
+    if let Some(above) = folder.parent() {
+        let beside = host.list_settings(above)?.folders.into_iter();
+        near.extend(beside.filter(|it| it != folder).map(|it| it.join(name)));
+    }
+    Ok(near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn near_is_what_lies_in_the_same_folder_or_has_the_same_name_beside_it() {
+        let mut host = Fake::with(&[
+            ("/proc/sys/net/ipv4/ip_forward", "0\n"),
+            ("/proc/sys/net/ipv4/conf/all/rp_filter", "1\n"),
+            ("/proc/sys/net/ipv4/conf/default/rp_filter", "2\n"),
+            ("/proc/sys/net/ipv4/conf/default/tag", "3\n"),
+            ("/proc/sys/net/ipv4/conf/default/counted", "4\n"),
+            ("/proc/sys/net/ipv4/conf/eth0/rp_filter", "5\n"),
+            ("/proc/sys/net/ipv4/conf/eth0/tag", "6\n"),
+            ("/proc/sys/kernel/ns_last_pid", "7\n"),
+            ("/proc/sys/kernel/panic", "8\n"),
+        ]);
+        host.read_only
+            .insert("/proc/sys/net/ipv4/conf/default/counted".into());
+        let near = |path: &str| {
+            let near = read_near(&host, Path::new(path)).unwrap();
+            near.into_values()
+                .map(|it| it.to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            near("/proc/sys/net/ipv4/conf/default/rp_filter"),
+            ["1", "3", "5"]
+        );
+        assert_eq!(near("/proc/sys/kernel/panic"), Vec::<String>::new());
+    }
+}

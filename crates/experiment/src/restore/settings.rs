@@ -1,0 +1,235 @@
+//! Puts kernel settings back, each with those that change with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Conflicts, RestoreOutcome, foreign, read_if_there};
+use crate::change::sysctl_name;
+use crate::host::Host;
+use crate::journal::{Content, Entry, Journal, Kept, Record, Thing};
+use crate::neighbours::read_near;
+
+/// How often a group of settings is gone through. A rounded value moves its exact one, which then is written; after
+/// that nothing should change any more.
+const PASSES: usize = 4;
+
+/// Puts a setting back and all those that have changed with it; what became of each, by their numbers.
+pub(super) fn put_back<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &mut Journal,
+    id: u32,
+    conflicts: Conflicts,
+) -> Vec<(u32, RestoreOutcome)> {
+    if let Err(error) = find_unrecorded(host, journal, id) {
+        let why = format!("the settings beside it cannot be read ({error})");
+        return vec![(id, RestoreOutcome::Failed(why))];
+    }
+    let group = journal.group(id);
+    let mut outcomes: Vec<(u32, RestoreOutcome)> = Vec::new();
+    for pass in 0..PASSES {
+        let mut has_written = false;
+        for id in journal.group(id) {
+            let outcome = put_one_back(host, journal, id, group.len() == 1, conflicts);
+            has_written |= matches!(outcome, RestoreOutcome::Restored(_));
+            match outcomes.iter_mut().find(|(known, _)| *known == id) {
+                Some(_) if outcome == RestoreOutcome::Unchanged => {}
+                Some((_, known)) => *known = outcome,
+                None => outcomes.push((id, outcome)),
+            }
+        }
+        if !has_written || group.len() == 1 {
+            break;
+        }
+        if pass + 1 == PASSES {
+            for (id, outcome) in &mut outcomes {
+                if outcome.is_settled() && !is_as_before(host, journal, *id) {
+                    let why = "the kernel changes it with another setting that was put back";
+                    *outcome = RestoreOutcome::Failed(why.to_owned());
+                }
+            }
+        }
+    }
+    outcomes
+}
+
+fn is_as_before<H: Host + ?Sized>(host: &H, journal: &Journal, id: u32) -> bool {
+    let entry = journal.entry(id);
+    let now = entry.and_then(Entry::place).map(|path| host.read(&path));
+    match (entry.and_then(|entry| entry.old.as_ref()), now) {
+        (Some(old), Some(Ok(now))) => old.0 == now,
+        _ => false,
+    }
+}
+
+fn put_one_back<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &mut Journal,
+    id: u32,
+    is_alone: bool,
+    conflicts: Conflicts,
+) -> RestoreOutcome {
+    let Some(entry) = journal.entry(id).cloned() else {
+        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
+    };
+    let (Some(path), Some(old)) = (entry.place(), &entry.old) else {
+        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
+    };
+    let now = match read_if_there(host, &path) {
+        Ok(now) => now,
+        Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
+    };
+    let Some(now) = now else {
+        if journal.is_only_moved(&entry) {
+            return RestoreOutcome::Dropped("is gone, with the interface that it was of");
+        }
+        // It cannot be made: a kernel module or an interface went away with it.
+        return foreign(&entry, None, conflicts != Conflicts::Report);
+    };
+    if now == *old {
+        return RestoreOutcome::Unchanged;
+    }
+    // A write that was begun may have been clamped to a value that nobody knows.
+    let is_ours = entry.is_pending || entry.is_ours(&now);
+    if !is_ours && conflicts != Conflicts::Overwrite {
+        return foreign(&entry, Some(&now), conflicts == Conflicts::Keep);
+    }
+    let written = if is_alone {
+        host.write(&path, &old.0)
+    } else {
+        write_in_group(host, journal, &entry, &path, old)
+    };
+    if let Err(error) = written {
+        return RestoreOutcome::Failed(format!("{old} cannot be written ({error})"));
+    }
+    match host.read(&path) {
+        Ok(now) if now == old.0 => RestoreOutcome::Restored(Some(old.to_string())),
+        Ok(now) => RestoreOutcome::Failed(format!("the kernel made {} of {old}", Content(now))),
+        Err(error) => RestoreOutcome::Failed(format!("cannot be read again ({error})")),
+    }
+}
+
+/// Writes a setting that others change with. The journal has it before, as it has every write of the sweep, so that
+/// what they become is known to be ours.
+fn write_in_group<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &mut Journal,
+    entry: &Entry,
+    path: &Path,
+    old: &Content,
+) -> io::Result<()> {
+    let members: Vec<u32> = entry.moves.iter().copied().collect();
+    let before = read_members(host, journal, &members);
+    let write = Record::Write {
+        id: entry.id,
+        new: entry.kept(old.clone()),
+        undo: None,
+    };
+    journal.append_or_take(host, vec![write]);
+    let written = host.write(path, &old.0);
+    // Without the whole picture it stays a write that nobody knows the end of, and its settings count as ours.
+    if let (Ok(before), Ok(after), Ok(now)) = (
+        before,
+        read_members(host, journal, &members),
+        host.read(path),
+    ) {
+        let mut records = Vec::new();
+        for (id, now) in after {
+            let Some(member) = journal.entry(id) else {
+                continue;
+            };
+            if entry.is_pending || before.get(&id) != Some(&now) {
+                let now = member.kept(now);
+                let by = entry.id;
+                records.push(Record::Moved { id, by, now });
+            }
+        }
+        let shown = journal.entry(entry.id).unwrap_or(entry);
+        let now = Some(shown.kept(Content(now)));
+        records.push(Record::Took { id: entry.id, now });
+        journal.append_or_take(host, records);
+    }
+    written
+}
+
+/// How these settings are, by their numbers; those that are gone are left out.
+fn read_members<H: Host + ?Sized>(
+    host: &H,
+    journal: &Journal,
+    members: &[u32],
+) -> io::Result<BTreeMap<u32, Content>> {
+    let mut found = BTreeMap::new();
+    for id in members {
+        let place = journal.entry(*id).and_then(Entry::place);
+        let now = place.map(|path| read_if_there(host, &path)).transpose()?;
+        found.extend(now.flatten().map(|now| (*id, now)));
+    }
+    Ok(found)
+}
+
+/// Finds what a write has changed that was interrupted before the journal had it. If a setting near it is not as it
+/// was just before, the value is written once more, and the old one after it: what changes then goes with it, and
+/// what does not was changed by someone else.
+fn find_unrecorded<H: Host + ?Sized>(
+    host: &mut H,
+    journal: &mut Journal,
+    id: u32,
+) -> io::Result<()> {
+    let entry = journal.entry(id).filter(|entry| entry.is_pending);
+    let Some(entry) = entry.cloned() else {
+        return Ok(());
+    };
+    let (Some(path), Some(old), Some(new)) = (entry.place(), &entry.old, entry.last_written())
+    else {
+        return Ok(());
+    };
+    if read_if_there(host, &path)?.is_none() {
+        return Ok(());
+    }
+    let now = read_near(host, &path)?;
+    let is_changed = |path: &PathBuf, now: &Content| {
+        journal.near.get(path).is_some_and(|was| was != now) && journal.entry_at(path).is_none()
+    };
+    let changed: BTreeMap<PathBuf, Content> = now
+        .into_iter()
+        .filter(|(path, now)| is_changed(path, now))
+        .collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mut moving: BTreeSet<PathBuf> = BTreeSet::new();
+    for content in [new, old] {
+        let before = read_near(host, &path)?;
+        // Refused or not: what the kernel makes of it is what counts.
+        let _ = host.write(&path, &content.0);
+        let after = read_near(host, &path)?;
+        let differs = |path: &PathBuf, was: &Content| after.get(path).is_some_and(|now| now != was);
+        moving.extend(
+            before
+                .into_iter()
+                .filter(|(path, was)| differs(path, was))
+                .map(|(path, _)| path),
+        );
+    }
+    let mut records = Vec::new();
+    let mut next_id = journal.next_id();
+    for path in changed.into_keys().filter(|path| moving.contains(path)) {
+        let (Some(key), Some(old)) = (sysctl_name(&path), journal.near.get(&path)) else {
+            continue;
+        };
+        let Ok(now) = host.read(&path) else { continue };
+        records.push(Record::Save {
+            id: next_id,
+            thing: Thing::Sysctl { key },
+            old: Some(old.clone()),
+        });
+        records.push(Record::Moved {
+            id: next_id,
+            by: id,
+            now: Kept::Whole(Content(now)),
+        });
+        next_id = next_id.saturating_add(1);
+    }
+    journal.append_or_take(host, records);
+    Ok(())
+}
