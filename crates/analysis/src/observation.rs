@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use results::{HookOutput, RunResult, Setting};
+use results::{HookOutput, RunResult, Setting, Warning};
+
+/// Below this share of a fixed rate the rate was missed.
+const RATE_SHARE_MIN: f64 = 0.99;
 
 /// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm print.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -71,6 +74,41 @@ impl Observation {
             .map(|result| &result.environment.started_at);
         let known = of_trial.into_iter().chain(of_result);
         known.flatten().next().map(String::as_str)
+    }
+
+    /// Whether the load generator was the limit, so that the server could have done more than the run says. `false`
+    /// where that is not known, as of a text.
+    #[must_use]
+    pub fn is_saturated(&self) -> bool {
+        let result = self.result.as_deref();
+        result.is_some_and(|result| result.generator.verdict.is_generator_limited())
+    }
+
+    /// The rate at which the plan had requests sent, per second; `None` of a closed loop, and where it is not
+    /// known.
+    #[must_use]
+    pub fn fixed_rate_per_sec(&self) -> Option<f64> {
+        self.value("rate").filter(|rate| *rate > 0.0)
+    }
+
+    /// Whether a run with a fixed rate fell short of it: by more than 1 % of what was due, or by more and more.
+    #[must_use]
+    pub fn has_missed_rate(&self) -> bool {
+        let Some(rate_per_sec) = self.fixed_rate_per_sec() else {
+            return false;
+        };
+        let Some(result) = &self.result else {
+            // Random arrivals scatter around the rate, but no text has any.
+            let made = self.value(crate::quantity::REQUESTS_PER_SEC);
+            return made.is_some_and(|made| made < rate_per_sec * RATE_SHARE_MIN);
+        };
+        let counters = &result.recording.counters;
+        // What is in flight when the window ends is late only if there is more and more of it.
+        let made = counters.answered.saturating_add(counters.in_flight);
+        let is_unsustained =
+            |warning: &Warning| matches!(warning, Warning::RateNotSustained { .. });
+        (made as f64) < counters.due as f64 * RATE_SHARE_MIN
+            || result.warnings.iter().any(is_unsustained)
     }
 
     /// What was measured, by name: of any percentile where there is a histogram, else of those that

@@ -1,10 +1,10 @@
 //! Comparisons of runs that were made up, so that it is known what must come out.
 
-use analysis::Observation;
 use analysis::compare::{
-    CompareError, Conclusions, Doubt, Metric, Named, Outcome, Question, compare, compare_cells,
-    compare_with_base,
+    ClampedLevels, CompareError, Conclusions, Doubt, Metric, Named, Outcome, Question, Validity,
+    compare, compare_cells, compare_with_base,
 };
+use analysis::{Observation, TrialFacts};
 use results::Setting;
 
 /// Normal noise, seeded.
@@ -202,12 +202,198 @@ fn failed_runs_are_counted_and_in_no_figure() {
     runs.push(failed("262144", 6));
     let after = plain(&runs);
     assert_eq!(before.comparisons, after.comparisons);
-    let failures = Doubt::Failures {
-        side: None,
-        failed: 1,
+    assert_eq!(after.doubts, []);
+    let expected = Validity {
         runs: 36,
+        failed: 1,
+        ..Validity::default()
     };
-    assert_eq!(after.doubts, [failures]);
+    assert_eq!(after.validity, [expected]);
+}
+
+/// Runs of a level, at a rate.
+fn at_rate(level: &str, rate: f64, made: &[f64]) -> Vec<Observation> {
+    let of = |(number, made): (u32, &f64)| {
+        let mut observation = run(level, number, *made);
+        let more = [("rate", rate), ("bytes_transfer_per_sec", 100.0 * made)];
+        let more = more.map(|(name, value)| (name.to_owned(), value));
+        observation.values.extend(more);
+        observation
+    };
+    (1..).zip(made).map(of).collect()
+}
+
+#[test]
+fn what_a_fixed_rate_sets_is_not_judged_unless_the_rate_was_missed() {
+    let base = at_rate("a", 1_000.0, &[999.9, 999.8, 999.9, 999.7, 999.8]);
+    let lower = at_rate("b", 1_000.0, &[991.0, 991.2, 991.1, 991.3, 991.2]);
+    for metric in ["requests/s", "bytes_transfer_per_sec"] {
+        let metric = Metric::named(metric);
+        let kept = compare(&base, &lower, &metric, 0.002);
+        assert_eq!(kept.outcome, Outcome::SetByRate);
+        assert!(kept.levels.iter().all(|level| level.difference.is_none()));
+        assert!(!kept.is_regression(0.001));
+    }
+    let missed = at_rate("b", 1_000.0, &[800.0, 810.0, 805.0, 790.0, 999.0]);
+    let missed = compare(&base, &missed, &rate(), 0.02);
+    assert_eq!(missed.outcome, Outcome::Worse { level: 1 });
+    assert!(missed.is_regression(0.05));
+    assert_eq!(
+        missed.fixed_rate.map(|rate| (rate.missed, rate.runs)),
+        Some((4, 10))
+    );
+    // Another rate is another plan, not another server.
+    let twice = at_rate("b", 2_000.0, &[1_999.0, 1_998.0, 1_999.5, 1_999.1, 1_998.2]);
+    assert_eq!(
+        compare(&base, &twice, &rate(), 0.02).outcome,
+        Outcome::SetByRate
+    );
+    // Latency is the server's at any rate.
+    let latency = Metric::named("p99");
+    let with_latency = |mut runs: Vec<Observation>, latency_us: f64| {
+        for (number, run) in (0_u32..).zip(&mut runs) {
+            let value = latency_us * (1.0 + 0.001 * f64::from(number));
+            run.values.insert("latency_p99_us".to_owned(), value);
+        }
+        runs
+    };
+    let (base, twice) = (with_latency(base, 100.0), with_latency(twice, 200.0));
+    let judged = compare(&base, &twice, &latency, 0.02);
+    assert_eq!(judged.outcome, Outcome::Worse { level: 1 });
+}
+
+#[test]
+fn of_two_sweeps_at_a_fixed_rate_only_cells_that_missed_it_are_judged() {
+    let sweep = |made: [f64; 3]| -> Vec<Observation> {
+        let cell = |(cell, made): (u32, f64)| {
+            let wobble = [0.0, 0.2, 0.1, 0.3];
+            let values: Vec<f64> = wobble.iter().map(|wobble| made - wobble).collect();
+            let mut runs = at_rate(&cell.to_string(), 1_000.0, &values);
+            runs.iter_mut().for_each(|run| run.cell = Some(cell));
+            runs
+        };
+        (1..).zip(made).flat_map(cell).collect()
+    };
+    let (old, new) = (sweep([1_000.0; 3]), sweep([1_000.0, 700.0, 999.0]));
+    let question = Question::default();
+    let both = compare_with_base(named("old", &old), named("new", &new), &question).unwrap();
+    let outcomes: Vec<Outcome> = both.comparisons.iter().map(|it| it.outcome).collect();
+    let expected = [
+        Outcome::SetByRate,
+        Outcome::Worse { level: 1 },
+        Outcome::SetByRate,
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(both.doubts, [], "what the rate sets does not drift");
+}
+
+#[test]
+fn a_difference_within_the_threshold_does_not_matter_however_sure_it_is() {
+    // Seven levels, so that one that is not known well enough keeps the others from being the same.
+    let of_cell = |cell| match cell {
+        7 => 1.0014,
+        _ => 1.0,
+    };
+    let mut runs = sweep(21, 0.0001, of_cell, |_| 1.0);
+    let mut noise = Noise::new(5);
+    for run in runs.iter_mut().filter(|run| run.cell == Some(4)) {
+        let value = 30_000.0 * (0.2 * noise.draw()).exp();
+        run.values.insert("requests_per_sec".to_owned(), value);
+    }
+    let comparison = &plain(&runs).comparisons[0];
+    assert_eq!(comparison.outcome, Outcome::Negligible { level: 6 });
+    let difference = comparison.levels[6].difference.unwrap();
+    assert!(difference.is_found() && !comparison.matters(&difference));
+    assert!(!comparison.is_regression(0.0001));
+    let narrow = Question {
+        threshold: 0.0005,
+        ..Question::default()
+    };
+    let judged = compare_cells(&runs, &narrow).unwrap();
+    assert_eq!(judged.comparisons[0].outcome, Outcome::Better { level: 6 });
+}
+
+#[test]
+fn an_interval_across_the_edge_of_the_threshold_is_told() {
+    let base = noisy("a", 11, 1.0, 0.004, 8);
+    for (ratio, is_across) in [(1.022, true), (1.10, false), (1.017, true)] {
+        let new = noisy("b", 12, ratio, 0.004, 8);
+        let comparison = compare(&base, &new, &rate(), 0.02);
+        let difference = comparison.levels[1].difference.unwrap();
+        assert!(difference.is_found());
+        assert_eq!(
+            comparison.is_across_threshold(&difference),
+            is_across,
+            "{ratio}"
+        );
+    }
+}
+
+/// A run of a sweep that sets `rmem_max`, with what the kernel took.
+fn set(levels: &[(&str, &str)], taken: &[(&str, &str)]) -> Observation {
+    let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let setting = |pair: (String, String)| Setting {
+        factor: pair.0,
+        level: pair.1,
+    };
+    Observation {
+        settings: levels.iter().map(pair).map(setting).collect(),
+        trial: Some(Box::new(TrialFacts {
+            effective: taken.iter().map(pair).collect(),
+            ..TrialFacts::default()
+        })),
+        ..run("", 1, 1_000.0)
+    }
+}
+
+#[test]
+fn levels_for_which_the_kernel_took_the_same_value_are_one() {
+    let key = "net.core.rmem_max";
+    let one_factor = [("1024", "2304"), ("2048", "2304"), ("4096", "4096")]
+        .map(|(level, taken)| set(&[("rmem_max", level)], &[(key, taken)]));
+    let clamped = ClampedLevels {
+        factor: "rmem_max".to_owned(),
+        levels: vec!["1024".to_owned(), "2048".to_owned()],
+        taken: [(key.to_owned(), "2304".to_owned())].into(),
+    };
+    let of_one = Validity::of(&one_factor, None);
+    assert_eq!(of_one.clamped, std::slice::from_ref(&clamped));
+    // A file beside it has nothing to do with the kernel's setting, whatever its levels are called.
+    let mut two_factors = Vec::new();
+    for workers in ["1", "2"] {
+        for (level, taken) in [("1024", "2304"), ("2048", "2304"), ("4096", "4096")] {
+            let levels = [("workers", workers), ("rmem_max", level)];
+            two_factors.push(set(&levels, &[(key, taken), ("net.ipv4.tcp_sack", "1")]));
+        }
+    }
+    assert_eq!(Validity::of(&two_factors, None).clamped, [clamped]);
+    // What the kernel took differently is no one setting.
+    let unsteady = [("1024", "2304"), ("1024", "1024"), ("2048", "2304")]
+        .map(|(level, taken)| set(&[("rmem_max", level)], &[(key, taken)]));
+    assert_eq!(Validity::of(&unsteady, None).clamped, []);
+}
+
+#[test]
+fn runs_in_which_requests_failed_are_counted() {
+    let with = |answers: f64, errors: f64, bad: f64| {
+        let mut observation = run("a", 1, 1_000.0);
+        for (name, value) in [
+            ("requests", answers),
+            ("errors", errors),
+            ("statuses_over_399", bad),
+        ] {
+            observation.values.insert(name.to_owned(), value);
+        }
+        observation
+    };
+    let runs = [
+        with(1_000.0, 5.0, 5.0),
+        with(1_000.0, 11.0, 0.0),
+        with(1_000.0, 0.0, 1_000.0),
+        with(0.0, 4.0, 0.0),
+        run("a", 1, 1_000.0),
+    ];
+    assert_eq!(Validity::of(&runs, None).failing, 3);
 }
 
 #[test]

@@ -3,15 +3,27 @@
 use std::io::{self, Write};
 
 use analysis::compare::{
-    Better, Comparison, Conclusions, Difference, Doubt, Level, Metric, Outcome,
+    Better, ClampedLevels, Comparison, Conclusions, Difference, Doubt, FixedRate, Level, Metric,
+    Outcome, Validity,
 };
 use plan::units;
 
-/// Writes a sentence for each comparison with its numbers under it, and then what to keep in mind.
+use crate::page;
+use crate::page::words::{self, counted};
+
+/// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under it, and then what
+/// to keep in mind.
 ///
 /// # Errors
 /// Those of the writer.
 pub fn render(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<()> {
+    let limits = validity_sentences(&conclusions.validity);
+    for limit in &limits {
+        writeln!(output, "{limit}")?;
+    }
+    if !limits.is_empty() {
+        writeln!(output)?;
+    }
     for comparison in &conclusions.comparisons {
         writeln!(output, "{}", sentence(comparison))?;
         write_numbers(comparison, output)?;
@@ -32,6 +44,75 @@ pub fn render_json(conclusions: &Conclusions, output: &mut dyn Write) -> io::Res
     writeln!(output)
 }
 
+/// What limits the conclusions from a set of runs, a line for each side: it goes before them. Nothing if nothing
+/// does.
+#[must_use]
+pub fn validity_sentences(validity: &[Validity]) -> Vec<String> {
+    validity.iter().filter_map(validity_sentence).collect()
+}
+
+fn validity_sentence(validity: &Validity) -> Option<String> {
+    let Validity {
+        side,
+        runs,
+        failed,
+        ended_early,
+        saturated,
+        failing,
+        clamped,
+    } = validity;
+    let all_counted = validity.counted() as u64;
+    let mut parts = Vec::new();
+    if *saturated > 0 {
+        let consequence = match (validity.is_mostly_saturated(), side) {
+            (false, _) => "",
+            (true, None) => ": differences between levels may be hidden",
+            (true, Some(_)) => ": differences may be hidden",
+        };
+        let of = counted(all_counted, "run");
+        parts.push(format!(
+            "load generator saturated in {saturated} of {of}{consequence}"
+        ));
+    }
+    let left_out = |count: usize, what: [&str; 2]| {
+        let what = if count == 1 { what[0] } else { what[1] };
+        let of = counted(*runs as u64, "run");
+        (count > 0).then(|| format!("{count} of {of} {what} in no figure"))
+    };
+    parts.extend(left_out(*failed, ["failed and is", "failed and are"]));
+    parts.extend(left_out(
+        *ended_early,
+        ["was ended early and is", "were ended early and are"],
+    ));
+    if *failing > 0 {
+        let of = counted(all_counted, "run");
+        parts.push(format!(
+            "more than 1 % of the requests failed in {failing} of {of}"
+        ));
+    }
+    parts.extend(clamped.iter().map(clamped_phrase));
+    let text = parts.join("; ");
+    match side {
+        _ if text.is_empty() => None,
+        Some(side) => Some(format!("{side}: {text}")),
+        None => Some(page::capital(&text)),
+    }
+}
+
+/// `levels 1024 and 2048 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 for each`
+fn clamped_phrase(clamped: &ClampedLevels) -> String {
+    let taken = clamped.taken.iter();
+    let taken: Vec<String> = taken
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect();
+    format!(
+        "levels {} of {} are one setting: the kernel took {} for each",
+        words::list(&clamped.levels),
+        clamped.factor,
+        words::list(&taken)
+    )
+}
+
 /// What a comparison comes to.
 #[must_use]
 pub fn sentence(comparison: &Comparison) -> String {
@@ -39,16 +120,62 @@ pub fn sentence(comparison: &Comparison) -> String {
     let subjects: Vec<&str> = place.chain(comparison.factor.as_deref()).collect();
     let finding = match comparison.outcome {
         Outcome::TooFewRuns { needed } => too_few(comparison, needed),
+        Outcome::SetByRate => set_by_rate(comparison),
         Outcome::Same => same(comparison),
         Outcome::NotFound => not_found(comparison),
+        Outcome::Negligible { level } => negligible(comparison, level),
         Outcome::Better { level } => found(comparison, level, Tone::Better),
         Outcome::Worse { level } => found(comparison, level, Tone::Worse),
         Outcome::Changed { level } => found(comparison, level, Tone::Other),
     };
+    let finding = finding + &missed_rate(comparison);
     if subjects.is_empty() {
         finding
     } else {
         format!("{}: {finding}", subjects.join(", "))
+    }
+}
+
+/// What is behind every finding if the load generator was the limit: the counts are those of [`validity_sentences`].
+fn limited(comparison: &Comparison) -> &'static str {
+    if comparison.is_generator_limited() {
+        ", with the load generator saturated"
+    } else {
+        ""
+    }
+}
+
+fn set_by_rate(comparison: &Comparison) -> String {
+    let metric = &comparison.metric.label;
+    match comparison.fixed_rate {
+        Some(rate) => format!(
+            "{metric} is not judged: the rate was fixed at {} and was kept",
+            rate_phrase(rate)
+        ),
+        None => format!("{metric} is not judged: the rate was fixed"),
+    }
+}
+
+fn missed_rate(comparison: &Comparison) -> String {
+    match comparison.fixed_rate.filter(|rate| rate.missed > 0) {
+        Some(rate) => format!(
+            "; the fixed rate of {} was missed in {} of {}",
+            rate_phrase(rate),
+            rate.missed,
+            counted(rate.runs as u64, "run")
+        ),
+        None => String::new(),
+    }
+}
+
+/// `1,000/s`, or `1,000 to 2,000/s`
+fn rate_phrase(rate: FixedRate) -> String {
+    let number = words::number;
+    if rate.least_per_sec < rate.most_per_sec {
+        let (least, most) = (number(rate.least_per_sec), number(rate.most_per_sec));
+        format!("{least} to {most}/s")
+    } else {
+        format!("{}/s", number(rate.most_per_sec))
     }
 }
 
@@ -76,12 +203,15 @@ fn same(comparison: &Comparison) -> String {
     let threshold = percent(comparison.threshold);
     match comparison.levels.as_slice() {
         [first, second] => format!(
-            "{metric} is the same within {threshold} % with {} and {}",
-            first.name, second.name
+            "{metric} is the same within {threshold} % with {} and {}{}",
+            first.name,
+            second.name,
+            limited(comparison)
         ),
         levels => format!(
-            "{metric} is the same within {threshold} % at all {} levels",
-            levels.len()
+            "{metric} is the same within {threshold} % at all {} levels{}",
+            levels.len(),
+            limited(comparison)
         ),
     }
 }
@@ -98,9 +228,42 @@ fn not_found(comparison: &Comparison) -> String {
         None => String::new(),
     };
     format!(
-        "no detectable {what} {} ({p_value}{reach})",
-        comparison.metric.label
+        "no detectable {what} {}{} ({p_value}{reach})",
+        comparison.metric.label,
+        limited(comparison)
     )
+}
+
+/// A difference that was found and does not matter.
+fn negligible(comparison: &Comparison, index: usize) -> String {
+    let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
+    let Some((difference, ratio)) = level
+        .difference
+        .and_then(|difference| Some((difference, difference.ratio?)))
+    else {
+        return not_found(comparison);
+    };
+    let threshold = percent(comparison.threshold);
+    let interval = match interval(&difference) {
+        Some(interval) if comparison.is_across_threshold(&difference) => {
+            format!("; 95 % interval {interval}, which reaches beyond")
+        }
+        Some(interval) => format!("; 95 % interval {interval}"),
+        None => String::new(),
+    };
+    format!(
+        "no difference that matters in {}{}: {} is {} % {} than {} (within {threshold} %{interval})",
+        comparison.metric.label,
+        limited(comparison),
+        level.name,
+        percent((ratio - 1.0).abs()),
+        way(ratio),
+        reference.name,
+    )
+}
+
+fn way(ratio: f64) -> &'static str {
+    if ratio < 1.0 { "lower" } else { "higher" }
 }
 
 /// How a difference is spoken of.
@@ -117,7 +280,10 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
         return not_found(comparison);
     };
     let metric = &comparison.metric;
+    let limited = limited(comparison);
     let verb = match tone {
+        // What the generator limits says nothing of the better server.
+        _ if !limited.is_empty() => "differs from",
         Tone::Better => "beats",
         Tone::Worse => "is worse than",
         Tone::Other => "differs from",
@@ -126,16 +292,25 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
     match (difference.ratio, interval(&difference)) {
         (Some(ratio), Some(interval)) => {
             let size = percent((ratio - 1.0).abs());
-            let interval = format!("95 % interval {interval}");
-            if tone == Tone::Better && metric.better == Better::Higher {
+            let edge = if comparison.is_across_threshold(&difference) {
+                let threshold = percent(comparison.threshold);
+                format!(", in part within the {threshold} % that do not matter")
+            } else {
+                String::new()
+            };
+            let interval = format!("95 % interval {interval}{edge}");
+            if tone == Tone::Better && metric.better == Better::Higher && limited.is_empty() {
                 format!("{pair} by {size} % in {} ({interval})", metric.label)
             } else {
-                let way = if ratio < 1.0 { "lower" } else { "higher" };
-                format!("{pair}: {} is {size} % {way} ({interval})", metric.label)
+                format!(
+                    "{pair}: {} is {size} % {}{limited} ({interval})",
+                    metric.label,
+                    way(ratio)
+                )
             }
         }
         _ => format!(
-            "{pair}: {} {} after {} ({})",
+            "{pair}: {} {} after {}{limited} ({})",
             metric.label,
             value(metric, level.median),
             value(metric, reference.median),
@@ -227,7 +402,8 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
 pub(crate) fn pair_remark(comparison: &Comparison) -> Option<String> {
     let (Outcome::Better { level: index }
     | Outcome::Worse { level: index }
-    | Outcome::Changed { level: index }) = comparison.outcome
+    | Outcome::Changed { level: index }
+    | Outcome::Negligible { level: index }) = comparison.outcome
     else {
         return None;
     };
@@ -289,10 +465,6 @@ pub fn doubt_sentence(doubt: &Doubt) -> String {
             .map_or_else(String::new, |name| format!("{name}: "))
     };
     match doubt {
-        Doubt::Failures { side, failed, runs } => format!(
-            "{}{failed} of {runs} runs failed and are in no figure",
-            of(side)
-        ),
         Doubt::OneAfterTheOther => {
             "each level ran to its end before the next began, so a change over time looks like an \
              effect (shuffle the order within rounds)"

@@ -3,7 +3,13 @@
 use analysis::Observation;
 use analysis::compare::{Metric, Named, Question, compare, compare_cells, compare_with_base};
 use report::comparison;
-use results::Setting;
+use report::export::{self, Export, ExportFormat};
+use results::{Setting, Verdict};
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod fixture;
+#[allow(dead_code, reason = "other tests use more of it")]
+mod swept;
 
 /// Of the five runs of a level.
 type Runs = [(f64, f64); 5];
@@ -245,6 +251,162 @@ fn what_is_the_same_what_was_not_found_and_what_cannot_be_told_are_said_apart() 
         &[4.0, 9.0, 12.0, 5.0, 7.0],
         "new is worse than base: errors 7 after 0 (p = 0.008)",
     );
+}
+
+#[test]
+fn what_does_not_matter_what_may_matter_and_what_the_rate_sets_are_said_apart() {
+    let base = around(1_000.0, 0.004);
+    let compared = |new: &[f64], threshold| {
+        let metric = Metric::named("requests_per_sec");
+        let sides = [("a", &base[..]), ("b", new)];
+        let [old, new] = sides.map(|(level, values)| runs(level, "requests_per_sec", values));
+        comparison::sentence(&compare(&old, &new, &metric, threshold))
+    };
+    check(
+        &compared(&around(1_019.0, 0.006), 0.02),
+        "no difference that matters in requests/s: new is 1.9 % higher than base (within 2 %; 95 % interval 1.6 to \
+         2.2 %, which reaches beyond)",
+    );
+    check(
+        &compared(&around(1_022.0, 0.006), 0.02),
+        "new beats base by 2.2 % in requests/s (95 % interval 1.9 to 2.6 %, in part within the 2 % that do not matter)",
+    );
+    let at_rate = |level: &str, made: f64| {
+        let mut runs = runs(level, "requests_per_sec", &around(made, 0.0005));
+        for run in &mut runs {
+            run.values.insert("rate".to_owned(), 1_000.0);
+        }
+        runs
+    };
+    let metric = Metric::named("requests_per_sec");
+    let at_rates = |made: f64| {
+        let (old, new) = (at_rate("a", 1_000.0), at_rate("b", made));
+        comparison::sentence(&compare(&old, &new, &metric, 0.002))
+    };
+    check(
+        &at_rates(995.0),
+        "requests/s is not judged: the rate was fixed at 1,000/s and was kept",
+    );
+    check(
+        &at_rates(900.0),
+        "new is worse than base: requests/s is 10 % lower (95 % interval 10 to 10 %); the fixed rate of 1,000/s \
+         was missed in 15 of 30 runs",
+    );
+}
+
+/// A sweep of two levels, the second of which is 10 % faster; so many runs of each, the first few of them with a
+/// saturated load generator.
+fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
+    let cells = swept::cells_of_levels(&["4096", "8192"]);
+    let answers = |cell: usize, position: u32| {
+        (200.0 + 20.0 * cell as f64) * (1.0 + 0.002 * f64::from(position % 5))
+    };
+    let mut runs = swept::rounds(&cells, 6, answers);
+    for run in &mut runs {
+        let result = run.result.as_mut().expect("it was measured");
+        result.generator.verdict = Verdict::Fine;
+        if run.run <= saturated {
+            result.generator.verdict = Verdict::GeneratorLimited {
+                evidence: vec![results::Evidence::RateMissed { due: 9, sent: 7 }],
+            };
+        }
+    }
+    runs
+}
+
+fn rendered(runs: &[Observation]) -> String {
+    let question = Question {
+        metrics: vec![Metric::named("requests/s")],
+        ..Question::default()
+    };
+    let conclusions = compare_cells(runs, &question).expect("there are levels");
+    let mut text = Vec::new();
+    comparison::render(&conclusions, &mut text).expect("memory takes every write");
+    String::from_utf8(text).expect("it is text")
+}
+
+#[test]
+fn a_saturated_generator_is_told_first_and_no_level_beats_another() {
+    let text = rendered(&sweep_with_saturated(0));
+    assert!(
+        text.starts_with("rmem_max: 8192 beats 4096 by 10 % in requests/s ("),
+        "{text}"
+    );
+    let text = rendered(&sweep_with_saturated(2));
+    assert!(
+        text.starts_with(
+            "Load generator saturated in 4 of 12 runs\n\nrmem_max: 8192 beats 4096 by 10 % in requests/s ("
+        ),
+        "{text}"
+    );
+    let text = rendered(&sweep_with_saturated(6));
+    assert!(
+        text.starts_with(
+            "Load generator saturated in 12 of 12 runs: differences between levels may be hidden\n\n\
+             rmem_max: 8192 differs from 4096: requests/s is 10 % higher, with the load generator saturated (95 % interval "
+        ),
+        "{text}"
+    );
+    assert!(!text.contains("beats"), "{text}");
+}
+
+#[test]
+fn failures_and_levels_that_are_one_are_part_of_the_first_sentence() {
+    let mut runs = sweep_with_saturated(6);
+    runs[0].failure = Some("refused".to_owned());
+    runs[1].failure = Some("ended early by Ctrl-C".to_owned());
+    runs[1]
+        .result
+        .as_mut()
+        .expect("it was measured")
+        .window
+        .interrupted = true;
+    for run in &mut runs {
+        run.values.insert("errors".to_owned(), 1e9);
+        let trial = run.trial.as_mut().expect("it is of a sweep");
+        trial
+            .effective
+            .insert("net.core.rmem_max".to_owned(), "2304".to_owned());
+    }
+    let text = rendered(&runs);
+    check(
+        text.lines().next().unwrap_or_default(),
+        "Load generator saturated in 10 of 10 runs: differences between levels may be hidden; 1 of 12 runs failed and \
+         is in no figure; 1 of 12 runs was ended early and is in no figure; more than 1 % of the requests failed in \
+         10 of 10 runs; levels 4096 and 8192 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 \
+         for each",
+    );
+}
+
+#[test]
+fn every_format_with_conclusions_tells_first_that_the_generator_was_saturated() {
+    let runs = sweep_with_saturated(6);
+    let conclusions = compare_cells(&runs, &Question::default()).expect("there are levels");
+    let export = Export {
+        subject: report::page::Subject {
+            observations: &runs,
+            conclusions: Some(&conclusions),
+            ..Default::default()
+        },
+        criteria: &[],
+    };
+    let told = "oad generator saturated in 12 of 12 runs: differences between levels may be hidden";
+    for format in [
+        ExportFormat::Html,
+        ExportFormat::Markdown,
+        ExportFormat::Json,
+        ExportFormat::Github,
+        ExportFormat::Junit,
+    ] {
+        let mut bytes = Vec::new();
+        export::render(&export, format, &mut bytes).expect("memory takes every write");
+        let text = String::from_utf8(bytes).expect("it is text");
+        assert_eq!(text.matches(told).count(), 1, "{format:?}");
+        let first = text.find(told).expect("it was found");
+        let differs = text.find("8192 differs from 4096").unwrap_or(usize::MAX);
+        assert!(first < differs, "{format:?}");
+        assert!(!text.contains("beats"), "{format:?}");
+    }
 }
 
 #[test]

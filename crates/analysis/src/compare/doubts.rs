@@ -1,25 +1,16 @@
-//! What speaks against a comparison: failures, order, drift, a slow first run.
+//! What speaks against a comparison: order, drift, a slow first run.
 
 use serde::Serialize;
 use stats::{median, modified_z_score, trend};
 
 use super::design::{Sides, sides};
-use super::{Better, Metric};
+use super::{Better, FixedRate, Metric};
 use crate::Observation;
 
 /// Something to keep in mind beside a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Doubt {
-    /// Runs failed, and are not in any figure.
-    Failures {
-        /// Whose, where there are two sides.
-        side: Option<String>,
-        /// How many failed.
-        failed: usize,
-        /// Of how many.
-        runs: usize,
-    },
     /// All runs of a cell were made before those of the next began: what changed with time looks like an
     /// effect.
     OneAfterTheOther,
@@ -53,17 +44,6 @@ pub enum Doubt {
     },
 }
 
-/// Failed runs.
-pub(super) fn of_failures(runs: &[Observation], side: Option<&str>) -> Vec<Doubt> {
-    let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-    let doubt = Doubt::Failures {
-        side: side.map(str::to_owned),
-        failed,
-        runs: runs.len(),
-    };
-    (failed > 0).then_some(doubt).into_iter().collect()
-}
-
 /// Whether cells ran one after the other.
 pub(super) fn of_order(runs: &[&Observation]) -> Vec<Doubt> {
     let Some(ordered) = in_order(runs) else {
@@ -88,7 +68,10 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Doubt> {
 pub(super) fn of_runs(runs: &[&Observation], metrics: &[Metric], side: Option<&str>) -> Vec<Doubt> {
     let side = side.map(str::to_owned);
     let mut doubts = Vec::new();
-    for metric in metrics {
+    // What the plan's rate sets neither drifts nor starts slowly.
+    let is_set_by_rate =
+        |metric: &&Metric| FixedRate::of(runs, metric).is_some_and(|rate| rate.missed == 0);
+    for metric in metrics.iter().filter(|metric| !is_set_by_rate(metric)) {
         doubts.extend(drift(runs, metric, side.clone()));
         doubts.extend(slow_first_run(runs, metric, side.clone()));
     }

@@ -24,6 +24,9 @@ pub(super) fn judge(
     threshold: f64,
     values: Values,
 ) -> Comparison {
+    if is_set_by_rate(&values) {
+        return not_judged(factor, place, metric, threshold, &values);
+    }
     let groups = values.tested();
     let spread_out = values.spread_out();
     let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
@@ -58,6 +61,7 @@ pub(super) fn judge(
         threshold,
         detectable,
         runs_needed,
+        fixed_rate: values.fixed_rate,
         outcome: Outcome::NotFound,
     };
     comparison.outcome = match too_few {
@@ -65,6 +69,38 @@ pub(super) fn judge(
         None => outcome(&comparison),
     };
     comparison
+}
+
+/// Whether the plan's rate says what was measured, since all runs kept it.
+fn is_set_by_rate(values: &Values) -> bool {
+    values.fixed_rate.is_some_and(|rate| rate.missed == 0)
+}
+
+/// The levels as measured, and no judgement.
+fn not_judged(
+    factor: Option<String>,
+    place: Vec<String>,
+    metric: &Metric,
+    threshold: f64,
+    values: &Values,
+) -> Comparison {
+    let runs = values.levels.iter().map(|level| level.measured.len());
+    Comparison {
+        factor,
+        place,
+        metric: metric.clone(),
+        levels: levels_without_differences(values),
+        p_value: None,
+        test: None,
+        is_relative: false,
+        has_rounds: values.has_rounds,
+        runs: runs.min().unwrap_or(0),
+        threshold,
+        detectable: None,
+        runs_needed: None,
+        fixed_rate: values.fixed_rate,
+        outcome: Outcome::SetByRate,
+    }
 }
 
 /// The difference, as a share of the value, that so many runs show through this noise of logarithms, and
@@ -96,6 +132,7 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
                 median: median(&ascending).map(in_15_digits),
                 min: ascending.first().copied(),
                 max: ascending.last().copied(),
+                saturated: level.saturated,
                 difference: None,
             }
         })
@@ -121,7 +158,8 @@ pub(super) fn judge_cells(
     };
     let is_enough = |values: &Values| {
         let levels = &values.levels;
-        levels.len() == 2
+        !is_set_by_rate(values)
+            && levels.len() == 2
             && levels
                 .iter()
                 .all(|level| level.tested.len() >= needed(values))
@@ -151,6 +189,10 @@ pub(super) fn judge_cells(
     let mut adjusted = holm(&judged).into_iter();
     let mut comparisons = Vec::with_capacity(cells.len());
     for (((place, values), groups), p_value) in cells.into_iter().zip(groups).zip(p_values) {
+        if is_set_by_rate(&values) {
+            comparisons.push(not_judged(None, place, metric, threshold, &values));
+            continue;
+        }
         let mut levels = levels_without_differences(&values);
         let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
         let mut adjusted_p_value = None;
@@ -181,6 +223,7 @@ pub(super) fn judge_cells(
             threshold,
             detectable,
             runs_needed,
+            fixed_rate: values.fixed_rate,
             outcome: Outcome::TooFewRuns {
                 needed: needed(&values),
             },
@@ -323,12 +366,20 @@ fn outcome(comparison: &Comparison) -> Outcome {
         .map(|(index, difference)| (*index, gain(*index, difference)));
     let mut found: Vec<(usize, f64)> = found.filter(|(_, gain)| *gain != 0.0).collect();
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
-    match (found.first(), found.last()) {
-        (_, Some((level, _))) if comparison.metric.better == Better::Neither => {
-            Outcome::Changed { level: *level }
-        }
-        (_, Some((level, gain))) if *gain > 0.0 => Outcome::Better { level: *level },
-        (Some((level, _)), _) => Outcome::Worse { level: *level },
-        _ => Outcome::NotFound,
+    let negligible = found
+        .iter()
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+        .map(|(level, _)| Outcome::Negligible { level: *level });
+    let of_level = |index: usize| comparison.levels[index].difference;
+    found.retain(|(level, _)| {
+        of_level(*level).is_none_or(|difference| comparison.matters(&difference))
+    });
+    let (Some((worst, _)), Some((best, gain))) = (found.first(), found.last()) else {
+        return negligible.unwrap_or(Outcome::NotFound);
+    };
+    match comparison.metric.better {
+        Better::Neither => Outcome::Changed { level: *best },
+        _ if *gain > 0.0 => Outcome::Better { level: *best },
+        _ => Outcome::Worse { level: *worst },
     }
 }

@@ -73,6 +73,37 @@ impl Metric {
     }
 }
 
+/// The rate at which the plan had requests sent, where it decides what is measured: requests per second, and
+/// bytes per second, are then no property of the server as long as it keeps up.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FixedRate {
+    /// Lowest rate of the runs, requests per second.
+    pub least_per_sec: f64,
+    /// Highest rate of the runs, requests per second.
+    pub most_per_sec: f64,
+    /// Runs that fell short of their rate.
+    pub missed: usize,
+    /// All runs.
+    pub runs: usize,
+}
+
+impl FixedRate {
+    /// `None` if the rate does not set the metric, or some run had none.
+    pub(super) fn of(runs: &[&Observation], metric: &Metric) -> Option<Self> {
+        if !SET_BY_RATE.contains(&metric.name.as_str()) {
+            return None;
+        }
+        let rates: Option<Vec<f64>> = runs.iter().map(|run| run.fixed_rate_per_sec()).collect();
+        let rates = stats::sorted(&rates?);
+        Some(Self {
+            least_per_sec: *rates.first()?,
+            most_per_sec: *rates.last()?,
+            missed: runs.iter().filter(|run| run.has_missed_rate()).count(),
+            runs: runs.len(),
+        })
+    }
+}
+
 fn label(name: &str) -> String {
     if let Some((of, percent)) = quantity::percentile_of(name) {
         return format!("p{percent} {}", of.replace('_', " "));
@@ -86,6 +117,15 @@ fn label(name: &str) -> String {
         _ => name.to_owned(),
     }
 }
+
+/// What follows from the rate where there is one and it is kept.
+const SET_BY_RATE: [&str; 5] = [
+    quantity::REQUESTS,
+    quantity::REQUESTS_PER_SEC,
+    quantity::BYTES,
+    quantity::BYTES_PER_SEC,
+    "thread_rate_mean",
+];
 
 fn better(name: &str) -> Better {
     const HIGHER: [&str; 4] = [

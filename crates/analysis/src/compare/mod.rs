@@ -9,6 +9,7 @@ mod judge;
 mod levels;
 mod metric;
 mod runs;
+mod validity;
 
 use serde::Serialize;
 
@@ -19,7 +20,8 @@ use runs::Values;
 
 pub use doubts::Doubt;
 pub use levels::{Factor, LevelRuns, MedianInterval, factors_of, runs_of_levels};
-pub use metric::{Better, Metric};
+pub use metric::{Better, FixedRate, Metric};
+pub use validity::{ClampedLevels, Validity};
 
 /// What a comparison is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +35,14 @@ pub struct Question {
 impl Question {
     /// The threshold that is used unless another is wanted.
     pub const THRESHOLD: f64 = 0.02;
+
+    /// The threshold to use: the one that was asked for, else the usual one, which does not hide a regression above
+    /// the limit that was asked for.
+    #[must_use]
+    pub fn threshold(asked: Option<f64>, regression_limit: Option<f64>) -> f64 {
+        let usual = regression_limit.map_or(Self::THRESHOLD, |limit| limit.min(Self::THRESHOLD));
+        asked.unwrap_or(usual)
+    }
 }
 
 impl Default for Question {
@@ -47,6 +57,8 @@ impl Default for Question {
 /// Everything that a set of runs says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Conclusions {
+    /// How far the runs can be trusted: of all of them, or of each side.
+    pub validity: Vec<Validity>,
     /// One for each factor, place and metric.
     pub comparisons: Vec<Comparison>,
     /// What to keep in mind.
@@ -80,6 +92,9 @@ pub struct Comparison {
     pub detectable: Option<f64>,
     /// Runs of each level that it takes to find a change by the threshold with 80 %.
     pub runs_needed: Option<usize>,
+    /// The rate that sets the metric, if all of the runs had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fixed_rate: Option<FixedRate>,
     /// What follows.
     pub outcome: Outcome,
 }
@@ -93,8 +108,15 @@ pub enum Outcome {
         /// As many of each level could.
         needed: usize,
     },
+    /// Nothing is judged: all runs kept the rate that the plan had set, and the metric follows from it.
+    SetByRate,
     /// All levels are the same within the threshold.
     Same,
+    /// Differences were found, none of them above the threshold; this level differs most.
+    Negligible {
+        /// Its index.
+        level: usize,
+    },
     /// No difference was found.
     NotFound,
     /// This level is the best, and better than the first.
@@ -127,6 +149,8 @@ pub struct Level {
     pub min: Option<f64>,
     /// Greatest value.
     pub max: Option<f64>,
+    /// Runs in which the load generator was saturated.
+    pub saturated: usize,
     /// Against the first level; `None` for that itself, and with too few runs.
     pub difference: Option<Difference>,
 }
@@ -162,7 +186,47 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Whether something got worse: a difference was found, it is for the worse, and the ratio of the
+    /// Whether a difference is above the threshold. What has no ratio, as errors where there were none, always is.
+    #[must_use]
+    pub fn matters(&self, difference: &Difference) -> bool {
+        let is_above = |ratio: f64| ratio.ln().abs() > self.threshold.ln_1p();
+        difference.ratio.is_none_or(is_above)
+    }
+
+    /// Whether the interval of a difference reaches across an edge of the threshold, so that the difference may
+    /// matter or not.
+    #[must_use]
+    pub fn is_across_threshold(&self, difference: &Difference) -> bool {
+        let limit = self.threshold.ln_1p();
+        let is_inside = |ratio: f64| ratio.ln().abs() <= limit;
+        match (difference.low, difference.high) {
+            (Some(low), Some(high)) => is_inside(low) != is_inside(high),
+            _ => false,
+        }
+    }
+
+    /// Whether the load generator was saturated in half of the runs, or in more, of a level that the outcome speaks
+    /// of: what was measured is then a property of the generator.
+    #[must_use]
+    pub fn is_generator_limited(&self) -> bool {
+        let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
+        match self.outcome {
+            Outcome::Better { level: index }
+            | Outcome::Worse { level: index }
+            | Outcome::Changed { level: index }
+            | Outcome::Negligible { level: index } => {
+                let pair = self
+                    .levels
+                    .first()
+                    .into_iter()
+                    .chain(self.levels.get(index));
+                pair.into_iter().any(is_limited)
+            }
+            _ => self.levels.iter().any(is_limited),
+        }
+    }
+
+    /// Whether something got worse: a difference was found, it is for the worse, it matters, and the ratio of the
     /// medians has moved by more than the limit (0.05 for 5 %). What has no ratio, as errors where there
     /// were none, is worse if it is found to be.
     #[must_use]
@@ -171,7 +235,8 @@ impl Comparison {
             return false;
         };
         self.levels.iter().any(|level| {
-            let Some(difference) = level.difference.filter(Difference::is_found) else {
+            let found = level.difference.filter(Difference::is_found);
+            let Some(difference) = found.filter(|difference| self.matters(difference)) else {
                 return false;
             };
             match (difference.ratio, self.metric.better) {
@@ -274,10 +339,11 @@ pub fn compare_with_base(
     }
     let mut doubts = Vec::new();
     for (side, runs) in [(base, &old), (new, &fresh)] {
-        doubts.extend(doubts::of_failures(side.runs, Some(side.name)));
         doubts.extend(doubts::of_runs(runs, &metrics, Some(side.name)));
     }
+    let of_side = |side: Named<'_>| Validity::of(side.runs, Some(side.name));
     Ok(Conclusions {
+        validity: [base, new].map(of_side).into(),
         comparisons,
         doubts,
     })
@@ -318,10 +384,10 @@ pub fn compare_cells(
             }
         }
     }
-    let mut doubts = doubts::of_failures(observations, None);
-    doubts.extend(doubts::of_order(&runs));
+    let mut doubts = doubts::of_order(&runs);
     doubts.extend(doubts::of_runs(&runs, &metrics, None));
     Ok(Conclusions {
+        validity: vec![Validity::of(observations, None)],
         comparisons,
         doubts,
     })

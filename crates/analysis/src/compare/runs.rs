@@ -1,7 +1,7 @@
 //! Runs as numbers in groups, freed of what all groups share.
 
-use super::Metric;
 use super::design::{Factor, stratum};
+use super::{FixedRate, Metric};
 use crate::Observation;
 
 /// Values of levels, ready for tests.
@@ -18,6 +18,8 @@ pub(super) struct Values {
     pub(super) has_rounds: bool,
     /// How much taking their blocks' middles off has shrunk the spread of the values.
     pub(super) shrinkage: f64,
+    /// The rate that sets the metric, if all of the runs had one.
+    pub(super) fixed_rate: Option<FixedRate>,
 }
 
 /// Values of one level.
@@ -27,6 +29,8 @@ pub(super) struct LevelValues {
     pub(super) measured: Vec<f64>,
     /// For tests, by block.
     pub(super) tested: Vec<f64>,
+    /// In how many of the runs the load generator was saturated.
+    pub(super) saturated: usize,
 }
 
 /// A value with its place in the design.
@@ -34,6 +38,7 @@ struct Entry {
     level: usize,
     block: Block,
     value: f64,
+    is_saturated: bool,
 }
 
 /// What values of different levels have in common: other factors' levels, and the round.
@@ -49,12 +54,15 @@ impl Values {
                     level,
                     block: Block::default(),
                     value: finite(run, metric)?,
+                    is_saturated: run.is_saturated(),
                 })
             };
             runs.iter().filter_map(value).collect::<Vec<Entry>>()
         };
+        let all: Vec<&Observation> = runs.concat();
         let entries = runs.into_iter().enumerate().flat_map(of_level).collect();
-        Self::new(&names.map(str::to_owned), entries, has_rounds)
+        let fixed_rate = FixedRate::of(&all, metric);
+        Self::new(&names.map(str::to_owned), entries, has_rounds, fixed_rate)
     }
 
     /// Of the levels of a factor. With rounds and more than two levels the values of a round belong
@@ -93,6 +101,7 @@ impl Values {
                 level: present.iter().position(|other| *other == level)?,
                 block: (stratum(run, factor, factors), round),
                 value,
+                is_saturated: run.is_saturated(),
             })
         };
         let entries = runs.iter().filter_map(entry).collect();
@@ -100,20 +109,27 @@ impl Values {
             .iter()
             .map(|level| factor.levels[*level].clone())
             .collect();
-        Self::new(&names, entries, has_rounds)
+        Self::new(&names, entries, has_rounds, FixedRate::of(runs, metric))
     }
 
-    fn new(names: &[String], mut entries: Vec<Entry>, has_rounds: bool) -> Self {
+    fn new(
+        names: &[String],
+        mut entries: Vec<Entry>,
+        has_rounds: bool,
+        fixed_rate: Option<FixedRate>,
+    ) -> Self {
         let mut levels: Vec<LevelValues> = names
             .iter()
             .map(|name| LevelValues {
                 name: name.clone(),
                 measured: Vec::new(),
                 tested: Vec::new(),
+                saturated: 0,
             })
             .collect();
         for entry in &entries {
             levels[entry.level].measured.push(entry.value);
+            levels[entry.level].saturated += usize::from(entry.is_saturated);
         }
         let are_logs = entries.iter().all(|entry| entry.value > 0.0);
         if are_logs {
@@ -152,6 +168,7 @@ impl Values {
             is_relative,
             has_rounds,
             shrinkage,
+            fixed_rate,
         }
     }
 
@@ -206,6 +223,7 @@ fn align(entries: &mut Vec<Entry>, by_round: bool) {
                     level: entry.level,
                     block: entry.block.clone(),
                     value: stats::median(&values).unwrap_or(entry.value),
+                    is_saturated: entry.is_saturated,
                 });
             }
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use analysis::compare::{Metric, Question};
+use analysis::compare::Metric;
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
 
@@ -16,9 +16,9 @@ pub(crate) struct CompareArgs {
     /// The new runs; without them the levels of BASE are compared with each other
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
-    /// Differences up to this do not matter
-    #[arg(long, value_name = "PERCENT", value_parser = parse_share, default_value = "2%", allow_hyphen_values = true)]
-    threshold: f64,
+    /// Differences up to this do not matter [default: that of the sweep's plan, else 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
+    threshold: Option<f64>,
     /// What is compared, like requests_per_sec, p99, latency_mean_us (docs/tables.md has all); may be
     /// repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',', action = clap::ArgAction::Append)]
@@ -48,8 +48,10 @@ pub(crate) struct CompareRequest {
     pub(crate) base: PathBuf,
     /// The new runs.
     pub(crate) new: Option<PathBuf>,
-    /// What is asked.
-    pub(crate) question: Question,
+    /// What is compared; the defaults if empty.
+    pub(crate) metrics: Vec<Metric>,
+    /// Differences up to this share do not matter.
+    pub(crate) threshold: Option<f64>,
     /// A difference for the worse by more than this share is a regression.
     pub(crate) regression_limit: Option<f64>,
     /// How the answer is written.
@@ -62,13 +64,11 @@ impl From<CompareArgs> for CompareRequest {
         Self {
             base: args.base,
             new: args.new,
-            question: Question {
-                metrics: names
-                    .filter(|name| !name.is_empty())
-                    .map(Metric::named)
-                    .collect(),
-                threshold: args.threshold,
-            },
+            metrics: names
+                .filter(|name| !name.is_empty())
+                .map(Metric::named)
+                .collect(),
+            threshold: args.threshold,
             regression_limit: args.fail_on_regression,
             format: args.format,
         }

@@ -5,12 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use analysis::Reading;
 use analysis::compare::{
-    Comparison, Conclusions, Named, Outcome, compare_cells, compare_with_base,
+    Comparison, Conclusions, Named, Outcome, Question, compare_cells, compare_with_base,
 };
-use analysis::{Observation, Reading};
 use anyhow::{Context, bail};
 
+use super::reading::planned_threshold;
 use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
 
@@ -24,18 +25,30 @@ const EXIT_REGRESSION: u8 = 3;
 /// cannot be judged, or stdout takes nothing.
 pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
     let base = read(&request.base, program)?;
-    let conclusions = match &request.new {
-        Some(path) => {
-            let new = read(path, program)?;
-            let (base_name, new_name) = (name(&request.base), name(path));
+    let new = match &request.new {
+        Some(path) => Some((name(path), read(path, program)?)),
+        None => None,
+    };
+    let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
+    let experiments = both
+        .into_iter()
+        .flatten()
+        .flat_map(|side| &side.experiments);
+    let threshold = request.threshold.or_else(|| planned_threshold(experiments));
+    let question = Question {
+        metrics: request.metrics.clone(),
+        threshold: Question::threshold(threshold, request.regression_limit),
+    };
+    let conclusions = match &new {
+        Some((new_name, new)) => {
             let named = |name, runs| Named { name, runs };
             compare_with_base(
-                named(&base_name, &base),
-                named(&new_name, &new),
-                &request.question,
+                named(&name(&request.base), &base.observations),
+                named(new_name, &new.observations),
+                &question,
             )
         }
-        None => compare_cells(&base, &request.question),
+        None => compare_cells(&base.observations, &question),
     }
     .context("compare")?;
     print(&conclusions, request.format)
@@ -82,11 +95,21 @@ pub(super) fn judge_regression(
         let sentence = report::comparison::sentence(comparison);
         bail!("--fail-on-regression: {sentence}");
     }
+    if conclusions
+        .comparisons
+        .iter()
+        .any(Comparison::is_generator_limited)
+    {
+        tell(
+            program,
+            "--fail-on-regression: no regression was found, but the load generator was saturated, so that one may be hidden",
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The runs of a path, of several with commas between them, or of those that fit a pattern.
-fn read(argument: &Path, program: &str) -> anyhow::Result<Vec<Observation>> {
+fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
     let mut parts = Vec::new();
     for path in paths(argument)? {
         let reading = if path == Path::new("-") {
@@ -102,10 +125,10 @@ fn read(argument: &Path, program: &str) -> anyhow::Result<Vec<Observation>> {
         tell(program, line);
     }
     // A conclusion of half of the runs would look like one of all.
-    if let Some(problem) = reading.problems.into_iter().next() {
-        bail!(problem);
+    match reading.problems.first() {
+        Some(problem) => bail!(problem.clone()),
+        None => Ok(reading),
     }
-    Ok(reading.observations)
 }
 
 fn paths(argument: &Path) -> anyhow::Result<Vec<PathBuf>> {

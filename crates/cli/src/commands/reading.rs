@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use analysis::{ReadError, Reading};
 use anyhow::bail;
+use experiment::Spec;
+use results::Experiment;
 
 use super::tell;
 
@@ -59,6 +61,22 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read>
     })
 }
 
+/// Up to what share a difference does not matter by the plans of these sweeps; `None` if they have none, or do not
+/// agree.
+pub(super) fn planned_threshold<'a>(
+    experiments: impl IntoIterator<Item = &'a Experiment>,
+) -> Option<f64> {
+    let plan = |experiment: &Experiment| {
+        let spec = Spec::parse(&experiment.plan_toml, Path::new(&experiment.name));
+        spec.ok()?.threshold
+    };
+    let mut thresholds = experiments.into_iter().map(plan);
+    let first = thresholds.next()??;
+    thresholds
+        .all(|other| other == Some(first))
+        .then_some(first)
+}
+
 /// Names of files, and what hooks said, may have line feeds in them.
 pub(super) fn on_one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
@@ -71,5 +89,43 @@ fn read(path: &Path) -> Result<(PathBuf, Reading), ReadError> {
         Ok((name, reading))
     } else {
         Ok((path.to_owned(), Reading::of_path(path)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{EXPERIMENT_SCHEMA_VERSION, Order};
+
+    use super::*;
+
+    fn sweep(threshold: &str) -> Experiment {
+        Experiment {
+            schema_version: EXPERIMENT_SCHEMA_VERSION,
+            name: "s".to_owned(),
+            plan_toml: format!(
+                "name = \"s\"\nrounds = 4\n{threshold}\n[[target]]\nname = \"a\"\nurl = \"http://127.0.0.1/\"\n\
+                 [load]\nduration = \"1s\"\n"
+            ),
+            seed: 1,
+            order: Order::Shuffled,
+            rounds: 4,
+            cells: Vec::new(),
+            started_at: None,
+        }
+    }
+
+    #[test]
+    fn the_threshold_of_a_plan_is_known_where_all_plans_agree() {
+        let five = || sweep("threshold = \"5%\"");
+        assert_eq!(planned_threshold(&[five()]), Some(0.05));
+        assert_eq!(planned_threshold(&[five(), five()]), Some(0.05));
+        assert_eq!(planned_threshold(&[five(), sweep("")]), None);
+        assert_eq!(planned_threshold(&[sweep("")]), None);
+        assert_eq!(planned_threshold(&[]), None);
+        let damaged = Experiment {
+            plan_toml: "no plan".to_owned(),
+            ..five()
+        };
+        assert_eq!(planned_threshold(&[damaged]), None);
     }
 }

@@ -11,7 +11,7 @@ use plan::units;
 use report::export::{self, Export, ExportFormat};
 use report::page::Subject;
 
-use super::reading::{Read, on_one_line, read_all};
+use super::reading::{Read, on_one_line, planned_threshold, read_all};
 use super::{EXIT_CRITERIA, print, result_file, tell};
 use crate::args::ReportRequest;
 
@@ -33,7 +33,11 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         check_not_read(path, &request.paths, &reading.observations)?;
     }
     // Runs of one thing, or too few of them, say nothing together.
-    let conclusions = compare_cells(&reading.observations, &Question::default()).ok();
+    let question = Question {
+        threshold: Question::threshold(planned_threshold(&reading.experiments), None),
+        ..Question::default()
+    };
+    let conclusions = compare_cells(&reading.observations, &question).ok();
     let export = Export {
         subject: Subject {
             observations: &reading.observations,

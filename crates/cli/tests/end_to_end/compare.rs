@@ -84,6 +84,33 @@ fn the_exit_code_is_three_if_something_got_worse_by_more_than_the_limit() {
 }
 
 #[test]
+fn a_regression_is_larger_than_the_threshold_and_the_limit_lowers_the_usual_one() {
+    let folder = folder_with(&[
+        ("old.txt", &around(100_000.0)),
+        ("new.txt", &around(98_500.0)),
+    ]);
+    for (more, code, said) in [
+        (&["--fail-on-regression", "1%"][..], 3, "is worse than"),
+        (&["--fail-on-regression", "2%"], 0, "is the same within 2 %"),
+        (
+            &["--fail-on-regression", "1%", "--threshold", "1.8%"],
+            0,
+            "is the same within 1.8 %",
+        ),
+        (
+            &["--fail-on-regression", "3%", "--threshold", "1.2%"],
+            0,
+            "is worse than",
+        ),
+    ] {
+        let arguments = [&["old.txt", "new.txt", "--metric", "requests/s"], more].concat();
+        let output = compare(&folder, &arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {output:?}");
+        assert!(output.stdout.contains(said), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
 fn each_metric_that_is_named_is_compared() {
     let folder = folder_with(&[("old.txt", &around(1_000.0)), ("new.txt", &around(1_100.0))]);
     for metrics in [

@@ -13,7 +13,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     for remark in remarks::all(export) {
         let command = match remark.weight {
             Weight::Error => "error",
-            Weight::Warning => "warning",
+            Weight::Limit | Weight::Warning => "warning",
             Weight::Notice => "notice",
         };
         write_command(command, &remark.title, &remark.lines.join("\n"), output)?;

@@ -20,11 +20,13 @@ struct Document<'a> {
     title: &'a str,
     experiments: Vec<ExperimentDocument<'a>>,
     runs: Vec<RunDocument<'a>>,
+    /// How far the runs can be trusted, in words.
+    limits: Vec<String>,
     /// What the runs say together, in words.
     sentences: Vec<String>,
     /// What speaks against that, in words.
     doubts: Vec<String>,
-    /// The numbers behind both.
+    /// The numbers behind all three.
     conclusions: Option<&'a Conclusions>,
 }
 
@@ -52,7 +54,9 @@ struct RunDocument<'a> {
     values: BTreeMap<&'a str, f64>,
     /// As in a saved result; only of those.
     summary: Option<Summary>,
-    /// Whether the generator was the limit, a line each.
+    /// Whether the load generator was the limit.
+    is_saturated: bool,
+    /// The same in words, a line for each sign.
     verdict: Vec<String>,
     warnings: Vec<String>,
 }
@@ -93,6 +97,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
             .iter()
             .map(|run| of_run(run, export))
             .collect(),
+        limits: export.limits(),
         sentences: export.sentences(),
         doubts: export.doubts(),
         conclusions: export.subject.conclusions,
@@ -122,6 +127,7 @@ fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
             .map(|(name, value)| (name.as_str(), *value))
             .collect(),
         summary: result.map(|result| Summary::of(result, &[])),
+        is_saturated: run.is_saturated(),
         verdict: result
             .map(|result| result.generator.verdict.lines())
             .unwrap_or_default(),

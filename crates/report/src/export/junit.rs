@@ -3,7 +3,8 @@
 //!
 //! Beside the conditions each run has two cases: that it was measured, which is an error if it failed, and
 //! that the generator was not the limit, which is skipped if it was or if that is not known: numbers of
-//! the client are no failure of the server.
+//! the client are no failure of the server. Of several runs a suite before the others says how far they can be
+//! trusted together.
 
 use std::io::{self, Write};
 
@@ -69,7 +70,8 @@ impl Suite {
 
 /// Writes the document.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
-    let suites: Vec<Suite> = export.runs().iter().map(|run| suite(run, export)).collect();
+    let of_runs = export.runs().iter().map(|run| suite(run, export));
+    let suites: Vec<Suite> = validity(export).into_iter().chain(of_runs).collect();
     let document = Document {
         name: text(&names::short(export.title())),
         tests: suites.iter().map(|suite| suite.cases.len()).sum(),
@@ -78,6 +80,32 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         suites,
     };
     document.write_into(output)
+}
+
+/// Of several runs, how far they can be trusted: no failure of the server, so that the case is skipped if something
+/// limits them.
+fn validity(export: &Export<'_>) -> Option<Suite> {
+    if export.runs().len() < 2 {
+        return None;
+    }
+    let limits = export.limits();
+    let outcome = if limits.is_empty() {
+        Outcome::Passed
+    } else {
+        Outcome::Skipped(text(&limits.join("; ")))
+    };
+    Some(Suite {
+        name: "all runs".to_owned(),
+        timestamp: None,
+        hostname: None,
+        time_s: None,
+        properties: Vec::new(),
+        cases: vec![Case {
+            name: "validity".to_owned(),
+            class: "runs".to_owned(),
+            outcome,
+        }],
+    })
 }
 
 fn suite(run: &Observation, export: &Export<'_>) -> Suite {

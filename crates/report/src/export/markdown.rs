@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use analysis::table::{Wish, table};
 use analysis::{Observation, quantity};
 
-use super::remarks::{self, Weight};
+use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
@@ -42,27 +42,31 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     })
 }
 
-/// The conclusions first, in bold; a fixed word begins each other line, so that no text of a run does.
+/// How far the runs can be trusted and the conclusions first, in bold; a fixed word begins each other line, so that
+/// no text of a run does.
 fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let remarks = remarks::all(export);
-    let (notices, others): (Vec<_>, Vec<_>) = remarks
-        .into_iter()
-        .partition(|remark| remark.weight == Weight::Notice);
-    for remark in &notices {
+    let is_first = |remark: &Remark| matches!(remark.weight, Weight::Limit | Weight::Notice);
+    let (first, others): (Vec<_>, Vec<_>) = remarks.into_iter().partition(is_first);
+    for remark in &first {
+        let sign = match remark.weight {
+            Weight::Limit => ":warning: ",
+            _ => "",
+        };
         for line in &remark.lines {
-            writeln!(output, "- **{}**", escaped(line).trim())?;
+            writeln!(output, "- {sign}**{}**", escaped(line).trim())?;
         }
     }
     for remark in &others {
         let sign = match remark.weight {
             Weight::Error => ":x:",
-            Weight::Warning | Weight::Notice => ":warning:",
+            Weight::Warning | Weight::Limit | Weight::Notice => ":warning:",
         };
         let lines: Vec<String> = remark.lines.iter().map(escaped).collect();
         let title = escaped(&remark.title);
         writeln!(output, "- {sign} {title}: {}", lines.join("; "))?;
     }
-    if !notices.is_empty() || !others.is_empty() {
+    if !first.is_empty() || !others.is_empty() {
         writeln!(output)?;
     }
     Ok(())

@@ -17,6 +17,7 @@ mod remarks;
 use std::io::{self, Write};
 use std::path::Path;
 
+use analysis::compare::Validity;
 use analysis::{Observation, quantity};
 use results::{Criterion, ThinPercentiles};
 
@@ -231,6 +232,17 @@ impl<'a> Export<'a> {
             _ => None,
         };
         self.subject.title.or(of_sweep).unwrap_or("wrkbench")
+    }
+
+    /// How far the runs can be trusted, in words, which go before all conclusions. Of one run its own verdict says
+    /// that.
+    fn limits(&self) -> Vec<String> {
+        let validity = match self.subject.conclusions {
+            Some(conclusions) => conclusions.validity.clone(),
+            None if self.runs().len() > 1 => vec![Validity::of(self.runs(), None)],
+            None => Vec::new(),
+        };
+        crate::comparison::validity_sentences(&validity)
     }
 
     /// What runs of one cell have to do with each other is said by the conclusions, a sentence each.

@@ -3,16 +3,18 @@
 
 use std::mem::discriminant;
 
-use analysis::{Judged, judge_all};
-use results::Warning;
+use analysis::{Judged, Observation, judge_all};
+use results::Verdict;
 
 use super::{Export, names};
 use crate::page::lost_requests;
-use crate::page::words::cut;
+use crate::page::words::{counted, cut};
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
+    /// How far the runs can be trusted: goes before what came out.
+    Limit,
     /// Something failed.
     Error,
     /// Numbers are in doubt.
@@ -54,12 +56,14 @@ impl Remark {
     }
 }
 
-/// Everything there is to say, what matters most first.
+/// Everything there is to say: how far the runs can be trusted, and then what matters most first.
 pub(super) fn all(export: &Export<'_>) -> Vec<Remark> {
-    let mut remarks = conditions(export);
+    let limits = Remark::new(Weight::Limit, "Validity", export.limits());
+    let mut remarks = vec![limits];
+    remarks.extend(conditions(export));
     remarks.push(failures(export));
     remarks.push(failed_requests(export));
-    remarks.push(generator(export));
+    remarks.extend(generator(export));
     remarks.extend(warnings(export));
     remarks.push(Remark::new(Weight::Warning, "Note", export.doubts()));
     remarks.extend(
@@ -127,37 +131,53 @@ fn failed_requests(export: &Export<'_>) -> Remark {
     Remark::new(Weight::Warning, "Requests failed", lines)
 }
 
-fn generator(export: &Export<'_>) -> Remark {
-    let lines = export
-        .runs()
-        .iter()
-        .filter_map(|run| {
-            let verdict = &run.result.as_deref()?.generator.verdict;
-            let evidence = verdict.is_generator_limited().then(|| verdict.lines())?;
-            Some(format!("{}: {}", names::of_run(run), evidence.join("; ")))
-        })
-        .collect();
-    Remark::new(Weight::Warning, "Generator was the limit", lines)
+/// A remark for each kind of the first sign that the generator was the limit.
+fn generator(export: &Export<'_>) -> Vec<Remark> {
+    let lines = export.runs().iter().filter_map(|run| {
+        let verdict = &run.result.as_deref()?.generator.verdict;
+        let Verdict::GeneratorLimited { evidence } = verdict else {
+            return None;
+        };
+        let kind = evidence.first().map(discriminant);
+        Some((kind, run, verdict.lines().join("; ")))
+    });
+    of_kinds("Generator was the limit", lines.collect(), export)
 }
 
 /// A remark for each kind of warning.
 fn warnings(export: &Export<'_>) -> Vec<Remark> {
-    let mut kinds: Vec<(&Warning, Vec<String>)> = Vec::new();
-    for run in export.runs() {
-        let result = run.result.as_deref();
-        for warning in result.iter().flat_map(|result| &result.warnings) {
-            let line = format!("{}: {warning}", names::of_run(run));
-            let same = |known: &&mut (&Warning, Vec<String>)| {
-                discriminant(known.0) == discriminant(warning)
-            };
-            match kinds.iter_mut().find(same) {
-                Some((_, lines)) => lines.push(line),
-                None => kinds.push((warning, vec![line])),
-            }
+    let of_run = |run: &'_ Observation| {
+        let warnings = run.result.iter().flat_map(|result| &result.warnings);
+        let kinds = warnings.map(|warning| (discriminant(warning), warning.to_string()));
+        kinds.collect::<Vec<_>>()
+    };
+    let lines = export.runs().iter().flat_map(|run| {
+        let kinds = of_run(run).into_iter();
+        kinds.map(move |(kind, line)| (kind, run, line))
+    });
+    of_kinds("Warning", lines.collect(), export)
+}
+
+/// A remark for each kind: what is so in many runs is said once, with the first of them as the example.
+fn of_kinds<K: PartialEq>(
+    title: &str,
+    lines: Vec<(K, &Observation, String)>,
+    export: &Export<'_>,
+) -> Vec<Remark> {
+    let mut kinds: Vec<(K, String, usize)> = Vec::new();
+    for (kind, run, line) in lines {
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((.., runs)) => *runs += 1,
+            None => kinds.push((kind, format!("{}: {line}", names::of_run(run)), 1)),
         }
     }
-    kinds
-        .into_iter()
-        .map(|(_, lines)| Remark::new(Weight::Warning, "Warning", lines))
-        .collect()
+    let all = counted(export.runs().len() as u64, "run");
+    let remark = |(_, line, runs): (K, String, usize)| {
+        let line = match runs {
+            1 => line,
+            runs => format!("in {runs} of {all}, the first of which is {line}"),
+        };
+        Remark::new(Weight::Warning, title, vec![line])
+    };
+    kinds.into_iter().map(remark).collect()
 }

@@ -20,4 +20,4 @@ pub use model::{
 };
 pub use of::{Subject, of};
 pub use render::render;
-pub(crate) use run::lost_requests;
+pub(crate) use run::{capital, lost_requests};

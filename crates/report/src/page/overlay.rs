@@ -4,7 +4,7 @@ mod charts;
 mod differences;
 mod table;
 
-use analysis::compare::{Comparison, Doubt, Outcome};
+use analysis::compare::{Comparison, Outcome};
 use analysis::{FILE_FACTOR, Observation};
 
 use super::tables::finding;
@@ -111,13 +111,7 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         blocks.extend(told.into_iter().map(answer));
         let text = sweep::too_few_text(unknown.len(), conclusions.comparisons.len());
         blocks.extend(sweep::few_or_one(&unknown, Tone::Neutral, text, answer));
-        let others = conclusions.doubts.iter().filter(|doubt| {
-            // Those are told with their reasons.
-            !matches!(doubt, Doubt::Failures { .. })
-        });
-        for doubt in others {
-            blocks.push(sweep::doubt(doubt));
-        }
+        blocks.extend(conclusions.doubts.iter().map(sweep::doubt));
     }
     if !failed.is_empty() {
         let text = format!(
@@ -157,7 +151,11 @@ fn answer(comparison: &Comparison) -> Block {
         Outcome::Better { .. } => (Tone::Good, true),
         Outcome::Worse { .. } => (Tone::Bad, true),
         Outcome::Changed { .. } => (Tone::Neutral, true),
-        Outcome::TooFewRuns { .. } | Outcome::Same | Outcome::NotFound => (Tone::Neutral, false),
+        Outcome::TooFewRuns { .. }
+        | Outcome::SetByRate
+        | Outcome::Same
+        | Outcome::NotFound
+        | Outcome::Negligible { .. } => (Tone::Neutral, false),
     };
     // Files are no factor of an experiment, but sides.
     let sides = Comparison {

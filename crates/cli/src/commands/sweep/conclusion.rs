@@ -54,7 +54,7 @@ fn compared(
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let question = Question {
-        threshold: judgement.threshold.unwrap_or(Question::THRESHOLD),
+        threshold: Question::threshold(judgement.threshold, judgement.regression_limit),
         ..Question::default()
     };
     let conclusions = match compare_cells(observations, &question) {

@@ -20,17 +20,17 @@ const FIGURES_MAX: usize = 6;
 
 /// First the answers, then what speaks against them, then the numbers.
 pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
-    let mut blocks = match subject.conclusions {
+    let known = subject.conclusions.iter();
+    let limits = known.flat_map(|known| comparison::validity_sentences(&known.validity));
+    let mut blocks: Vec<Block> = limits
+        .map(|limit| finding(Tone::Warning, point(&limit), vec![]))
+        .collect();
+    blocks.extend(match subject.conclusions {
         Some(conclusions) => answers(conclusions),
         None => vec![no_answer(design)],
-    };
+    });
     let doubts = subject.conclusions.iter().flat_map(|known| &known.doubts);
-    // Failures are told after them with their reasons.
-    blocks.extend(
-        doubts
-            .filter(|doubt| !matches!(doubt, Doubt::Failures { .. }))
-            .map(doubt),
-    );
+    blocks.extend(doubts.map(doubt));
     blocks.extend(failures(design));
     blocks.extend(unfinished(subject));
     blocks.push(Block::Figures {
@@ -51,9 +51,7 @@ pub(in crate::page) fn doubt(doubt: &Doubt) -> Block {
     // Names are left as they are.
     let has_side = matches!(
         doubt,
-        Doubt::Failures { side: Some(_), .. }
-            | Doubt::Drift { side: Some(_), .. }
-            | Doubt::SlowFirstRun { side: Some(_), .. }
+        Doubt::Drift { side: Some(_), .. } | Doubt::SlowFirstRun { side: Some(_), .. }
     );
     let sentence = if has_side {
         sentence
@@ -76,14 +74,25 @@ fn answers(conclusions: &Conclusions) -> Vec<Block> {
             Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
         )
     });
-    let not_found = of(|outcome| matches!(outcome, Outcome::NotFound | Outcome::Same));
+    let not_judged = of(|outcome| outcome == Outcome::SetByRate);
+    let not_found = of(|outcome| {
+        matches!(
+            outcome,
+            Outcome::NotFound | Outcome::Same | Outcome::Negligible { .. }
+        )
+    });
     let total = conclusions.comparisons.len();
     let mut blocks: Vec<Block> = found.into_iter().map(answer).collect();
     let no_effect = format!(
-        "{} of {total} comparisons found no effect.",
+        "{} of {total} comparisons found no effect that matters.",
         not_found.len()
     );
     blocks.extend(few_or_one(&not_found, Tone::Neutral, no_effect, answer));
+    let text = format!(
+        "{} of {total} comparisons are not judged: the rate was fixed.",
+        not_judged.len()
+    );
+    blocks.extend(few_or_one(&not_judged, Tone::Neutral, text, answer));
     let unknown = of(has_too_few_runs);
     let text = too_few_text(unknown.len(), total);
     blocks.extend(few_or_one(&unknown, Tone::Warning, text, answer));
@@ -128,10 +137,16 @@ pub(in crate::page) fn few_or_one(
 
 fn tone(comparison: &Comparison) -> Tone {
     match comparison.outcome {
+        // What the generator limits says nothing of the better server.
+        Outcome::Better { .. } | Outcome::Worse { .. } if comparison.is_generator_limited() => {
+            Tone::Warning
+        }
         Outcome::Better { .. } => Tone::Good,
         Outcome::Worse { .. } => Tone::Bad,
         Outcome::Changed { .. } | Outcome::TooFewRuns { .. } => Tone::Warning,
-        Outcome::Same | Outcome::NotFound => Tone::Neutral,
+        Outcome::SetByRate | Outcome::Same | Outcome::NotFound | Outcome::Negligible { .. } => {
+            Tone::Neutral
+        }
     }
 }
 
@@ -269,9 +284,11 @@ fn figure(comparison: &Comparison) -> Figure {
         place => format!("{}: {}", place.join(", "), comparison.metric.label),
     };
     let (value, note) = match comparison.outcome {
-        Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
-            found(comparison, level)
-        }
+        Outcome::Better { level }
+        | Outcome::Worse { level }
+        | Outcome::Changed { level }
+        | Outcome::Negligible { level } => found(comparison, level),
+        Outcome::SetByRate => ("set by the rate".to_owned(), "not judged".to_owned()),
         Outcome::Same => (
             "the same".to_owned(),
             format!("within {} %", comparison::percent(comparison.threshold)),
