@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::{CommandOutput, Host, Lock, SettingsFolder};
+use crate::host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
 
 /// The files of a made-up machine, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -67,6 +67,8 @@ pub struct Fake {
     pub claimed: Option<PathBuf>,
     /// Whether the lock is ours.
     pub is_locked: bool,
+    /// A file that somebody else could have written.
+    pub distrusted: Option<Distrust>,
     /// Whether a guardian watches.
     pub has_guardian: bool,
     /// Whether a guardian can be started.
@@ -98,6 +100,7 @@ impl Default for Fake {
             lock_holder: None,
             claimed: None,
             is_locked: false,
+            distrusted: None,
             has_guardian: false,
             can_be_guarded: true,
             disk_limit: None,
@@ -338,6 +341,10 @@ impl Host for Fake {
         let part = self.act(&format!("make_folder {}", path.display()))?;
         self.writable(path)?;
         unless_killed(part)
+    }
+
+    fn distrust(&self, path: &Path) -> io::Result<Option<Distrust>> {
+        Ok(self.distrusted.clone().filter(|it| it.path == path))
     }
 
     fn lock(&mut self, path: &Path, _note: &str) -> io::Result<Lock> {

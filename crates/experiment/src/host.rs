@@ -43,6 +43,38 @@ impl CommandOutput {
     }
 }
 
+impl CommandOutput {
+    /// The last lines that it wrote, those of stderr first; nothing if [`Self::failure`] has the only one.
+    #[must_use]
+    pub fn last_lines(&self) -> Vec<String> {
+        /// Enough for the message of a service manager or a configuration check.
+        const LINES_MAX: usize = 12;
+        const CHARS_MAX: usize = 200;
+        let errors = String::from_utf8_lossy(&self.stderr);
+        let output = String::from_utf8_lossy(&self.stdout);
+        let mut room = LINES_MAX;
+        let mut found = Vec::new();
+        for (stream, text) in [("stderr", errors), ("stdout", output)] {
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .collect();
+            let last = lines
+                .get(lines.len().saturating_sub(room)..)
+                .unwrap_or_default();
+            room -= last.len();
+            found.extend(last.iter().map(|line| {
+                let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
+                format!("{stream}: {}", plain.take(CHARS_MAX).collect::<String>())
+            }));
+        }
+        if found.len() == 1 && !self.stderr.is_empty() {
+            found.clear();
+        }
+        found
+    }
+}
+
 /// What became of a wish for the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lock {
@@ -59,6 +91,17 @@ pub struct SettingsFolder {
     pub settings: Vec<PathBuf>,
     /// Folders in it.
     pub folders: Vec<PathBuf>,
+}
+
+/// Why somebody else could have put words into a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distrust {
+    /// The file, or the folder on the way to it, that others can change.
+    pub path: PathBuf,
+    /// How, in words that follow the path: `belongs to user 1000`.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: String,
 }
 
 /// The name under which [`Host::replace`] writes what takes a file's place: the same each time, so
@@ -118,6 +161,15 @@ pub trait Host {
     /// # Errors
     /// The system's.
     fn make_folder(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Whether anybody but this user and root could have written this file or folder, or put another one in its place.
+    /// What is not there was written by nobody.
+    ///
+    /// # Errors
+    /// The system's.
+    fn distrust(&self, _path: &Path) -> io::Result<Option<Distrust>> {
+        Ok(None)
+    }
 
     /// Takes the lock of this name, or says who has it. The note is what others are told.
     ///

@@ -96,6 +96,11 @@ pub(crate) fn place(thing: &Thing) -> Option<PathBuf> {
     }
 }
 
+/// The journal's file in its folder.
+pub(crate) fn journal_path(folder: &Path) -> PathBuf {
+    folder.join(FILE_NAME)
+}
+
 /// The journal of one sweep.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -140,7 +145,7 @@ impl Journal {
 
     fn of(folder: &Path, begin: Begin) -> Self {
         Self {
-            path: folder.join(FILE_NAME),
+            path: journal_path(folder),
             begin,
             entries: Vec::new(),
             near: BTreeMap::new(),
@@ -156,11 +161,9 @@ impl Journal {
         host: &mut H,
         folder: &Path,
     ) -> Result<Option<Self>, ReadError> {
-        let path = folder.join(FILE_NAME);
-        let bytes = match host.read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if is_absence(&error) => return Ok(None),
-            Err(error) => return Err(ReadError::Io(error)),
+        let path = journal_path(folder);
+        let Some(bytes) = read_bytes(host, &path)? else {
+            return Ok(None);
         };
         let (journal, whole_bytes) = Self::parse(folder, &bytes)?;
         let Some(mut journal) = journal else {
@@ -174,6 +177,18 @@ impl Journal {
         let whole = bytes.get(..whole_bytes).unwrap_or_default();
         journal.is_broken = host.replace(&path, whole).is_err();
         Ok(Some(journal))
+    }
+
+    /// What [`Self::read`] would find, without making anything of a cut end.
+    pub(crate) fn peek<H: Host + ?Sized>(
+        host: &H,
+        folder: &Path,
+    ) -> Result<Option<Self>, ReadError> {
+        let Some(bytes) = read_bytes(host, &journal_path(folder))? else {
+            return Ok(None);
+        };
+        let (journal, _) = Self::parse(folder, &bytes)?;
+        Ok(journal)
     }
 
     /// The journal in these bytes, and how many of them are whole records.
@@ -467,8 +482,20 @@ impl Journal {
         }
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn read_bytes<H: Host + ?Sized>(host: &H, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+    match host.read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_absence(&error) => Ok(None),
+        Err(error) => Err(ReadError::Io(error)),
     }
 }
 

@@ -31,11 +31,13 @@ pub use design::{Planned, Schedule};
 pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
-pub use host::{CommandOutput, Host, Lock, SettingsFolder};
+pub use host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
 pub use machine::{AskHttps, Machine, MachineSettings};
 pub use preflight::{Preflight, left_in_words, nominal_time, preflight};
 pub use progress::Progress;
-pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, restore};
+pub use restore::{
+    Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
+};
 pub use resume::{Remaining, ResumeError, Wish, remaining, taken_up};
 pub use run::{Abort, Assignment, Event, Outcome, Programme, Surroundings, run};
 pub use safekeeping::{Effective, FILE_SIZE_MAX, Safekeeping, SafetyError};

@@ -3,6 +3,7 @@
 mod command;
 mod question;
 mod replacement;
+mod trust;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use rustix::fs::{Access, access};
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{CommandOutput, Host, Lock, SettingsFolder};
+use crate::host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
 use watch::Watch;
 
 pub(crate) use watch::{LastWord, end_group, listen};
@@ -133,6 +134,10 @@ impl Host for Machine {
             }
         }
         Ok(())
+    }
+
+    fn distrust(&self, path: &Path) -> io::Result<Option<Distrust>> {
+        trust::distrust(path)
     }
 
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock> {

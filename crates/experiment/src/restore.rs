@@ -1,5 +1,6 @@
 //! Puts back what a journal says was changed: in reverse, each thing by itself, as often as needed.
 
+mod preview;
 mod settings;
 
 use std::fmt;
@@ -7,9 +8,13 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use plan::shell::quoted;
+
 use crate::host::{Host, Lock};
-use crate::journal::{Content, Entry, Journal, Thing, Undo, is_absence, place};
-use crate::safekeeping::{LOCK_NAME, SafetyError};
+use crate::journal::{Content, Entry, Journal, ReadError, Thing, Undo, is_absence, place};
+use crate::safekeeping::{LOCK_NAME, SafetyError, changed_machine, refuse_distrusted};
+
+pub use preview::preview;
 
 /// What to do with a value that somebody else has set meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,6 +50,15 @@ pub enum RestoreOutcome {
     Failed(String),
     /// The same, and it is forgotten: a person sees to it.
     GivenUp(String),
+    /// The plan's restart hook has run.
+    Ran,
+    /// The plan's restart hook failed, for this reason.
+    NotRun {
+        /// Why.
+        why: String,
+        /// It is forgotten: a person sees to it.
+        is_kept: bool,
+    },
 }
 
 impl RestoreOutcome {
@@ -52,8 +66,12 @@ impl RestoreOutcome {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         match self {
-            Self::Unchanged | Self::Restored(_) | Self::Dropped(_) | Self::GivenUp(_) => true,
-            Self::Foreign { is_kept, .. } => *is_kept,
+            Self::Unchanged
+            | Self::Restored(_)
+            | Self::Dropped(_)
+            | Self::GivenUp(_)
+            | Self::Ran => true,
+            Self::Foreign { is_kept, .. } | Self::NotRun { is_kept, .. } => *is_kept,
             Self::Failed(_) => false,
         }
     }
@@ -66,6 +84,10 @@ pub struct RestoreStep {
     pub what: String,
     /// What became of it.
     pub outcome: RestoreOutcome,
+    /// The last lines that a command said which failed.
+    pub said: Vec<String>,
+    /// What puts it back by hand: a line for the shell.
+    pub command: String,
 }
 
 impl fmt::Display for RestoreStep {
@@ -87,21 +109,56 @@ impl fmt::Display for RestoreStep {
                 if *is_kept {
                     f.write_str("; left as it is")
                 } else {
-                    f.write_str(
-                        "; left as it is: `wrkbench restore --force` puts the old one back, \
-                         `wrkbench restore --keep` accepts the new one",
+                    f.write_str("; left as it is: ")?;
+                    let command = &self.command;
+                    write!(
+                        f,
+                        "`{command} --force` puts the old one back, `{command} --keep` accepts the new one"
                     )
                 }
             }
             RestoreOutcome::Failed(why) => write!(f, "NOT put back: {why}"),
             RestoreOutcome::GivenUp(why) => write!(f, "NOT put back, and forgotten: {why}"),
+            RestoreOutcome::Ran => f.write_str("has run"),
+            RestoreOutcome::NotRun { why, is_kept } => {
+                let forgotten = if *is_kept { " (it is forgotten)" } else { "" };
+                write!(
+                    f,
+                    "FAILED, so servers may still run with what the sweep had set{forgotten}: {why}"
+                )
+            }
         }
     }
+}
+
+/// What became of a thing, and what its command said if that failed.
+#[derive(Clone)]
+struct Done {
+    outcome: RestoreOutcome,
+    said: Vec<String>,
+}
+
+impl From<RestoreOutcome> for Done {
+    fn from(outcome: RestoreOutcome) -> Self {
+        Self {
+            outcome,
+            said: Vec::new(),
+        }
+    }
+}
+
+/// The line for the shell that puts back by hand what the journal in this folder says.
+#[must_use]
+pub fn restore_command(folder: &Path) -> String {
+    let folder = quoted(&folder.to_string_lossy());
+    format!("wrkbench restore --journal {folder}")
 }
 
 /// What became of everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
+    /// How the machine is not the one on which the sweep ran, in words that follow a clause; mostly empty.
+    pub changed_machine: String,
     /// In the order of the work: the last change first.
     pub steps: Vec<RestoreStep>,
 }
@@ -114,14 +171,20 @@ impl RestoreReport {
     }
 
     /// Adds what became of a thing. A setting can be looked at more than once, with each that it goes with.
-    fn add(&mut self, journal: &Journal, entry: &Entry, outcome: RestoreOutcome) {
+    fn add(&mut self, journal: &Journal, entry: &Entry, Done { outcome, said }: Done) {
         let what = entry.thing.to_string();
+        let command = restore_command(journal.folder());
         match self.steps.iter_mut().find(|step| step.what == what) {
             Some(_) if outcome == RestoreOutcome::Unchanged => {}
             Some(step) => step.outcome = outcome,
             // Of what only went along it is no news that it came back.
             None if outcome == RestoreOutcome::Unchanged && journal.is_only_moved(entry) => {}
-            None => self.steps.push(RestoreStep { what, outcome }),
+            None => self.steps.push(RestoreStep {
+                what,
+                outcome,
+                said,
+                command,
+            }),
         }
     }
 
@@ -131,7 +194,9 @@ impl RestoreReport {
         self.steps.iter().any(|step| {
             matches!(
                 step.outcome,
-                RestoreOutcome::GivenUp(_) | RestoreOutcome::Foreign { is_kept: true, .. }
+                RestoreOutcome::GivenUp(_)
+                    | RestoreOutcome::Foreign { is_kept: true, .. }
+                    | RestoreOutcome::NotRun { is_kept: true, .. }
             )
         })
     }
@@ -147,6 +212,7 @@ pub fn restore<H: Host + ?Sized>(
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
+    refuse_distrusted(host, folder)?;
     let lock = folder.join(LOCK_NAME);
     match host.lock(&lock, "wrkbench restore") {
         Ok(Lock::Ours) => {}
@@ -166,10 +232,25 @@ pub(crate) fn restore_locked<H: Host + ?Sized>(
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
-    let journal = match Journal::read(host, folder) {
+    refuse_distrusted(host, folder)?;
+    let read = Journal::read(host, folder);
+    let Some(mut journal) = usable(host, folder, read, conflicts)? else {
+        return Ok(None);
+    };
+    Ok(Some(put_back(host, &mut journal, conflicts)))
+}
+
+/// The journal, if it can be put back here and in this state.
+fn usable<H: Host + ?Sized>(
+    host: &H,
+    folder: &Path,
+    read: Result<Option<Journal>, ReadError>,
+    conflicts: Conflicts,
+) -> Result<Option<Journal>, SafetyError> {
+    let journal = match read {
         Ok(journal) => journal,
         Err(error) => {
-            let readable = SafetyError::of_journal(error, folder);
+            let readable = SafetyError::of_journal(host, error, folder);
             match readable {
                 SafetyError::Damaged {
                     readable: Some(journal),
@@ -179,11 +260,11 @@ pub(crate) fn restore_locked<H: Host + ?Sized>(
             }
         }
     };
-    let Some(mut journal) = journal else {
-        return Ok(None);
-    };
-    refuse_other_namespace(host, &journal, conflicts)?;
-    Ok(Some(put_back(host, &mut journal, conflicts)))
+    if let Some(journal) = &journal {
+        refuse_other_machine(host, journal, conflicts)?;
+        refuse_other_namespace(host, journal, conflicts)?;
+    }
+    Ok(journal)
 }
 
 /// Whether the journal is of this start of the machine, but of another network namespace. What a
@@ -194,6 +275,24 @@ fn is_elsewhere<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
 
 fn is_rebooted<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
     host.boot_id() != journal.begin.boot_id
+}
+
+/// A home on the network, or a disk that was moved, can bring a journal to another machine.
+fn refuse_other_machine<H: Host + ?Sized>(
+    host: &H,
+    journal: &Journal,
+    conflicts: Conflicts,
+) -> Result<(), SafetyError> {
+    let name = journal.begin.host_name.as_ref();
+    let is_other = name.is_some_and(|name| *name != host.host_name());
+    let has_work = journal.unfinished().next().is_some();
+    if conflicts == Conflicts::Overwrite || !is_other || !is_rebooted(host, journal) || !has_work {
+        return Ok(());
+    }
+    Err(SafetyError::OtherMachine {
+        folder: journal.folder().to_owned(),
+        changed: changed_machine(host, &journal.begin),
+    })
 }
 
 fn refuse_other_namespace<H: Host + ?Sized>(
@@ -209,6 +308,8 @@ fn refuse_other_namespace<H: Host + ?Sized>(
         return Ok(());
     }
     Err(SafetyError::OtherNamespace {
+        folder: journal.folder().to_owned(),
+        changed: changed_machine(host, &journal.begin),
         theirs: journal.begin.network_namespace.clone(),
         ours: host.network_namespace(),
     })
@@ -220,7 +321,10 @@ pub(crate) fn put_back<H: Host + ?Sized>(
     journal: &mut Journal,
     conflicts: Conflicts,
 ) -> RestoreReport {
-    let mut report = RestoreReport::default();
+    let mut report = RestoreReport {
+        changed_machine: changed_machine(host, &journal.begin),
+        ..RestoreReport::default()
+    };
     let (at_end, changes): (Vec<_>, Vec<_>) = journal
         .unfinished()
         .cloned()
@@ -230,25 +334,22 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         if journal.is_only_moved(&entry) && journal.has_unfinished_mover(entry.id) {
             continue;
         }
-        for (id, outcome) in put_entry_back(host, journal, &entry, conflicts) {
-            if outcome.is_settled() {
+        for (id, done) in put_entry_back(host, journal, &entry, conflicts) {
+            if done.outcome.is_settled() {
                 journal.mark_restored(host, id);
             }
             if let Some(entry) = journal.entry(id) {
-                report.add(journal, entry, outcome);
+                report.add(journal, entry, done);
             }
         }
     }
     for entry in at_end {
-        let outcome = undo(host, entry.undo.as_ref(), conflicts);
+        let done = restart(host, entry.undo.as_ref(), conflicts);
         // Not before everything is back: it is for services that take it up.
-        if outcome.is_settled() && report.is_complete() {
+        if done.outcome.is_settled() && report.is_complete() {
             journal.mark_restored(host, entry.id);
         }
-        report.steps.push(RestoreStep {
-            what: entry.thing.to_string(),
-            outcome,
-        });
+        report.add(journal, &entry, done);
     }
     if report.is_complete()
         && let Err(error) = journal.remove(host)
@@ -256,6 +357,8 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         report.steps.push(RestoreStep {
             what: journal.path().display().to_string(),
             outcome: RestoreOutcome::Failed(format!("the journal cannot be removed ({error})")),
+            said: Vec::new(),
+            command: restore_command(journal.folder()),
         });
     }
     report
@@ -267,7 +370,7 @@ fn put_entry_back<H: Host + ?Sized>(
     journal: &mut Journal,
     entry: &Entry,
     conflicts: Conflicts,
-) -> Vec<(u32, RestoreOutcome)> {
+) -> Vec<(u32, Done)> {
     let outcome = match &entry.thing {
         Thing::Sysctl { .. } if is_rebooted(host, journal) => {
             RestoreOutcome::Dropped("ended with the restart of the machine")
@@ -275,12 +378,17 @@ fn put_entry_back<H: Host + ?Sized>(
         Thing::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
             RestoreOutcome::Dropped("left out: it is of another network namespace")
         }
-        Thing::Sysctl { .. } => return settings::put_back(host, journal, entry.id, conflicts),
+        Thing::Sysctl { .. } => {
+            let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();
+            return outcomes.map(|(id, outcome)| (id, outcome.into())).collect();
+        }
         Thing::File { path } => put_file_back(host, path, entry, conflicts),
-        Thing::Command { .. } | Thing::AtEnd => undo(host, entry.undo.as_ref(), conflicts),
+        Thing::Command { .. } | Thing::AtEnd => {
+            return vec![(entry.id, undo(host, entry.undo.as_ref(), conflicts))];
+        }
     };
     let group = journal.group(entry.id).into_iter();
-    group.map(|id| (id, outcome.clone())).collect()
+    group.map(|id| (id, outcome.clone().into())).collect()
 }
 
 /// Whether a setting is one of the network's, which each namespace has for itself.
@@ -336,25 +444,53 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
 
 /// Runs the command that undoes another one. One that cannot succeed any more would keep every other
 /// sweep from beginning: the user can have it forgotten.
-fn undo<H: Host + ?Sized>(
-    host: &mut H,
-    undo: Option<&Undo>,
-    conflicts: Conflicts,
-) -> RestoreOutcome {
+fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
     match run_undo(host, undo) {
-        Ok(()) => RestoreOutcome::Restored(None),
-        Err(why) if conflicts == Conflicts::Keep => RestoreOutcome::GivenUp(why),
-        Err(why) => RestoreOutcome::Failed(why),
+        Ok(()) => RestoreOutcome::Restored(None).into(),
+        Err((why, said)) => Done {
+            outcome: match conflicts {
+                Conflicts::Keep => RestoreOutcome::GivenUp(why),
+                _ => RestoreOutcome::Failed(why),
+            },
+            said,
+        },
     }
 }
 
-fn run_undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>) -> Result<(), String> {
-    let undo = undo.ok_or("the journal does not say what undoes it")?;
+/// Runs the plan's restart hook.
+fn restart<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
+    match run_undo(host, undo) {
+        Ok(()) => RestoreOutcome::Ran.into(),
+        Err((why, said)) => Done {
+            outcome: RestoreOutcome::NotRun {
+                why,
+                is_kept: conflicts == Conflicts::Keep,
+            },
+            said,
+        },
+    }
+}
+
+/// The error is why it failed, and the last lines that it said.
+fn run_undo<H: Host + ?Sized>(
+    host: &mut H,
+    undo: Option<&Undo>,
+) -> Result<(), (String, Vec<String>)> {
+    let Some(undo) = undo else {
+        let why = "the journal does not say what undoes it".to_owned();
+        return Err((why, Vec::new()));
+    };
     let limit = Duration::from_millis(undo.limit_ms);
     match host.run(&undo.line(), &undo.environment, limit) {
         Ok(output) if output.exit_code == Some(0) => Ok(()),
-        Ok(output) => Err(format!("`{}` {}", undo.command, output.failure())),
-        Err(error) => Err(format!("`{}` cannot be started ({error})", undo.command)),
+        Ok(output) => Err((
+            format!("`{}` {}", undo.command, output.failure()),
+            output.last_lines(),
+        )),
+        Err(error) => Err((
+            format!("`{}` cannot be started ({error})", undo.command),
+            Vec::new(),
+        )),
     }
 }
 

@@ -21,7 +21,7 @@ const SHOWN_DIFFERENCES: usize = 5;
 pub enum ResumeError {
     /// The folder is in use, and nobody asked to go on.
     #[error(
-        "{} holds the sweep {name:?}{}: go on with it by --resume, or give another folder (--results)",
+        "{} holds the sweep {name:?}{}: give another folder (--results DIR), or go on with it",
         folder.display(),
         started_at.as_ref().map_or_else(String::new, |at| format!(" of {at}"))
     )]

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::change::{Change, sysctl_path};
-use crate::host::{CommandOutput, Host, Lock};
+use crate::host::{CommandOutput, Distrust, Host, Lock};
 use crate::journal::{
     Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Thing, Undo,
-    is_absence,
+    is_absence, journal_path,
 };
 use crate::neighbours::read_near;
 use crate::preflight::{check_folder, why_irreversible};
-use crate::restore::{Conflicts, RestoreReport, put_back};
+use crate::restore::{Conflicts, RestoreReport, put_back, restore_command};
 
 /// Name of the lock in the journal's folder.
 pub(crate) const LOCK_NAME: &str = "lock";
@@ -64,9 +64,9 @@ pub enum SafetyError {
     },
     /// An earlier sweep has left things changed.
     #[error(
-        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not put back what it changed: \
-         run `wrkbench restore` first (its journal is in {})",
-        folder.display()
+        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not put back what it changed{changed}: \
+         run `{}` first",
+        restore_command(folder)
     )]
     Unfinished {
         /// Name of its plan.
@@ -77,7 +77,15 @@ pub enum SafetyError {
         since: String,
         /// Where its journal lies.
         folder: PathBuf,
+        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        changed: String,
     },
+    /// Others could have written the journal.
+    #[error(
+        "{}: {}. A journal names commands that are run when it is put back, so nothing was touched: {}",
+        .0.path.display(), .0.why, .0.remedy
+    )]
+    Distrusted(Distrust),
     /// The journal cannot be read or written.
     #[error("{}: the journal cannot be {doing} ({source}); nothing was changed", path.display())]
     Journal {
@@ -90,7 +98,7 @@ pub enum SafetyError {
     },
     /// The journal is damaged.
     #[error(
-        "{}: line {line} of the journal is damaged, so nothing was touched. {known}",
+        "{}: line {line} of the journal is damaged, so nothing was touched{changed}. {known}",
         folder.join("journal").display()
     )]
     Damaged {
@@ -98,6 +106,8 @@ pub enum SafetyError {
         folder: PathBuf,
         /// The first line that cannot be read, from 1.
         line: usize,
+        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        changed: String,
         /// What can be read of it, in words.
         known: String,
         #[doc(hidden)]
@@ -105,9 +115,10 @@ pub enum SafetyError {
     },
     /// A later program wrote it.
     #[error(
-        "{}: the journal has version {version}, this program knows {FORMAT_VERSION}: \
-         run `wrkbench restore` of the program that wrote it",
-        folder.display()
+        "{}: the journal has version {version}, this program knows versions up to {FORMAT_VERSION}: \
+         run `{}` with the program that wrote it",
+        folder.display(),
+        restore_command(folder)
     )]
     OtherVersion {
         /// Its folder.
@@ -117,15 +128,32 @@ pub enum SafetyError {
     },
     /// The journal is of another network namespace.
     #[error(
-        "the sweep ran in network namespace {theirs}, this is {ours}: run `wrkbench restore` in that one \
-         (nsenter --net=/proc/PID/ns/net wrkbench restore, with the PID of a process in it). If it has ended, its \
-         settings have too: `wrkbench restore --force` then puts back the rest"
+        "the sweep ran in network namespace {theirs}, this is {ours}{changed}: run \
+         `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If it has ended, its \
+         settings have too: `{restore} --force` then puts back the rest",
+        restore = restore_command(folder)
     )]
     OtherNamespace {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        changed: String,
         /// The journal's.
         theirs: String,
         /// This process's.
         ours: String,
+    },
+    /// The journal is of another machine.
+    #[error(
+        "the sweep ran on another machine{changed}: run `{restore}` there. If this is the same one under another name, \
+         `{restore} --force` puts back what the journal names",
+        restore = restore_command(folder)
+    )]
+    OtherMachine {
+        /// The journal's folder.
+        folder: PathBuf,
+        /// What differs, in words that follow a clause.
+        changed: String,
     },
     /// There is no guardian.
     #[error("the guardian process cannot be started ({0}), and without it nothing is changed")]
@@ -168,7 +196,7 @@ pub enum SafetyError {
 pub struct ReadableJournal(pub(crate) Box<Journal>);
 
 impl SafetyError {
-    pub(crate) fn of_journal(error: ReadError, folder: &Path) -> Self {
+    pub(crate) fn of_journal<H: Host + ?Sized>(host: &H, error: ReadError, folder: &Path) -> Self {
         let folder = folder.to_owned();
         match error {
             ReadError::Io(source) => Self::Journal {
@@ -180,6 +208,10 @@ impl SafetyError {
             ReadError::Damaged { line, readable } => Self::Damaged {
                 folder,
                 line,
+                changed: readable
+                    .as_ref()
+                    .map(|journal| changed_machine(host, &journal.begin))
+                    .unwrap_or_default(),
                 known: known(readable.as_deref()),
                 readable: readable.map(ReadableJournal),
             },
@@ -249,6 +281,7 @@ impl Safekeeping {
         plan: &str,
     ) -> Result<Self, SafetyError> {
         let lock = folder.join(LOCK_NAME);
+        refuse_distrusted(host, folder)?;
         let since = host.wall_clock();
         let note = format!(
             "sweep of {plan:?}, pid {}, since {}",
@@ -279,6 +312,7 @@ impl Safekeeping {
     /// # Errors
     /// As those of [`Self::begin`].
     pub fn check<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+        refuse_distrusted(host, folder)?;
         let path = folder.join(LOCK_NAME);
         let of_lock = |error| SafetyError::Lock {
             path: path.clone(),
@@ -713,6 +747,44 @@ fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<()
     })
 }
 
+/// Refuses a journal that others could have written, and a folder in which they could.
+pub(crate) fn refuse_distrusted<H: Host + ?Sized>(
+    host: &H,
+    folder: &Path,
+) -> Result<(), SafetyError> {
+    let journal = journal_path(folder);
+    for path in [folder, &journal, &folder.join(LOCK_NAME)] {
+        let distrust = host.distrust(path).map_err(|source| SafetyError::Journal {
+            doing: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        if let Some(distrust) = distrust {
+            return Err(SafetyError::Distrusted(distrust));
+        }
+    }
+    Ok(())
+}
+
+/// How the machine is not the one that began the journal, in words that follow a clause; empty if it is.
+pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> String {
+    let mut changes = Vec::new();
+    if host.boot_id() != begin.boot_id {
+        changes.push("the machine was started anew since".to_owned());
+    }
+    let mut compare = |what: &str, was: &Option<String>, is: String| {
+        if let Some(was) = was.as_ref().filter(|was| **was != is) {
+            changes.push(format!("{what} was {was:?}, is {is:?}"));
+        }
+    };
+    compare("its name", &begin.host_name, host.host_name());
+    compare("its kernel", &begin.kernel, host.kernel());
+    if changes.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", changes.join("; "))
+}
+
 /// The journal in the folder, if nothing of it remains to be put back.
 ///
 /// # Errors
@@ -721,8 +793,8 @@ fn settled_journal<H: Host + ?Sized>(
     host: &mut H,
     folder: &Path,
 ) -> Result<Option<Journal>, SafetyError> {
-    let journal =
-        Journal::read(host, folder).map_err(|error| SafetyError::of_journal(error, folder))?;
+    let journal = Journal::read(host, folder)
+        .map_err(|error| SafetyError::of_journal(host, error, folder))?;
     let Some(journal) = journal else {
         return Ok(None);
     };
@@ -735,6 +807,7 @@ fn settled_journal<H: Host + ?Sized>(
                 .since
                 .clone()
                 .unwrap_or_else(|| "at an unknown time".to_owned()),
+            changed: changed_machine(host, &journal.begin),
             folder: folder.to_owned(),
         });
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
-    Change, CommandOutput, Conflicts, Effective, RestoreOutcome, RestoreReport, Safekeeping,
-    SafetyError, restore,
+    Change, CommandOutput, Conflicts, Distrust, Effective, RestoreOutcome, RestoreReport,
+    Safekeeping, SafetyError, preview, restore,
 };
 
 const FOLDER: &str = "/var/lib/wrkbench/restore";
@@ -608,7 +608,8 @@ fn a_value_that_someone_else_has_set_is_left_and_reported() {
     // Until somebody decides there is no other sweep.
     let error = begin(&mut host).unwrap_err();
     assert!(matches!(error, SafetyError::Unfinished { .. }), "{error}");
-    assert!(error.to_string().contains("`wrkbench restore`"), "{error}");
+    let hint = format!("`wrkbench restore --journal {FOLDER}`");
+    assert!(error.to_string().contains(&hint), "{error}");
     let report = restore_by(&mut host, Conflicts::Overwrite)
         .unwrap()
         .unwrap();
@@ -809,6 +810,93 @@ fn a_journal_of_another_network_namespace_is_refused_or_its_settings_left_out() 
     );
     assert_eq!(host.text(THREADS_MAX), machine().text(THREADS_MAX));
     assert_eq!(host.text(CONF), machine().text(CONF));
+}
+
+#[test]
+fn a_machine_that_has_changed_since_is_named_in_every_refusal() {
+    let mut host = died_after(&changes());
+    host.boot = "boot-2".to_owned();
+    host.kernel = "6.2.0".to_owned();
+    let changed = "the machine was started anew since; its kernel was \"6.1.0\", is \"6.2.0\"";
+    let error = begin(&mut host).unwrap_err().to_string();
+    assert!(error.contains(changed), "{error}");
+    // Under another name and started anew it is taken for another machine, whose files are no business of the journal.
+    host.host_name = "beta".to_owned();
+    let before = host.files.clone();
+    for conflicts in [Conflicts::Report, Conflicts::Keep] {
+        let error = restore_by(&mut host, conflicts).unwrap_err();
+        assert!(matches!(error, SafetyError::OtherMachine { .. }), "{error}");
+        let error = error.to_string();
+        assert!(
+            error.contains("its name was \"alpha\", is \"beta\""),
+            "{error}"
+        );
+        assert_eq!(text(&host.files), text(&before));
+    }
+    host.host_name = "alpha".to_owned();
+    let journal = host.files.get_mut(Path::new(JOURNAL)).unwrap();
+    let at = journal.iter().position(|byte| *byte == b'\n').unwrap() + 12;
+    journal[at] ^= 1;
+    let error = restore_by(&mut host, Conflicts::Report)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("is damaged") && error.contains(changed),
+        "{error}"
+    );
+    host.files.get_mut(Path::new(JOURNAL)).unwrap()[at] ^= 1;
+    let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
+    assert!(report.changed_machine.contains(changed), "{report:?}");
+}
+
+#[test]
+fn a_journal_that_others_could_have_written_is_not_touched() {
+    for path in [FOLDER, JOURNAL] {
+        let mut host = died_after(&changes());
+        host.distrusted = Some(Distrust {
+            path: path.into(),
+            why: "belongs to user 1000, not to root".to_owned(),
+            remedy: "`chown 0 it`".to_owned(),
+        });
+        let before = host.files.clone();
+        let refused = [
+            begin(&mut host).map(drop).unwrap_err(),
+            Safekeeping::check(&mut host, Path::new(FOLDER)).unwrap_err(),
+            restore_by(&mut host, Conflicts::Overwrite).unwrap_err(),
+            preview(&mut host, Path::new(FOLDER), Conflicts::Keep).unwrap_err(),
+        ];
+        for error in refused {
+            assert!(matches!(error, SafetyError::Distrusted(_)), "{error}");
+            assert!(error.to_string().contains("chown 0 it"), "{error}");
+        }
+        assert_eq!(text(&host.files), text(&before));
+    }
+}
+
+#[test]
+fn what_a_restore_would_do_is_said_without_being_done() {
+    let mut host = died_after(&changes());
+    host.files.insert(RMEM_MAX.into(), b"5\n".to_vec());
+    let before = host.files.clone();
+    let lines = preview(&mut host, Path::new(FOLDER), Conflicts::Report)
+        .unwrap()
+        .unwrap();
+    assert_eq!(text(&host.files), text(&before));
+    for expected in [
+        "net.ipv4.neigh.default.unres_qlen_bytes: is 42240, was 212992 before the sweep: would be put back",
+        "net.core.rmem_max: is 5, was 212992 before the sweep, and someone else has changed it: would be left",
+        "command \"mtu\": would run `reset-mtu` (at most 1m)",
+        "/etc/nginx/conf.d/tuned.conf: is 9 bytes, was not there before the sweep: would be put back",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == expected),
+            "{expected}: {lines:#?}"
+        );
+    }
+    restore_by(&mut host, Conflicts::Overwrite).unwrap();
+    assert_as_before(&host, "after the restore");
+    let nothing = preview(&mut host, Path::new(FOLDER), Conflicts::Report).unwrap();
+    assert_eq!(nothing, None);
 }
 
 #[test]

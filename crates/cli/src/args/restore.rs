@@ -17,6 +17,9 @@ pub(crate) struct RestoreArgs {
     /// that fail as well
     #[arg(long)]
     keep: bool,
+    /// Print what would be put back and run; change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Folder of the journal [default: /var/lib/wrkbench/restore for root, else
     /// wrkbench/restore below $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]

@@ -25,6 +25,8 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
         flag::register(signal, Arc::default()).context("guardian: cannot withstand signals")?;
     }
+    // In ps and top it would be `exe`. Without the name it guards as well.
+    let _ = rustix::thread::set_name(c"wrkbench-guard");
     let mut machine = restore::quiet_machine();
     let stdin = io::stdin();
     let report = experiment::guard(&mut machine, stdin.as_fd(), &arguments.journal)
@@ -32,15 +34,16 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     let Some(report) = report else {
         return Ok(ExitCode::SUCCESS);
     };
-    for step in &report.steps {
-        tell(PROGRAM, step);
-    }
-    let end = if report.is_complete() {
-        "the sweep has died; everything is as it was"
+    restore::tell_steps(&report, PROGRAM, true);
+    if report.is_complete() {
+        tell(PROGRAM, "the sweep has died; everything is as it was");
     } else {
-        "the sweep has died, and not everything is as it was: run `wrkbench restore`"
-    };
-    tell(PROGRAM, end);
+        let restore = experiment::restore_command(&arguments.journal);
+        tell(
+            PROGRAM,
+            format_args!("the sweep has died, and not everything is as it was: run `{restore}`"),
+        );
+    }
     Ok(ExitCode::from(u8::from(!report.is_complete())))
 }
 

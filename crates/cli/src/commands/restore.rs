@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use experiment::{Host, Machine, MachineSettings, RestoreReport};
+use experiment::{Host, Machine, MachineSettings, RestoreReport, restore_command};
 
 use crate::args::RestoreArgs;
 
@@ -20,23 +20,32 @@ const ROOT_FOLDER: &str = "/var/lib/wrkbench/restore";
 /// When nothing was touched, and why.
 pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let mut machine = quiet_machine();
-    let folder = match &arguments.journal {
-        Some(folder) => folder.clone(),
-        None => journal_folder(&machine)?,
-    };
+    let folder = journal_folder(arguments.journal.as_deref(), &machine)?;
+    if arguments.dry_run {
+        let lines = experiment::preview(&mut machine, &folder, arguments.conflicts());
+        return match lines.context("restore")? {
+            Some(lines) => tell_preview(&lines),
+            None => nothing(&folder, machine.is_root()),
+        };
+    }
     let report =
         experiment::restore(&mut machine, &folder, arguments.conflicts()).context("restore")?;
     match report {
-        Some(report) => tell(&report),
+        Some(report) => tell(&report, &folder),
         None => nothing(&folder, machine.is_root()),
     }
 }
 
-/// Where sweeps keep their journal if the user does not say.
+/// Where the journal is: where the user says, or where sweeps keep it otherwise. It is absolute, so that what is said
+/// of it holds in every folder.
 ///
 /// # Errors
 /// When there is no home.
-pub(super) fn journal_folder(machine: &Machine) -> anyhow::Result<PathBuf> {
+pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = given {
+        return std::path::absolute(folder)
+            .with_context(|| format!("--journal {}", folder.display()));
+    }
     if machine.is_root() {
         return Ok(ROOT_FOLDER.into());
     }
@@ -62,22 +71,63 @@ pub(super) fn quiet_machine() -> Machine {
     })
 }
 
-fn tell(report: &RestoreReport) -> anyhow::Result<ExitCode> {
+fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
+    if !report.changed_machine.is_empty() {
+        let changed = &report.changed_machine;
+        writeln!(
+            stdout,
+            "the machine is not as it was during the sweep{changed}"
+        )?;
+    }
     for step in &report.steps {
         writeln!(stdout, "{step}")?;
+        for line in &step.said {
+            writeln!(stdout, "    {line}")?;
+        }
     }
     let end = match (report.is_complete(), report.leaves_something()) {
-        (true, false) => "everything is as it was",
-        (true, true) => "everything else is as it was, and nothing is left to be put back",
+        (true, false) => "everything is as it was".to_owned(),
+        (true, true) => {
+            "everything else is as it was, and nothing is left to be put back".to_owned()
+        }
         (false, _) => {
-            "not everything is as it was; the journal stays, and `wrkbench restore` can be run again \
-             (--keep gives up commands that fail)"
+            let again = restore_command(folder);
+            format!(
+                "not everything is as it was; the journal stays. `{again}` tries again, `{again} --keep` gives up \
+                 what cannot be put back"
+            )
         }
     };
     writeln!(stdout, "{end}")?;
     stdout.flush()?;
     Ok(ExitCode::from(u8::from(!report.is_complete())))
+}
+
+/// Says on stderr what became of each thing, or only of those that are not as they were.
+pub(super) fn tell_steps(report: &RestoreReport, program: &str, all: bool) {
+    let shown = |step: &&experiment::RestoreStep| all || !step.outcome.is_settled();
+    for step in report.steps.iter().filter(shown) {
+        super::tell(program, step);
+        for line in &step.said {
+            let _ = writeln!(io::stderr(), "    {line}");
+        }
+    }
+}
+
+fn tell_preview(lines: &[String]) -> anyhow::Result<ExitCode> {
+    let mut stdout = io::stdout().lock();
+    for line in lines {
+        writeln!(stdout, "{line}")?;
+    }
+    let end = if lines.is_empty() {
+        "nothing is left to be put back"
+    } else {
+        "nothing was changed: without --dry-run it is put back"
+    };
+    writeln!(stdout, "{end}")?;
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn nothing(folder: &Path, is_root: bool) -> anyhow::Result<ExitCode> {

@@ -10,16 +10,17 @@ use std::fmt::Display;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use experiment::{
     Event, Host as _, Machine, MachineSettings, Outcome, Planned, Programme, Remaining,
-    Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
+    ResumeError, Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
 };
 use live::grid::{Grid, Spot};
+use plan::shell;
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
@@ -106,7 +107,21 @@ impl Undertaking {
             seed: arguments.seed,
             rounds: arguments.rounds,
         };
-        let begun = experiment::taken_up(machine, &store, &spec.text, wish)?;
+        let begun = experiment::taken_up(machine, &store, &spec.text, wish).map_err(|error| {
+            let is_occupied = matches!(error, ResumeError::Occupied { .. });
+            let error = anyhow::Error::from(error);
+            match is_occupied {
+                true => anyhow::anyhow!("{error}: `{}`", resume_command(arguments)),
+                false => error,
+            }
+        })?;
+        if arguments.resume && begun.is_none() {
+            bail!(
+                "--resume: {} holds no sweep to go on with: name the folder of the one that was begun (--results DIR), \
+                 or leave --resume out to begin one",
+                store.folder().display()
+            );
+        }
         let is_begun = begun.is_some();
         let experiment = settled(&mut spec, begun, wish, machine)?;
         let schedule = Schedule::new(&spec, experiment.seed);
@@ -149,15 +164,6 @@ impl Undertaking {
             let _ = io::stderr().write_all(text.as_bytes());
         }
         if !arguments.quiet {
-            if arguments.resume && !self.is_begun {
-                let folder = self.store.folder().display();
-                tell(
-                    program,
-                    format_args!(
-                        "note: {folder} holds no sweep to go on with: this one begins anew"
-                    ),
-                );
-            }
             for note in self.remaining.notes.iter().chain(&preflight.notes) {
                 tell(program, format_args!("note: {note}"));
             }
@@ -219,7 +225,7 @@ impl Undertaking {
         let outcome = experiment::run(programme, safekeeping, surroundings);
         // The terminal is as it was from here on.
         drop(progress);
-        let code = tell_end(&outcome, arguments, program, &interrupts);
+        let code = tell_end(&outcome, arguments, &journal, program, &interrupts);
         Ok((outcome, code))
     }
 
@@ -246,10 +252,24 @@ impl Undertaking {
 }
 
 fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<PathBuf> {
-    match &arguments.journal {
-        Some(folder) => Ok(folder.clone()),
-        None => restore::journal_folder(machine),
+    restore::journal_folder(arguments.journal.as_deref(), machine)
+}
+
+/// The line for the shell that goes on with the sweep of these arguments.
+fn resume_command(arguments: &SweepArgs) -> String {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mut words = vec!["wrkbench".to_owned(), "sweep".to_owned()];
+    words.push(text(&arguments.plan));
+    words.push("--resume".to_owned());
+    for (option, folder) in [
+        ("--results", &arguments.results),
+        ("--journal", &arguments.journal),
+    ] {
+        if let Some(folder) = folder {
+            words.extend([option.to_owned(), text(folder)]);
+        }
     }
+    shell::command(&words)
 }
 
 /// Everything that is wrong, a line each, before anything is touched.
@@ -328,20 +348,17 @@ fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyho
 fn tell_end(
     outcome: &Outcome,
     arguments: &SweepArgs,
+    journal: &Path,
     program: &str,
     interrupts: &Interrupts,
 ) -> u8 {
-    let steps = &outcome.restored.steps;
     let is_complete = outcome.restored.is_complete();
-    for step in steps {
-        if !arguments.quiet || !step.outcome.is_settled() {
-            tell(program, step);
-        }
-    }
+    restore::tell_steps(&outcome.restored, program, !arguments.quiet);
     if !is_complete {
+        let restore = experiment::restore_command(journal);
         tell(
             program,
-            "not everything is as it was: run `wrkbench restore`",
+            format_args!("not everything is as it was: run `{restore}`"),
         );
     }
     if let Some(failure) = &outcome.teardown_failure {
@@ -350,19 +367,21 @@ fn tell_end(
     if let Some(abort) = &outcome.abort {
         tell(program, format_args!("the sweep was given up: {abort}"));
     }
+    let resume = resume_command(arguments);
     if outcome.left > 0 {
-        let plan = arguments.plan.display();
         let left = outcome.left;
         tell(
             program,
-            format_args!("{left} trials are left: go on with `wrkbench sweep {plan} --resume`"),
+            format_args!("{left} trials are left: go on with `{resume}`"),
         );
     }
     if outcome.failed > 0 {
         let failed = outcome.failed;
         tell(
             program,
-            format_args!("{failed} trials failed and are in no average; --resume tries them again"),
+            format_args!(
+                "{failed} trials failed and are in no average; `{resume}` tries them again"
+            ),
         );
     }
     match interrupts.exit_code() {

@@ -431,13 +431,8 @@ fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment.plan("");
-    let output = experiment.run(&plan, &["--resume", "--dry-run"]);
+    let output = experiment.run(&plan, &["--dry-run"]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(
-        output.stderr.contains("holds no sweep to go on with"),
-        "{}",
-        output.stderr
-    );
     assert!(!output.stdout.contains("left ("), "{}", output.stdout);
     let output = experiment.run(&plan, &["-q"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -463,25 +458,30 @@ fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
     assert_eq!(output.code, Some(1), "{output:?}");
     // It is known before the plan begins again.
     let output = experiment.run(&plan, &["-q", "--resume", "--dry-run"]);
-    assert!(
-        output.stderr.contains("run `wrkbench restore` first"),
-        "{output:?}"
-    );
+    let journal = experiment.path("journal").display().to_string();
+    let hint = format!("run `wrkbench restore --journal {journal}` first");
+    assert!(output.stderr.contains(&hint), "{output:?}");
     let restore = |arguments: &[&str]| {
         let mut command = program(&["restore"]);
         command.arg("--journal").arg(experiment.path("journal"));
         command.args(arguments);
         Process::start(command).finish()
     };
+    let output = restore(&["--dry-run"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output.stdout.contains("restart hook: would run `exit 7`"),
+        "{output:?}"
+    );
     let output = restore(&[]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    assert!(output.stdout.contains("--keep"), "{output:?}");
+    let hint = format!("`wrkbench restore --journal {journal} --keep`");
+    assert!(output.stdout.contains(&hint), "{output:?}");
+    assert!(output.stdout.contains("restart hook: FAILED"), "{output:?}");
     let output = restore(&["--keep"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
-        output
-            .stdout
-            .contains("NOT put back, and forgotten: `exit 7`"),
+        output.stdout.contains("(it is forgotten): `exit 7`"),
         "{output:?}"
     );
     assert!(
@@ -489,6 +489,35 @@ fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
         "{output:?}"
     );
     experiment.await_restored();
+}
+
+#[test]
+fn hints_are_commands_that_go_on_with_the_very_sweep() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan("[hooks]\nbefore = 'false'\nafter = 'true'");
+    let results = experiment.path("other results").display().to_string();
+    let at = |name: &str| experiment.path(name).display().to_string();
+    let options = ["-q", "--results", &results, "--journal", &at("journal")];
+    // There is nothing to go on with yet, and a new sweep is not what was asked for.
+    let refused = experiment.run(&plan, &[&options[..], &["--resume"]].concat());
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.only_line().contains("holds no sweep to go on with"),
+        "{refused:?}"
+    );
+    assert!(!experiment.path("other results").exists());
+    let failed = experiment.run(&plan, &options);
+    assert_ne!(failed.code, Some(0), "{failed:?}");
+    let hint = format!(
+        "`wrkbench sweep {} --resume --results '{results}' --journal {}`",
+        at("plan.toml"),
+        at("journal")
+    );
+    assert!(failed.stderr.contains(&hint), "{failed:?}");
+    let refused = experiment.run(&plan, &options);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.only_line().ends_with(&hint), "{refused:?}");
 }
 
 #[test]

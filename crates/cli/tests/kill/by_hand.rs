@@ -1,9 +1,11 @@
-//! `wrkbench restore`, and what it may find. Nothing here needs root, and no setting is touched.
+//! `wrkbench restore`, and what it may find. Nothing here needs root, and no setting is
+//! touched.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::process::{Command, Stdio};
 
-use crate::place::Place;
+use crate::place::{Place, is_root};
 
 /// Runs our program with these arguments: exit code, stdout, stderr.
 fn wrkbench(arguments: &[&str]) -> (i32, String, String) {
@@ -17,9 +19,16 @@ fn wrkbench(arguments: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
+/// A folder that nobody else can write, so that a journal can lie in it.
+fn own_place(test: &str) -> Place {
+    let place = Place::new(test);
+    fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
+    place
+}
+
 #[test]
 fn without_a_journal_there_is_nothing_to_put_back() {
-    let place = Place::new("by-hand-nothing");
+    let place = own_place("by-hand-nothing");
     let file = place.file("file", "x");
     for folder in [place.path("nowhere"), place.path(""), file, String::new()] {
         let (code, stdout, stderr) = wrkbench(&["restore", "--journal", &folder]);
@@ -35,7 +44,7 @@ fn without_a_journal_there_is_nothing_to_put_back() {
 
 #[test]
 fn a_damaged_journal_is_told_on_one_line_and_left() {
-    let place = Place::new("by-hand-damaged");
+    let place = own_place("by-hand-damaged");
     let at = place.path("");
     for content in [
         &b"hello\n"[..],
@@ -58,10 +67,95 @@ fn a_damaged_journal_is_told_on_one_line_and_left() {
     }
 }
 
+/// A journal that has a command run when it is put back.
+fn journal_with(command: &str) -> String {
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let namespace = fs::read_link("/proc/self/ns/net").unwrap();
+    let undo = serde_json::json!({
+        "command": command, "environment": {}, "limit_ms": 5000, "folder": null,
+    });
+    let records = [
+        serde_json::json!({"begin": {
+            "version": 1, "plan": "p", "pid": 1, "since": null, "boot_id": boot_id.trim(),
+            "network_namespace": namespace.to_str(),
+        }}),
+        serde_json::json!({"save": {"id": 0, "thing": {"command": {"name": "c"}}, "old": null}}),
+        serde_json::json!({"write": {"id": 0, "new": "x", "undo": undo}}),
+    ];
+    let line = |record: &serde_json::Value| {
+        let json = record.to_string();
+        format!("{:08x} {json}\n", crc32(json.as_bytes()))
+    };
+    records.iter().map(line).collect()
+}
+
+/// The checksum of a journal's lines, that of gzip.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xEDB8_8320 * (crc & 1));
+        }
+    }
+    !crc
+}
+
+#[test]
+fn commands_of_a_journal_that_others_could_have_written_do_not_run() {
+    let place = own_place("by-hand-stranger");
+    let ran = place.path("ran");
+    let folder = place.path("journal");
+    fs::create_dir(&folder).unwrap();
+    let journal = place.file("journal/journal", journal_with(&format!("touch {ran}")));
+    let away = format!("{folder}-by-link");
+    symlink(&folder, &away).unwrap();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    let refused = |folder: &str, why: &str| {
+        for options in [&[][..], &["--force"], &["--keep"], &["--dry-run"]] {
+            let arguments = [&["restore", "--journal", folder], options].concat();
+            let (code, stdout, stderr) = wrkbench(&arguments);
+            assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+            assert!(stderr.contains(why), "{why}: {stderr}");
+        }
+        assert!(!fs::exists(&ran).unwrap() && fs::exists(&journal).unwrap());
+    };
+    mode(&journal, 0o602);
+    refused(&folder, "can be written by everybody (mode 0602)");
+    mode(&journal, 0o600);
+    mode(&folder, 0o777);
+    refused(&folder, "chmod go-w");
+    mode(&folder, 0o700);
+    refused(&away, "is a symbolic link");
+    mode(&place.path(""), 0o777);
+    refused(&folder, "(mode 0777)");
+    mode(&place.path(""), 0o755);
+    if is_root() {
+        chown(&journal, Some(1000), None).unwrap();
+        refused(&folder, "belongs to user 1000, not to root");
+        chown(&journal, Some(0), None).unwrap();
+    }
+    // What it would do is said without being done.
+    let (code, stdout, stderr) = wrkbench(&["restore", "--journal", &folder, "--dry-run"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(
+        stdout.contains(&format!("would run `touch {ran}`")),
+        "{stdout}"
+    );
+    assert!(stdout.contains("nothing was changed"), "{stdout}");
+    assert!(!fs::exists(&ran).unwrap());
+    let (code, stdout, stderr) = wrkbench(&["restore", "--journal", &folder]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(fs::exists(&ran).unwrap() && !fs::exists(&journal).unwrap());
+}
+
 #[test]
 fn a_journal_that_is_no_file_is_told() {
-    let place = Place::new("by-hand-folder");
-    place.folder("journal");
+    let place = own_place("by-hand-folder");
+    fs::create_dir(place.path("journal")).unwrap();
     let (code, _, stderr) = wrkbench(&["restore", "--journal", &place.path("")]);
     assert_eq!(code, 1);
     assert!(stderr.contains("cannot be read"), "{stderr}");
@@ -80,7 +174,7 @@ fn force_and_keep_exclude_each_other() {
 
 #[test]
 fn a_guardian_without_a_sweep_guards_nothing() {
-    let place = Place::new("by-hand-guardian");
+    let place = own_place("by-hand-guardian");
     let journal = place.file("journal", "hello\n");
     let (code, stdout, stderr) = wrkbench(&["guardian", &place.path("")]);
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");

@@ -183,7 +183,16 @@ fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
     assert!(differences.len() >= 4, "{differences:#?}");
     let (code, _, stderr) = other_sweep(&lab);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("run `wrkbench restore`"), "{stderr}");
+    let hint = format!(
+        "run `wrkbench restore --journal {}`",
+        lab.place.path("journal")
+    );
+    assert!(stderr.contains(&hint), "{stderr}");
+    let changed = lab.state();
+    let (code, stdout, stderr) = lab.restore(&["--dry-run"]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.contains(": would be put back"), "{stdout}");
+    assert_eq!(lab.differences(&changed), Vec::<String>::new());
     let (code, stdout, stderr) = lab.restore(&[]);
     assert_eq!(code, 0, "{stdout}{stderr}");
     assert!(stdout.ends_with("everything is as it was\n"), "{stdout}");

@@ -22,7 +22,8 @@ impl Place {
     pub(crate) fn folder(&self, name: &str) -> String {
         let path = self.0.join(name);
         fs::create_dir_all(&path).expect("a folder can be made");
-        set_mode(&path, 0o777);
+        // As /tmp: what somebody makes in it nobody else replaces, so that a journal can lie below it.
+        set_mode(&path, 0o1777);
         self.path(name)
     }
 

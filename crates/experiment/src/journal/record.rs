@@ -50,7 +50,7 @@ impl fmt::Display for Thing {
             Self::Sysctl { key } => f.write_str(key),
             Self::File { path } => write!(f, "{}", path.display()),
             Self::Command { name } => write!(f, "command {name:?}"),
-            Self::AtEnd => f.write_str("command at the end"),
+            Self::AtEnd => f.write_str("restart hook"),
         }
     }
 }

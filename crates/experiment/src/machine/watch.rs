@@ -7,6 +7,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -63,6 +64,8 @@ impl Watch {
         let (link, theirs) = UnixStream::pair()?;
         let mut start = Command::new(command.get_program());
         start
+            // ps shows this in place of the path to the program, which says nothing.
+            .arg0("wrkbench")
             .args(command.get_args())
             .arg(folder)
             .stdin(OwnedFd::from(theirs))

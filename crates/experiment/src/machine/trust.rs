@@ -1,0 +1,118 @@
+//! Whether a file can only have been written by this user or root.
+//!
+//! A journal names commands, and who restores runs them: one that a stranger could have written must not be believed.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use plan::shell::quoted;
+use rustix::process::{getegid, geteuid};
+
+use crate::host::Distrust;
+
+/// Bit of a folder in which only its owner removes a file (inode(7)).
+const STICKY: u32 = 0o1000;
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Who asks.
+struct User {
+    id: u32,
+    group: u32,
+    /// In a user namespace the folders of the machine's root belong to a number that stands for everybody outside.
+    outside: Option<u32>,
+}
+
+/// See [`crate::Host::distrust`].
+pub(super) fn distrust(path: &Path) -> io::Result<Option<Distrust>> {
+    let user = User {
+        id: geteuid().as_raw(),
+        group: getegid().as_raw(),
+        outside: outside(),
+    };
+    let path = std::path::absolute(path)?;
+    let metadata = match fs::symlink_metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if crate::journal::is_absence(&error) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if metadata.is_symlink() {
+        return Ok(Some(Distrust {
+            path,
+            why: "is a symbolic link, which can lead anywhere".to_owned(),
+            remedy: "name the folder itself".to_owned(),
+        }));
+    }
+    if let Some(found) = judge(&user, &path, &metadata, true) {
+        return Ok(Some(found));
+    }
+    // As it was named, and as it is without the links on the way.
+    let real = fs::canonicalize(&path)?;
+    for ancestor in path.ancestors().skip(1).chain(real.ancestors().skip(1)) {
+        let metadata = fs::symlink_metadata(ancestor)?;
+        if let Some(found) = judge(&user, ancestor, &metadata, false) {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// What is wrong with one file or folder. On the way to the journal a folder in which only owners remove files will do,
+/// as /tmp is one.
+fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<Distrust> {
+    let shown = quoted(&path.to_string_lossy());
+    let owner = metadata.uid();
+    let is_outside = !is_end && user.outside == Some(owner);
+    if owner != 0 && owner != user.id && !is_outside {
+        return Some(Distrust {
+            path: path.to_owned(),
+            why: format!("belongs to user {owner}, not to {}", user.in_words()),
+            remedy: format!(
+                "let user {owner} do it, or read what it says and then `chown {} {shown}`",
+                user.id
+            ),
+        });
+    }
+    // The mode of a link means nothing.
+    if metadata.is_symlink() || (!is_end && metadata.mode() & STICKY != 0) {
+        return None;
+    }
+    let group_writes = metadata.mode() & GROUP_WRITES != 0 && metadata.gid() != user.group;
+    let others_write = metadata.mode() & OTHERS_WRITE != 0;
+    (group_writes || others_write).then(|| Distrust {
+        path: path.to_owned(),
+        why: format!(
+            "can be written by {} (mode {:04o})",
+            if others_write {
+                "everybody"
+            } else {
+                "its group"
+            },
+            metadata.mode() & 0o7777
+        ),
+        remedy: format!("see that nobody has, then `chmod go-w {shown}`"),
+    })
+}
+
+impl User {
+    fn in_words(&self) -> String {
+        match self.id {
+            0 => "root".to_owned(),
+            id => format!("you (user {id}) or root"),
+        }
+    }
+}
+
+/// The number that stands for users outside of this user namespace; `None` in the machine's first one, which maps every
+/// number to itself (user_namespaces(7)).
+fn outside() -> Option<u32> {
+    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+    let words: Vec<&str> = map.split_whitespace().collect();
+    if words == ["0", "0", "4294967295"] {
+        return None;
+    }
+    let id = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?;
+    id.trim().parse().ok()
+}

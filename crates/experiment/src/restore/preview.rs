@@ -1,0 +1,116 @@
+//! What a restore would do, in words; nothing is touched.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plan::units;
+
+use super::{Conflicts, is_elsewhere, is_of_network, is_rebooted, read_if_there, usable};
+use crate::host::{Host, Lock};
+use crate::journal::{Content, Entry, Journal, Thing, Undo, is_absence};
+use crate::safekeeping::{LOCK_NAME, SafetyError, changed_machine, refuse_distrusted};
+
+/// A line for each thing that [`crate::restore`] would put back, in its order; `None` if there is no journal.
+///
+/// # Errors
+/// As those of [`crate::restore`].
+pub fn preview<H: Host + ?Sized>(
+    host: &mut H,
+    folder: &Path,
+    conflicts: Conflicts,
+) -> Result<Option<Vec<String>>, SafetyError> {
+    refuse_distrusted(host, folder)?;
+    let lock = folder.join(LOCK_NAME);
+    if host.read(&lock).is_ok_and(|note| !note.is_empty()) {
+        // To see whether somebody is at work. Who was killed has left a note as well.
+        match host.lock(&lock, "wrkbench restore --dry-run") {
+            Ok(Lock::Ours) => host.unlock(),
+            Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
+            Err(error) if is_absence(&error) => {}
+            Err(error) => return Err(SafetyError::Lock { path: lock, error }),
+        }
+    }
+    let read = Journal::peek(host, folder);
+    let Some(journal) = usable(host, folder, read, conflicts)? else {
+        return Ok(None);
+    };
+    let (at_end, changes): (Vec<&Entry>, Vec<&Entry>) = journal
+        .unfinished()
+        .partition(|entry| entry.thing == Thing::AtEnd);
+    let mut lines = Vec::new();
+    let changed = changed_machine(host, &journal.begin);
+    if !changed.is_empty() {
+        lines.push(format!(
+            "the machine is not as it was during the sweep{changed}"
+        ));
+    }
+    lines.extend(changes.into_iter().chain(at_end).filter_map(|entry| {
+        let line = line(host, &journal, entry, conflicts)?;
+        Some(format!("{}: {line}", entry.thing))
+    }));
+    Ok(Some(lines))
+}
+
+fn line<H: Host + ?Sized>(
+    host: &H,
+    journal: &Journal,
+    entry: &Entry,
+    conflicts: Conflicts,
+) -> Option<String> {
+    if let (Thing::Command { .. } | Thing::AtEnd, Some(undo)) = (&entry.thing, &entry.undo) {
+        return Some(command(undo));
+    }
+    if let Thing::Sysctl { key } = &entry.thing {
+        if is_rebooted(host, journal) {
+            return Some(
+                "would be left alone: it ended with the restart of the machine".to_owned(),
+            );
+        }
+        if is_elsewhere(host, journal) && is_of_network(key) {
+            return Some("would be left out: it is of another network namespace".to_owned());
+        }
+    }
+    let now = match entry.place().map(|path| read_if_there(host, &path)) {
+        Some(Ok(now)) => now,
+        Some(Err(error)) => return Some(format!("cannot be read ({error})")),
+        None => return Some("the journal does not say how it was".to_owned()),
+    };
+    if now == entry.old {
+        return (!journal.is_only_moved(entry)).then(|| "is as it was".to_owned());
+    }
+    let shown = |content: Option<&Content>| match (content, &entry.thing) {
+        (None, _) => "not there".to_owned(),
+        (Some(content), Thing::File { .. }) => format!("{} bytes", content.0.len()),
+        (Some(content), _) => content.to_string(),
+    };
+    let (is, was) = (shown(now.as_ref()), shown(entry.old.as_ref()));
+    let is_ours = now
+        .as_ref()
+        .is_some_and(|now| entry.is_pending || entry.is_ours(now));
+    let change = format!("is {is}, was {was} before the sweep");
+    Some(match conflicts {
+        _ if is_ours => format!("{change}: would be put back"),
+        Conflicts::Overwrite => {
+            format!("{change}, and someone else has changed it: would be put back (--force)")
+        }
+        Conflicts::Keep => {
+            format!(
+                "{change}, and someone else has changed it: would be left and forgotten (--keep)"
+            )
+        }
+        Conflicts::Report => format!("{change}, and someone else has changed it: would be left"),
+    })
+}
+
+fn command(undo: &Undo) -> String {
+    let limit = units::time(Duration::from_millis(undo.limit_ms));
+    let folder = undo
+        .folder
+        .as_deref()
+        .map(|it| format!(" in {}", it.display()));
+    format!(
+        "would run `{}`{} (at most {limit})",
+        undo.command.escape_debug(),
+        folder.unwrap_or_default()
+    )
+}
