@@ -13,6 +13,7 @@ pub(super) struct FramingFields {
     chunked_codings: u32,
     identity_codings: u32,
     chunked_is_last: bool,
+    last_is_known: bool,
     coding_bad: bool,
     /// `close` was among the connection options.
     pub(super) close: bool,
@@ -62,6 +63,21 @@ impl FramingFields {
             _ => return false,
         }
         true
+    }
+
+    /// The framing of a response. A transfer coding that is not known and comes last is an error: by RFC
+    /// 9112 section 6.3, rule 4, such a body would end with the connection, but a server that misspells
+    /// `chunked` keeps the connection open, and the request would only time out. curl refuses it, too.
+    ///
+    /// # Errors
+    /// As [`Self::framing`], and for such a coding.
+    pub(super) fn response_framing(&self) -> Result<Framing, FramingFault> {
+        match self.framing() {
+            Ok(_) if self.codings > 0 && !self.last_is_known => {
+                Err(FramingFault::BadTransferEncoding)
+            }
+            framing => framing,
+        }
     }
 
     /// The framing by RFC 9112 section 6.3. A sole `identity`, a coding that no longer exists, says
@@ -117,6 +133,7 @@ impl FramingFields {
             self.codings += 1;
             self.chunked_is_last = coding.eq_ignore_ascii_case(b"chunked");
             self.chunked_codings += u32::from(self.chunked_is_last);
+            self.last_is_known = is_known_coding(coding);
             self.identity_codings += u32::from(coding.eq_ignore_ascii_case(b"identity"));
             // Parameters may stand behind the name; `chunked` has none.
             let name = coding
@@ -134,6 +151,21 @@ impl FramingFields {
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
     }
+}
+
+/// Whether this is a registered transfer coding (RFC 9112 section 7), or `identity` of RFC 2616. None of
+/// them has parameters.
+fn is_known_coding(coding: &[u8]) -> bool {
+    const KNOWN: [&[u8]; 7] = [
+        b"chunked",
+        b"gzip",
+        b"x-gzip",
+        b"deflate",
+        b"compress",
+        b"x-compress",
+        b"identity",
+    ];
+    KNOWN.iter().any(|known| coding.eq_ignore_ascii_case(known))
 }
 
 /// Whether the byte may stand in a token: method, field name, coding (RFC 9110 section 5.6.2).
@@ -256,6 +288,39 @@ mod tests {
             framing(&[(te, "identity"), ("Content-Length", "3")]),
             Ok(Framing::Length(3))
         );
+    }
+
+    #[test]
+    fn a_response_whose_last_transfer_coding_is_unknown_is_refused() {
+        let response_framing = |value: &str| {
+            let mut fields = FramingFields::default();
+            fields.note(b"Transfer-Encoding", value.as_bytes());
+            fields.response_framing()
+        };
+        for value in [
+            "xchunked",
+            "chunked;q=1",
+            "chunked, br",
+            "gzip;a=b",
+            "chunk",
+        ] {
+            let found = response_framing(value);
+            assert_eq!(found, Err(FramingFault::BadTransferEncoding), "{value:?}");
+        }
+        for value in [
+            "gzip",
+            "GZIP",
+            "x-gzip",
+            "deflate",
+            "chunked, gzip",
+            "identity",
+        ] {
+            assert_eq!(response_framing(value), Ok(Framing::Open), "{value:?}");
+        }
+        // What it was coded with before does not matter: the body is not decoded.
+        for value in ["chunked", "br, chunked", "xchunked, Chunked"] {
+            assert_eq!(response_framing(value), Ok(Framing::Chunked), "{value:?}");
+        }
     }
 
     #[test]

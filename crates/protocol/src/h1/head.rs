@@ -135,7 +135,7 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
     Head {
         status,
         persistent,
-        framing: fields.framing(),
+        framing: fields.response_framing(),
     }
 }
 

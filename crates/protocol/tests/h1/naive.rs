@@ -103,6 +103,7 @@ fn final_answer(kind: RequestKind, head: Answer, at: usize, rest: &[u8]) -> Part
             1 if codings.last().is_some_and(|coding| coding == "chunked") => {
                 chunked(head, at, rest)
             }
+            _ if codings.last().is_some_and(|coding| !is_known(coding)) => Part::Wrong,
             _ => until_close(head, at, rest),
         };
     }
@@ -280,6 +281,12 @@ fn codings(fields: &[(String, Vec<u8>)]) -> Option<Vec<String>> {
         all.extend(items);
     }
     Some(all)
+}
+
+fn is_known(coding: &str) -> bool {
+    "chunked gzip x-gzip deflate compress x-compress identity"
+        .split(' ')
+        .any(|known| coding == known)
 }
 
 fn values(fields: &[(String, Vec<u8>)], name: &str) -> Vec<String> {

@@ -20,6 +20,8 @@ fn line() -> impl Strategy<Value = &'static str> {
         "Transfer-Encoding: chunked",
         "Transfer-Encoding: gzip, Chunked",
         "Transfer-Encoding: identity",
+        "Transfer-Encoding: deflate",
+        "Transfer-Encoding: xchunked",
         "Transfer-Encoding:",
         "Transfer-Encoding: gzip;q=\"a,b\"",
         "Connection: close",

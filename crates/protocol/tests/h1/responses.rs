@@ -108,14 +108,25 @@ fn a_body_without_length_ends_with_the_connection() {
         false,
     );
     answered(
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-        200,
-        false,
-    );
-    answered(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nplain",
         200,
         false,
+    );
+}
+
+#[test]
+fn a_body_in_an_unknown_transfer_coding_is_refused_before_it_comes() {
+    for coding in ["xchunked", "chunked, br", "chunked;q=1"] {
+        for version in ["1.0", "1.1"] {
+            refused(
+                &format!("HTTP/{version} 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n"),
+                SessionError::BadTransferEncoding,
+            );
+        }
+    }
+    refused(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        SessionError::BadTransferEncoding,
     );
 }
 
