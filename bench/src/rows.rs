@@ -38,6 +38,8 @@ pub(crate) enum Answer {
     Small,
     /// 100 kB.
     Large,
+    /// 1 MB.
+    Huge,
 }
 
 /// The scripts in `bench/scripts/`.
@@ -98,7 +100,7 @@ pub(crate) enum Figure {
 }
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 10] = [
+pub(crate) const ROWS: [Row; 11] = [
     Row {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
@@ -149,7 +151,20 @@ pub(crate) const ROWS: [Row; 10] = [
         rate: None,
         duration_min_s: 1,
         watched: false,
-        figure: Figure::CpuPerRequest(0.60),
+        figure: Figure::CpuPerRequest(0.40),
+    },
+    Row {
+        name: "huge",
+        title: "1 MB bodies, 64 connections",
+        connections: 64,
+        answer: Answer::Huge,
+        tls: false,
+        script: None,
+        pipeline: None,
+        rate: None,
+        duration_min_s: 1,
+        watched: false,
+        figure: Figure::CpuPerRequest(0.40),
     },
     Row {
         name: "lua-request",

@@ -26,6 +26,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// The same number of bytes as the built-in server's default body.
 const SMALL_BODY_BYTES: usize = 63;
 const LARGE_BODY_BYTES: usize = 100_000;
+const HUGE_BODY_BYTES: usize = 1_000_000;
 
 /// A running server; ends when dropped.
 #[derive(Debug)]
@@ -65,7 +66,9 @@ impl Server {
         let path = match (answer, self.kind) {
             (Answer::Small, _) => "/",
             (Answer::Large, ServerKind::Origin) => "/?size=100000",
+            (Answer::Huge, ServerKind::Origin) => "/?size=1000000",
             (Answer::Large, ServerKind::Nginx) => "/large",
+            (Answer::Huge, ServerKind::Nginx) => "/huge",
         };
         self.url_of(path)
     }
@@ -136,6 +139,7 @@ fn start_nginx(
         .local_addr()?
         .port();
     scratch.write("large", vec![b'x'; LARGE_BODY_BYTES])?;
+    scratch.write("huge", vec![b'x'; HUGE_BODY_BYTES])?;
     if tls {
         let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
         scratch.write("server.crt", certificate.cert.pem())?;
@@ -198,6 +202,7 @@ fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> St
          location / {{ return 200 \"{body}\\n\"; }}\n\
          location = {CIPHER_PATH} {{ return 200 \"$ssl_protocol $ssl_cipher\"; }}\n\
          location = /large {{ open_file_cache max=10; }}\n\
+         location = /huge {{ open_file_cache max=10; }}\n\
          }} }}\n"
     )
 }

@@ -473,6 +473,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         match outcome {
             Outcome::Received(_) => self.on_received(key, at_ns),
+            Outcome::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
             Outcome::Sent(buffer) => {
                 self.recycle(buffer);
                 Ok(())

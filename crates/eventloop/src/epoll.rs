@@ -9,8 +9,8 @@ use crate::aim::Aim;
 use crate::socket::{self, KernelAddress};
 use crate::stamps::{CONTROL_BYTES, Stamps};
 use crate::{
-    Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
-    SharedBytes, SocketOptions, Token, monotonic_ns,
+    Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
+    Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -53,6 +53,11 @@ struct Socket {
     sent: usize,
     shutdown_after_queue: bool,
     stamped: bool,
+    /// Only TCP can discard.
+    is_tcp: bool,
+    /// Bytes that come next and are not wanted.
+    discard_bytes: u64,
+    expected: Expected,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +125,9 @@ impl Epoll {
                 sent: 0,
                 shutdown_after_queue: false,
                 stamped: false,
+                is_tcp: false,
+                discard_bytes: 0,
+                expected: Expected::Anything,
             });
             self.sockets.len() as u32 - 1
         });
@@ -184,6 +192,9 @@ impl Epoll {
         socket.sent = 0;
         socket.shutdown_after_queue = false;
         socket.stamped = false;
+        socket.is_tcp = false;
+        socket.discard_bytes = 0;
+        socket.expected = Expected::Anything;
         self.free.push(token.index);
         for listener in std::mem::take(&mut self.stalled_listeners) {
             self.work.push_back(Work {
@@ -412,6 +423,34 @@ impl Epoll {
         }
     }
 
+    /// Reads into the buffer: what came of it, how much was asked for, the length of the control data.
+    #[inline]
+    fn read_bytes(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
+        let socket = &mut self.sockets[index as usize];
+        let room = self.buffer.len();
+        let asked = match socket.expected {
+            Expected::Long => room.min(BEGINNING_BYTES),
+            Expected::Anything | Expected::Rest => room,
+        };
+        let buffer = &mut self.buffer[..asked];
+        let (received, control_bytes) = match socket.stamped {
+            false => (socket::receive(fd, buffer), 0),
+            true => socket::receive_with_control(fd, buffer, &mut self.control),
+        };
+        (received, asked, control_bytes)
+    }
+
+    /// The same for bytes that are not wanted.
+    fn read_away(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
+        let socket = &mut self.sockets[index as usize];
+        let asked = socket::discard_length(socket.discard_bytes);
+        let (received, control_bytes) = match socket.stamped {
+            false => (socket::discard(fd, asked), 0),
+            true => socket::discard_with_control(fd, asked, &mut self.control),
+        };
+        (received, asked, control_bytes)
+    }
+
     fn read(&mut self, work: Work) -> Option<Completion> {
         let socket = &mut self.sockets[work.token.index as usize];
         if socket.state != State::Open {
@@ -419,22 +458,31 @@ impl Epoll {
         }
         let key = socket.key;
         let fd = socket.fd.as_ref()?.as_raw_fd();
-        let (received, control_bytes) = match socket.stamped {
-            false => (socket::receive(fd, &mut self.buffer), 0),
-            true => socket::receive_with_control(fd, &mut self.buffer, &mut self.control),
+        let discards = socket.discard_bytes > 0;
+        let (received, asked, control_bytes) = if discards {
+            self.read_away(work.token.index, fd)
+        } else {
+            self.read_bytes(work.token.index, fd)
         };
+        let socket = &mut self.sockets[work.token.index as usize];
         let outcome = match received {
             Ok(0) => {
                 socket.state = State::ReceivedAll;
                 Outcome::EndOfStream
             }
             Ok(got) => {
-                self.received = got;
                 // A short read has drained the socket (epoll(7)), unless its end is there too.
-                if got == self.buffer.len() || work.until_end {
+                if got == asked || work.until_end {
                     self.work.push_back(work);
                 }
-                Outcome::Received(got)
+                if discards {
+                    socket.discard_bytes -= got as u64;
+                    Outcome::Discarded(got as u64)
+                } else {
+                    self.received = got;
+                    socket.expected = socket.expected.after_received();
+                    Outcome::Received(got)
+                }
             }
             Err(libc::EAGAIN) => return None,
             Err(libc::EINTR) => {
@@ -476,6 +524,7 @@ impl EventLoop for Epoll {
             Ok((fd, stamped)) => {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.stamped = stamped;
+                socket.is_tcp = matches!(address, Address::Tcp(_));
                 socket.fd = Some(fd);
                 if stamped {
                     self.stamps.get_or_insert_with(Stamps::start);
@@ -511,6 +560,13 @@ impl EventLoop for Epoll {
         }
     }
 
+    fn discard(&mut self, token: Token, bytes: u64) {
+        if let Some(socket) = self.live(token).filter(|socket| socket.is_tcp) {
+            socket.discard_bytes = bytes;
+            socket.expected = Expected::Long;
+        }
+    }
+
     fn shutdown_send(&mut self, token: Token) {
         let Some(socket) = self.live(token) else {
             return;
@@ -535,11 +591,13 @@ impl EventLoop for Epoll {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.received = 0;
+        self.receive_delay_ns = None;
         self.poll(until_ns)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.received = 0;
+        self.receive_delay_ns = None;
         while let Some(completion) = self.ready.pop_front() {
             // What was ready when the socket was closed is not wanted any more.
             let last = matches!(
@@ -574,7 +632,7 @@ impl EventLoop for Epoll {
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
-        self.receive_delay_ns.filter(|_| self.received > 0)
+        self.receive_delay_ns
     }
 }
 

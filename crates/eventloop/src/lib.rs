@@ -9,6 +9,8 @@
 //! - A connected or accepted socket receives until it is closed; there is no call to ask for more.
 //! - Bytes of a [`Outcome::Received`] are lent: they stand in [`EventLoop::received`] until the next
 //!   call of [`EventLoop::next`] or [`EventLoop::wait`].
+//! - [`EventLoop::discard`] is a wish. Bytes that it covers are reported as [`Outcome::Discarded`] or
+//!   as [`Outcome::Received`]; each byte is reported exactly once, in order.
 //! - After [`EventLoop::close`] a token yields one [`Outcome::Closed`] - or, when it was just failing to
 //!   connect, one [`Outcome::ConnectFailed`] - and nothing else, whatever was in flight. A new
 //!   connection may be started at once; it has a token of its own.
@@ -98,6 +100,8 @@ pub enum Outcome {
     Accepted,
     /// So many bytes stand in [`EventLoop::received`]; at least one.
     Received(usize),
+    /// So many bytes arrived and were thrown away, as [`EventLoop::discard`] asked; at least one.
+    Discarded(u64),
     /// The peer will send no more (FIN). The socket can still send.
     EndOfStream,
     /// Receiving failed (reset, ...). The socket is of no more use; `close` it.
@@ -108,6 +112,31 @@ pub enum Outcome {
     SendFailed(i32),
     /// The socket is gone; last completion of its token.
     Closed,
+}
+
+/// How much of a message is read at first when the one before it on the same socket was so long that a
+/// part of it was discarded: what has been read cannot be discarded any more. Room for a usual head.
+const BEGINNING_BYTES: usize = 2 * 1024;
+
+/// What is expected of the next message on a socket that can discard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// Nothing in particular.
+    Anything,
+    /// A long message again: only its beginning is read at first.
+    Long,
+    /// The rest of a message that began like a long one, and of which nothing was discarded yet.
+    Rest,
+}
+
+impl Expected {
+    /// After bytes were handed out.
+    fn after_received(self) -> Self {
+        match self {
+            Self::Long => Self::Rest,
+            Self::Rest | Self::Anything => Self::Anything,
+        }
+    }
 }
 
 /// Starts operations and hands out what became of them.
@@ -137,6 +166,13 @@ pub trait EventLoop {
     /// Success is reported for [`Payload::Owned`] only, and may be reported late.
     fn send(&mut self, token: Token, payload: Payload);
 
+    /// The content of the next `bytes` bytes of this socket is not wanted, so that the kernel need not
+    /// copy them. Both kinds of outcome use the wish up; it replaces an earlier one, of which no more
+    /// may be left than `bytes`. A loop that cannot discard hands the bytes out as usual.
+    fn discard(&mut self, token: Token, bytes: u64) {
+        let _ = (token, bytes);
+    }
+
     /// Ends the sending side (FIN) after what was queued.
     fn shutdown_send(&mut self, token: Token);
 
@@ -163,8 +199,8 @@ pub trait EventLoop {
     /// The bytes of the last [`Outcome::Received`].
     fn received(&self) -> &[u8];
 
-    /// How long the last of these bytes had been with the kernel at the completion's `at_ns`, in
-    /// nanoseconds. `None` when there are no such bytes, or no stamp for them
+    /// How long the last of the bytes just received or discarded had been with the kernel at the
+    /// completion's `at_ns`, in nanoseconds. `None` when there are no such bytes, or no stamp for them
     /// ([`SocketOptions::timestamps`]).
     fn receive_delay_ns(&self) -> Option<u64>;
 }

@@ -656,6 +656,38 @@ impl<P: Peer> Sim<P> {
         Ok(event_comes)
     }
 
+    /// Throws away what the caller does not want of the bytes that it is about to be handed. With
+    /// random cuts some of them are handed out all the same, as a kernel does with bytes that came
+    /// before the wish.
+    fn discarded(&mut self, mut ready: Ready) -> Ready {
+        let (Outcome::Received(length), Some(connection)) =
+            (&ready.completion.outcome, self.find(ready.completion.token))
+        else {
+            return ready;
+        };
+        let length = *length as u64;
+        let link = self.link(connection);
+        let unwanted = length.min(link.discard_bytes);
+        link.discard_bytes -= unwanted;
+        if unwanted == 0 || (self.options.random_cuts && self.random.below(2) == 0) {
+            return ready;
+        }
+        let rest = ready.bytes.split_off(unwanted as usize);
+        ready.bytes.clear();
+        if !rest.is_empty() {
+            self.ready.push_front(Ready {
+                completion: Completion {
+                    outcome: Outcome::Received(rest.len()),
+                    ..ready.completion
+                },
+                bytes: rest,
+                delay_ns: ready.delay_ns,
+            });
+        }
+        ready.completion.outcome = Outcome::Discarded(unwanted);
+        ready
+    }
+
     fn end_loan(&mut self) {
         self.lent.clear();
         self.lent_delay_ns = None;
@@ -721,6 +753,12 @@ impl<P: Peer> EventLoop for Sim<P> {
         self.push_out(connection, self.clock_ns.get());
     }
 
+    fn discard(&mut self, token: Token, bytes: u64) {
+        if let Some(connection) = self.find(token) {
+            self.link(connection).discard_bytes = bytes;
+        }
+    }
+
     fn shutdown_send(&mut self, token: Token) {
         let Some(connection) = self.find(token) else {
             return;
@@ -783,6 +821,7 @@ impl<P: Peer> EventLoop for Sim<P> {
     fn next(&mut self) -> Option<Completion> {
         self.end_loan();
         let ready = self.ready.pop_front()?;
+        let ready = self.discarded(ready);
         self.lent = ready.bytes;
         self.lent_delay_ns = ready.delay_ns;
         Some(ready.completion)

@@ -189,28 +189,72 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
     }
 }
 
+/// The most that one call discards: its length has 32 bits.
+const DISCARD_BYTES_MAX: u64 = 1 << 30;
+
+/// How many of these bytes one call can discard.
+pub(crate) fn discard_length(bytes: u64) -> usize {
+    bytes.min(DISCARD_BYTES_MAX) as usize
+}
+
+/// Takes up to `bytes` bytes off a TCP socket without copying them (tcp(7), MSG_TRUNC); 0 is the end
+/// of the stream. Other kinds of sockets would write to the buffer, and there is none.
+pub(crate) fn discard(fd: RawFd, bytes: usize) -> Result<usize, i32> {
+    // SAFETY: with MSG_TRUNC the kernel writes nothing to the buffer of a TCP socket.
+    let got = unsafe { libc::recv(fd, std::ptr::null_mut(), bytes, libc::MSG_TRUNC) };
+    if got < 0 {
+        Err(errno())
+    } else {
+        Ok(got as usize)
+    }
+}
+
+/// Discards as [`discard`] does, and reads the control data that comes with the bytes; the second
+/// number is the length of that.
+pub(crate) fn discard_with_control(
+    fd: RawFd,
+    bytes: usize,
+    control: &mut [u8],
+) -> (Result<usize, i32>, usize) {
+    let nowhere = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: bytes,
+    };
+    receive_message(fd, nowhere, control, libc::MSG_TRUNC)
+}
+
 /// Reads what is there, as [`receive`] does, and the control data that comes with it; the second number is
 /// the length of that.
-#[allow(
-    clippy::unnecessary_cast,
-    reason = "the length of control data has 32 bits with musl"
-)]
 pub(crate) fn receive_with_control(
     fd: RawFd,
     buffer: &mut [u8],
     control: &mut [u8],
 ) -> (Result<usize, i32>, usize) {
-    let mut part = libc::iovec {
+    let part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
+    receive_message(fd, part, control, 0)
+}
+
+/// `part` describes writable memory, or `flags` keep the kernel from writing there.
+#[allow(
+    clippy::unnecessary_cast,
+    reason = "the length of control data has 32 bits with musl"
+)]
+fn receive_message(
+    fd: RawFd,
+    mut part: libc::iovec,
+    control: &mut [u8],
+    flags: libc::c_int,
+) -> (Result<usize, i32>, usize) {
     let mut message = control_message(control.len());
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the message points to a live part and a live control buffer with their lengths, both
-    // writable; nobody wants an address.
-    let got = unsafe { libc::recvmsg(fd, &raw mut message, 0) };
+    // SAFETY: the message points to a live part, which is writable or not written to, and to a live,
+    // writable control buffer, with their lengths; nobody wants an address.
+    let got = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
     if got < 0 {
         (Err(errno()), 0)
     } else {

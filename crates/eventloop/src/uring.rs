@@ -2,6 +2,9 @@
 //!
 //! - Receiving: one multishot receive for each socket, into buffers that the kernel picks from a
 //!   registered ring (Linux 6.0). A buffer goes back as soon as the caller asks for the next completion.
+//! - Bytes that the caller does not want are discarded by a receive of their own, as long as they are
+//!   and with `MSG_TRUNC`. Such a socket is taken off multishot receiving, and has the beginning of the
+//!   next message read by a single short receive: a multishot one would already have copied the rest.
 //! - A socket with stamps receives messages instead, also multishot, into buffers of their own: the
 //!   kernel puts the control data before the bytes.
 //! - Sending shared bytes is *quiet*: the kernel reports only failures, so a request costs one
@@ -25,8 +28,8 @@ use crate::region::Region;
 use crate::socket::{self, KernelAddress};
 use crate::stamps::{CONTROL_BYTES, Stamps};
 use crate::{
-    Acceptor, Address, CloseMode, Completion, EventLoop, LoopOptions, Outcome, Payload,
-    SharedBytes, SocketOptions, Token, monotonic_ns,
+    Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
+    Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
 };
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
@@ -54,8 +57,9 @@ pub struct Uring {
     backlog: VecDeque<cqueue::Entry>,
     /// Sockets with sends held back until the current submission is through.
     held: Vec<Token>,
-    /// Receives that ended for want of buffers; started again once buffers are back.
-    starved: Vec<Token>,
+    /// Sockets whose receive has ended, with something or for want of buffers; the next one is started
+    /// when the caller has seen everything and buffers are back.
+    to_arm: Vec<Token>,
     /// Counts submissions: the number of the one that is being filled.
     batch: u32,
     /// Failures of quiet sends have been seen up to this submission.
@@ -66,6 +70,8 @@ pub struct Uring {
     in_flight: u64,
     /// What is lent to the caller.
     lent: Option<Loan>,
+    /// How long the bytes of the last completion had been with the kernel.
+    delay_ns: Option<u64>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
     aim: Aim,
@@ -78,7 +84,6 @@ struct Loan {
     op: Op,
     buffer: u16,
     len: usize,
-    delay_ns: Option<u64>,
 }
 
 /// Receiving with stamps: the kernel puts a head before the bytes, so that the buffers are longer, and
@@ -88,6 +93,13 @@ struct Stamping {
     /// Says how long the control data may be; the kernel reads it when a receive is submitted.
     message: Box<libc::msghdr>,
     stamps: Stamps,
+}
+
+/// What a single receive with stamps needs, at a fixed place in memory.
+struct StampedMessage {
+    header: libc::msghdr,
+    part: libc::iovec,
+    control: [u8; CONTROL_BYTES],
 }
 
 struct Socket {
@@ -112,9 +124,33 @@ struct Socket {
     held: bool,
     /// How it receives: with or without stamps.
     receive_op: Op,
+    /// Only TCP can discard.
+    is_tcp: bool,
+    /// Bytes that come next and are not wanted.
+    discard_bytes: u64,
+    expected: Expected,
+    /// The receive that the kernel carries out.
+    armed: Armed,
+    /// For single receives of a socket with stamps.
+    message: Option<Box<StampedMessage>>,
     shutdown_after_queue: bool,
     /// The listening descriptor; listeners are not in the file table.
     listener: Option<OwnedFd>,
+}
+
+/// A receive on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Armed {
+    /// None, or one that has ended.
+    No,
+    /// Reports again and again.
+    Multishot,
+    /// As before, and it has been cancelled.
+    Cancelled,
+    /// Ends when something has come.
+    Once,
+    /// Ends when something has been discarded.
+    Discard,
 }
 
 struct Sending {
@@ -145,6 +181,8 @@ enum Op {
     Close,
     Accept,
     ReceiveStamped,
+    ReceiveOnce,
+    Discard,
 }
 
 /// Generations are compared in the 24 bits that fit into the user data.
@@ -204,12 +242,13 @@ impl Uring {
             ready: VecDeque::new(),
             backlog: VecDeque::new(),
             held: Vec::new(),
-            starved: Vec::new(),
+            to_arm: Vec::new(),
             batch: 1,
             seen_batch: 0,
             crowded_batch: 0,
             in_flight: 0,
             lent: None,
+            delay_ns: None,
             taken_ns: 0,
             aim: Aim::new(options.spin_ns),
             poll_until_ns: 0,
@@ -353,8 +392,69 @@ impl Uring {
             _ => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
         };
         self.push_counted(token, op, entry);
+        let socket = &mut self.sockets[token.index as usize];
+        socket.armed = Armed::Multishot;
         // Afterwards, since a full queue makes `push` submit.
-        self.sockets[token.index as usize].arm_batch = self.batch;
+        socket.arm_batch = self.batch;
+    }
+
+    /// Starts receives again that have ended.
+    fn arm_again(&mut self) {
+        for at in 0..self.to_arm.len() {
+            let token = self.to_arm[at];
+            let Some(socket) = self.live(token).filter(|socket| socket.armed == Armed::No) else {
+                continue;
+            };
+            if socket.discard_bytes > 0 {
+                self.arm_once(token, Op::Discard);
+            } else if socket.expected == Expected::Anything {
+                self.arm_receive(token);
+            } else {
+                self.arm_once(token, Op::ReceiveOnce);
+            }
+        }
+        self.to_arm.clear();
+    }
+
+    /// Starts a receive that ends when something has come, to be handed out or discarded.
+    fn arm_once(&mut self, token: Token, op: Op) {
+        let fd = Fixed(token.index);
+        let room = self.receive_buffer_bytes;
+        let socket = &mut self.sockets[token.index as usize];
+        let discards = op == Op::Discard;
+        let (length, flags) = match socket.expected {
+            _ if discards => (
+                socket::discard_length(socket.discard_bytes),
+                libc::MSG_TRUNC,
+            ),
+            Expected::Long => (room.min(BEGINNING_BYTES), 0),
+            Expected::Rest | Expected::Anything => (room, 0),
+        };
+        let is_stamped = socket.receive_op == Op::ReceiveStamped;
+        let entry = if is_stamped {
+            let message = socket.message.get_or_insert_with(StampedMessage::boxed);
+            opcode::RecvMsg::new(fd, message.prepare(length))
+                .flags(flags as u32)
+                .buf_group(BUFFER_GROUP)
+                .build()
+        } else {
+            opcode::Recv::new(fd, std::ptr::null_mut(), length as u32)
+                .flags(flags)
+                .buf_group(BUFFER_GROUP)
+                .build()
+        };
+        socket.armed = if discards {
+            Armed::Discard
+        } else {
+            Armed::Once
+        };
+        let entry = match discards {
+            true => entry,
+            false => entry.flags(Flags::BUFFER_SELECT),
+        };
+        self.push_counted(token, op, entry);
+        // It follows all sends of its submission: what it brings is news of the time after them.
+        self.sockets[token.index as usize].arm_batch = self.batch.wrapping_sub(1);
     }
 
     fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
@@ -511,6 +611,7 @@ impl Uring {
 
     /// Gives the lent buffer back to the kernel.
     fn end_loan(&mut self) {
+        self.delay_ns = None;
         if let Some(loan) = self.lent.take() {
             self.give_back(loan.op, loan.buffer);
         }
@@ -609,7 +710,10 @@ impl Uring {
         if op == Op::Cancel || op == Op::SetOption {
             return None;
         }
-        if matches!(op, Op::Receive | Op::ReceiveStamped) {
+        if matches!(
+            op,
+            Op::Receive | Op::ReceiveStamped | Op::ReceiveOnce | Op::Discard
+        ) {
             return self.on_receive(op, token, entry);
         }
         let more = cqueue::more(entry.flags());
@@ -633,9 +737,11 @@ impl Uring {
         let buffer = cqueue::buffer_select(entry.flags());
         let socket = &mut self.sockets[index];
         let more = cqueue::more(entry.flags());
+        let armed = socket.armed;
         if !more {
             socket.in_flight -= 1;
             self.in_flight -= 1;
+            socket.armed = Armed::No;
         }
         if socket.state != State::Open {
             if let Some(buffer) = buffer {
@@ -656,17 +762,23 @@ impl Uring {
         };
         let outcome = match result - head_bytes {
             len @ 1.. => {
-                let buffer = buffer?;
-                self.lent = Some(Loan {
-                    op,
-                    buffer,
-                    len: len as usize,
-                    delay_ns: self.delay_ns(op, buffer),
-                });
+                self.delay_ns = self.delay_ns(op, token.index, buffer);
+                let socket = &mut self.sockets[index];
+                socket.discard_bytes = socket.discard_bytes.saturating_sub(len as u64);
                 if !more {
-                    self.starved.push(full);
+                    self.to_arm.push(full);
                 }
-                Outcome::Received(len as usize)
+                if op == Op::Discard {
+                    Outcome::Discarded(len as u64)
+                } else {
+                    socket.expected = socket.expected.after_received();
+                    self.lent = Some(Loan {
+                        op,
+                        buffer: buffer?,
+                        len: len as usize,
+                    });
+                    Outcome::Received(len as usize)
+                }
             }
             nothing => {
                 if let Some(buffer) = buffer {
@@ -674,8 +786,12 @@ impl Uring {
                 }
                 match -nothing {
                     0 => Outcome::EndOfStream,
-                    libc::ENOBUFS => {
-                        self.starved.push(full);
+                    // No buffer was left, or `discard` has cancelled it.
+                    error
+                        if error == libc::ENOBUFS
+                            || (error == libc::ECANCELED && armed == Armed::Cancelled) =>
+                    {
+                        self.to_arm.push(full);
                         return None;
                     }
                     error => Outcome::ReceiveFailed(error),
@@ -690,13 +806,16 @@ impl Uring {
         })
     }
 
-    /// How old the stamp in the head of a message is.
-    fn delay_ns(&mut self, op: Op, buffer: u16) -> Option<u64> {
+    /// How old the stamp of received bytes is.
+    fn delay_ns(&mut self, op: Op, index: u32, buffer: Option<u16>) -> Option<u64> {
         let stamping = self.stamping.as_mut()?;
-        if op != Op::ReceiveStamped {
-            return None;
-        }
-        let control = control_data(stamping.buffers.head(buffer));
+        let control = match op {
+            Op::ReceiveStamped => control_data(stamping.buffers.head(buffer?)),
+            _ => {
+                let message = self.sockets[index as usize].message.as_ref()?;
+                message.control_data()
+            }
+        };
         stamping.stamps.delay_ns(control, self.taken_ns)
     }
 
@@ -812,19 +931,27 @@ impl Uring {
         let first = match socket.state {
             State::Listening => Op::Accept,
             _ if socket.address.is_some() => Op::Connect,
-            _ => socket.receive_op,
+            _ => match socket.armed {
+                Armed::Once => Op::ReceiveOnce,
+                Armed::Discard => Op::Discard,
+                Armed::No | Armed::Multishot | Armed::Cancelled => socket.receive_op,
+            },
         };
         for op in [Some(first), sending.then_some(Op::Send)]
             .into_iter()
             .flatten()
         {
-            let target = CancelBuilder::user_data(user_data(op, token));
-            let entry = opcode::AsyncCancel2::new(target)
-                .build()
-                .flags(Flags::SKIP_SUCCESS)
-                .user_data(user_data(Op::Cancel, token));
-            self.push(&entry);
+            self.cancel(token, op);
         }
+    }
+
+    fn cancel(&mut self, token: Token, op: Op) {
+        let target = CancelBuilder::user_data(user_data(op, token));
+        let entry = opcode::AsyncCancel2::new(target)
+            .build()
+            .flags(Flags::SKIP_SUCCESS)
+            .user_data(user_data(Op::Cancel, token));
+        self.push(&entry);
     }
 
     /// Frees the entry of a closed socket once the kernel has reported all its operations.
@@ -865,13 +992,39 @@ impl Uring {
             self.in_flight -= ended.count() as u64;
         }
     }
+}
 
-    fn rearm_starved(&mut self) {
-        for token in std::mem::take(&mut self.starved) {
-            if self.live(token).is_some() {
-                self.arm_receive(token);
-            }
-        }
+impl StampedMessage {
+    fn boxed() -> Box<Self> {
+        Box::new(Self {
+            header: socket::control_message(CONTROL_BYTES),
+            part: libc::iovec {
+                iov_base: std::ptr::null_mut(),
+                iov_len: 0,
+            },
+            control: [0; CONTROL_BYTES],
+        })
+    }
+
+    /// The header of a message of so many bytes, which the kernel puts into a buffer of its choice or
+    /// nowhere.
+    fn prepare(&mut self, length: usize) -> *mut libc::msghdr {
+        self.part.iov_len = length;
+        self.header = socket::control_message(CONTROL_BYTES);
+        self.header.msg_iov = &raw mut self.part;
+        self.header.msg_iovlen = 1;
+        self.header.msg_control = self.control.as_mut_ptr().cast();
+        &raw mut self.header
+    }
+
+    /// The control data of the message that has come.
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "the length of control data has 32 bits with musl"
+    )]
+    fn control_data(&self) -> &[u8] {
+        let length = self.header.msg_controllen as usize;
+        &self.control[..length.min(CONTROL_BYTES)]
     }
 }
 
@@ -891,6 +1044,11 @@ impl Socket {
             arm_batch: 0,
             held: false,
             receive_op: Op::Receive,
+            is_tcp: false,
+            discard_bytes: 0,
+            expected: Expected::Anything,
+            armed: Armed::No,
+            message: None,
             shutdown_after_queue: false,
             listener: None,
         }
@@ -942,12 +1100,13 @@ impl EventLoop for Uring {
             Ok(token) => token,
             Err(error) => return failed(self, error),
         };
-        let address = Box::new(kernel_address);
-        let entry =
-            opcode::Connect::new(Fixed(token.index), address.as_ptr(), address.len()).build();
+        let kernel_address = Box::new(kernel_address);
+        let (pointer, length) = (kernel_address.as_ptr(), kernel_address.len());
+        let entry = opcode::Connect::new(Fixed(token.index), pointer, length).build();
         let stamped = stamped && self.start_stamping().is_some();
         let socket = &mut self.sockets[token.index as usize];
-        socket.address = Some(address);
+        socket.address = Some(kernel_address);
+        socket.is_tcp = matches!(address, Address::Tcp(_));
         if stamped {
             socket.receive_op = Op::ReceiveStamped;
         }
@@ -969,6 +1128,19 @@ impl EventLoop for Uring {
         socket.queue.push_back(payload);
         if socket.state == State::Open {
             self.send_next(token);
+        }
+    }
+
+    fn discard(&mut self, token: Token, bytes: u64) {
+        let Some(socket) = self.live(token).filter(|socket| socket.is_tcp) else {
+            return;
+        };
+        socket.discard_bytes = bytes;
+        socket.expected = Expected::Long;
+        if socket.armed == Armed::Multishot {
+            socket.armed = Armed::Cancelled;
+            let op = socket.receive_op;
+            self.cancel(token, op);
         }
     }
 
@@ -1008,7 +1180,7 @@ impl EventLoop for Uring {
         let sleep_until_ns = until_ns.map(|until| self.aim.sleep_until_ns(until));
         let mut first = true;
         loop {
-            self.rearm_starved();
+            self.arm_again();
             self.flush_held()?;
             let polls = self.poll_until_ns > 0 && monotonic_ns() < self.poll_until_ns;
             let slept = self.enter(if polls { Some(0) } else { sleep_until_ns })?;
@@ -1089,7 +1261,7 @@ impl EventLoop for Uring {
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
-        self.lent.as_ref()?.delay_ns
+        self.delay_ns
     }
 }
 
@@ -1109,7 +1281,7 @@ impl Drop for Uring {
     /// has let go of everything.
     fn drop(&mut self) {
         self.end_loan();
-        self.starved.clear();
+        self.to_arm.clear();
         self.ready.clear();
         for index in 0..self.sockets.len() as u32 {
             let socket = &self.sockets[index as usize];
@@ -1323,7 +1495,7 @@ fn token_of(user_data: u64) -> Token {
 }
 
 fn op_of(user_data: u64) -> Option<Op> {
-    const OPS: [Op; 10] = [
+    const OPS: [Op; 12] = [
         Op::Connect,
         Op::Receive,
         Op::Send,
@@ -1334,6 +1506,8 @@ fn op_of(user_data: u64) -> Option<Op> {
         Op::Close,
         Op::Accept,
         Op::ReceiveStamped,
+        Op::ReceiveOnce,
+        Op::Discard,
     ];
     let number = (user_data >> 56) as usize;
     OPS.get(number.wrapping_sub(1)).copied()

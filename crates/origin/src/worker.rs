@@ -144,7 +144,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
                     self.close(token, CloseMode::Graceful);
                 }
             }
-            Outcome::Connected | Outcome::ConnectFailed(_) | Outcome::Closed => {}
+            Outcome::Connected
+            | Outcome::ConnectFailed(_)
+            | Outcome::Closed
+            | Outcome::Discarded(_) => {}
         }
     }
 

@@ -108,6 +108,17 @@ pub trait Session: Sized {
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError>;
 
+    /// How many of the bytes that come next are content of a body that nobody wants: instead of being
+    /// handed to `receive` they may be thrown away and counted by `skip`. 0 when every byte is needed.
+    fn skippable_bytes(&self) -> u64 {
+        0
+    }
+
+    /// So many bytes of the peer have come and were thrown away; at most [`Self::skippable_bytes`].
+    fn skip(&mut self, bytes: u64, events: &mut Vec<Event>) {
+        let _ = (bytes, events);
+    }
+
     /// The peer has closed. Finishes a response that is delimited by the close; closing with nothing
     /// outstanding is fine.
     ///

@@ -7,13 +7,12 @@ use eventloop::EventLoop;
 use protocol::{Event, Response, Session};
 use results::ErrorKind;
 
+/// To discard less costs as much as to copy it.
+const DISCARD_BYTES_MIN: u64 = 16 * 1024;
+
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
-        if let Some(delay_ns) = self.io.receive_delay_ns()
-            && self.recorder().measures(at_ns)
-        {
-            self.recorder().received_after(delay_ns);
-        }
+        self.note_receive_delay(at_ns);
         let connection = &mut self.connections[key as usize];
         let input = self.io.received();
         let received =
@@ -31,7 +30,38 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !reusable {
             return self.on_announced_close(key, at_ns);
         }
+        self.after_receive(key, at_ns)
+    }
+
+    /// Bytes of a body came that nobody wanted to see.
+    pub(super) fn on_discarded(&mut self, key: u32, bytes: u64, at_ns: u64) -> Result<(), Stop> {
+        self.note_receive_delay(at_ns);
+        let connection = &mut self.connections[key as usize];
+        connection.session.skip(bytes, &mut self.events);
+        if self.take_events(key, at_ns)? {
+            self.after_receive(key, at_ns)
+        } else {
+            self.on_announced_close(key, at_ns)
+        }
+    }
+
+    fn note_receive_delay(&mut self, at_ns: u64) {
+        if let Some(delay_ns) = self.io.receive_delay_ns()
+            && self.recorder().measures(at_ns)
+        {
+            self.recorder().received_after(delay_ns);
+        }
+    }
+
+    /// What came is booked: discards what is known to be of no use, and lets the connection go on.
+    fn after_receive(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
         let connection = &self.connections[key as usize];
+        let skippable_bytes = connection.session.skippable_bytes();
+        if skippable_bytes >= DISCARD_BYTES_MIN
+            && let Some(token) = connection.token
+        {
+            self.io.discard(token, skippable_bytes);
+        }
         if connection.state != State::Open {
             return Ok(());
         }

@@ -47,6 +47,43 @@ fn a_timeout_fires_exactly_at_its_deadline_once_and_replaces_the_connection() {
     }
 }
 
+/// The beginning of a response whose body is much longer.
+fn beginning(body_bytes: usize) -> Vec<u8> {
+    let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n";
+    [head.as_slice(), &vec![b'x'; body_bytes]].concat()
+}
+
+#[test]
+fn a_long_body_cut_off_by_the_server_is_truncated_and_what_came_is_counted() {
+    let part = beginning(400_000);
+    let part_bytes = part.len() as u64;
+    let peer = HttpPeer::new(move |_| Reply::after(MS, part.clone()).then_close(MS));
+    let run = Rig::new().requests_per_connection(1).requests(20).run(peer);
+    assert_eq!(run.errors(ErrorKind::Truncated), (20, 20));
+    run.assert_only_errors(&[ErrorKind::Truncated]);
+    assert_eq!(run.recording.counters.bytes, 20 * part_bytes);
+}
+
+#[test]
+fn a_reset_within_a_long_body_is_a_reset() {
+    let part = beginning(400_000);
+    let peer = HttpPeer::new(move |_| Reply::after(MS, part.clone()).then_reset(MS));
+    let run = Rig::new().requests_per_connection(1).requests(20).run(peer);
+    assert_eq!(run.errors(ErrorKind::Reset), (20, 20));
+    run.assert_only_errors(&[ErrorKind::Reset]);
+}
+
+#[test]
+fn a_long_body_that_stops_coming_times_out_and_what_came_is_counted() {
+    let part = beginning(400_000);
+    let part_bytes = part.len() as u64;
+    let peer = HttpPeer::new(move |_| Reply::after(MS, part.clone()));
+    let run = Rig::new().timeout(50 * MS).requests(5).run(peer);
+    assert_eq!(run.errors(ErrorKind::Timeout), (5, 5));
+    assert_eq!(run.recording.timed_out.max_ns(), Some(50 * MS));
+    assert_eq!(run.recording.counters.bytes, 5 * part_bytes);
+}
+
 #[test]
 fn an_answer_after_the_timeout_is_not_counted() {
     let peer = HttpPeer::new(|_| Reply::after(60 * MS, OK));

@@ -49,6 +49,47 @@ fn an_answer_that_comes_byte_by_byte_is_measured_to_its_last_byte() {
     assert_eq!(run.answered(), (S - 1) / whole_ns);
 }
 
+/// A response with a body of so many bytes: its head, and its body.
+fn long(body_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {body_bytes}\r\n\r\n");
+    (head.into_bytes(), vec![b'x'; body_bytes])
+}
+
+/// The same in two chunks.
+fn long_chunked(body_bytes: usize) -> (Vec<u8>, Vec<u8>) {
+    let chunk = [
+        format!("{:x}\r\n", body_bytes / 2).into_bytes(),
+        vec![b'x'; body_bytes / 2],
+    ];
+    let chunk = [chunk.concat(), b"\r\n".to_vec()].concat();
+    let body = [chunk.repeat(2), b"0\r\n\r\n".to_vec()].concat();
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    (head.to_vec(), body)
+}
+
+#[test]
+fn a_long_body_that_nobody_reads_is_timed_and_counted_to_its_last_byte() {
+    for (head, body) in [long(300_000), long_chunked(300_000)] {
+        for random_cuts in [false, true] {
+            let response_bytes = (head.len() + body.len()) as u64;
+            let (head, body) = (head.clone(), body.clone());
+            let peer = HttpPeer::new(move |_| {
+                let (early, late) = body.split_at(200_000);
+                Reply::after(2 * MS, [&head, early].concat()).then(7 * MS, late)
+            });
+            // A following response stands right behind the body.
+            let mut rig = Rig::new().pipeline(2).requests(100);
+            rig.sim.random_cuts = random_cuts;
+            let run = rig.run(peer);
+            assert_eq!(run.answered(), 100);
+            assert_eq!(run.recording.counters.bytes, 100 * response_bytes);
+            let phases = &run.recording.phases;
+            assert_eq!(phases.last_byte.max_ns(), Some(7 * MS));
+            run.assert_only_errors(&[]);
+        }
+    }
+}
+
 #[test]
 fn a_stall_shows_in_closed_loop_once_for_each_connection() {
     // Every request of the second second waits for its end. Closed loop sends no further requests

@@ -29,6 +29,8 @@ pub(super) struct Link {
     pub(super) peer_finished: bool,
     /// When the last thing the far end asked for leaves it.
     pub(super) last_departure_ns: u64,
+    /// Bytes that come next and that the caller does not want.
+    pub(super) discard_bytes: u64,
     pub(super) last_at_client_ns: u64,
     pub(super) last_at_peer_ns: u64,
 }
@@ -77,6 +79,7 @@ impl Link {
             peer_reads: true,
             peer_finished: false,
             last_departure_ns: 0,
+            discard_bytes: 0,
             last_at_client_ns: 0,
             last_at_peer_ns: 0,
         }

@@ -1,9 +1,11 @@
 //! Drives a loop with a bound on every wait, and checks on every completion what must hold for all.
 
+use crate::promises::assert_same;
 use eventloop::{
     Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
 };
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// A case that takes longer has failed. Far above what any needs, on a loaded machine too.
 pub(crate) const PATIENCE_NS: u64 = 30_000_000_000;
@@ -35,6 +37,14 @@ pub(crate) struct Socket {
     pub(crate) received: Vec<u8>,
     /// Completions of the kind `Received`.
     pub(crate) receives: usize,
+    /// Bytes that came, discarded ones included.
+    pub(crate) seen: usize,
+    /// Where in the stream the bytes that were discarded stand.
+    pub(crate) discarded: Vec<Range<usize>>,
+    /// Parts of the stream that the loop is asked to discard when they begin.
+    pub(crate) unwanted: Vec<Range<usize>>,
+    /// What the bytes must be, as far as they are handed out.
+    pub(crate) expected: Option<Vec<u8>>,
     pub(crate) end_of_stream: bool,
     pub(crate) receive_failed: Option<i32>,
     pub(crate) sent: Vec<Vec<u8>>,
@@ -42,6 +52,8 @@ pub(crate) struct Socket {
     pub(crate) closed: bool,
     /// When each stamped receive is said to have come to the kernel, and when the loop learned of it.
     pub(crate) stamps: Vec<(u64, u64)>,
+    /// Stamps of bytes that were discarded.
+    pub(crate) discard_stamps: usize,
     started_ns: u64,
     timestamps: bool,
     closing: bool,
@@ -118,12 +130,7 @@ impl<L: EventLoop> Client<L> {
         self.io.send(token, Payload::Owned(bytes.into()));
     }
 
-    pub(crate) fn send_shared(
-        &mut self,
-        token: Token,
-        bytes: SharedBytes,
-        range: std::ops::Range<usize>,
-    ) {
+    pub(crate) fn send_shared(&mut self, token: Token, bytes: SharedBytes, range: Range<usize>) {
         self.io.send(token, Payload::Shared { bytes, range });
     }
 
@@ -210,10 +217,29 @@ impl<L: EventLoop> Client<L> {
         let socket = self.sockets.get_mut(&token).expect("a known token");
         assert_eq!(key, socket.key, "the key is the caller's");
         if let Some(delay_ns) = delay_ns {
-            assert!(matches!(outcome, Outcome::Received(_)), "{outcome:?}");
+            let is_about_bytes = matches!(outcome, Outcome::Received(_) | Outcome::Discarded(_));
+            assert!(is_about_bytes, "{outcome:?}");
             socket.take_stamp(delay_ns, at_ns);
+            socket.discard_stamps += usize::from(matches!(outcome, Outcome::Discarded(_)));
         }
         socket.take(token, outcome, bytes);
+        let now_unwanted = socket
+            .unwanted
+            .iter()
+            .find(|part| part.contains(&socket.seen));
+        if let Some(part) = now_unwanted
+            && !socket.closing
+        {
+            let bytes = part.end - socket.seen;
+            self.io.discard(token, bytes as u64);
+        }
+    }
+
+    /// Has the loop discard these parts of what the socket receives, of which this is the whole.
+    pub(crate) fn discard(&mut self, token: Token, unwanted: Vec<Range<usize>>, whole: Vec<u8>) {
+        let socket = self.sockets.get_mut(&token).expect("a known socket");
+        socket.unwanted = unwanted;
+        socket.expected = Some(whole);
     }
 }
 
@@ -237,8 +263,24 @@ impl Socket {
                 assert!(self.connected && !self.end_of_stream, "{said}");
                 assert!(self.receive_failed.is_none(), "{said}");
                 assert!(length > 0 && bytes.len() == length, "{said}");
+                if let Some(expected) = &self.expected {
+                    assert_same(bytes, &expected[self.seen..self.seen + length]);
+                }
                 self.received.extend_from_slice(bytes);
                 self.receives += 1;
+                self.seen += length;
+            }
+            Outcome::Discarded(length) => {
+                assert!(self.connected && !self.end_of_stream, "{said}");
+                assert!(self.receive_failed.is_none(), "{said}");
+                assert!(length > 0 && bytes.is_empty(), "{said}");
+                let discarded = self.seen..self.seen + length as usize;
+                let within = |part: &Range<usize>| {
+                    part.start <= discarded.start && discarded.end <= part.end
+                };
+                assert!(self.unwanted.iter().any(within), "{said}: {discarded:?}");
+                self.seen = discarded.end;
+                self.discarded.push(discarded);
             }
             Outcome::EndOfStream => {
                 assert!(self.connected && self.receive_failed.is_none(), "{said}");

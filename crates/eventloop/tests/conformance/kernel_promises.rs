@@ -106,6 +106,52 @@ pub(crate) fn unix_sockets_carry_bytes<K: Kernel>() {
     assert_echo_works(&mut client, &far_end);
 }
 
+pub(crate) fn a_unix_socket_hands_out_what_it_could_not_discard<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let script = vec![Step::Write(pattern(300_000)), Step::ReadToEnd];
+    let far_end = FarEnd::unix(vec![script]).expect("a unix listener");
+    let token = client.connected(1, &far_end.address);
+    let unwanted = vec![10..200_000, 200_100..250_000];
+    client.discard(token, unwanted, pattern(300_000));
+    client.until("the bytes", |client| client.socket(token).seen == 300_000);
+    assert_same(client.received(token), &pattern(300_000));
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn discarded_bytes_have_stamps_too<K: Kernel>() {
+    const MESSAGES: usize = 1_000;
+    const LENGTH: usize = 100_000;
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let message = [Step::Read(1), Step::Write(pattern(LENGTH))];
+    let mut script = vec![message; MESSAGES].concat();
+    script.push(Step::ReadToEnd);
+    let far_end = FarEnd::tcp("127.0.0.1:0", vec![script]).expect("a listener");
+    let options = SocketOptions {
+        timestamps: true,
+        ..SocketOptions::default()
+    };
+    let token = client.connected_with(1, &far_end.address, &options);
+    let unwanted = (0..MESSAGES).map(|number| number * LENGTH + 1..(number + 1) * LENGTH);
+    let stream = vec![pattern(LENGTH); MESSAGES].concat();
+    client.discard(token, unwanted.collect(), stream);
+    // The first packets after the kernel was asked for stamps may have none.
+    for number in 1..=MESSAGES {
+        client.send_owned(token, *b"x");
+        client.until("the message", |client| {
+            client.socket(token).seen == number * LENGTH
+        });
+        if client.socket(token).discard_stamps > 10 {
+            break;
+        }
+    }
+    assert!(client.socket(token).discard_stamps > 10, "no stamps");
+    client.closed(token, CloseMode::Abort);
+}
+
 pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;

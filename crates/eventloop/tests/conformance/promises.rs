@@ -581,6 +581,136 @@ pub(crate) fn stamps_come_for_a_socket_that_wants_them_and_for_no_other<B: Backe
     }
 }
 
+/// Bytes of a message at whose begin and end every byte is wanted.
+const LONG_MESSAGE: usize = 300_000;
+
+/// So many long messages in one stream, and the parts of it that are not wanted.
+fn long_messages(count: usize) -> (Vec<u8>, Vec<std::ops::Range<usize>>) {
+    let starts = (0..count).map(|number| number * LONG_MESSAGE);
+    let unwanted = starts.map(|start| start + 100..start + LONG_MESSAGE - 7);
+    (pattern(count * LONG_MESSAGE), unwanted.collect())
+}
+
+/// Every byte was seen once; of what is wanted none was discarded. The client has checked the rest.
+fn assert_all_seen(socket: &Socket, length: usize) {
+    let discarded: usize = socket.discarded.iter().map(std::ops::Range::len).sum();
+    assert_eq!(socket.received.len() + discarded, length);
+}
+
+pub(crate) fn unwanted_bytes_are_discarded_and_all_others_received<B: Backend>() {
+    const MESSAGES: usize = 8;
+    let (stream, unwanted) = long_messages(MESSAGES);
+    let mut script = Vec::new();
+    for message in stream.chunks(LONG_MESSAGE) {
+        script.extend([Step::Read(1), Step::Write(message.to_vec())]);
+    }
+    script.push(Step::ReadToEnd);
+    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+        return;
+    };
+    let token = client.connected(1, &far_end.address);
+    let length = stream.len();
+    client.discard(token, unwanted, stream);
+    for message in 1..=MESSAGES {
+        client.send_owned(token, *b"x");
+        client.until("the message", |client| {
+            client.socket(token).seen >= message * LONG_MESSAGE
+        });
+    }
+    let socket = client.socket(token);
+    assert_all_seen(socket, length);
+    assert!(
+        socket.received.len() < length / 2,
+        "received {} of {length}: most of it is not wanted",
+        socket.received.len()
+    );
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn discarding_ends_where_the_unwanted_bytes_end<B: Backend>() {
+    // All at once: what follows the unwanted bytes is there already.
+    let (stream, unwanted) = long_messages(5);
+    let script = vec![Step::Read(1), Step::Write(stream.clone()), Step::ReadToEnd];
+    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+        return;
+    };
+    let token = client.connected(1, &far_end.address);
+    let length = stream.len();
+    client.discard(token, unwanted, stream);
+    client.send_owned(token, *b"x");
+    client.until("the stream", |client| client.socket(token).seen >= length);
+    assert_all_seen(client.socket(token), length);
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn a_short_message_after_a_discarded_one_is_received<B: Backend>() {
+    let (mut stream, unwanted) = long_messages(1);
+    let mut script = vec![Step::Read(1), Step::Write(stream.clone())];
+    let lengths = [1, 5, 2_000, 3_000, 90_000, 4, 70_000, 2_048, 2_049];
+    for length in lengths {
+        script.extend([Step::Read(1), Step::Write(pattern(length))]);
+        stream.extend(pattern(length));
+    }
+    script.push(Step::ReadToEnd);
+    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+        return;
+    };
+    let token = client.connected(1, &far_end.address);
+    client.discard(token, unwanted, stream);
+    let mut until = 0;
+    for length in [LONG_MESSAGE].into_iter().chain(lengths) {
+        until += length;
+        client.send_owned(token, *b"x");
+        client.until("the message", |client| client.socket(token).seen == until);
+    }
+    client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn the_end_of_the_stream_within_unwanted_bytes_is_reported<B: Backend>() {
+    let (stream, unwanted) = long_messages(1);
+    let script = vec![Step::Read(1), Step::Write(stream[..200_000].to_vec())];
+    let Some((mut client, far_end)) = start::<B>(vec![script, exchange()]) else {
+        return;
+    };
+    let token = client.connected(1, &far_end.address);
+    client.discard(token, unwanted, stream);
+    client.send_owned(token, *b"x");
+    client.until("the end of the stream", |client| {
+        client.socket(token).end_of_stream
+    });
+    assert_all_seen(client.socket(token), 200_000);
+    client.closed(token, CloseMode::Graceful);
+    assert_exchange_works(&mut client, &far_end);
+}
+
+pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
+    const SOCKETS: usize = 60;
+    let (stream, unwanted) = long_messages(1);
+    let script = vec![
+        Step::Read(1),
+        Step::Write(stream[..200_000].to_vec()),
+        Step::ReadToEnd,
+    ];
+    let mut scripts = vec![script; SOCKETS];
+    scripts.push(exchange());
+    let Some((mut client, far_end)) = start::<B>(scripts) else {
+        return;
+    };
+    for number in 0..SOCKETS {
+        let token = client.connected(1, &far_end.address);
+        client.discard(token, unwanted.clone(), stream.clone());
+        client.send_owned(token, *b"x");
+        let enough = 3_000 * number;
+        client.until("some bytes", |client| client.socket(token).seen > enough);
+        let mode = match number % 2 {
+            0 => CloseMode::Abort,
+            _ => CloseMode::Graceful,
+        };
+        client.closed(token, mode);
+    }
+    assert_exchange_works(&mut client, &far_end);
+}
+
 pub(crate) fn parts_of_shared_bytes_are_sent_as_asked<B: Backend>() {
     let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;

@@ -82,12 +82,25 @@ impl Chunked {
         Ok((at, Part::Framing))
     }
 
-    fn take_data(&mut self, input: &[u8]) -> usize {
-        let taken = usize::try_from(self.remaining).map_or(input.len(), |n| n.min(input.len()));
-        self.remaining -= taken as u64;
+    /// Bytes of the current chunk's content that are still to come.
+    pub(super) fn data_bytes(self) -> u64 {
+        match self.phase {
+            Phase::Data => self.remaining,
+            _ => 0,
+        }
+    }
+
+    /// Passes over so many of [`Self::data_bytes`].
+    pub(super) fn skip_data(&mut self, bytes: u64) {
+        self.remaining -= bytes;
         if self.remaining == 0 {
             self.phase = Phase::DataCr;
         }
+    }
+
+    fn take_data(&mut self, input: &[u8]) -> usize {
+        let taken = usize::try_from(self.remaining).map_or(input.len(), |n| n.min(input.len()));
+        self.skip_data(taken as u64);
         taken
     }
 

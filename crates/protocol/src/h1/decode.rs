@@ -175,6 +175,32 @@ impl Session for H1 {
         Ok(())
     }
 
+    #[inline]
+    fn skippable_bytes(&self) -> u64 {
+        match self.state {
+            State::Head | State::Trailers | State::Over => 0,
+            // Captured bodies are kept whole.
+            _ if self.captured.is_some() => 0,
+            State::Length(remaining) => remaining,
+            State::Chunked(decoder) => decoder.data_bytes(),
+            State::UntilClose => u64::MAX,
+        }
+    }
+
+    fn skip(&mut self, bytes: u64, events: &mut Vec<Event>) {
+        let bytes = bytes.min(self.skippable_bytes());
+        if bytes == 0 {
+            return;
+        }
+        self.bytes += bytes;
+        match &mut self.state {
+            State::Length(remaining) if *remaining == bytes => self.finish(events),
+            State::Length(remaining) => *remaining -= bytes,
+            State::Chunked(decoder) => decoder.skip_data(bytes),
+            State::Head | State::Trailers | State::UntilClose | State::Over => {}
+        }
+    }
+
     fn end(&mut self, _shared: &mut Shared, events: &mut Vec<Event>) -> Result<(), SessionError> {
         if self.state == State::UntilClose {
             self.finish(events);

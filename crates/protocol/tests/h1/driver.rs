@@ -41,6 +41,44 @@ pub(crate) fn converse_with(
     kinds: &[RequestKind],
     pieces: &[&[u8]],
 ) -> Outcome {
+    conduct(session, shared, kinds, pieces, H1::receive)
+}
+
+/// One connection of which the bytes that nobody wants are thrown away, at the begin of each piece.
+pub(crate) fn converse_skipping(
+    shared: &mut Shared,
+    kinds: &[RequestKind],
+    pieces: &[&[u8]],
+) -> Outcome {
+    let mut session = H1::new(shared);
+    conduct(
+        &mut session,
+        shared,
+        kinds,
+        pieces,
+        |session, shared, piece, output, events| {
+            let skipped = session.skippable_bytes().min(piece.len() as u64);
+            assert!(
+                skipped == 0 || !shared.capture,
+                "captured bodies are wanted"
+            );
+            session.skip(skipped, events);
+            session.receive(shared, &piece[skipped as usize..], output, events)
+        },
+    )
+}
+
+/// Gives a session a piece of what the peer sent.
+type Feed =
+    fn(&mut H1, &mut Shared, &[u8], &mut Vec<u8>, &mut Vec<Event>) -> Result<(), SessionError>;
+
+fn conduct(
+    session: &mut H1,
+    shared: &mut Shared,
+    kinds: &[RequestKind],
+    pieces: &[&[u8]],
+    feed: Feed,
+) -> Outcome {
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session
         .begin(shared, &mut output)
@@ -48,7 +86,7 @@ pub(crate) fn converse_with(
     kinds.iter().for_each(|kind| session.expect(*kind));
     let received = pieces
         .iter()
-        .try_for_each(|piece| session.receive(shared, piece, &mut output, &mut events));
+        .try_for_each(|piece| feed(session, shared, piece, &mut output, &mut events));
     let error = received
         .and_then(|()| session.end(shared, &mut events))
         .err();

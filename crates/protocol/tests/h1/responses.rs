@@ -1,6 +1,6 @@
 //! Which bytes answer which request: a table of responses, each cut at every byte.
 
-use crate::driver::{Outcome, converse, converse_with, cuts, shared};
+use crate::driver::{Outcome, converse, converse_skipping, converse_with, cuts, shared};
 use protocol::h1::H1;
 use protocol::{Captured, Event, RequestKind, Session, SessionError};
 
@@ -39,6 +39,8 @@ fn check(kinds: &[RequestKind], input: &str, answers: Answers<'_>, error: Option
             assert_eq!(cold.error, whole.error, "{pieces:?}");
             let known = converse(&mut warm, kinds, &pieces).without_began();
             assert_eq!(known, cold, "with heads known, {pieces:?}");
+            let skipped = converse_skipping(&mut warm, kinds, &pieces).without_began();
+            assert_eq!(skipped, cold, "with unwanted bytes skipped, {pieces:?}");
         }
     }
 }
