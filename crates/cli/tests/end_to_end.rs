@@ -6,6 +6,7 @@
 //! | `rates` | rates, stages, arrivals, warm-up: what is due, sent and left out |
 //! | `source_addresses` | the addresses that the server sees |
 //! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
+//! | `told` | lines on stderr: which, and in which order |
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `answers` | answers that are right and odd: nothing of them is an error |
 //! | `tls` | https: versions, resumption, certificates |
@@ -71,5 +72,7 @@ mod telemetry;
 mod timeouts;
 #[path = "end_to_end/tls.rs"]
 mod tls;
+#[path = "end_to_end/told.rs"]
+mod told;
 #[path = "end_to_end/verdicts.rs"]
 mod verdicts;

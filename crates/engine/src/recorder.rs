@@ -231,10 +231,9 @@ impl Recorder {
     }
 
     /// A failure during the warm-up, likewise.
-    pub(crate) fn failed_early(&mut self, kind: ErrorKind, at_ns: u64) {
+    pub(crate) fn failed_early(&mut self, at_ns: u64) {
         if let Some(untold) = &mut self.untold
             && at_ns < self.start_ns
-            && kind.legacy().is_some()
         {
             untold.last.errors += 1;
         }
@@ -242,9 +241,7 @@ impl Recorder {
 
     pub(crate) fn failed(&mut self, kind: ErrorKind, exchanges: u64) {
         self.recording.errors.add(kind, exchanges);
-        if kind.legacy().is_some() {
-            self.interval.errors += 1;
-        }
+        self.interval.errors += 1;
     }
 
     /// A request was given up `age_ns` after it was sent and `age_due_ns` after it was due.
@@ -340,7 +337,7 @@ impl Recorder {
         if stage == Stage::Measuring {
             let totals = Totals {
                 answered: counters.answered,
-                errors: errors.counted(),
+                errors: errors.events(),
                 bytes: counters.bytes,
             };
             let told = std::mem::replace(&mut untold.told, totals);

@@ -312,7 +312,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.share(ended_ns, true);
         self.count_in_flight(ended_ns);
         self.count_unsent(ended_ns);
-        let recording = self.recorder.take()?.finish(ended_ns);
+        let mut recording = self.recorder.take()?.finish(ended_ns);
+        recording.redirect_location = S::redirect_location(&self.shared).map(str::to_owned);
         Some(Ended {
             recording,
             ended_ns,

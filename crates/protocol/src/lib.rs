@@ -132,4 +132,7 @@ pub trait Session: Sized {
 
     /// Bytes of the oldest outstanding response that have arrived so far.
     fn partial_bytes(&self) -> u64;
+
+    /// Where the first redirect points to that any session of these has met: its Location. `None` without a redirect.
+    fn redirect_location(shared: &Self::Shared) -> Option<&str>;
 }

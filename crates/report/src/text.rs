@@ -1,7 +1,7 @@
 //! What is said in text around a report: the banner before a run, the notes after it.
 
 use plan::{RunPlan, units};
-use results::{ErrorCount, ErrorKind, RunResult, ThinPercentiles};
+use results::{ErrorCount, ErrorKind, LowerBounds, RunResult, ThinPercentiles};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
@@ -19,8 +19,8 @@ pub fn banner(plan: &RunPlan) -> String {
     format!("Running {length} @ {url}\n  {threads} threads and {connections} connections\n")
 }
 
-/// The kinds of errors behind the report's line "Socket errors", one line each, for stderr; kinds
-/// that wrk would not count are among them. Empty when nothing went wrong.
+/// The kinds of errors behind the report's line "Socket errors", one line each, for stderr. Empty when nothing went
+/// wrong.
 #[must_use]
 pub fn error_notes(result: &RunResult) -> Vec<String> {
     let note = |(kind, count): (ErrorKind, ErrorCount)| {
@@ -54,12 +54,27 @@ pub fn thin_percentiles(
     format: Format,
     options: &TextOptions,
 ) -> Option<ThinPercentiles> {
+    let samples = result.recording.latency().count();
+    ThinPercentiles::among(shown_percentiles(format, options), samples)
+}
+
+/// Which of the percentiles that a text shows are only lower bounds, for stderr. The document says it itself.
+#[must_use]
+pub fn lower_bounds(
+    result: &RunResult,
+    format: Format,
+    options: &TextOptions,
+) -> Option<LowerBounds> {
+    LowerBounds::among(shown_percentiles(format, options), &result.recording)
+}
+
+/// None in formats that are no text.
+fn shown_percentiles(format: Format, options: &TextOptions) -> &[f64] {
     let style = match format {
         Format::Wrk => &styles::WRK,
         Format::Wrk2 => &styles::WRK2,
         Format::Cmm => &styles::CMM,
-        Format::Json | Format::Hgrm | Format::Hlog => return None,
+        Format::Json | Format::Hgrm | Format::Hlog => return &[],
     };
-    let samples = result.recording.latency().count();
-    ThinPercentiles::among(styles::shown_percentiles(style, options), samples)
+    styles::shown_percentiles(style, options)
 }

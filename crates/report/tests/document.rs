@@ -43,7 +43,19 @@ fn document(result: &RunResult) -> Value {
 fn all_warnings() -> Vec<Warning> {
     vec![
         Warning::NothingAnswered { sent: 1 },
-        Warning::OnlyBadStatuses { answered: 1 },
+        Warning::OnlyBadStatuses {
+            answered: 1,
+            statuses: vec![404],
+        },
+        Warning::OnlyRedirects {
+            answered: 2,
+            statuses: vec![301, 302],
+            location: Some("https://site/".to_owned()),
+        },
+        Warning::InterruptedEarly {
+            sent: 1,
+            in_warmup: false,
+        },
         Warning::FewSamples {
             samples: 1,
             needed: 1000,
@@ -139,6 +151,14 @@ fn all_evidence() -> Vec<Evidence> {
             stopped_ns: 1,
             elapsed_ns: 2,
         },
+        Evidence::PortsExhausted {
+            events: 1,
+            connects: 2,
+        },
+        Evidence::FilesExhausted {
+            events: 1,
+            connects: 2,
+        },
         Evidence::RateMissed { due: 2, sent: 1 },
     ]
 }
@@ -216,6 +236,7 @@ fn full_generator() -> Generator {
         }),
         verdict: Verdict::GeneratorLimited {
             evidence: all_evidence(),
+            remedy: "use more threads (-t)".to_owned(),
         },
     }
 }
@@ -284,6 +305,7 @@ fn crowded() -> RunResult {
     for &kind in ErrorKind::ALL {
         recording.errors.add(kind, 0);
     }
+    recording.redirect_location = Some("https://site/".to_owned());
     recording.phases.tls.record(1_000_000);
     recording.counters.due = recording.counters.sent;
     for lag in [
@@ -427,7 +449,7 @@ fn no_field_may_be_missing_wherever_it_stands() {
             .unwrap_or_default();
         for name in names {
             // Absent where nobody asked for it.
-            if ["telemetry", "timeline"].contains(&name.as_str()) {
+            if ["telemetry", "timeline", "redirect_location"].contains(&name.as_str()) {
                 continue;
             }
             let mut changed = document.clone();
@@ -529,6 +551,7 @@ fn numbers_carry_their_unit_in_their_name() {
         "in_flight",
         "connections_opened",
         "connections_at_start",
+        "connects",
         "reconnects",
         "tls_full",
         "tls_resumed",

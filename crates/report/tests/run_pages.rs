@@ -80,6 +80,7 @@ fn failing() -> RunResult {
             threads: 2,
             cpus: Some(2),
         }],
+        remedy: "no CPU is left for more threads: give the server another machine, or load it from a larger one".to_owned(),
     };
     result
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plan::units::{self, UnitError, parse_percent};
 
 use crate::summary::percent;
-use crate::{ErrorKind, Legacy, RunResult, Summary};
+use crate::{RunResult, Summary};
 
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +68,7 @@ enum Metric {
     Min,
     Mean,
     Stdev,
-    /// Requests that failed, and connections that could not be made.
+    /// [`crate::Errors::failures`].
     Errors,
     /// Answers with a status above 399.
     Statuses,
@@ -103,6 +103,8 @@ enum Limit {
 struct Value {
     number: f64,
     text: String,
+    /// The true value is this or more: it depends on requests that had no response.
+    is_lower_bound: bool,
 }
 
 /// Longest first, so that `>=` is not read as `>`.
@@ -113,6 +115,18 @@ const OPERATORS: [(&str, Operator); 5] = [
     (">", Operator::Above),
     ("<", Operator::Below),
 ];
+
+impl Operator {
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Above => value > limit,
+            Self::AtLeast => value >= limit,
+            Self::Below => value < limit,
+            Self::AtMost => value <= limit,
+            Self::Equal => value == limit,
+        }
+    }
+}
 
 impl Criterion {
     /// Reads conditions separated by commas or blanks: `p99>50ms, errors > 0.1%`.
@@ -180,13 +194,17 @@ impl Criterion {
         | Limit::Count(limit)
         | Limit::Percent(limit)
         | Limit::PerSec(limit)) = self.limit;
-        let holds = match self.operator {
-            Operator::Above => value.number > limit,
-            Operator::AtLeast => value.number >= limit,
-            Operator::Below => value.number < limit,
-            Operator::AtMost => value.number <= limit,
-            Operator::Equal => value.number == limit,
-        };
+        let holds = self.operator.holds(value.number, limit);
+        // The true value may be anything from this one up. The condition is decided if it says the same of both ends.
+        if value.is_lower_bound && holds != self.operator.holds(f64::INFINITY, limit)
+            || value.is_lower_bound && self.operator == Operator::Equal && value.number < limit
+        {
+            let reason = format!(
+                "it is {} or more, as it rests on requests without a response",
+                value.text
+            );
+            return Judgement::Unknown { reason };
+        }
         if holds {
             Judgement::Failed { value: value.text }
         } else {
@@ -273,7 +291,9 @@ impl Metric {
             Self::Percentile(percent) => percentile(percent, result),
             Self::Max | Self::Min | Self::Mean | Self::Stdev => self.time(result),
             Self::Errors => {
-                let (failed, tried) = errors(result);
+                let failed = result.recording.errors.failures();
+                let without_request = failed.saturating_sub(result.recording.errors.exchanges());
+                let tried = counters.sent.saturating_add(without_request);
                 share(failed, tried, limit, "nothing was sent")
             }
             Self::Statuses => share(
@@ -289,17 +309,16 @@ impl Metric {
             }
             Self::RequestsPerSec => {
                 let number = result.requests_per_sec();
-                let text = format!("{number:.2}");
-                Ok(Value { number, text })
+                Ok(Value::exact(number, format!("{number:.2}")))
             }
             Self::Rate if !result.plan.pacing.is_open() => {
                 Err("the run had no rate (-R, --stages)".to_owned())
             }
             Self::Rate => share(counters.answered, counters.due, limit, "nothing was due"),
-            Self::Requests => Ok(Value {
-                number: counters.answered as f64,
-                text: counters.answered.to_string(),
-            }),
+            Self::Requests => Ok(Value::exact(
+                counters.answered as f64,
+                counters.answered.to_string(),
+            )),
         }
     }
 
@@ -312,7 +331,9 @@ impl Metric {
             Self::Stdev => latency.stdev_ns,
             _ => latency.mean_ns,
         };
-        ns.map(Value::of_ns).ok_or_else(|| NO_LATENCY.to_owned())
+        let is_lower_bound = self == Self::Max && result.recording.max_is_of_unanswered();
+        ns.map(|ns| Value::of_ns(ns, is_lower_bound))
+            .ok_or_else(|| NO_LATENCY.to_owned())
     }
 }
 
@@ -338,10 +359,19 @@ impl fmt::Display for Metric {
 const NO_LATENCY: &str = "no request was answered";
 
 impl Value {
-    fn of_ns(ns: f64) -> Self {
+    fn exact(number: f64, text: String) -> Self {
+        Self {
+            number,
+            text,
+            is_lower_bound: false,
+        }
+    }
+
+    fn of_ns(ns: f64, is_lower_bound: bool) -> Self {
         Self {
             number: ns,
             text: units::time(Duration::from_nanos(ns.round() as u64)),
+            is_lower_bound,
         }
     }
 }
@@ -357,36 +387,19 @@ fn percentile(percent: f64, result: &RunResult) -> Result<Value, String> {
         let count = latency.count;
         return Err(format!("{count} samples are too few for it"));
     }
-    Ok(Value::of_ns(found.value_ns as f64))
-}
-
-/// Requests that failed and connections that could not be made, and of how many tries.
-fn errors(result: &RunResult) -> (u64, u64) {
-    let errors = &result.recording.errors;
-    let connects = errors
-        .iter()
-        .filter(|(kind, _)| {
-            kind.legacy() == Some(Legacy::Connect) || *kind == ErrorKind::ConnectTimeout
-        })
-        // A TLS alert may also end requests, and is counted with them.
-        .map(|(_, count)| count.events.saturating_sub(count.exchanges))
-        .fold(0, u64::saturating_add);
-    let sent = result.recording.counters.sent;
-    (
-        errors.exchanges().saturating_add(connects),
-        sent.saturating_add(connects),
-    )
+    let is_lower_bound = match percent >= 100.0 {
+        true => result.recording.max_is_of_unanswered(),
+        false => found.lower_bound,
+    };
+    Ok(Value::of_ns(found.value_ns as f64, is_lower_bound))
 }
 
 /// `part` of `whole` as the limit has it: as a number, or in percent.
 fn share(part: u64, whole: u64, limit: Limit, nothing: &str) -> Result<Value, String> {
     if !matches!(limit, Limit::Percent(_)) {
-        return Ok(Value {
-            number: part as f64,
-            text: part.to_string(),
-        });
+        return Ok(Value::exact(part as f64, part.to_string()));
     }
     let number = percent(part, whole).ok_or_else(|| nothing.to_owned())?;
     let text = format!("{number:.3}% ({part} of {whole})");
-    Ok(Value { number, text })
+    Ok(Value::exact(number, text))
 }

@@ -41,10 +41,9 @@ macro_rules! error_kinds {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The wrk counter that this kind belongs to; `None` if wrk would have no reason to
-            /// count it.
+            /// The wrk counter that this kind belongs to.
             #[must_use]
-            pub const fn legacy(self) -> Option<Legacy> {
+            pub const fn legacy(self) -> Legacy {
                 match self { $(Self::$variant => $legacy,)+ }
             }
 
@@ -60,41 +59,41 @@ macro_rules! error_kinds {
 use Legacy::{Connect, Read, Timeout, Write};
 
 error_kinds! {
-    Refused, "refused", Some(Connect), "the server refused the connection";
-    Unreachable, "unreachable", Some(Connect), "the host or network could not be reached";
-    ConnectReset, "connect_reset", Some(Connect), "the connection was reset while it was being set up";
-    AddressUnavailable, "address_unavailable", Some(Connect), "no local address and port was free";
-    FileLimit, "file_limit", Some(Connect), "the limit of open files was reached";
-    ConnectOther, "connect_other", Some(Connect), "connecting failed for another reason";
-    ConnectTimeout, "connect_timeout", Some(Timeout), "the connection was not set up in time";
-    TlsHandshake, "tls_handshake", Some(Connect), "the TLS handshake failed";
-    TlsCertificate, "tls_certificate", Some(Connect), "the server's certificate was not accepted";
-    TlsAlert, "tls_alert", Some(Connect), "the server sent a TLS alert";
-    TlsRecord, "tls_record", Some(Read), "a TLS record could not be decrypted or understood";
-    NotTls, "not_tls", Some(Connect), "the server answered without TLS on a TLS connection";
-    TlsClosed, "tls_closed", Some(Connect), "the server closed during the TLS handshake";
-    BrokenPipe, "broken_pipe", Some(Write), "the server had closed before the request was sent";
-    WriteOther, "write_other", Some(Write), "sending failed for another reason";
-    Reset, "reset", Some(Read), "the server reset the connection";
-    ClosedEarly, "closed_early", Some(Read), "the server closed before the first byte of the answer";
-    Truncated, "truncated", Some(Read), "the server closed within an answer";
-    ReadOther, "read_other", Some(Read), "receiving failed for another reason";
-    Stale, "stale", None, "the server closed an idle connection as a request was on its way";
-    Timeout, "timeout", Some(Timeout), "no complete answer came in time";
-    BadStatusLine, "bad_status_line", Some(Read), "an answer did not begin with a status line";
-    BadVersion, "bad_version", Some(Read), "an answer had an HTTP version other than 1.x";
-    BadHeader, "bad_header", Some(Read), "a header line was malformed";
-    HeaderTooLarge, "header_too_large", Some(Read), "the head of an answer was too large";
-    TooManyHeaders, "too_many_headers", Some(Read), "an answer had too many header lines";
-    BadContentLength, "bad_content_length", Some(Read), "a Content-Length was not a plain number, or two differed";
-    ConflictingFraming, "conflicting_framing", Some(Read), "an answer had both Content-Length and Transfer-Encoding";
-    BadTransferEncoding, "bad_transfer_encoding", Some(Read), "a Transfer-Encoding was not understood";
-    BadChunk, "bad_chunk", Some(Read), "a chunked body was malformed";
-    TooManyInterim, "too_many_interim", Some(Read), "interim (1xx) answers did not end";
-    BodyTooLarge, "body_too_large", Some(Read), "a body was too large to be kept for the script";
-    Unsolicited, "unsolicited", Some(Read), "bytes came with no request outstanding";
-    UnexpectedUpgrade, "unexpected_upgrade", Some(Read), "the server switched protocols without being asked";
-    TlsOnPlain, "tls_on_plain", Some(Read), "the server spoke TLS on a connection without TLS";
+    Refused, "refused", Connect, "the server refused the connection";
+    Unreachable, "unreachable", Connect, "the host or network could not be reached";
+    ConnectReset, "connect_reset", Connect, "the connection was reset while it was being set up";
+    AddressUnavailable, "address_unavailable", Connect, "no local address and port was free";
+    FileLimit, "file_limit", Connect, "the limit of open files was reached";
+    ConnectOther, "connect_other", Connect, "connecting failed for another reason";
+    ConnectTimeout, "connect_timeout", Timeout, "the connection was not set up in time";
+    TlsHandshake, "tls_handshake", Connect, "the TLS handshake failed";
+    TlsCertificate, "tls_certificate", Connect, "the server's certificate was not accepted";
+    TlsAlert, "tls_alert", Connect, "the server sent a TLS alert";
+    TlsRecord, "tls_record", Read, "a TLS record could not be decrypted or understood";
+    NotTls, "not_tls", Connect, "the server answered without TLS on a TLS connection";
+    TlsClosed, "tls_closed", Connect, "the server closed during the TLS handshake";
+    BrokenPipe, "broken_pipe", Write, "the server had closed before the request was sent";
+    WriteOther, "write_other", Write, "sending failed for another reason";
+    Reset, "reset", Read, "the server reset the connection";
+    ClosedEarly, "closed_early", Read, "the server closed before the first byte of the answer";
+    Truncated, "truncated", Read, "the server closed within an answer";
+    ReadOther, "read_other", Read, "receiving failed for another reason";
+    Stale, "stale", Read, "the server closed an idle connection as a request was on its way";
+    Timeout, "timeout", Timeout, "no complete answer came in time";
+    BadStatusLine, "bad_status_line", Read, "an answer did not begin with a status line";
+    BadVersion, "bad_version", Read, "an answer had an HTTP version other than 1.x";
+    BadHeader, "bad_header", Read, "a header line was malformed";
+    HeaderTooLarge, "header_too_large", Read, "the head of an answer was too large";
+    TooManyHeaders, "too_many_headers", Read, "an answer had too many header lines";
+    BadContentLength, "bad_content_length", Read, "a Content-Length was not a plain number, or two differed";
+    ConflictingFraming, "conflicting_framing", Read, "an answer had both Content-Length and Transfer-Encoding";
+    BadTransferEncoding, "bad_transfer_encoding", Read, "a Transfer-Encoding was not understood";
+    BadChunk, "bad_chunk", Read, "a chunked body was malformed";
+    TooManyInterim, "too_many_interim", Read, "interim (1xx) answers did not end";
+    BodyTooLarge, "body_too_large", Read, "a body was too large to be kept for the script";
+    Unsolicited, "unsolicited", Read, "bytes came with no request outstanding";
+    UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols without being asked";
+    TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
 }
 
 impl ErrorKind {
@@ -172,16 +171,19 @@ impl Errors {
     #[must_use]
     pub fn legacy(&self, counter: Legacy) -> u64 {
         self.iter()
-            .filter(|(kind, _)| kind.legacy() == Some(counter))
+            .filter(|(kind, _)| kind.legacy() == counter)
             .fold(0, |total, (_, count)| total.saturating_add(count.events))
     }
 
-    /// Events that wrk would count, too: all kinds but [`ErrorKind::Stale`].
+    /// The number of errors: each request that an error ended, and each error that ended no request (a refused
+    /// connection, bytes that no request had asked for). Without pipelining it is [`Self::events`], the sum of
+    /// wrk's four counters. Of one kind, events that end several requests and events that end none cannot be told
+    /// apart: the larger of both numbers counts.
     #[must_use]
-    pub fn counted(&self) -> u64 {
-        self.iter()
-            .filter(|(kind, _)| kind.legacy().is_some())
-            .fold(0, |total, (_, count)| total.saturating_add(count.events))
+    pub fn failures(&self) -> u64 {
+        self.iter().fold(0, |total, (_, count)| {
+            total.saturating_add(count.events.max(count.exchanges))
+        })
     }
 
     /// Requests that ended in an error of any kind.
@@ -191,7 +193,7 @@ impl Errors {
             .fold(0, |total, (_, count)| total.saturating_add(count.exchanges))
     }
 
-    /// Events of all kinds, stale connections included.
+    /// Events of all kinds: the sum of wrk's four counters.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.iter()
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn wrks_counters_count_events_and_a_stale_connection_is_none_of_them() {
+    fn wrks_counters_count_every_event_once_and_failures_every_lost_request() {
         let mut errors = Errors::default();
         errors.add(ErrorKind::Refused, 0);
         errors.add(ErrorKind::TlsAlert, 0);
@@ -261,10 +263,11 @@ mod tests {
         errors.add(ErrorKind::ConnectTimeout, 0);
         errors.add(ErrorKind::Stale, 1);
         let legacy = [Connect, Read, Write, Timeout].map(|counter| errors.legacy(counter));
-        assert_eq!(legacy, [2, 2, 1, 2]);
-        assert_eq!(errors.counted(), 7);
+        assert_eq!(legacy, [2, 3, 1, 2]);
+        assert_eq!(errors.events(), legacy.iter().sum::<u64>());
         assert_eq!(errors.exchanges(), 20);
-        assert_eq!(errors.events(), 8);
+        // The requests, and three connections that could not be set up.
+        assert_eq!(errors.failures(), 23);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Signs that the generator and not the server was the limit, each with its numbers and what to do.
+//! Signs that the generator and not the server was the limit, each with its numbers.
 
 use std::fmt;
 
 use plan::units;
 use serde::{Deserialize, Serialize};
 
-/// A sign, with the numbers it rests on. [`fmt::Display`] gives one line for people: what was seen, then
-/// what to change.
+/// A sign, with the numbers it rests on. [`fmt::Display`] gives one line for people: what was seen.
+/// What to change depends on all signs of a run together, see [`crate::Verdict::GeneratorLimited`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Evidence {
@@ -70,6 +70,20 @@ pub enum Evidence {
         /// Of the window, nanoseconds.
         elapsed_ns: u64,
     },
+    /// No local port was free for connections.
+    PortsExhausted {
+        /// Times it happened.
+        events: u64,
+        /// Connections that were tried and made or failed for this reason.
+        connects: u64,
+    },
+    /// The limit of open files stopped connections.
+    FilesExhausted {
+        /// Times it happened.
+        events: u64,
+        /// Connections that were tried and made or failed for this reason.
+        connects: u64,
+    },
     /// Requests that were due were not sent: there is other evidence, or what was sent had waited for the
     /// generator, not for a connection.
     RateMissed {
@@ -100,19 +114,14 @@ impl fmt::Display for Evidence {
                 elapsed_ns,
                 busy_threads,
                 threads,
-                cpus,
+                ..
             } => {
                 let share = percent(cpu_ns, u128::from(elapsed_ns));
                 write!(f, "thread {worker} used {share} % of a CPU")?;
                 if threads > 1 {
                     write!(f, " ({busy_threads} of {threads} threads were that busy)")?;
                 }
-                f.write_str(match cpus {
-                    Some(cpus) if threads >= cpus => {
-                        ": no CPU is left for more threads; give the server another machine, or load it from a larger one"
-                    }
-                    _ => ": use more threads (-t), or put server and generator on separate cores",
-                })
+                Ok(())
             }
             Self::RunQueueWait {
                 worker,
@@ -124,13 +133,10 @@ impl fmt::Display for Evidence {
                 let share = percent(run_queue_wait_ns, u128::from(elapsed_ns));
                 write!(f, "thread {worker} waited for a CPU {share} % of the time")?;
                 match cpus {
-                    Some(cpus) if threads > cpus => write!(
-                        f,
-                        ": {threads} threads share {cpus} CPUs; use fewer threads (-t)"
-                    ),
-                    _ => f.write_str(
-                        ": something else ran there; put server and generator on separate cores (taskset)",
-                    ),
+                    Some(cpus) if threads > cpus => {
+                        write!(f, ": {threads} threads share {cpus} CPUs")
+                    }
+                    _ => f.write_str(": something else ran there"),
                 }
             }
             Self::CgroupThrottled {
@@ -139,7 +145,7 @@ impl fmt::Display for Evidence {
                 ..
             } => write!(
                 f,
-                "the CPU quota of the control group stopped this program {throttled_periods} times, for {} altogether: raise the quota, or use fewer threads (-t)",
+                "the CPU quota of the control group stopped this program {throttled_periods} times, for {} altogether",
                 time(throttled_ns)
             ),
             Self::Steal {
@@ -148,27 +154,27 @@ impl fmt::Display for Evidence {
                 cpus,
             } => write!(
                 f,
-                "the hypervisor gave {} % of this machine's CPU time to others: measure on a machine with CPUs of its own",
+                "the hypervisor gave {} % of this machine's CPU time to others",
                 percent(steal_ns, all_cpus_ns(elapsed_ns, cpus))
             ),
             Self::SendLag(delay) => write!(
                 f,
-                "{} were sent {} or more after they were due though a connection was free (latency {}): use more threads (-t), or a lower rate (-R)",
+                "{} were sent {} or more after they were due though a connection was free (latency {})",
                 delay.share_of("the requests"),
                 time(delay.delay_ns),
                 time(delay.latency_ns)
             ),
             Self::WakeupLag(delay) => write!(
                 f,
-                "{} ended {} or more too late (latency {}): keep other programs off the generator's cores (taskset)",
+                "{} ended {} or more too late (latency {})",
                 delay.share_of("the timed waits"),
                 time(delay.delay_ns),
                 time(delay.latency_ns)
             ),
             Self::ReceiveDelay(delay) => write!(
                 f,
-                "{} had been in the kernel for {} or more when they were read (latency {}): use more threads (-t), or fewer connections (-c)",
-                delay.share_of("the answers"),
+                "{} had been in the kernel for {} or more when they were read (latency {})",
+                delay.share_of("the responses"),
                 time(delay.delay_ns),
                 time(delay.latency_ns)
             ),
@@ -177,15 +183,22 @@ impl fmt::Display for Evidence {
                 elapsed_ns,
             } => write!(
                 f,
-                "it stood still for {} of {}: it was suspended, or the machine was; what was in flight counts as late or timed out for \
-                 that, so run again",
+                "it did not run for {} of {}: it was suspended, or the machine was; what was in flight counts as late or \
+                 timed out for that",
                 time(stopped_ns),
                 time(elapsed_ns)
             ),
-            Self::RateMissed { due, sent } => write!(
+            Self::PortsExhausted { events, connects } => write!(
                 f,
-                "only {sent} of {due} requests that were due were sent: use more threads (-t), or a lower rate (-R)"
+                "{events} of {connects} connects failed: no local port was free"
             ),
+            Self::FilesExhausted { events, connects } => write!(
+                f,
+                "{events} of {connects} connects failed: the limit of open files was reached"
+            ),
+            Self::RateMissed { due, sent } => {
+                write!(f, "only {sent} of {due} requests that were due were sent")
+            }
         }
     }
 }

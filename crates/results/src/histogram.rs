@@ -227,6 +227,20 @@ impl Histogram {
         percents.iter().map(value_at).collect()
     }
 
+    /// The value of the sample with this rank, counted from 1, shown as [`Self::value_at_percentile`] does; 0 if there
+    /// are not so many.
+    pub(crate) fn value_at_rank(&self, rank: u64) -> u64 {
+        summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
+    }
+
+    /// Whether the two values, nanoseconds, cannot be told from each other in a histogram.
+    pub(crate) fn is_same_bucket(&self, one_ns: u64, other_ns: u64) -> bool {
+        self.buckets.equivalent(
+            one_ns.min(HIGHEST_BUCKET_NS),
+            other_ns.min(HIGHEST_BUCKET_NS),
+        )
+    }
+
     /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds. These
     /// are the values that [`Self::value_at_percentile`] can give, save that the last one stands
     /// for the exact maximum.

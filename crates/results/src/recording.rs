@@ -42,6 +42,10 @@ pub struct Recording {
     pub counters: Counters,
     /// Answers by status code; their sum is `counters.answered`.
     pub statuses: Statuses,
+    /// Location of the first response that was a redirect, warm-up included, as the server wrote it; `None` without
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect_location: Option<String>,
     /// Failures by kind.
     pub errors: Errors,
     /// From the sending of a request to the last byte of its answer, nanoseconds. One sample for
@@ -88,6 +92,7 @@ impl Recording {
         let Self {
             counters,
             statuses,
+            redirect_location,
             errors,
             service_time,
             timed_out,
@@ -101,6 +106,9 @@ impl Recording {
         } = other;
         self.counters.merge(counters);
         self.statuses.merge(statuses);
+        if self.redirect_location.is_none() {
+            self.redirect_location.clone_from(redirect_location);
+        }
         self.errors.merge(errors);
         self.service_time.merge(service_time);
         self.timed_out.merge(timed_out);

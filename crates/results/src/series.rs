@@ -13,7 +13,7 @@ pub struct Row {
     pub start_ms: u64,
     /// Requests answered.
     pub answered: u64,
-    /// Events of errors that wrk would count, too: all kinds but [`crate::ErrorKind::Stale`].
+    /// Events of errors of all kinds.
     pub errors: u64,
     /// Bytes of responses.
     pub bytes: u64,

@@ -44,7 +44,7 @@ pub struct Interval {
     pub duration_ns: u64,
     /// Requests answered.
     pub answered: u64,
-    /// Events of errors that wrk would count, too.
+    /// Events of errors of all kinds.
     pub errors: u64,
     /// Bytes of responses.
     pub bytes: u64,

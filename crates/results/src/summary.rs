@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::warnings::SAMPLES_ABOVE_MIN;
+use crate::lower_bound::lower_bounds;
 use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, RunResult};
 
 /// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
@@ -31,6 +31,8 @@ pub struct Summary {
     pub lags: LagSummaries,
     /// Requests per second of each worker, per interval.
     pub rates: RateSummary,
+    /// [`crate::Errors::failures`]: requests that failed, and errors that ended no request.
+    pub errors: u64,
     /// wrk's four counters.
     pub socket_errors: SocketErrors,
     /// Answers with a status above 399.
@@ -96,6 +98,9 @@ pub struct Percentile {
     /// Whether at least ten samples are expected above it; with fewer the value is mostly chance.
     /// The maximum (100) is what it is, and always true.
     pub enough_samples: bool,
+    /// Whether only a lower bound is known, since the value depends on how long requests without a response
+    /// would have taken: [`Recording::lower_bounds`].
+    pub lower_bound: bool,
 }
 
 /// [`Rates`] in figures.
@@ -161,15 +166,19 @@ impl Summary {
             wakeup,
             receive,
         } = lags;
-        let distribution = |histogram: &Histogram| Distribution::of(histogram, &percents);
+        let none = Histogram::new();
+        let distribution = |histogram: &Histogram| Distribution::of(histogram, &none, &percents);
+        let (answered, unanswered) = result.recording.latency_parts();
+        let (service_time, timed_out) =
+            (&result.recording.service_time, &result.recording.timed_out);
         Self {
             requests_per_sec: result.requests_per_sec(),
             bytes_per_sec: result.bytes_per_sec(),
             achieved_rate: AchievedRate::of(result),
             mean_in_flight: (duration_ns > 0)
                 .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
-            latency: distribution(&result.recording.latency()),
-            service_time: distribution(&result.recording.uncorrected()),
+            latency: Distribution::of(answered, unanswered, &percents),
+            service_time: Distribution::of(service_time, timed_out, &percents),
             phases: PhaseSummaries {
                 connect: distribution(connect),
                 tls: distribution(tls),
@@ -183,6 +192,7 @@ impl Summary {
                 receive: distribution(receive),
             },
             rates: RateSummary::of(rates),
+            errors: errors.failures(),
             socket_errors: SocketErrors {
                 connect: errors.legacy(Legacy::Connect),
                 read: errors.legacy(Legacy::Read),
@@ -195,13 +205,20 @@ impl Summary {
 }
 
 impl Distribution {
-    fn of(histogram: &Histogram, percents: &[f64]) -> Self {
+    /// Of samples that were measured and of others of which only a lower bound is known.
+    fn of(measured: &Histogram, unanswered: &Histogram, percents: &[f64]) -> Self {
+        let mut histogram = measured.clone();
+        if !unanswered.is_empty() {
+            histogram.merge(unanswered);
+        }
         let some = !histogram.is_empty();
         let values_ns = histogram.values_at_percentiles(percents);
-        let percentile = |(&percent, value_ns): (&f64, u64)| Percentile {
+        let lower_bounds = lower_bounds(measured, unanswered, percents);
+        let percentile = |((&percent, value_ns), lower_bound): ((&f64, u64), bool)| Percentile {
             percent,
             value_ns,
             enough_samples: enough_samples(percent, histogram.count()),
+            lower_bound,
         };
         Self {
             count: histogram.count(),
@@ -213,6 +230,7 @@ impl Distribution {
             percentiles: percents
                 .iter()
                 .zip(values_ns)
+                .zip(lower_bounds)
                 .filter(|_| some)
                 .map(percentile)
                 .collect(),
@@ -246,14 +264,14 @@ fn merged_percents(more: &[f64]) -> Vec<f64> {
     percents
 }
 
-/// Whether so many samples can tell a percentile (0..=100): about ten must lie above it.
-///
-/// A tenth of a sample is forgiven: 1000 samples are enough for 99 although 1000 * (100 - 99) / 100
-/// need not come out as 10 in binary.
+/// A percentile is believed when at least this many samples lie above it.
+pub(crate) const SAMPLES_ABOVE_MIN: u64 = 10;
+
+/// Whether so many samples can tell a percentile (0..=100): at least ten must lie above it. 99 needs 1000 samples,
+/// 99.9 needs 10,000. The maximum (100) is what it is, and needs none.
 #[must_use]
 pub fn enough_samples(percent: f64, count: u64) -> bool {
-    let above = count as f64 * (100.0 - percent) / 100.0;
-    percent >= 100.0 || above >= SAMPLES_ABOVE_MIN - 0.1
+    percent >= 100.0 || count - rank(percent, count) >= SAMPLES_ABOVE_MIN
 }
 
 /// Exact sums over samples, from which mean and standard deviation follow. Integers, so that the

@@ -7,7 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Delay, Evidence, all_cpus_ns};
-use crate::{Histogram, RunResult, WorkerUsage, written};
+use crate::remedy::remedy;
+use crate::summary::{SAMPLES_ABOVE_MIN, enough_samples};
+use crate::{ErrorKind, Histogram, RunResult, WorkerUsage, written};
 
 /// A thread that was on a CPU for this share of the time had no time left for more.
 const BUSY_PERCENT: u64 = 90;
@@ -42,11 +44,11 @@ const SAME_PERCENT_OF_LATENCY: u64 = 10;
 /// No thread that may run waits so long, not even on a crowded machine.
 const STOOD_STILL_MIN_NS: u64 = 500_000_000;
 
+/// Failed connects are noticeable from one in so many on.
+const CONNECTS_PER_FAILURE: u64 = 100;
+
 /// Of the requests that were due, so many must have been sent.
 const SENT_PERCENT_MIN: u64 = 99;
-
-/// Fewer samples above a percentile make it chance.
-const SAMPLES_ABOVE_MIN: u64 = 10;
 
 /// What limited the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +62,10 @@ pub enum Verdict {
         /// At least one sign.
         #[serde(with = "written")]
         evidence: Vec<Evidence>,
+        /// What to change: the one thing that fits the cause behind all the signs. Empty in documents of earlier
+        /// versions.
+        #[serde(default)]
+        remedy: String,
     },
     /// No sign was found, but not every thread could be asked, or the run was too short to tell.
     #[default]
@@ -73,17 +79,21 @@ impl Verdict {
         matches!(self, Self::GeneratorLimited { .. })
     }
 
-    /// For people: one line, or of a limited generator one for each sign.
+    /// For people: one line; of a saturated generator a line with the remedy, then one for each sign.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         match self {
-            Self::Fine => vec!["the generator was fine: nothing shows that it was late".to_owned()],
-            Self::GeneratorLimited { evidence } => evidence
-                .iter()
-                .map(|sign| format!("the generator was the limit: {sign}"))
-                .collect(),
+            Self::Fine => vec!["load generator OK: no sign of a client-side bottleneck".to_owned()],
+            Self::GeneratorLimited { evidence, remedy } => {
+                let semicolon = if remedy.is_empty() { "" } else { "; " };
+                let headline = format!(
+                    "load generator saturated: the server may be faster than shown{semicolon}{remedy}"
+                );
+                let signs = evidence.iter().map(|sign| format!("load generator: {sign}"));
+                std::iter::once(headline).chain(signs).collect()
+            }
             Self::Unknown => vec![
-                "it is not known whether the generator was the limit: the run was too short, or a thread could not be asked"
+                "it is not known whether the load generator was saturated: the run was too short, or a thread could not be asked"
                     .to_owned(),
             ],
         }
@@ -112,6 +122,10 @@ pub fn verdict(result: &RunResult) -> Verdict {
         tail(&lags.wakeup, &latency).map(Evidence::WakeupLag),
         receive_delay,
         stood_still(result),
+        connects_failed(result, ErrorKind::AddressUnavailable)
+            .map(|(events, connects)| Evidence::PortsExhausted { events, connects }),
+        connects_failed(result, ErrorKind::FileLimit)
+            .map(|(events, connects)| Evidence::FilesExhausted { events, connects }),
     ]
     .into_iter()
     .flatten()
@@ -124,7 +138,8 @@ pub fn verdict(result: &RunResult) -> Verdict {
         });
     }
     if !evidence.is_empty() {
-        return Verdict::GeneratorLimited { evidence };
+        let remedy = remedy(&evidence, result);
+        return Verdict::GeneratorLimited { evidence, remedy };
     }
     if judged(result).count() as u64 >= u64::from(result.plan.load.threads) {
         Verdict::Fine
@@ -134,7 +149,7 @@ pub fn verdict(result: &RunResult) -> Verdict {
 }
 
 /// Workers whose shares of time mean something.
-fn judged(result: &RunResult) -> impl Iterator<Item = &WorkerUsage> {
+pub(crate) fn judged(result: &RunResult) -> impl Iterator<Item = &WorkerUsage> {
     result
         .generator
         .workers
@@ -209,7 +224,7 @@ fn stolen(result: &RunResult) -> Option<Evidence> {
     })
 }
 
-fn cpus(result: &RunResult) -> Option<u32> {
+pub(crate) fn cpus(result: &RunResult) -> Option<u32> {
     let machine = result.generator.machine.as_ref()?;
     Some(machine.cpus)
 }
@@ -241,6 +256,20 @@ fn stood_still(result: &RunResult) -> Option<Evidence> {
         stopped_ns,
         elapsed_ns: result.window.duration_ns,
     })
+}
+
+/// Connections that this machine could not make, and of how many, if the load was noticeably lighter for it: some
+/// connection never stood, one in [`CONNECTS_PER_FAILURE`] failed, or requests that were due were not sent.
+pub(crate) fn connects_failed(result: &RunResult, kind: ErrorKind) -> Option<(u64, u64)> {
+    let counters = &result.recording.counters;
+    let events = result.recording.errors.count(kind).events;
+    let made = counters.connections_opened;
+    let connects = made.saturating_add(events);
+    let stood = made.saturating_add(counters.connections_at_start);
+    let matters = stood < u64::from(result.plan.load.connections)
+        || events.saturating_mul(CONNECTS_PER_FAILURE) >= connects
+        || is_short(result);
+    (events > 0 && matters).then_some((events, connects))
 }
 
 /// A delay of which either a few samples or half of them matter.
@@ -304,16 +333,13 @@ fn exceeds(
     })
 }
 
-/// The highest whole percentile up to 99 with [`SAMPLES_ABOVE_MIN`] samples above it; `None` if even the
-/// median has fewer.
+/// The highest whole percentile from the median to 99 that has [`enough_samples`].
 fn believed_percent(count: u64) -> Option<u32> {
-    if count < 2 * SAMPLES_ABOVE_MIN {
-        return None;
-    }
-    let above = (100 * SAMPLES_ABOVE_MIN).div_ceil(count).max(1);
-    u32::try_from(100_u64.saturating_sub(above)).ok()
+    (50..=99)
+        .rev()
+        .find(|percent| enough_samples(f64::from(*percent), count))
 }
 
-fn is_share(part: u64, whole: u128, percent: u64) -> bool {
+pub(crate) fn is_share(part: u64, whole: u128, percent: u64) -> bool {
     whole > 0 && u128::from(part) * 100 >= whole * u128::from(percent)
 }

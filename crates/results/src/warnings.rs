@@ -1,16 +1,15 @@
 //! Doubts about a result: everything that the program may warn of, with what to do about it.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::{is_short, tail, verdict};
+use crate::summary::{SAMPLES_ABOVE_MIN, enough_samples};
+use crate::verdict::{connects_failed, is_short, tail, verdict};
 use crate::{Counters, Delay, ErrorKind, Recording, RunResult};
 
-/// A percentile is believed when at least this many samples lie above it.
-pub(crate) const SAMPLES_ABOVE_MIN: f64 = 10.0;
-
-/// So many samples are needed for the 99th percentile, the last one of the report.
+/// So many samples are needed for the 99th percentile, the last one of the report: [`enough_samples`].
 const SAMPLES_FOR_P99: u64 = 1000;
 
 /// Stale connections are worth a word from this share of the answers on: one in so many.
@@ -46,10 +45,29 @@ pub enum Warning {
         /// Requests sent.
         sent: u64,
     },
-    /// Every answer had a status above 399: the run measured error pages.
+    /// No response was a success, and some had a status above 399: the run measured error pages.
     OnlyBadStatuses {
-        /// Answers.
+        /// Responses.
         answered: u64,
+        /// Their status codes, the most frequent one first.
+        #[serde(default)]
+        statuses: Vec<u16>,
+    },
+    /// Every response was a redirect: the run measured a server that points elsewhere.
+    OnlyRedirects {
+        /// Responses.
+        answered: u64,
+        /// Their status codes, the most frequent one first.
+        statuses: Vec<u16>,
+        /// Where the first redirect points to: its Location, as the server wrote it.
+        location: Option<String>,
+    },
+    /// The run was interrupted before the first response of the window, so nothing was measured.
+    InterruptedEarly {
+        /// Requests sent in the window.
+        sent: u64,
+        /// It was still in the warm-up.
+        in_warmup: bool,
     },
     /// Too few samples for the 99th percentile.
     FewSamples {
@@ -171,12 +189,35 @@ impl fmt::Display for Warning {
             Self::NothingAnswered { sent } => {
                 write!(
                     f,
-                    "nothing was answered ({sent} requests sent): check the URL and the server"
+                    "no response came ({sent} requests sent): check the URL and the server"
                 )
             }
-            Self::OnlyBadStatuses { answered } => write!(
+            Self::OnlyBadStatuses { answered, statuses } => write!(
                 f,
-                "all {answered} answers had a status above 399: error pages were measured; check the URL"
+                "none of {answered} responses was a success{}: check the URL and the server",
+                listed(statuses)
+            ),
+            Self::OnlyRedirects {
+                answered,
+                statuses,
+                location,
+            } => {
+                write!(
+                    f,
+                    "all {answered} responses were redirects{}",
+                    listed(statuses)
+                )?;
+                match location {
+                    Some(location) => write!(f, " to {location}: measure that URL"),
+                    None => f.write_str(": measure the URL that they point to"),
+                }
+            }
+            Self::InterruptedEarly {
+                in_warmup: true, ..
+            } => f.write_str("interrupted during the warm-up: nothing was measured"),
+            Self::InterruptedEarly { sent, .. } => write!(
+                f,
+                "interrupted before the first response ({sent} requests sent): nothing was measured"
             ),
             Self::FewSamples { samples, needed } => write!(
                 f,
@@ -273,6 +314,32 @@ impl fmt::Display for Warning {
     }
 }
 
+/// The status codes in parentheses; a run that met many kinds shows the most frequent ones.
+fn listed(statuses: &[u16]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = statuses.iter().take(SHOWN).map(u16::to_string).collect();
+    match (shown.is_empty(), statuses.len() > SHOWN) {
+        (true, _) => String::new(),
+        (false, true) => format!(" (status {}, ...)", shown.join(", ")),
+        (false, false) => format!(" (status {})", shown.join(", ")),
+    }
+}
+
+impl Warning {
+    /// Whether it says that the run did not measure what was meant. It goes before everything else that is said of
+    /// the run.
+    #[must_use]
+    pub fn is_headline(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingAnswered { .. }
+                | Self::OnlyBadStatuses { .. }
+                | Self::OnlyRedirects { .. }
+                | Self::InterruptedEarly { .. }
+        )
+    }
+}
+
 /// The doubts that follow from the numbers of a result. What only the run itself can know (a stuck
 /// script) is not among them.
 #[must_use]
@@ -292,12 +359,17 @@ fn about_answers(result: &RunResult) -> Vec<Warning> {
     let (sent, answered) = (counters.sent, counters.answered);
     let samples = result.recording.latency().count();
     let mut found = Vec::new();
-    if answered == 0 {
+    if answered > 0 {
+        found.extend(about_statuses(result));
+    } else if result.window.interrupted {
+        found.push(Warning::InterruptedEarly {
+            sent,
+            in_warmup: result.window.duration_ns == 0,
+        });
+    } else if counters.answered_of_warmup == 0 {
         found.push(Warning::NothingAnswered { sent });
-    } else if result.recording.statuses.over_399() == answered {
-        found.push(Warning::OnlyBadStatuses { answered });
     }
-    if (1..SAMPLES_FOR_P99).contains(&samples) {
+    if samples > 0 && !enough_samples(99.0, samples) {
         found.push(Warning::FewSamples {
             samples,
             needed: SAMPLES_FOR_P99,
@@ -306,7 +378,39 @@ fn about_answers(result: &RunResult) -> Vec<Warning> {
     found
 }
 
+/// Of a run without a single success. A 304 is one: who asks for it has the content.
+fn about_statuses(result: &RunResult) -> Option<Warning> {
+    let recording = &result.recording;
+    let answered = recording.counters.answered;
+    let (mut redirects, mut bad) = (0, 0);
+    let mut counts: Vec<(u16, u64)> = recording.statuses.iter().collect();
+    for &(status, count) in &counts {
+        match status {
+            301..=303 | 307 | 308 => redirects += count,
+            400.. => bad += count,
+            _ => {}
+        }
+    }
+    if redirects + bad < answered {
+        return None;
+    }
+    counts.sort_by_key(|(status, count)| (Reverse(*count), *status));
+    let statuses = counts.into_iter().map(|(status, _)| status).collect();
+    Some(match bad {
+        0 => Warning::OnlyRedirects {
+            answered,
+            statuses,
+            location: recording.redirect_location.clone(),
+        },
+        _ => Warning::OnlyBadStatuses { answered, statuses },
+    })
+}
+
 fn about_connections(result: &RunResult) -> Vec<Warning> {
+    // The window never began: what stood in the warm-up was not counted.
+    if result.window.interrupted && result.window.duration_ns == 0 {
+        return Vec::new();
+    }
     let counters = &result.recording.counters;
     let events = |kind| result.recording.errors.count(kind).events;
     let mut found = Vec::new();
@@ -317,12 +421,14 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
     if opened < wanted {
         found.push(Warning::ConnectionsMissing { opened, wanted });
     }
-    if events(ErrorKind::FileLimit) > 0 {
+    // What limited the load is evidence of the verdict, which says what to do.
+    let is_rare = |kind| events(kind) > 0 && connects_failed(result, kind).is_none();
+    if is_rare(ErrorKind::FileLimit) {
         found.push(Warning::FileLimit {
             events: events(ErrorKind::FileLimit),
         });
     }
-    if events(ErrorKind::AddressUnavailable) > 0 {
+    if is_rare(ErrorKind::AddressUnavailable) {
         found.push(Warning::AddressesExhausted {
             events: events(ErrorKind::AddressUnavailable),
         });
@@ -439,7 +545,7 @@ fn grew(in_flight: u64, in_flight_time_ns: u64, result: &RunResult) -> bool {
     let mean = in_flight_time_ns as f64 / duration_ns as f64;
     let in_flight = in_flight as f64;
     in_flight > mean * GROWN_FACTOR
-        && in_flight > mean + SIGMAS * mean.sqrt() + SAMPLES_ABOVE_MIN
+        && in_flight > mean + SIGMAS * mean.sqrt() + SAMPLES_ABOVE_MIN as f64
         && in_flight > result.recording.counters.due as f64 * GROWN_SHARE
 }
 

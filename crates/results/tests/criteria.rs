@@ -160,6 +160,14 @@ fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
         failure("errors>1%", &result).as_deref(),
         Some("errors is 20.000% (500 of 2500), limit errors>1%")
     );
+    // So are bytes that no request had asked for.
+    for _ in 0..100 {
+        result.recording.errors.add(ErrorKind::Unsolicited, 0);
+    }
+    assert_eq!(
+        failure("errors>599", &result).as_deref(),
+        Some("errors is 600, limit errors>599")
+    );
     // An alert on a connection with requests is an error of these requests.
     result.recording.errors = results::Errors::default();
     result.recording.errors.add(ErrorKind::TlsAlert, 2);
@@ -217,6 +225,85 @@ fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
         failure("rate<99%", &unsent).as_deref(),
         Some("rate is not known: nothing was due, limit rate<99%")
     );
+}
+
+#[test]
+fn a_percentile_of_one_sample_too_few_is_not_known() {
+    let of = |samples: u64| {
+        let mut recording = Recording::new();
+        recording.service_time.record_n(1_000_000, samples);
+        recording.counters.answered = samples;
+        fixture::result(recording)
+    };
+    for (text, enough) in [("p50>1s", 20), ("p99>1s", 1000), ("p99.9>1s", 10_000)] {
+        assert_eq!(one(text).judge(&of(enough)), Judgement::Passed, "{text}");
+        let said = failure(text, &of(enough - 1)).expect("one sample is missing");
+        assert!(said.contains("too few"), "{said}");
+    }
+}
+
+/// 2,000 of 3,000 requests were answered within a second, the others were in flight for half a second to the end.
+fn overloaded() -> RunResult {
+    let mut recording = Recording::new();
+    for number in 0..2000_u64 {
+        recording.response_time.record((number + 1) * 500_000);
+    }
+    recording.service_time = recording.response_time.clone();
+    recording.unanswered.record_n(500_000_000, 1000);
+    recording.counters.sent = 3000;
+    recording.counters.due = 3000;
+    recording.counters.answered = 2000;
+    recording.counters.in_flight = 1000;
+    fixture::result(recording)
+}
+
+#[test]
+fn what_a_lower_bound_does_not_decide_counts_as_failed_with_the_reason() {
+    let result = overloaded();
+    // p90 is 850 ms, p30 is 450 ms; of p30 nobody unanswered can change anything.
+    for text in [
+        "p30>451ms",
+        "p30<449ms",
+        "p90<800ms",
+        "p90<=849ms",
+        "p90==800ms",
+    ] {
+        assert_eq!(one(text).judge(&result), Judgement::Passed, "{text}");
+    }
+    for (text, said) in [
+        ("p30>449ms", "p30 is 450"),
+        ("p90>800ms", "p90 is 850"),
+        ("p90>=850ms", "p90 is 850"),
+    ] {
+        let Some(line) = failure(text, &result) else {
+            panic!("{text} holds")
+        };
+        assert!(
+            line.starts_with(said) && !line.contains("not known"),
+            "{line}"
+        );
+    }
+    for text in ["p90>900ms", "p90<900ms", "p90>=2s", "p90<=2s", "p90==2s"] {
+        let line = failure(text, &result).expect("it is not decided");
+        assert!(
+            line.starts_with("p90 is not known: it is 850.")
+                && line.contains("or more, as it rests on requests without a response, limit p90"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn the_longest_time_is_not_decided_when_it_is_the_age_of_a_request_without_a_response() {
+    let mut result = overloaded();
+    assert_eq!(one("max>2s").judge(&result), Judgement::Passed);
+    assert_eq!(one("p100>2s").judge(&result), Judgement::Passed);
+    result.recording.unanswered.record(1_500_000_000);
+    for text in ["max>2s", "p100>2s"] {
+        let line = failure(text, &result).expect("it is not decided");
+        assert!(line.contains("it is 1.5s or more"), "{line}");
+    }
+    assert!(failure("max>1s", &result).is_some_and(|line| line.starts_with("max is 1.5s")));
 }
 
 #[test]

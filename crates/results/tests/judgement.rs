@@ -374,11 +374,17 @@ fn each_doubt_is_raised_by_its_cause() {
             },
         ),
         (
-            |r| r.recording.errors.add(ErrorKind::FileLimit, 0),
+            |r| {
+                r.recording.counters.connections_opened = 500;
+                r.recording.errors.add(ErrorKind::FileLimit, 0);
+            },
             Warning::FileLimit { events: 1 },
         ),
         (
-            |r| r.recording.errors.add(ErrorKind::AddressUnavailable, 0),
+            |r| {
+                r.recording.counters.connections_opened = 500;
+                r.recording.errors.add(ErrorKind::AddressUnavailable, 0);
+            },
             Warning::AddressesExhausted { events: 1 },
         ),
         (
@@ -408,9 +414,9 @@ fn each_doubt_is_raised_by_its_cause() {
             },
         ),
         (
-            |r| r.recording = fixture::recording(900),
+            |r| r.recording = fixture::recording(998),
             Warning::FewSamples {
-                samples: 901,
+                samples: 999,
                 needed: 1000,
             },
         ),
@@ -482,14 +488,98 @@ fn a_run_without_an_answer_says_so() {
     assert_eq!(warnings(&result), [Warning::NothingAnswered { sent: 4 }]);
 }
 
-#[test]
-fn a_run_of_error_pages_says_so() {
-    let result = changed(|r| {
+fn with_statuses(counts: &[(u16, u64)]) -> RunResult {
+    changed(|r| {
         let mut statuses = results::Statuses::default();
-        (0..2000).for_each(|_| statuses.add(404));
+        for &(status, count) in counts {
+            (0..count).for_each(|_| statuses.add(status));
+        }
         r.recording.statuses = statuses;
+        r.recording.redirect_location = Some("https://site/".to_owned());
+    })
+}
+
+#[test]
+fn a_run_without_a_success_says_so_first() {
+    let answered = 2000;
+    for (counts, expected, said) in [
+        (
+            &[(404, 2000)][..],
+            Warning::OnlyBadStatuses {
+                answered,
+                statuses: vec![404],
+            },
+            "none of 2000 responses was a success (status 404): check the URL and the server",
+        ),
+        (
+            &[(301, 600), (404, 400), (500, 300), (502, 700)],
+            Warning::OnlyBadStatuses {
+                answered,
+                statuses: vec![502, 301, 404, 500],
+            },
+            "none of 2000 responses was a success (status 502, 301, 404, ...): check the URL and the server",
+        ),
+        (
+            &[(301, 100), (308, 1900)],
+            Warning::OnlyRedirects {
+                answered,
+                statuses: vec![308, 301],
+                location: Some("https://site/".to_owned()),
+            },
+            "all 2000 responses were redirects (status 308, 301) to https://site/: measure that URL",
+        ),
+    ] {
+        let found = warnings(&with_statuses(counts));
+        assert_eq!(found[0], expected);
+        assert!(found[0].is_headline());
+        assert_eq!(found[0].to_string(), said);
+    }
+    for counts in [&[(404, 1999), (200, 1)][..], &[(304, 2000)]] {
+        let found = warnings(&with_statuses(counts));
+        assert!(!found.iter().any(Warning::is_headline), "{found:?}");
+    }
+}
+
+#[test]
+fn an_interrupt_before_the_first_response_is_no_reason_to_check_the_url() {
+    let interrupted = |duration_ns| {
+        changed(|r| {
+            r.recording = results::Recording::new();
+            r.recording.counters.sent = 4;
+            r.window.interrupted = true;
+            r.window.duration_ns = duration_ns;
+        })
+    };
+    let said = |result: &RunResult| {
+        let lines: Vec<String> = warnings(result).iter().map(Warning::to_string).collect();
+        lines
+    };
+    // Nor were connections missing, which nobody counts before the window.
+    assert_eq!(
+        said(&interrupted(0)),
+        ["interrupted during the warm-up: nothing was measured"]
+    );
+    assert_eq!(
+        said(&interrupted(1_000_000))[0],
+        "interrupted before the first response (4 requests sent): nothing was measured"
+    );
+}
+
+#[test]
+fn a_window_in_which_only_the_warm_up_was_answered_is_not_one_without_responses() {
+    let result = changed(|r| {
+        r.recording = results::Recording::new();
+        r.recording.counters.sent = 4;
+        r.recording.counters.in_flight = 4;
+        r.recording.counters.answered_of_warmup = 400;
     });
-    assert!(warnings(&result).contains(&Warning::OnlyBadStatuses { answered: 2000 }));
+    let found = warnings(&result);
+    assert!(!found.iter().any(Warning::is_headline), "{found:?}");
+    let of_warmup = Warning::AnswersOfWarmup {
+        of_warmup: 400,
+        answered: 0,
+    };
+    assert!(found.contains(&of_warmup), "{found:?}");
 }
 
 #[test]

@@ -4,8 +4,8 @@ mod fixture;
 
 use plan::{Arrivals, Pacing};
 use results::{
-    Evidence, Generator, Histogram, MachineUsage, RunResult, ThreadUsage, Verdict, Warning,
-    WorkerUsage, verdict, warnings,
+    ErrorKind, Evidence, Generator, Histogram, MachineUsage, RunResult, ThreadUsage, Verdict,
+    Warning, WorkerUsage, verdict, warnings,
 };
 
 const US: u64 = 1_000;
@@ -94,7 +94,7 @@ fn machine(result: &mut RunResult) -> &mut MachineUsage {
         .expect("the fixture has one")
 }
 
-/// The lines for people, with what begins all of them taken off.
+/// The lines for people behind the first one, with what begins all of them taken off.
 fn signs(result: &RunResult) -> Vec<String> {
     let lines = match verdict(result) {
         Verdict::GeneratorLimited { .. } => verdict(result).lines(),
@@ -102,9 +102,10 @@ fn signs(result: &RunResult) -> Vec<String> {
     };
     lines
         .into_iter()
+        .skip(1)
         .map(|line| {
-            line.strip_prefix("the generator was the limit: ")
-                .expect("every line says whose fault it is")
+            line.strip_prefix("load generator: ")
+                .expect("every line says what it is about")
                 .to_owned()
         })
         .collect()
@@ -123,11 +124,11 @@ fn each_sign_is_found_in_a_closed_loop() {
     let cases: [(Change, &str); 10] = [
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 2), (2 * SECOND, 1)]),
-            "it stood still for 2.00s of 10.00s: it was suspended, or the machine was; what was in flight counts as late or timed out for that, so run again",
+            "it did not run for 2.00s of 10.00s: it was suspended, or the machine was; what was in flight counts as late or timed out for that",
         ),
         (
             |r| r.generator.workers[1].usage.cpu_ns = 9_920 * MS,
-            "thread 1 used 99 % of a CPU (1 of 2 threads were that busy): use more threads (-t), or put server and generator on separate cores",
+            "thread 1 used 99 % of a CPU (1 of 2 threads were that busy)",
         ),
         (
             |r| {
@@ -136,18 +137,18 @@ fn each_sign_is_found_in_a_closed_loop() {
                     worker.usage.cpu_ns = 9_000 * MS;
                 }
             },
-            "thread 1 used 90 % of a CPU (2 of 2 threads were that busy): no CPU is left for more threads; give the server another machine, or load it from a larger one",
+            "thread 1 used 90 % of a CPU (2 of 2 threads were that busy)",
         ),
         (
             |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
-            "thread 0 waited for a CPU 23 % of the time: something else ran there; put server and generator on separate cores (taskset)",
+            "thread 0 waited for a CPU 23 % of the time: something else ran there",
         ),
         (
             |r| {
                 machine(r).cpus = 1;
                 r.generator.workers[0].usage.run_queue_wait_ns = Some(SECOND);
             },
-            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPUs; use fewer threads (-t)",
+            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPUs",
         ),
         (
             |r| {
@@ -156,23 +157,23 @@ fn each_sign_is_found_in_a_closed_loop() {
                 // The kernel counts it twice.
                 r.generator.workers[0].usage.run_queue_wait_ns = Some(1_650 * MS);
             },
-            "the CPU quota of the control group stopped this program 40 times, for 1.60s altogether: raise the quota, or use fewer threads (-t)",
+            "the CPU quota of the control group stopped this program 40 times, for 1.60s altogether",
         ),
         (
             |r| machine(r).steal_ns = 4_824 * MS,
-            "the hypervisor gave 12 % of this machine's CPU time to others: measure on a machine with CPUs of its own",
+            "the hypervisor gave 12 % of this machine's CPU time to others",
         ),
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 980), (3 * MS, 20)]),
-            "1 % of the timed waits ended 3.00ms or more too late (latency 2.00ms): keep other programs off the generator's cores (taskset)",
+            "1 % of the timed waits ended 3.00ms or more too late (latency 2.00ms)",
         ),
         (
             |r| r.recording.lags.receive = of(&[(25 * US, 100), (500 * US, 200)]),
-            "half of the answers had been in the kernel for 500.00us or more when they were read (latency 2.00ms): use more threads (-t), or fewer connections (-c)",
+            "half of the responses had been in the kernel for 500.00us or more when they were read (latency 2.00ms)",
         ),
         (
             |r| r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]),
-            "4 % of the answers had been in the kernel for 1.50ms or more when they were read (latency 2.00ms): use more threads (-t), or fewer connections (-c)",
+            "4 % of the responses had been in the kernel for 1.50ms or more when they were read (latency 2.00ms)",
         ),
     ];
     for (change, said) in cases {
@@ -183,10 +184,137 @@ fn each_sign_is_found_in_a_closed_loop() {
 }
 
 #[test]
+fn connects_that_this_machine_could_not_make_are_a_sign_of_their_own() {
+    for (kind, said, remedy) in [
+        (
+            ErrorKind::AddressUnavailable,
+            "5 of 25 connects failed: no local port was free",
+            "widen net.ipv4.ip_local_port_range",
+        ),
+        (
+            ErrorKind::FileLimit,
+            "5 of 25 connects failed: the limit of open files was reached",
+            "raise the limit of open files (ulimit -n)",
+        ),
+    ] {
+        let mut result = quiet_at_a_rate();
+        result.recording.counters.connections_opened = 20;
+        for _ in 0..5 {
+            result.recording.errors.add(kind, 0);
+        }
+        assert_eq!(signs(&result), [said]);
+        let headline = verdict(&result).lines().remove(0);
+        assert!(headline.contains(remedy), "{headline}");
+        // Requests that were due and not sent for want of a connection are no fault of the server.
+        result.recording.lags.send = of(&[(800 * MS, 15_000)]);
+        send_only(&mut result, 15_000);
+        let missed = "only 15000 of 20000 requests that were due were sent";
+        assert_eq!(signs(&result), [said, missed]);
+        let told = warnings(&result);
+        assert!(
+            !told
+                .iter()
+                .any(|it| it.to_string().contains("the server was slower")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_connect_that_failed_once_among_thousands_limits_nothing_and_is_a_warning() {
+    let mut result = quiet();
+    result.recording.counters.connections_opened = 5_000;
+    for _ in 0..5 {
+        result
+            .recording
+            .errors
+            .add(ErrorKind::AddressUnavailable, 0);
+    }
+    assert_eq!(verdict(&result), Verdict::Fine);
+    assert!(warnings(&result).contains(&Warning::AddressesExhausted { events: 5 }));
+}
+
+#[test]
+fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
+    let late: Change = |r| r.recording.lags.receive = of(&[(25 * US, 100), (500 * US, 200)]);
+    let cases: [(&str, Change, &str); 8] = [
+        (
+            "a hog",
+            |_| (),
+            "keep other programs, the server too, off the generator's cores (taskset), or lower the load",
+        ),
+        (
+            "a hog that the scheduler counts",
+            |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
+            "keep other programs, the server too, off the generator's cores (taskset)",
+        ),
+        (
+            "a busy thread",
+            |r| r.generator.workers[0].usage.cpu_ns = 9_500 * MS,
+            "use more threads (-t)",
+        ),
+        (
+            "a thread that is nearly busy",
+            |r| r.generator.workers[0].usage.cpu_ns = 7_500 * MS,
+            "use more threads (-t)",
+        ),
+        (
+            "busy threads on all CPUs",
+            |r| {
+                machine(r).cpus = 2;
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+            },
+            "no CPU is left for more threads",
+        ),
+        (
+            "too many threads",
+            |r| {
+                machine(r).cpus = 1;
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+                r.generator.workers[1].usage.run_queue_wait_ns = Some(2_300 * MS);
+            },
+            "use fewer threads (-t): 2 threads share 1 CPUs",
+        ),
+        (
+            "a quota",
+            |r| {
+                machine(r).throttled_periods = Some(40);
+                machine(r).throttled_ns = Some(1_600 * MS);
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+            },
+            "raise the CPU quota",
+        ),
+        (
+            "a suspended process",
+            |r| {
+                r.recording.lags.wakeup = of(&[(2 * SECOND, 1)]);
+                r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
+            },
+            "run again",
+        ),
+    ];
+    for (name, change, remedy) in cases {
+        let mut result = quiet();
+        late(&mut result);
+        change(&mut result);
+        let lines = verdict(&result).lines();
+        let start =
+            format!("load generator saturated: the server may be faster than shown; {remedy}");
+        assert!(lines[0].starts_with(&start), "{name}: {lines:?}");
+        let advice = lines.iter().filter(|line| line.contains("threads (-t)"));
+        assert_eq!(
+            advice.count(),
+            usize::from(remedy.contains("-t")),
+            "{name}: {lines:?}"
+        );
+    }
+}
+
+#[test]
 fn each_sign_is_found_at_a_rate() {
-    let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy): use more threads (-t), or put server and generator on separate cores";
-    let late = "1 % of the requests were sent 1.50ms or more after they were due though a connection was free (latency 2.02ms): use more threads (-t), or a lower rate (-R)";
-    let missed = "only 15000 of 20000 requests that were due were sent: use more threads (-t), or a lower rate (-R)";
+    let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy)";
+    let late = "1 % of the requests were sent 1.50ms or more after they were due though a connection was free (latency 2.02ms)";
+    let missed = "only 15000 of 20000 requests that were due were sent";
     let cases: [(Change, &[&str]); 6] = [
         (
             |r| r.recording.lags.own = of(&[(20 * US, 19_000), (1_500 * US, 1_000)]),
@@ -195,7 +323,7 @@ fn each_sign_is_found_at_a_rate() {
         (
             |r| r.recording.lags.own = of(&[(300 * US, 20_000)]),
             &[
-                "half of the requests were sent 300.00us or more after they were due though a connection was free (latency 2.02ms): use more threads (-t), or a lower rate (-R)",
+                "half of the requests were sent 300.00us or more after they were due though a connection was free (latency 2.02ms)",
             ],
         ),
         // Too few samples for a 99th percentile: the highest that can be believed is taken.
@@ -400,7 +528,7 @@ fn a_saved_verdict_carries_its_numbers_and_its_text() {
     assert_eq!(saved["kind"], "generator_limited");
     assert_eq!(saved["evidence"][0]["kind"], "worker_busy");
     assert_eq!(saved["evidence"][0]["cpu_ns"], 9_920_000_000_u64);
-    let Verdict::GeneratorLimited { evidence } = &result.generator.verdict else {
+    let Verdict::GeneratorLimited { evidence, .. } = &result.generator.verdict else {
         panic!("{:?}", result.generator.verdict);
     };
     assert!(matches!(

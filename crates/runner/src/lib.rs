@@ -254,14 +254,19 @@ pub struct Finished {
 
 impl Finished {
     /// Why this run must not be taken for a success, in one line: the script failed on the way, or
-    /// nothing at all was answered.
+    /// no response at all came in the window.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(failure) = self.failures.first() {
             return Some(failure.clone());
         }
         let recording = &self.result.recording;
-        if recording.counters.answered > 0 || self.result.window.interrupted {
+        let counters = &recording.counters;
+        // Responses to requests of the warm-up are in no figure, but the server did respond.
+        let responses = counters
+            .answered
+            .saturating_add(counters.answered_of_warmup);
+        if responses > 0 || self.result.window.interrupted {
             return None;
         }
         let most = recording

@@ -10,7 +10,7 @@ use anyhow::Context;
 use live::screen::Model;
 use plan::Pacing;
 use report::Format;
-use results::RunResult;
+use results::{RunResult, Verdict};
 use runner::{Audience, Finished, Invocation, Observer, Prepared};
 
 use super::interrupts::Interrupts;
@@ -209,8 +209,19 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, version: bool, program
     }
     let result = &finished.result;
     if !wish.quiet {
+        let (headlines, warnings): (Vec<_>, Vec<_>) = result
+            .warnings
+            .iter()
+            .partition(|warning| warning.is_headline());
+        for warning in headlines {
+            tell(program, format_args!("warning: {warning}"));
+        }
         for note in report::text::error_notes(result).iter().chain(&notes) {
             tell(program, format_args!("note: {note}"));
+        }
+        let bounds = report::text::lower_bounds(result, shown_format(wish), &wish.text);
+        if let Some(bounds) = bounds {
+            tell(program, format_args!("note: {bounds}"));
         }
         if let Some(thin) = report::text::thin_percentiles(result, shown_format(wish), &wish.text) {
             tell(program, format_args!("note: {thin}"));
@@ -218,22 +229,27 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, version: bool, program
         for note in report::text::telemetry_notes(result) {
             tell(program, format_args!("note: {note}"));
         }
-        for warning in &result.warnings {
+        for warning in warnings {
             tell(program, format_args!("warning: {warning}"));
         }
     }
     judge(result, wish, version, program)
 }
 
-/// Tells whose limit was measured and which conditions hold, in a line each. That all was well is said to
-/// those who ask for a rate, which a generator can fail to keep, or for more words (`-v`); whoever puts
-/// the program in wrk's place hears nothing.
+/// Tells whether the load generator was saturated and which conditions hold, in a line each. That all was well is said
+/// only to those who ask (`--strict`, `-v`). That it is not known is a doubt for those who ask for a rate, too, which a
+/// generator can fail to keep.
 fn judge(result: &RunResult, wish: &ReportWish, version: bool, program: &str) -> u8 {
     let verdict = &result.generator.verdict;
     let is_limited = verdict.is_generator_limited();
     let is_refused = wish.strict && is_limited;
     let word = if is_refused { "failed" } else { "note" };
-    let is_told = is_limited || wish.strict || version || result.plan.pacing.is_open();
+    let is_asked = wish.strict || version;
+    let is_told = match verdict {
+        Verdict::Fine => is_asked,
+        Verdict::Unknown => is_asked || result.plan.pacing.is_open(),
+        Verdict::GeneratorLimited { .. } => true,
+    };
     if is_refused || is_told && !wish.quiet {
         for line in verdict.lines() {
             tell(program, format_args!("{word}: {line}"));

@@ -111,7 +111,7 @@ fn a_generator_that_was_the_limit_is_a_note_and_with_strict_exit_code_5() {
     let run = load().run();
     let told = lines(&run, "note").join("\n");
     assert!(
-        told.contains("the generator was the limit: "),
+        told.contains("load generator saturated: the server may be faster than shown"),
         "{}",
         run.story()
     );
@@ -122,7 +122,7 @@ fn a_generator_that_was_the_limit_is_a_note_and_with_strict_exit_code_5() {
     assert_eq!(run.code, Some(5), "{}", run.story());
     let told = lines(&run, "failed").join("\n");
     assert!(
-        told.starts_with("the generator was the limit: "),
+        told.starts_with("load generator saturated: the server may be faster than shown"),
         "{}",
         run.story()
     );

@@ -168,7 +168,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
             } else {
-                recorder.failed_early(kind, at_ns);
+                recorder.failed_early(at_ns);
             }
             if kind == ErrorKind::Timeout {
                 for flight in flights.iter() {

@@ -63,7 +63,7 @@ fn a_snapshot_comes_each_second_and_they_add_up_to_the_totals() {
         assert!(snapshot.last.answered > 500 && snapshot.last.errors > 0);
         assert_eq!(snapshot.counters.answered, answered);
         assert_eq!(snapshot.statuses.total(), answered);
-        assert_eq!(snapshot.errors.counted(), errors);
+        assert_eq!(snapshot.errors.events(), errors);
         assert_eq!(snapshot.counters.bytes, bytes);
         assert_eq!(snapshot.elapsed_ns, duration_ns);
         // The report's latency has requests that were given up at their age.

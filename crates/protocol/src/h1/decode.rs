@@ -38,6 +38,7 @@ pub struct Shared {
     /// Whether responses are kept and handed out whole ([`Response::captured`]).
     pub capture: bool,
     cache: HeadCache,
+    redirect_location: Option<String>,
 }
 
 impl Shared {
@@ -48,6 +49,7 @@ impl Shared {
             limits,
             capture,
             cache: HeadCache::default(),
+            redirect_location: None,
         }
     }
 }
@@ -216,6 +218,10 @@ impl Session for H1 {
     fn partial_bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn redirect_location(shared: &Shared) -> Option<&str> {
+        shared.redirect_location.as_deref()
+    }
 }
 
 /// The `on_` functions take bytes from the start of their input, which is not empty, and say how
@@ -261,6 +267,9 @@ impl H1 {
             return Ok(taken);
         };
         let (head, captured) = head::parse(section.bytes(), &shared.limits, shared.capture)?;
+        if matches!(head.status, 300..=399) && shared.redirect_location.is_none() {
+            shared.redirect_location = head::location(section.bytes(), &shared.limits);
+        }
         if head.status >= 200 {
             self.captured = captured;
             if !shared.capture {

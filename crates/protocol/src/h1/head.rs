@@ -69,6 +69,25 @@ pub(super) fn parse(
     }
 }
 
+/// The Location of a complete head that [`parse`] has read, for people: control characters are replaced, and what is
+/// longer than any URL in use is cut off.
+pub(super) fn location(bytes: &[u8], limits: &Limits) -> Option<String> {
+    const CHARACTERS_MAX: usize = 2048;
+    let (_, captured) = parse(bytes, limits, true).ok()?;
+    let captured = captured?;
+    let mut fields = captured.headers.iter();
+    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"location"))?;
+    let value = String::from_utf8_lossy(value);
+    let printable = |c: char| {
+        if c.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    Some(value.chars().take(CHARACTERS_MAX).map(printable).collect())
+}
+
 /// Reads a trailer section that ends with its empty line, and appends its fields. Folded lines are
 /// refused here.
 ///

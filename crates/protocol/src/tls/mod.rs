@@ -147,6 +147,10 @@ impl<S: Session> Session for Tls<S> {
     fn partial_bytes(&self) -> u64 {
         self.inner.partial_bytes()
     }
+
+    fn redirect_location(shared: &Self::Shared) -> Option<&str> {
+        S::redirect_location(&shared.inner)
+    }
 }
 
 impl<S: Session> Tls<S> {

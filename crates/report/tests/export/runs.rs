@@ -96,6 +96,7 @@ pub(crate) fn failing() -> Set {
     let mut result = fixture::result(fixture::failing_recording());
     result.generator.verdict = Verdict::GeneratorLimited {
         evidence: vec![results::Evidence::RateMissed { due: 9, sent: 7 }],
+        remedy: "use more threads (-t)".to_owned(),
     };
     Set::of(vec![observation(&result, "failing.json")])
 }

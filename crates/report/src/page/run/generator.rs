@@ -44,9 +44,10 @@ pub(super) fn finding_of(result: &RunResult) -> Block {
 
 fn evidence(result: &RunResult) -> Vec<String> {
     match &result.generator.verdict {
-        Verdict::GeneratorLimited { evidence } => evidence
+        Verdict::GeneratorLimited { evidence, remedy } => evidence
             .iter()
             .map(|sign| capital(&sign.to_string()))
+            .chain((!remedy.is_empty()).then(|| capital(remedy)))
             .collect(),
         Verdict::Fine | Verdict::Unknown => Vec::new(),
     }

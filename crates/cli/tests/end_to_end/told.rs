@@ -1,0 +1,145 @@
+//! What is told of a run on stderr, in which order, and what of it stands in the document.
+
+use crate::harness::{Run, load, site};
+
+/// The lines of stderr without the program's name.
+fn told<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
+    run.stderr
+        .lines()
+        .map(|line| line.strip_prefix("wrkbench: ").unwrap_or(line))
+        .collect()
+}
+
+#[test]
+fn a_run_of_redirects_says_first_where_they_point_to() {
+    let site = site();
+    let target = "/?status=301&header=Location:https://site.example/new";
+    let run = load(&site).at(target).requests(20).run();
+    let said = "all 20 responses were redirects (status 301) to https://site.example/new: measure that URL";
+    assert_eq!(told(&run)[0], format!("warning: {said}"), "{}", run.story());
+    assert_eq!(run.document["warnings"][0]["kind"], "only_redirects");
+    assert_eq!(run.document["warnings"][0]["text"], said);
+    assert_eq!(
+        run.document["redirect_location"],
+        "https://site.example/new"
+    );
+}
+
+#[test]
+fn a_run_without_a_success_says_so_before_its_errors() {
+    let site = site();
+    let target = "/?status=503&mix=20%:reset";
+    let run = load(&site).at(target).requests(200).run();
+    let lines = told(&run);
+    assert!(
+        lines[0].starts_with("warning: none of ")
+            && lines[0].ends_with(" was a success (status 503): check the URL and the server"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains(" x reset: "), "{lines:?}");
+}
+
+#[test]
+fn percentiles_of_an_overloaded_server_are_lower_bounds_and_only_those_that_are() {
+    let site = site();
+    // One connection with 10 ms for each request: 100 of 300 requests/s are answered.
+    let load = load(&site).at("/?delay=10ms").connections(1).for_ms(1500);
+    let run = load.with(&["-R300", "--latency"]).run();
+    let percentiles = run.document["summary"]["latency"]["percentiles"].clone();
+    let marked: Vec<f64> = percentiles
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["lower_bound"] == true)
+        .map(|row| row["percent"].as_f64().unwrap())
+        .collect();
+    assert_eq!(
+        marked,
+        [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0]
+    );
+    let lines = told(&run);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.starts_with("note: 50%, 75%, 90%, 99%, ")
+                && line.ends_with(
+                    " requests had no response and count with the time they had waited"
+                )),
+        "{lines:?}"
+    );
+    assert_eq!(
+        run.document["summary"]["service_time"]["percentiles"][0]["lower_bound"],
+        false
+    );
+}
+
+#[test]
+fn a_window_that_only_the_warm_up_filled_is_told_as_that_and_no_failure() {
+    let site = site();
+    // The warm-up leaves a queue that one connection works on for ten seconds.
+    let load = load(&site).at("/?delay=10ms").connections(1).for_ms(300);
+    let run = load.with(&["-R2000", "--warmup", "500ms"]).start().finish();
+    assert_eq!(run.answered(), 0, "{}", run.story());
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    let lines = told(&run).join("\n");
+    for part in [
+        "answers in the window, and ",
+        " of them were to requests of the warm-up",
+        " requests that were due were sent",
+    ] {
+        assert!(lines.contains(part), "{lines}");
+    }
+    assert!(!lines.contains("no request succeeded"), "{lines}");
+}
+
+#[test]
+fn ctrl_c_during_the_warm_up_is_told_as_that_and_blames_nobody() {
+    let site = site();
+    for warmup in ["--warmup", "-D"] {
+        let run = load(&site).connections(7).with(&["-d1h", warmup, "1h"]);
+        let mut run = run.start();
+        run.await_banner();
+        let before = site.counts().responses;
+        site.await_counts("answers", |counts| counts.responses > before + 10);
+        run.process.signal("INT");
+        let run = run.finish();
+        assert_eq!(
+            told(&run),
+            ["warning: interrupted during the warm-up: nothing was measured"],
+            "{}",
+            run.story()
+        );
+        assert_eq!(run.code, Some(0), "{}", run.story());
+    }
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_errors_wherever_errors_are_counted() {
+    let site = site();
+    let run = load(&site).at("/?fault=surplus").requests(200);
+    let run = run.with(&["--fail-if", "errors>0"]).start().finish();
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let errors = run.document["summary"]["errors"].as_u64().unwrap();
+    let read = run.document["summary"]["socket_errors"]["read"]
+        .as_u64()
+        .unwrap();
+    assert!(errors > 0 && errors == read, "{errors} {read}");
+    let line = format!("failed: errors is {errors}, limit errors>0");
+    assert!(told(&run).contains(&line.as_str()), "{}", run.story());
+}
+
+#[test]
+fn that_the_load_generator_was_ok_is_told_to_those_who_ask() {
+    let site = site();
+    let is_ok = |line: &&str| line.contains("load generator OK");
+    let run = load(&site).for_ms(300).with(&["-R100"]).run();
+    assert!(
+        !told(&run).iter().any(|line| is_ok(&line)),
+        "{}",
+        run.story()
+    );
+    let run = load(&site).for_ms(300).with(&["-R100", "-v"]).run();
+    let fine = run.document["generator"]["verdict"]["kind"] == "fine";
+    let said = "note: load generator OK: no sign of a client-side bottleneck";
+    assert_eq!(told(&run).contains(&said), fine, "{}", run.story());
+}
