@@ -308,6 +308,7 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
         if run.run <= saturated {
             result.generator.verdict = Verdict::GeneratorLimited {
                 evidence: vec![results::Evidence::RateMissed { due: 9, sent: 7 }],
+                remedy: "use more threads (-t)".to_owned(),
             };
         }
     }

@@ -135,7 +135,7 @@ fn failed_requests(export: &Export<'_>) -> Remark {
 fn generator(export: &Export<'_>) -> Vec<Remark> {
     let lines = export.runs().iter().filter_map(|run| {
         let verdict = &run.result.as_deref()?.generator.verdict;
-        let Verdict::GeneratorLimited { evidence } = verdict else {
+        let Verdict::GeneratorLimited { evidence, .. } = verdict else {
             return None;
         };
         let kind = evidence.first().map(discriminant);
