@@ -9,6 +9,7 @@ mod judged;
 mod observation;
 pub mod quantity;
 mod read;
+pub mod story;
 pub mod table;
 
 pub use judged::{Judged, judge_all};

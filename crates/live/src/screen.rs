@@ -372,7 +372,11 @@ fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &
         title.push(Span::styled(text, RATE.add_modifier(Modifier::BOLD)));
     }
     let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
-    let asked = |at_s: f64| words::asked_per_sec(&model.plan.pacing, at_s, warming_up);
+    // A warm-up is made at the rate that the window begins with.
+    let asked = |at_s: f64| {
+        let at_s = if warming_up { 0.0 } else { at_s };
+        model.plan.pacing.rate_per_sec_at(at_s)
+    };
     if let Some(now) = points.last().and_then(|point| asked(point.to_s)) {
         let text = format!("of {} asked", units::metric(now));
         title.push(Span::styled(text, FAINT));

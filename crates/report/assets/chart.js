@@ -13,6 +13,8 @@ const Chart = (() => {
   const SHORT_NAME = 88;
   const SLANTED_APART = 16;
   const PRINT_WIDTH = 680;
+  // So long nothing else happens while charts are drawn.
+  const SLICE_MS = 40;
   // Plots that stand above one another begin at the same place, if they can.
   const GROUP_AXIS_WIDTH = 58;
 
@@ -245,20 +247,21 @@ const Chart = (() => {
     view.start();
   };
 
-  // Charts are drawn when they come near: a page may have a hundred.
+  const isOpen = (figure) => figure.closest("details.fold:not([open])") === null;
+
+  // All are drawn when the page opens, the first ones at once. A page may have a hundred: between slices of the others it
+  // stays usable. Those of a closed section follow when it is opened.
   const start = () => {
-    const figures = document.querySelectorAll("figure.chart");
-    const observer = new IntersectionObserver(
-      (entries) => {
-        for (const entry of entries) {
-          if (!entry.isIntersecting) continue;
-          observer.unobserve(entry.target);
-          draw(entry.target);
-        }
-      },
-      { rootMargin: "500px" },
-    );
-    for (const figure of figures) observer.observe(figure);
+    const waiting = [...document.querySelectorAll("figure.chart")].filter(isOpen);
+    const slice = () => {
+      const end = performance.now() + SLICE_MS;
+      while (waiting.length && performance.now() < end) draw(waiting.shift());
+      if (waiting.length) setTimeout(slice);
+    };
+    slice();
+    for (const fold of document.querySelectorAll("details.fold")) {
+      fold.addEventListener("toggle", () => fold.open && fold.querySelectorAll("figure.chart").forEach(draw));
+    }
     Theme.onChange(() => charts.forEach((view) => view.redraw()));
   };
 

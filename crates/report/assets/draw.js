@@ -10,7 +10,7 @@ const Draw = (() => {
   const SHAPES_APART = 96;
   const POINTS_APART = 26;
   const BAR_WIDTH_MAX = 48;
-  const [SPAN_FILL, SPAN_FOOT, SPAN_WIDTH_MIN] = [0.14, 4, 2];
+  const [SPAN_FILL, SPAN_FOOT, SPAN_WIDTH_MIN] = [0.16, 4, 2];
 
   // Of a shape with the given radius around a point; the same order as colours.
   const SHAPES = [
@@ -86,7 +86,9 @@ const Draw = (() => {
     shape(ctx, marks.shape, x, y, radius);
     ctx.fillStyle = isHollow ? to.surface : marks.stroke;
     ctx.fill();
-    if (isHollow) ctx.stroke();
+    if (!isHollow) return;
+    ctx.lineWidth = 1.75;
+    ctx.stroke();
   };
 
   const line = (to, marks, isStep) => {
@@ -137,7 +139,7 @@ const Draw = (() => {
     to.ctx.lineWidth = 1.25;
     marks.ys.forEach((value, at) => {
       if (value === null || marks.xs[at] === null) return;
-      point(to, marks, to.x(marks.xs[at]), to.y(value, marks.side), radius, false);
+      point(to, marks, to.x(marks.xs[at]), to.y(value, marks.side), radius, marks.is_hollow);
     });
   };
 
@@ -207,7 +209,7 @@ const Draw = (() => {
     });
   };
 
-  // Pale over the whole height, and a foot that is seen where the span is only a hair wide.
+  // Pale over its height, and a foot that is seen where the span is only a hair wide or its share small.
   const span = (to, marks) => {
     const { ctx } = to;
     ctx.fillStyle = marks.stroke;
@@ -217,7 +219,8 @@ const Draw = (() => {
       const width = Math.max(to.x(marks.untils[at]) - left, SPAN_WIDTH_MIN);
       const alpha = ctx.globalAlpha;
       ctx.globalAlpha = alpha * SPAN_FILL;
-      ctx.fillRect(left, to.top, width, to.bottom - to.top);
+      const height = (to.bottom - to.top) * (marks.heights ? marks.heights[at] : 1);
+      ctx.fillRect(left, to.bottom - height, width, height);
       ctx.globalAlpha = alpha;
       ctx.fillRect(left, to.bottom - SPAN_FOOT, width, SPAN_FOOT);
     });

@@ -34,7 +34,8 @@ const Legend = (() => {
     const [x, y] = [WIDTH / 2, HEIGHT / 2];
     const dash = marks.is_dashed ? { "stroke-dasharray": "6 4" } : {};
     const line = (more) => picture.append(svg("line", { x1: 1, x2: WIDTH - 1, y1: y, y2: y, stroke: "currentColor", "stroke-width": 2, ...dash, ...more }));
-    const point = (radius) => picture.append(svg("path", { d: outline(marks.shape, x, y, radius), fill: "currentColor" }));
+    const filled = marks.is_hollow ? { fill: "none", stroke: "currentColor", "stroke-width": 1.75 } : { fill: "currentColor" };
+    const point = (radius) => picture.append(svg("path", { d: outline(marks.shape, x, y, radius), ...filled }));
     const block = (opacity) => picture.append(svg("rect", { x: 3, y: 2, width: WIDTH - 6, height: HEIGHT - 4, rx: 2, fill: "currentColor", opacity }));
     if (marks.is_faint) picture.setAttribute("opacity", "0.55");
     switch (marks.mark) {

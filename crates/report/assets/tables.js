@@ -1,5 +1,5 @@
 "use strict";
-// Tables that are sorted by a click on a head: upwards, downwards, and as they were.
+// Tables that show all of their columns when asked, and that are sorted by a click on a head: upwards, downwards, and as they were.
 
 const Tables = (() => {
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -46,7 +46,30 @@ const Tables = (() => {
     });
   };
 
-  const start = () => document.querySelectorAll("main table").forEach(enhance);
+  // Columns that few look for come with a button; without scripts all are there.
+  const addChoice = (table) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    const show = (isAll) => {
+      table.classList.toggle("all", isAll);
+      button.setAttribute("aria-expanded", String(isAll));
+      button.textContent = isAll ? "Fewer columns" : "All columns";
+      const name = document.createElement("span");
+      name.className = "unseen";
+      name.textContent = ` of: ${table.dataset.name}`;
+      button.append(name);
+    };
+    table.dataset.name = table.caption.textContent;
+    button.className = "columns";
+    button.addEventListener("click", () => show(!table.classList.contains("all")));
+    show(false);
+    table.caption.append(" ", button);
+  };
+
+  const start = () => {
+    document.querySelectorAll("main table").forEach(enhance);
+    document.querySelectorAll("main table.brief").forEach(addChoice);
+  };
 
   return { start, enhance };
 })();

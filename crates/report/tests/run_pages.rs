@@ -9,7 +9,7 @@ use std::time::Duration;
 use analysis::compare::{Question, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading, quantity};
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
-use report::page::{Block, Mark, Marks, Page, Subject, of};
+use report::page::{Block, Mark, Marks, Page, Subject, Tone, of};
 use report::{Format, TextOptions, render};
 use results::{
     ErrorKind, Evidence, Generator, Histogram, Recording, RunResult, Setting, SocketMoment,
@@ -329,7 +329,11 @@ fn rates_over_time_add_up_to_all_answers_and_go_on_to_the_end_of_the_window() {
     // The server said nothing more after three seconds of ten, and the last step is a short one.
     result.window.duration_ns = 10_030_000_000;
     let page = page_of_result(&result);
-    let rates = &chart(&page, "requests-over-time").marks[0];
+    let marks = &chart(&page, "requests-over-time").marks;
+    let rates = marks
+        .iter()
+        .find(|marks| marks.name == "Requests/s")
+        .unwrap();
     assert_eq!(rates.y.iter().flatten().count(), 100);
     assert_eq!(rates.y.last(), Some(&Some(0.0)));
     // The short step went with the one before.
@@ -343,23 +347,146 @@ fn rates_over_time_add_up_to_all_answers_and_go_on_to_the_end_of_the_window() {
 #[test]
 fn errors_are_marked_behind_the_rates_and_latencies_of_their_moments() {
     let mut result = fixture::stalled_result();
-    // Two steps in a row are one span, a third one further on is another.
-    for (at_ms, errors) in [(130, 2), (170, 1), (250, 4), (900, 1)] {
+    // Steps in a row with the same share of errors are one span.
+    for (at_ms, errors) in [
+        (130, 2),
+        (170, 1),
+        (250, 4),
+        (1_300, 2),
+        (1_450, 1),
+        (2_900, 20),
+    ] {
         result.recording.series.add(at_ms, 0, errors, 0);
     }
     let page = page_of_result(&result);
     for id in ["requests-over-time", "latency-over-time"] {
         let chart = chart(&page, id);
         check_marks(chart);
-        let behind = &chart.marks[0];
-        assert_eq!((behind.name.as_str(), behind.mark), ("Errors", Mark::Span));
-        assert_eq!(behind.x, [0.1, 0.9], "{id}");
-        assert_eq!(behind.until, [0.3, 1.0], "{id}");
-        assert_eq!(behind.labels, ["7 within 200ms", "1 within 100ms"], "{id}");
+        let behind = &chart.marks[1];
+        assert_eq!(
+            (behind.name.as_str(), behind.mark),
+            ("Errors: full height is 100 %", Mark::Span)
+        );
+        assert_eq!(behind.x, [0.1, 0.2, 1.3, 2.9], "{id}");
+        assert_eq!(behind.until, [0.2, 0.3, 1.5, 3.02], "{id}");
+        assert_eq!(behind.heights, [0.14, 0.17, 1.0, 0.5], "{id}");
+        assert_eq!(
+            behind.labels,
+            [
+                "3 errors beside 20 responses, 13 %",
+                "4 errors beside 20 responses, 17 %",
+                "3 errors beside 0 responses, 100 %",
+                "20 errors beside 20 responses, 50 %",
+            ],
+            "{id}"
+        );
+        assert!(
+            chart
+                .description
+                .contains("Most errors at 1.3s: 100 % of what ended there."),
+            "{}",
+            chart.description
+        );
     }
     let page = page_of_result(&fixture::stalled_result());
     let marks = &chart(&page, "requests-over-time").marks;
-    assert!(marks.iter().all(|marks| marks.mark != Mark::Span));
+    assert!(marks.iter().all(|marks| !marks.name.starts_with("Errors")));
+}
+
+#[test]
+fn a_stall_is_told_with_its_time_and_leaves_a_gap_in_the_median() {
+    let mut result = fixture::stalled_result();
+    // Requests that were on their way when it began have quick responses within its interval.
+    result.recording.series.add(1_000, 1, 0, 150);
+    let mut quick = Histogram::new();
+    quick.record(100_000);
+    result.recording.intervals.add(1_000, &quick);
+    let page = page_of_result(&result);
+    let verdict = section(&page, "verdict").unwrap();
+    let told = verdict.blocks.iter().find_map(|block| match block {
+        Block::Finding { text, .. } if text.starts_with("Stalled") => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        told,
+        Some(
+            "Stalled from 1.0 to 2.0 s: no response came; 25 % of all requests took 245.24ms or more."
+        )
+    );
+    let latency = chart(&page, "latency-over-time");
+    check_marks(latency);
+    let of = |name: &str| {
+        latency
+            .marks
+            .iter()
+            .find(|marks| marks.name == name)
+            .unwrap()
+    };
+    assert_eq!((of("Stalled").x[0], of("Stalled").until[0]), (1.005, 2.0));
+    // Not 100 us, the lowest point of all, in the worst second of the run.
+    assert_eq!(of("p50").y[1], None);
+    let slowest = of("Slowest");
+    assert!(slowest.y[1].unwrap() > 990_000.0, "{:?}", slowest.y);
+    assert!(
+        slowest.labels[1].starts_with("at least"),
+        "{:?}",
+        slowest.labels
+    );
+    let Some(Block::Figures { figures }) = verdict.blocks.last() else {
+        panic!("no figures");
+    };
+    let spark = |label: &str| {
+        &figures
+            .iter()
+            .find(|figure| figure.label == label)
+            .unwrap()
+            .spark
+    };
+    assert_eq!(spark("Requests/s")[15], Some(0.0));
+    assert_eq!(spark("p50")[1], None);
+    let even = page_of_result(&ordinary());
+    assert!(!outline(&even).contains("Stalled"));
+}
+
+#[test]
+fn a_run_in_which_nothing_went_well_says_so_first_and_praises_nothing() {
+    for (status, first) in [
+        (
+            301,
+            "All 500 responses had the status 301 (Moved Permanently): what they point to was not requested.",
+        ),
+        (
+            503,
+            "All 500 responses had the status 503 (Service Unavailable).",
+        ),
+    ] {
+        let mut result = fixture::result(fixture::answered(&[200_000; 500], status, 150));
+        result.generator.verdict = Verdict::Fine;
+        let page = page_of_result(&result);
+        let verdict = section(&page, "verdict").unwrap();
+        assert!(verdict.lead.starts_with(first), "{}", verdict.lead);
+        let Block::Finding { tone, .. } = &verdict.blocks[0] else {
+            panic!("{:?}", verdict.blocks[0]);
+        };
+        assert_eq!(*tone, Tone::Bad, "{status}");
+        let text = outline(&page);
+        let (verdict, _) = text.split_once("\n## Latency").unwrap();
+        assert!(!verdict.contains("[Good]"), "{verdict}");
+    }
+    // A cached page is what a conditional request asks for.
+    let cached = page_of_result(&fixture::result(fixture::answered(
+        &[200_000; 500],
+        304,
+        150,
+    )));
+    assert!(outline(&cached).contains("[Good] No request failed"));
+    // Some bad statuses leave no tick beside them.
+    let mut some = fixture::answered(&[200_000; 500], 200, 150);
+    some.statuses.add(503);
+    some.counters.sent += 1;
+    some.counters.answered += 1;
+    let text = outline(&page_of_result(&fixture::result(some)));
+    assert!(text.contains("# Failed requests: 0 [Neutral]"), "{text}");
 }
 
 #[test]

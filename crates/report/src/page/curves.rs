@@ -1,6 +1,7 @@
 //! Lines of charts out of what was recorded: percentiles, distributions, and what happened over time. Each has
 //! a bounded number of points, however long the run was.
 
+use analysis::story::Stall;
 use results::{Histogram, Interval, RunResult, ThinPercentiles};
 
 use super::{Axis, Mark, Marks, Scale, Unit};
@@ -242,7 +243,7 @@ pub(crate) struct OverTime {
     pub(crate) bytes_per_sec: Curve,
     /// Errors in all.
     pub(crate) errors: u64,
-    /// When there were any, neighbouring steps as one.
+    /// The steps that had any; neighbours with the same share of errors are one.
     pub(crate) error_spans: Vec<ErrorSpan>,
 }
 
@@ -252,20 +253,31 @@ pub(crate) struct ErrorSpan {
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
     pub(crate) errors: u64,
+    pub(crate) answered: u64,
+}
+
+impl ErrorSpan {
+    /// Errors among everything that ended, 0 to 1.
+    pub(crate) fn share(&self) -> f64 {
+        let ended = self.errors.saturating_add(self.answered);
+        self.errors as f64 / ended.max(1) as f64
+    }
+
+    /// The share as high as it is drawn.
+    pub(crate) fn height(&self) -> f64 {
+        (self.share() * 100.0).ceil() / 100.0
+    }
 }
 
 impl OverTime {
-    fn add_errors(&mut self, begin_s: f64, end_s: f64, errors: u64) {
+    fn add_errors(&mut self, span: ErrorSpan) {
         match self.error_spans.last_mut() {
-            Some(last) if last.end_s == begin_s => {
-                last.end_s = end_s;
-                last.errors = last.errors.saturating_add(errors);
+            Some(last) if last.end_s == span.begin_s && last.height() == span.height() => {
+                last.end_s = span.end_s;
+                last.errors = last.errors.saturating_add(span.errors);
+                last.answered = last.answered.saturating_add(span.answered);
             }
-            _ => self.error_spans.push(ErrorSpan {
-                begin_s,
-                end_s,
-                errors,
-            }),
+            _ => self.error_spans.push(span),
         }
     }
 }
@@ -324,7 +336,12 @@ pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
         over_time.bytes_per_sec.push(middle_s, per_sec(*bytes));
         over_time.errors = over_time.errors.saturating_add(*errors);
         if *errors > 0 {
-            over_time.add_errors(rounded(begin_ms / 1e3), rounded(end_ms / 1e3), *errors);
+            over_time.add_errors(ErrorSpan {
+                begin_s: rounded(begin_ms / 1e3),
+                end_s: rounded(end_ms / 1e3),
+                errors: *errors,
+                answered: *answered,
+            });
         }
     }
     over_time
@@ -341,15 +358,23 @@ pub(crate) struct LatencyOverTime {
     pub(crate) high: Option<(f64, Curve)>,
     /// The slowest.
     pub(crate) max: Curve,
+    /// Where that is the age of requests that waited for the end of a stall: they took longer.
+    pub(crate) is_bound: Vec<bool>,
 }
 
-/// Latency over time. An interval with fewer than ten samples above a percentile has none.
-pub(crate) fn latencies(result: &RunResult) -> LatencyOverTime {
-    latencies_in(result, TIME_POINTS_MAX as usize)
+/// Latency over time. An interval with fewer than ten samples above a percentile has none. The few responses of an
+/// interval in which the server stalled were sent before: they say nothing about its latency, which is not known then,
+/// and the slowest is as old as the stall at least.
+pub(crate) fn latencies(result: &RunResult, stalls: &[Stall]) -> LatencyOverTime {
+    latencies_in(result, stalls, TIME_POINTS_MAX as usize)
 }
 
 /// The same in so many points at most.
-pub(crate) fn latencies_in(result: &RunResult, points_max: usize) -> LatencyOverTime {
+pub(crate) fn latencies_in(
+    result: &RunResult,
+    stalls: &[Stall],
+    points_max: usize,
+) -> LatencyOverTime {
     let intervals = &result.recording.intervals;
     let joined = intervals.rows().len().div_ceil(points_max.max(1)).max(1);
     // One histogram at a time: each takes a quarter of a megabyte.
@@ -362,24 +387,45 @@ pub(crate) fn latencies_in(result: &RunResult, points_max: usize) -> LatencyOver
         enough > 0 && enough * 4 >= some * 3
     };
     let high = (0..HIGH.len()).find(mostly);
-    let line = |value: &dyn Fn(&Step) -> Option<u64>| {
+    let ends_s = |at: usize| {
+        let begin_s = at as f64 * step_s;
+        (begin_s, (begin_s + step_s).min(window_s.max(begin_s)))
+    };
+    let stalled = |at: usize| {
+        let (begin_s, end_s) = ends_s(at);
+        let is_most = |stall: &&Stall| stall.share_of(begin_s, end_s) > 0.5;
+        stalls.iter().find(is_most)
+    };
+    let line = |value: &dyn Fn(usize, &Step) -> Option<u64>| {
         let mut curve = Curve::default();
         for (at, step) in steps.iter().enumerate() {
-            let begin_s = at as f64 * step_s;
-            let end_s = (begin_s + step_s).min(window_s.max(begin_s));
-            let value_ns = Some(step).filter(|step| step.count > 0).and_then(value);
+            let (begin_s, end_s) = ends_s(at);
+            let value_ns = value(at, step);
             curve.push((begin_s + end_s) / 2.0, value_ns.map(|ns| ns as f64 / 1e3));
         }
         curve
     };
+    let known = |at: usize, step: &Step| step.count > 0 && stalled(at).is_none();
+    let timeout_ns = u64::try_from(result.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
+    let age_ns = |at: usize| {
+        let stall = stalled(at)?;
+        let age_s = stall.end_s.min(ends_s(at).1) - stall.begin_s;
+        Some(((age_s * 1e9) as u64).min(timeout_ns))
+    };
     LatencyOverTime {
         step_s,
-        p50: line(&|step| Some(step.p50_ns)),
-        high: high.map(|at| {
-            let value = move |step: &Step| step.has_enough(at).then_some(step.high_ns[at]);
-            (HIGH[at], line(&value))
+        p50: line(&|at, step| known(at, step).then_some(step.p50_ns)),
+        high: high.map(|high| {
+            let has = |at: usize, step: &Step| known(at, step) && step.has_enough(high);
+            (
+                HIGH[high],
+                line(&|at, step| has(at, step).then_some(step.high_ns[high])),
+            )
         }),
-        max: line(&|step| step.max_ns),
+        max: line(&|at, step| step.max_ns.max(age_ns(at))),
+        is_bound: (0..steps.len())
+            .map(|at| age_ns(at) > steps[at].max_ns)
+            .collect(),
     }
 }
 

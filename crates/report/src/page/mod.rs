@@ -15,7 +15,7 @@ mod tables;
 pub(crate) mod words;
 
 pub use model::{
-    Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Side,
+    Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Shown, Side,
     TableBlock, TableCell, Tone, Unit,
 };
 pub use of::{Subject, of};

@@ -80,6 +80,14 @@ pub enum Tone {
     Warning,
     /// Failed, or not to be trusted.
     Bad,
+    /// Of a comparison: a level is better than the first.
+    Better,
+    /// Of a comparison: a level is worse than the first.
+    Worse,
+    /// Of a comparison: all levels are the same, as far as it matters.
+    Same,
+    /// Of a comparison: nothing was found.
+    NoEffect,
 }
 
 /// A number in large type.
@@ -93,6 +101,9 @@ pub struct Figure {
     pub note: String,
     /// How it is meant.
     pub tone: Tone,
+    /// How it went over the window, for a small line beside the number; empty if that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spark: Vec<Option<f64>>,
 }
 
 /// What values of an axis are; decides how they are written on axes and when the pointer is over them.
@@ -194,7 +205,7 @@ pub enum Mark {
     Interval,
     /// The area between `low` and `high`.
     Band,
-    /// The whole height from `x` to `until`: when something was so.
+    /// From `x` to `until`: when something was so. The whole height, or the share of it that `heights` has.
     Span,
 }
 
@@ -218,6 +229,9 @@ pub struct Marks {
     /// Of [`Mark::Span`]: where each ends, as long as `x`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub until: Vec<f64>,
+    /// Of [`Mark::Span`]: how much of the height each fills, 0 to 1; empty where all fill it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heights: Vec<f64>,
     /// What each point is, shown when the pointer is over it: `round 3, 7th of 35 runs`. Empty, or as
     /// long as `x`.
     pub labels: Vec<String>,
@@ -225,6 +239,8 @@ pub struct Marks {
     pub color: usize,
     /// Drawn lighter: context, not the message.
     pub is_faint: bool,
+    /// Points are outlines: values that are not to be trusted.
+    pub is_hollow: bool,
     /// Dashed, where two lines of one colour belong together.
     pub is_dashed: bool,
 }
@@ -270,6 +286,21 @@ pub struct Column {
     pub name: String,
     /// Set to the right, and sorted by number.
     pub is_numeric: bool,
+    /// When it is seen.
+    pub shown: Shown,
+}
+
+/// When a column of a table is seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shown {
+    /// Always.
+    #[default]
+    Always,
+    /// Where there is room, and when all columns are asked for.
+    Wide,
+    /// When all columns are asked for.
+    Asked,
 }
 
 /// A cell.

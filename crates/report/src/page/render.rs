@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use askama::Template;
 
-use super::{Block, Height, Page, TableBlock, TableCell, Tone};
+use super::{Block, Column, Height, Page, Shown, TableBlock, TableCell, Tone};
 
 /// A script or a style sheet inside the page.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +40,13 @@ const SCRIPTS: [Asset; 12] = [
     asset!("units.js", "8i3Mq2pIFvFxMeUvisOCDkC6bpiEZW0LLyx26vI0arE="),
     asset!("scales.js", "5M+GWW/YEefCjvLfa6lEBFRJWkEY9yURHbnzBtYb5SY="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
-    asset!("draw.js", "1lSr2jNmM9524tSub3FNin2lXBraZ96BbM0/INbX23c="),
+    asset!("draw.js", "M2sPJ0YvSEj1vBzkL9S3CMuRykHMH0AxcXqlBlbNEFI="),
     asset!("prepare.js", "Hjsc/BmnLDdsauudINPS0Lrkz5iOFdq6db5jbU23rvw="),
-    asset!("tables.js", "hAXD9JuLp/Ln/5O/Dz2jb7sQhg4KboArHpuI83pyJq4="),
-    asset!("legend.js", "u+wbZQiMsF5f7RA1B72e5uY0HF7r27+z4/dFxZy60fM="),
+    asset!("tables.js", "/KYqUhpYJnEN1r0JDaeE8XFdDvxzXE7mxP4HIGJAUjY="),
+    asset!("legend.js", "OXM85a6DC2AvPqUCRPBZyw2vOz66CC4qxG0XNvb7Lu0="),
     asset!("data.js", "CUib/6+3Hv2hQFnKzlKrH5ZjYjr3SQJwOVOrDUFt8xI="),
     asset!("pointer.js", "HUEFFKTvS2xlTOLOgtv8hicPijPPdJVkVHNSxXT3n/E="),
-    asset!("chart.js", "zwb/d76x6ROVpQOz7tGq1DyHSqZC+CfSr2C4F1VrjFg="),
+    asset!("chart.js", "YDOXjEnlwOnciIu+Iu5NZ6MIK2Xzpzc01b/D8OzbG9Y="),
     asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
 ];
 
@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "bUU8CKXGA64GFrUB1IQ7ESrBUDQt8Z44LO67qxw9cJs="),
+    asset!("page.css", "kVauXnU+9qxdYUQmWQXSmFS++zPbK9SW/kAEbDTkajc="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
@@ -109,10 +109,10 @@ fn policy() -> String {
 /// The class of an element that is meant so.
 fn tone_class(tone: &Tone) -> &'static str {
     match tone {
-        Tone::Good => "good",
-        Tone::Neutral => "neutral",
+        Tone::Good | Tone::Better => "good",
+        Tone::Neutral | Tone::Same | Tone::NoEffect => "neutral",
         Tone::Warning => "warning",
-        Tone::Bad => "bad",
+        Tone::Bad | Tone::Worse => "bad",
     }
 }
 
@@ -123,6 +123,10 @@ fn tone_sign(tone: &Tone) -> &'static str {
         Tone::Neutral => "i",
         Tone::Warning => "!",
         Tone::Bad => "\u{2715}",
+        Tone::Better => "+",
+        Tone::Worse => "\u{2212}",
+        Tone::Same => "=",
+        Tone::NoEffect => "~",
     }
 }
 
@@ -133,6 +137,10 @@ fn tone_word(tone: &Tone) -> &'static str {
         Tone::Neutral => "Note",
         Tone::Warning => "Warning",
         Tone::Bad => "Problem",
+        Tone::Better => "Better",
+        Tone::Worse => "Worse",
+        Tone::Same => "Same",
+        Tone::NoEffect => "No effect",
     }
 }
 
@@ -164,17 +172,77 @@ fn value_class(value: &str) -> &'static str {
     }
 }
 
+/// Width and height of the drawing of a small line; the page stretches it.
+const SPARK: (f64, f64) = (100.0, 24.0);
+
+/// The line through values as an SVG path, from zero at the bottom to the greatest at the top; a value without neighbours is
+/// a dot. Empty if there are not two values.
+fn spark_path(values: &[Option<f64>]) -> String {
+    const EDGE: f64 = 1.5;
+    let (width, height) = SPARK;
+    let most = values.iter().flatten().copied().fold(0.0, f64::max);
+    if values.iter().flatten().nth(1).is_none() || most <= 0.0 {
+        return String::new();
+    }
+    let step = width / (values.len() - 1) as f64;
+    let mut path = String::new();
+    for (at, value) in values.iter().enumerate() {
+        let Some(value) = value else {
+            continue;
+        };
+        let has_line = at > 0 && values[at - 1].is_some();
+        let is_last = values.get(at + 1).is_none_or(Option::is_none);
+        let x = at as f64 * step;
+        let y = height - EDGE - (height - 2.0 * EDGE) * (value / most).clamp(0.0, 1.0);
+        path += &format!("{}{x:.1} {y:.1}", if has_line { "L" } else { "M" });
+        if !has_line && is_last {
+            path += "h0.1";
+        }
+    }
+    path
+}
+
+/// The class of a column that is not always seen.
+fn column_class(column: &Column) -> &'static str {
+    match column.shown {
+        Shown::Always => "",
+        Shown::Wide => "wide",
+        Shown::Asked => "asked",
+    }
+}
+
+/// The classes of a table: which columns can be asked for.
+fn table_class(table: &TableBlock) -> &'static str {
+    let has = |shown: Shown| table.columns.iter().any(|column| column.shown == shown);
+    match (has(Shown::Asked), has(Shown::Wide)) {
+        (true, _) => "brief",
+        (false, true) => "brief narrow",
+        (false, false) => "",
+    }
+}
+
+/// The classes of a head.
+fn head_class(column: &Column) -> String {
+    let classes = [
+        if column.is_numeric { "number" } else { "" },
+        column_class(column),
+    ];
+    classes.join(" ").trim().to_owned()
+}
+
 /// Up to so many characters a cell stays on one line.
 const SHORT_CHARS: usize = 24;
 
 /// The classes of a table's cell.
 fn cell_class(table: &TableBlock, column: &usize, cell: &TableCell) -> String {
-    let is_numeric = table.columns.get(*column).is_some_and(|c| c.is_numeric);
+    let column = table.columns.get(*column);
+    let is_numeric = column.is_some_and(|column| column.is_numeric);
     let is_short = !is_numeric && cell.text.chars().take(SHORT_CHARS + 1).count() <= SHORT_CHARS;
     let classes = [
         is_numeric.then_some("number"),
         is_short.then_some("short"),
         (cell.tone != Tone::Neutral).then(|| tone_class(&cell.tone)),
+        column.map(column_class).filter(|class| !class.is_empty()),
     ];
     classes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

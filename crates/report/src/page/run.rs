@@ -6,6 +6,7 @@ mod latency;
 mod outcome;
 mod over_time;
 mod parts;
+mod story;
 mod telemetry;
 mod values;
 mod verdict;
@@ -40,6 +41,8 @@ mod color {
     pub(super) const ERRORS: usize = 6;
     /// Bytes.
     pub(super) const BYTES: usize = 4;
+    /// Times without responses.
+    pub(super) const STALL: usize = 4;
 }
 
 /// What one run says, in the order of reading; of what it does not have there is no section.
@@ -47,9 +50,10 @@ pub(crate) fn sections(run: &Observation) -> Vec<Section> {
     let Some(result) = run.result.as_deref() else {
         return values::sections(run);
     };
-    let mut sections = vec![verdict::section(run, result)];
+    let stalls = analysis::story::stalls_of(result);
+    let mut sections = vec![verdict::section(run, result, &stalls)];
     sections.extend(latency::sections(result));
-    sections.extend(over_time::section(result));
+    sections.extend(over_time::section(result, &stalls));
     sections.extend(parts::section(result));
     sections.push(outcome::section(result));
     sections.extend(generator::section(result));

@@ -1,13 +1,14 @@
 //! Cells and columns of tables, and the blocks that are made again and again.
 
 use super::words;
-use super::{Block, Chart, Column, TableCell, Tone};
+use super::{Block, Chart, Column, Shown, TableCell, Tone};
 
 /// A column of words.
 pub(crate) fn words_column(name: impl Into<String>) -> Column {
     Column {
         name: name.into(),
         is_numeric: false,
+        shown: Shown::Always,
     }
 }
 
@@ -16,6 +17,23 @@ pub(crate) fn number_column(name: impl Into<String>) -> Column {
     Column {
         name: name.into(),
         is_numeric: true,
+        shown: Shown::Always,
+    }
+}
+
+/// The same column, seen where there is room.
+pub(crate) fn wide(column: Column) -> Column {
+    Column {
+        shown: Shown::Wide,
+        ..column
+    }
+}
+
+/// The same column, seen when somebody asks for all.
+pub(crate) fn asked(column: Column) -> Column {
+    Column {
+        shown: Shown::Asked,
+        ..column
     }
 }
 

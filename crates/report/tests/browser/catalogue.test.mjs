@@ -24,7 +24,9 @@ const on = (options, step) => async () => {
 };
 
 describe("charts", () => {
-  it("are drawn when they come near, each of their marks in its colour", on({}, async (page) => {
+  it("are drawn without scrolling, each of their marks in its colour", on({}, async (page) => {
+    await page.waitForFunction(() => [...document.querySelectorAll("figure.chart:not([data-drawn])")].every((figure) => figure.closest("details.fold:not([open])")));
+    assert.equal(await page.evaluate(() => scrollY), 0);
     assert.equal(await page.locator("#in-fold[data-drawn]").count(), 0, "a closed section draws nothing");
     await drawAll(page);
     const charts = await drawnMarks(page);

@@ -60,6 +60,7 @@ pub(super) fn over_time() -> Section {
         x: vec![8.0, 30.0],
         y: vec![None; 2],
         until: vec![8.1, 33.0],
+        heights: vec![1.0, 0.4],
         labels: vec!["for 100ms".to_owned(), "for 3s".to_owned()],
         color: 4,
         ..Marks::default()

@@ -71,6 +71,19 @@ fn figure(label: &str, value: &str, note: &str, tone: Tone) -> Figure {
         value: value.to_owned(),
         note: note.to_owned(),
         tone,
+        spark: match note {
+            // A gap, and a value alone.
+            "" => vec![
+                Some(3.0),
+                Some(2.0),
+                None,
+                Some(1.0),
+                None,
+                Some(3.5),
+                Some(0.0),
+            ],
+            _ => Vec::new(),
+        },
     }
 }
 
@@ -99,6 +112,10 @@ fn words() -> Section {
                 ],
             ),
             finding(Tone::Bad, "412 requests had no answer.", &["timeout: 400", "reset: 12"]),
+            finding(Tone::Better, "64 beats 8 by 12 %.", &[]),
+            finding(Tone::Worse, "128 is worse than 8.", &[]),
+            finding(Tone::Same, "p99 latency is the same within 2 %.", &[]),
+            finding(Tone::NoEffect, "No effect on requests/s was found.", &[]),
             Block::Figures {
                 figures: vec![
                     figure("Requests/s", "164,203", "4,926,090 in 30.00s", Tone::Neutral),
@@ -137,6 +154,7 @@ fn column(name: &str, is_numeric: bool) -> Column {
     Column {
         name: name.to_owned(),
         is_numeric,
+        ..Column::default()
     }
 }
 

@@ -207,7 +207,8 @@ pub(super) fn over_time(runs: &Runs<'_>) -> Option<Section> {
         if rates.errors > 0 {
             errors.push((drawn, rates.errors_per_sec));
         }
-        let latency = curves::latencies_in(result, POINTS_MAX as usize);
+        let stalls = analysis::story::stalls_of(result);
+        let latency = curves::latencies_in(result, &stalls, POINTS_MAX as usize);
         medians.push((drawn, latency.p50));
         // What is not p99 of all would not compare.
         if let Some((99.0, high)) = latency.high {

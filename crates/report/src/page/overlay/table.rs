@@ -133,6 +133,7 @@ pub(super) fn figures(runs: &Runs<'_>) -> Option<Block> {
                 value: show(median),
                 note,
                 tone: Tone::Neutral,
+                ..Figure::default()
             });
         }
     }

@@ -1,35 +1,40 @@
 //! How the run went over time.
 
+use analysis::story::Stall;
 use plan::{Pacing, Stage};
 use results::RunResult;
 
 use super::verdict::{capital, latency_name};
-use super::{TIME_GROUP, color};
+use super::{TIME_GROUP, color, story};
 use crate::page::curves::{self, Curve, ErrorSpan, LatencyOverTime, OverTime};
-use crate::page::tables::chart;
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Unit, words};
+use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Unit, tables, words};
 
 /// Below it the bytes of answers say nothing that their number does not.
 const LARGE_ANSWER_BYTES: f64 = 16_384.0;
 
+/// More stalls are not told one by one.
+const STALLS_TOLD: usize = 3;
+
 /// Nothing of a run without a window or without any event.
-pub(super) fn section(result: &RunResult) -> Option<Section> {
+pub(super) fn section(result: &RunResult, stalls: &[Stall]) -> Option<Section> {
     let over_time = curves::rates(result);
-    let latency = curves::latencies(result);
+    let latency = curves::latencies(result, stalls);
     let mut blocks: Vec<Block> = Vec::new();
     if over_time.requests_per_sec.is_line() {
-        blocks.push(chart(with_errors(requests(result, &over_time), &over_time)));
+        let chart = requests(result, &over_time);
+        blocks.push(tables::chart(with_spans(chart, stalls, &over_time)));
     }
     if latency.p50.is_line() {
-        blocks.push(chart(with_errors(latencies(result, &latency), &over_time)));
+        let chart = latencies(result, &latency);
+        blocks.push(tables::chart(with_spans(chart, stalls, &over_time)));
     }
     if over_time.errors > 0 {
-        blocks.push(chart(errors(&over_time)));
+        blocks.push(tables::chart(errors(&over_time)));
     }
     let counters = &result.recording.counters;
     let mean_bytes = counters.bytes as f64 / counters.answered.max(1) as f64;
     if mean_bytes >= LARGE_ANSWER_BYTES && !over_time.bytes_per_sec.is_empty() {
-        blocks.push(chart(bytes(&over_time)));
+        blocks.push(tables::chart(bytes(&over_time)));
     }
     let mut steps = format!("Rates in steps of {}", seconds(over_time.step_s));
     if latency.p50.is_line() {
@@ -151,7 +156,13 @@ fn go_to(curve: &mut Curve, at_s: f64, per_sec: f64, end_s: f64) {
 }
 
 fn latencies(result: &RunResult, latency: &LatencyOverTime) -> Chart {
-    let LatencyOverTime { p50, high, max, .. } = latency;
+    let LatencyOverTime {
+        p50,
+        high,
+        max,
+        is_bound,
+        ..
+    } = latency;
     let y = curves::latency_axis(
         &capital(latency_name(result)),
         [p50, max]
@@ -160,6 +171,7 @@ fn latencies(result: &RunResult, latency: &LatencyOverTime) -> Chart {
     );
     let mut marks = vec![Marks {
         is_faint: true,
+        labels: bounds(is_bound),
         ..max.clone().marks("Slowest", Mark::Line, color::MAX)
     }];
     if let Some((percent, high)) = high {
@@ -197,28 +209,66 @@ fn latencies(result: &RunResult, latency: &LatencyOverTime) -> Chart {
     }
 }
 
-/// The chart with the moments of errors behind what it shows.
-fn with_errors(mut chart: Chart, over_time: &OverTime) -> Chart {
-    let spans = &over_time.error_spans;
-    if !spans.is_empty() {
+/// What points are that are no latencies of responses.
+fn bounds(is_bound: &[bool]) -> Vec<String> {
+    if !is_bound.contains(&true) {
+        return Vec::new();
+    }
+    let label = |is_bound: &bool| match is_bound {
+        true => "at least: requests had waited so long without a response".to_owned(),
+        false => String::new(),
+    };
+    is_bound.iter().map(label).collect()
+}
+
+/// The chart with stalls and errors behind what it shows.
+fn with_spans(mut chart: Chart, stalls: &[Stall], over_time: &OverTime) -> Chart {
+    let errors = &over_time.error_spans;
+    if let Some(worst) = errors.iter().max_by(|a, b| a.share().total_cmp(&b.share())) {
         let label = |span: &ErrorSpan| {
             format!(
-                "{} within {}",
-                words::count(span.errors),
-                seconds(span.end_s - span.begin_s)
+                "{} beside {}, {}",
+                words::counted(span.errors, "error"),
+                words::counted(span.answered, "response"),
+                words::percent(span.share())
             )
         };
-        let behind = Marks {
-            name: "Errors".to_owned(),
-            mark: Mark::Span,
-            x: spans.iter().map(|span| span.begin_s).collect(),
-            y: vec![None; spans.len()],
-            until: spans.iter().map(|span| span.end_s).collect(),
-            labels: spans.iter().map(label).collect(),
-            color: color::ERRORS,
-            ..Marks::default()
-        };
-        chart.marks.insert(0, behind);
+        chart.marks.insert(
+            0,
+            Marks {
+                name: "Errors: full height is 100 %".to_owned(),
+                mark: Mark::Span,
+                x: errors.iter().map(|span| span.begin_s).collect(),
+                y: vec![None; errors.len()],
+                until: errors.iter().map(|span| span.end_s).collect(),
+                heights: errors.iter().map(ErrorSpan::height).collect(),
+                labels: errors.iter().map(label).collect(),
+                color: color::ERRORS,
+                ..Marks::default()
+            },
+        );
+        chart.description += &format!(
+            " Most errors at {}: {} of what ended there.",
+            seconds(worst.begin_s),
+            words::percent(worst.share())
+        );
+    }
+    if !stalls.is_empty() {
+        let told: Vec<String> = stalls.iter().take(STALLS_TOLD).map(story::span).collect();
+        chart.marks.insert(
+            0,
+            Marks {
+                name: "Stalled".to_owned(),
+                mark: Mark::Span,
+                x: stalls.iter().map(|stall| stall.begin_s).collect(),
+                y: vec![None; stalls.len()],
+                until: stalls.iter().map(|stall| stall.end_s).collect(),
+                labels: stalls.iter().map(story::span).collect(),
+                color: color::STALL,
+                ..Marks::default()
+            },
+        );
+        chart.description += &format!(" Stalled {}.", words::list(&told));
     }
     chart
 }

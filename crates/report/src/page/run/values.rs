@@ -76,6 +76,7 @@ fn figures(values: &BTreeMap<String, f64>) -> Vec<Figure> {
                 value: shown(name, *value),
                 note: String::new(),
                 tone: tone(*value),
+                ..Figure::default()
             });
         }
     };

@@ -1,9 +1,11 @@
 //! What is to be thought of a run, and its numbers that matter most.
 
 use analysis::Observation;
+use analysis::story::Stall;
 use results::{AchievedRate, Histogram, Recording, RunResult, ThinPercentiles, Warning};
 
-use super::generator;
+use super::{generator, outcome, story};
+use crate::page::curves;
 use crate::page::tables::finding;
 use crate::page::{Block, Figure, Section, Tone, words};
 
@@ -11,8 +13,9 @@ use crate::page::{Block, Figure, Section, Tone, words};
 const SHOWN: [f64; 2] = [50.0, 99.0];
 
 /// First the sentence, then what speaks against it, then the numbers.
-pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
+pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -> Section {
     let latency = result.recording.latency();
+    let nothing_good = outcome::nothing_good(result);
     let mut blocks: Vec<Block> = run
         .failure
         .iter()
@@ -28,17 +31,33 @@ pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
             )
         })
         .collect();
-    blocks.push(generator::finding_of(result));
-    blocks.extend(warnings(result));
+    if !result.warnings.iter().any(says_only_bad) {
+        let said = nothing_good.iter().map(|said| format!("{said}."));
+        blocks.extend(said.map(|said| finding(Tone::Bad, said, vec![])));
+    }
+    // What was not measured matters more than who was the limit of it.
+    if nothing_good.is_some() {
+        blocks.extend(warnings(result));
+        blocks.push(generator::finding_of(result));
+    } else {
+        blocks.push(generator::finding_of(result));
+        blocks.extend(warnings(result));
+    }
+    blocks.extend(story::finding_of(result, &latency));
     blocks.extend(failures(result));
+    let mut figures = figures(result, &latency, stalls);
+    if nothing_good.is_some() {
+        without_praise(&mut blocks, &mut figures);
+    }
     blocks.sort_by_key(urgency);
-    blocks.push(Block::Figures {
-        figures: figures(result, &latency),
-    });
+    blocks.push(Block::Figures { figures });
     Section {
         id: "verdict".to_owned(),
         title: "Verdict".to_owned(),
-        lead: headline(result, &latency),
+        lead: words::sentences([
+            nothing_good.as_deref().unwrap_or_default(),
+            &headline(result, &latency),
+        ]),
         blocks,
         is_folded: false,
     }
@@ -48,12 +67,30 @@ pub(super) fn section(run: &Observation, result: &RunResult) -> Section {
 fn urgency(block: &Block) -> u8 {
     match block {
         Block::Finding { tone, .. } => match tone {
-            Tone::Bad => 0,
+            Tone::Bad | Tone::Worse => 0,
             Tone::Warning => 1,
-            Tone::Neutral => 2,
-            Tone::Good => 3,
+            Tone::Neutral | Tone::Same | Tone::NoEffect => 2,
+            Tone::Good | Tone::Better => 3,
         },
         _ => 4,
+    }
+}
+
+fn says_only_bad(warning: &Warning) -> bool {
+    matches!(warning, Warning::OnlyBadStatuses { .. })
+}
+
+/// Nothing about a run is praised in which no request had what it asked for.
+fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
+    let tones = blocks
+        .iter_mut()
+        .filter_map(|block| match block {
+            Block::Finding { tone, .. } => Some(tone),
+            _ => None,
+        })
+        .chain(figures.iter_mut().map(|figure| &mut figure.tone));
+    for tone in tones.filter(|tone| **tone == Tone::Good) {
+        *tone = Tone::Neutral;
     }
 }
 
@@ -181,8 +218,7 @@ fn failures(result: &RunResult) -> Option<Block> {
             words::counted(recording.errors.events(), "error")
         ));
     }
-    let is_said = |warning: &Warning| matches!(warning, Warning::OnlyBadStatuses { .. });
-    if over_399 > 0 && !result.warnings.iter().any(is_said) {
+    if over_399 > 0 && !result.warnings.iter().any(says_only_bad) {
         let (noun, share) = (
             words::counted(over_399, "answer"),
             words::share(over_399, counters.answered),
@@ -190,6 +226,9 @@ fn failures(result: &RunResult) -> Option<Block> {
         found.push(format!("{noun} had a status above 399 ({share})"));
     }
     if found.is_empty() && over_399 > 0 {
+        return None;
+    }
+    if found.is_empty() && outcome::nothing_good(result).is_some() {
         return None;
     }
     if found.is_empty() {
@@ -203,7 +242,8 @@ fn failures(result: &RunResult) -> Option<Block> {
     Some(finding(Tone::Warning, text, details))
 }
 
-fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
+fn figures(result: &RunResult, latency: &Histogram, stalls: &[Stall]) -> Vec<Figure> {
+    let sparks = Sparks::of(result, stalls);
     let recording = &result.recording;
     let counters = &recording.counters;
     let window = words::duration_ns(result.window.duration_ns);
@@ -215,13 +255,17 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
             words::counted(counters.answered, "answer")
         ),
         tone: Tone::Neutral,
+        spark: sparks.requests.clone(),
     }];
     if let Some(achieved) = AchievedRate::of(result) {
         figures.push(achieved_figure(result, achieved));
     }
     let kind = latency_name(result);
     for percent in SHOWN {
-        figures.push(percentile_figure(result, latency, percent, kind));
+        figures.push(Figure {
+            spark: sparks.of_percentile(percent),
+            ..percentile_figure(result, latency, percent, kind)
+        });
     }
     figures.push(Figure {
         label: "Slowest".to_owned(),
@@ -233,6 +277,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
             count => format!("of {}", words::counted(count, "sample")),
         },
         tone: Tone::Neutral,
+        ..Figure::default()
     });
     let lost = recording.errors.exchanges();
     let events = recording.errors.events();
@@ -248,10 +293,12 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
             ),
         },
         tone: match (lost, events) {
+            (0, 0) if recording.statuses.over_399() > 0 => Tone::Neutral,
             (0, 0) => Tone::Good,
             (0, _) => Tone::Warning,
             _ => Tone::Bad,
         },
+        ..Figure::default()
     });
     let over_399 = recording.statuses.over_399();
     if over_399 > 0 {
@@ -263,6 +310,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
                 words::share(over_399, counters.answered)
             ),
             tone: Tone::Bad,
+            ..Figure::default()
         });
     }
     figures.push(Figure {
@@ -276,8 +324,41 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
             ),
         },
         tone: Tone::Neutral,
+        ..Figure::default()
     });
     figures
+}
+
+/// How the figures in large type went over the window.
+struct Sparks {
+    requests: Vec<Option<f64>>,
+    p50: Vec<Option<f64>>,
+    /// Of the percentile that the intervals have samples enough for.
+    high: Option<(f64, Vec<Option<f64>>)>,
+}
+
+impl Sparks {
+    /// Points of a line that is so small.
+    const POINTS_MAX: usize = 60;
+
+    fn of(result: &RunResult, stalls: &[Stall]) -> Self {
+        let latency = curves::latencies_in(result, stalls, Self::POINTS_MAX);
+        Self {
+            requests: curves::rates_in(result, Self::POINTS_MAX as u64)
+                .requests_per_sec
+                .y,
+            p50: latency.p50.y,
+            high: latency.high.map(|(percent, curve)| (percent, curve.y)),
+        }
+    }
+
+    fn of_percentile(&self, percent: f64) -> Vec<Option<f64>> {
+        match &self.high {
+            _ if percent == 50.0 => self.p50.clone(),
+            Some((high, values)) if *high == percent => values.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
@@ -305,6 +386,7 @@ fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
             _ if sent_percent.is_some_and(|percent| percent < 99.0) => Tone::Bad,
             _ => Tone::Neutral,
         },
+        ..Figure::default()
     }
 }
 
@@ -326,6 +408,7 @@ fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64, kind
         },
         note,
         tone,
+        ..Figure::default()
     }
 }
 

@@ -9,7 +9,7 @@ use results::ThinPercentiles;
 use super::design::{Design, file_of};
 use super::quantities::{show, title};
 use super::verdict::capital;
-use crate::page::tables::{known, number_column, text, toned, unknown, words_column};
+use crate::page::tables::{asked, known, number_column, text, toned, unknown, wide, words_column};
 use crate::page::{Block, Column, Section, TableBlock, TableCell, Tone, words};
 use crate::table::{key_values, keys};
 
@@ -140,10 +140,10 @@ fn spreads(design: &Design<'_>, metrics: &[Metric]) -> TableBlock {
     let mut columns = table.as_ref().map(key_columns).unwrap_or_default();
     columns.extend([
         words_column("of"),
-        number_column("least"),
+        wide(number_column("least")),
         number_column("median"),
-        number_column("greatest"),
-        number_column("standard deviation"),
+        wide(number_column("greatest")),
+        asked(number_column("standard deviation")),
         number_column("in % of the mean"),
     ]);
     let mut rows = Vec::new();

@@ -310,6 +310,7 @@ fn averages(design: &Design<'_>) -> Option<(TableBlock, Vec<String>)> {
     heads.extend(columns.iter().map(|name| Column {
         name: title(name),
         is_numeric: true,
+        ..Column::default()
     }));
     let row = |cell: &table::Cell| {
         let mut row: Vec<TableCell> = key_values(&table, cell).into_iter().map(text).collect();

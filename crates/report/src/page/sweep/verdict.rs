@@ -271,6 +271,7 @@ fn figures(subject: &Subject<'_>, design: &Design<'_>) -> Vec<Figure> {
         } else {
             Tone::Warning
         },
+        ..Figure::default()
     });
     figures
 }
@@ -315,6 +316,7 @@ fn figure(comparison: &Comparison) -> Figure {
         value,
         note,
         tone: tone(comparison),
+        ..Figure::default()
     }
 }
 

@@ -1,0 +1,447 @@
+//! What happened in the course of a run: when it stalled, when it was slow, when requests failed.
+//!
+//! An even run has no episodes: what is told lies far outside of what counts of its size scatter by.
+
+use results::{Interval, RunResult};
+
+#[cfg(test)]
+mod tests;
+
+/// So many standard deviations are no chance, also where a run has thousands of steps.
+const DEVIATIONS_MIN: f64 = 6.0;
+
+/// The standard deviation of a normal distribution whose median absolute deviation is 1.
+const DEVIATION_OF_MAD: f64 = 1.4826;
+
+/// Fewer steps than this have no usual rate.
+const STEPS_MIN: usize = 10;
+
+/// More than a series ever has; only a file that was made by hand has a longer window.
+const STEPS_MAX: u64 = 8192;
+
+/// Steps are joined until they usually have so many responses.
+const RESPONSES_MIN: f64 = 8.0;
+
+/// A step with less than this share of its usual responses may be a part of a stall.
+const LOW: f64 = 0.5;
+
+/// A stall has at most this share of its usual responses, its first and last step included, which are in it in part.
+const STALLED: f64 = 0.35;
+
+/// Within it hardly any come: a server that is only slower has not stalled.
+const STALLED_WITHIN: f64 = 0.1;
+
+/// Shorter stalls are seen in percentiles only, seconds.
+const STALL_MIN_S: f64 = 0.15;
+
+/// Steps with errors that are no more than so many steps apart are one burst.
+const BURST_GAP_STEPS: usize = 5;
+
+/// At the ends of a burst are steps with at least one of so many errors of its worst step.
+const BURST_EDGE: u64 = 10;
+
+/// In a burst errors are so many times as frequent as outside of it.
+const BURST_RATIO: f64 = 5.0;
+
+/// What is outside of a burst is at least this share of the run.
+const OUTSIDE_MIN: f64 = 0.1;
+
+/// Requests of more than so many times the usual median are slow.
+const SLOW_RATIO: f64 = 3.0;
+
+/// A slow interval has at least this share of slow requests.
+const SLOW_SHARE_MIN: f64 = 0.05;
+
+/// Fewer intervals have no usual latency.
+const INTERVALS_MIN: usize = 5;
+
+/// Intervals with fewer samples say nothing.
+const SAMPLES_MIN: u64 = 20;
+
+/// Something that is worth a sentence. Times are seconds from the begin of the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Episode {
+    /// Far fewer responses than usual came although requests were waiting or due.
+    Stall(Stall),
+    /// Many more requests than usual were slow.
+    Slow {
+        /// When it began, to the length of an interval of latency.
+        begin_s: f64,
+        /// When it ended.
+        end_s: f64,
+        /// Requests above this latency (microseconds) are slow.
+        above_us: f64,
+        /// Share of them within the episode, 0 to 1.
+        share: f64,
+        /// Share of them outside of it.
+        usual_share: f64,
+    },
+    /// Errors were far more frequent than in the rest of the run.
+    Errors {
+        /// When it began, to the length of a step.
+        begin_s: f64,
+        /// When it ended.
+        end_s: f64,
+        /// Errors within it.
+        errors: u64,
+        /// Requests that were answered within it.
+        answered: u64,
+    },
+}
+
+impl Episode {
+    /// When it began.
+    #[must_use]
+    pub fn begin_s(&self) -> f64 {
+        match self {
+            Self::Stall(stall) => stall.begin_s,
+            Self::Slow { begin_s, .. } | Self::Errors { begin_s, .. } => *begin_s,
+        }
+    }
+}
+
+/// A time with far fewer responses than usual, seconds from the begin of the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stall {
+    /// When it began, to the length of a step.
+    pub begin_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+    /// Responses that came within it.
+    pub answered: u64,
+    /// Until when requests were slow after it, if that is longer than an interval of latency.
+    pub slow_until_s: Option<f64>,
+}
+
+impl Stall {
+    /// Which share of a time lies within the stall, 0 to 1.
+    #[must_use]
+    pub fn share_of(&self, begin_s: f64, end_s: f64) -> f64 {
+        let common_s = self.end_s.min(end_s) - self.begin_s.max(begin_s);
+        (common_s / (end_s - begin_s)).clamp(0.0, 1.0)
+    }
+}
+
+/// What happened within one step.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Step {
+    /// Responses.
+    pub answered: u64,
+    /// Errors.
+    pub errors: u64,
+    /// How many requests were asked for, in any unit; the same in all steps of a closed loop, whose connections
+    /// always have a request to wait for.
+    pub asked: f64,
+}
+
+/// A run over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Course<'a> {
+    /// Length of a step, seconds.
+    pub step_s: f64,
+    /// From the begin of the window on, without gaps.
+    pub steps: Vec<Step>,
+    /// Length of an interval of latency, seconds.
+    pub interval_s: f64,
+    /// Latencies of the responses that came in each interval.
+    pub intervals: &'a [Interval],
+}
+
+impl<'a> Course<'a> {
+    /// The course of a run. A step at the end that is not whole is left out.
+    #[must_use]
+    pub fn of(result: &'a RunResult) -> Self {
+        let series = &result.recording.series;
+        let step_ms = series.interval_ms();
+        let step_s = step_ms as f64 / 1e3;
+        let whole = (result.window.duration_ns / 1_000_000 / step_ms).min(STEPS_MAX);
+        let rows = series.rows();
+        let steps = (0..whole).map(|at| {
+            let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
+            let middle_s = (at as f64 + 0.5) * step_s;
+            Step {
+                answered: row.map_or(0, |row| row.answered),
+                errors: row.map_or(0, |row| row.errors),
+                asked: result.plan.pacing.rate_per_sec_at(middle_s).unwrap_or(1.0),
+            }
+        });
+        let intervals = &result.recording.intervals;
+        Self {
+            step_s,
+            // A run without any response has no rows, and no usual rate.
+            steps: if rows.is_empty() {
+                Vec::new()
+            } else {
+                steps.collect()
+            },
+            interval_s: intervals.interval_ms() as f64 / 1e3,
+            intervals: intervals.rows(),
+        }
+    }
+}
+
+/// The episodes of a run in the order of their begins; none of an even one.
+#[must_use]
+pub fn episodes(course: &Course<'_>) -> Vec<Episode> {
+    let mut stalls = stalls(&course.steps, course.step_s);
+    let mut episodes = Vec::new();
+    for (begin_s, end_s, slow) in slow_stretches(course) {
+        // Requests that waited for the end of a stall are a part of it.
+        let cause = stalls
+            .iter_mut()
+            .find(|stall| begin_s <= stall.end_s + course.interval_s && end_s >= stall.begin_s);
+        match cause {
+            Some(stall) if end_s > stall.end_s + course.interval_s => {
+                stall.slow_until_s = Some(end_s);
+            }
+            Some(_) => {}
+            None => episodes.push(slow),
+        }
+    }
+    episodes.extend(stalls.into_iter().map(Episode::Stall));
+    episodes.extend(bursts(&course.steps, course.step_s));
+    episodes.sort_by(|a, b| a.begin_s().total_cmp(&b.begin_s()));
+    episodes
+}
+
+/// The stalls of a run.
+#[must_use]
+pub fn stalls_of(result: &RunResult) -> Vec<Stall> {
+    let Course { step_s, steps, .. } = Course::of(result);
+    stalls(&steps, step_s)
+}
+
+/// Responses for each that is asked for, in most steps that have any.
+fn usual_ratio(steps: &[Step]) -> Option<f64> {
+    let ratios = steps
+        .iter()
+        .filter(|step| step.answered > 0 && step.asked > 0.0)
+        .map(|step| step.answered as f64 / step.asked);
+    median(ratios)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    stats::median(&values)
+}
+
+/// Steps of twice the length; an odd one at the end goes.
+fn doubled(steps: &[Step]) -> Vec<Step> {
+    let join = |pair: &[Step]| Step {
+        answered: pair.iter().map(|step| step.answered).sum(),
+        errors: pair.iter().map(|step| step.errors).sum(),
+        asked: pair.iter().map(|step| step.asked).sum(),
+    };
+    steps.chunks_exact(2).map(join).collect()
+}
+
+fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
+    let (mut steps, mut step_s) = (steps.to_vec(), step_s);
+    let few = |steps: &[Step]| {
+        median(
+            steps
+                .iter()
+                .filter(|step| step.answered > 0)
+                .map(|step| step.answered as f64),
+        )
+        .is_some_and(|usual| usual < RESPONSES_MIN)
+    };
+    while few(&steps) && steps.len() >= 2 * STEPS_MIN {
+        steps = doubled(&steps);
+        step_s *= 2.0;
+    }
+    let Some(ratio) = usual_ratio(&steps).filter(|_| steps.len() >= STEPS_MIN) else {
+        return Vec::new();
+    };
+    let expected = |step: &Step| ratio * step.asked;
+    let off = steps
+        .iter()
+        .filter(|step| step.answered > 0)
+        .map(|step| (step.answered as f64 - expected(step)).abs());
+    let scatter = DEVIATION_OF_MAD * median(off).unwrap_or(0.0);
+    let is_low = |step: &Step| step.asked > 0.0 && (step.answered as f64) < LOW * expected(step);
+    let mut stalls = Vec::new();
+    let mut at = 0;
+    for run in steps.chunk_by(|a, b| is_low(a) == is_low(b)) {
+        let begin = at;
+        at += run.len();
+        if !run.first().is_some_and(is_low) {
+            continue;
+        }
+        let wanted: f64 = run.iter().map(expected).sum();
+        let answered: u64 = run.iter().map(|step| step.answered).sum();
+        let missing = wanted - answered as f64;
+        let variance: f64 = run
+            .iter()
+            .map(|step| expected(step).max(scatter * scatter))
+            .sum();
+        let missing_s = missing / wanted * run.len() as f64 * step_s;
+        let within = run.get(1..run.len() - 1).unwrap_or_default();
+        let within_wanted: f64 = within.iter().map(expected).sum();
+        let within_answered: u64 = within.iter().map(|step| step.answered).sum();
+        if answered as f64 > STALLED * wanted
+            || within_answered as f64 > STALLED_WITHIN * within_wanted
+            || missing < DEVIATIONS_MIN * variance.sqrt()
+            || missing_s < STALL_MIN_S
+        {
+            continue;
+        }
+        // What came in the first step came before the stall.
+        let before = run
+            .first()
+            .map_or(0.0, |step| step.answered as f64 / expected(step));
+        stalls.push(Stall {
+            begin_s: ((begin as f64 + before) * step_s * 1e3).round() / 1e3,
+            end_s: at as f64 * step_s,
+            answered: run.iter().skip(1).map(|step| step.answered).sum(),
+            slow_until_s: None,
+        });
+    }
+    stalls
+}
+
+/// Share of failed requests among those that ended.
+fn error_share(errors: u64, answered: u64) -> f64 {
+    match errors + answered {
+        0 => 0.0,
+        ended => errors as f64 / ended as f64,
+    }
+}
+
+fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
+    let mut clusters: Vec<(usize, usize)> = Vec::new();
+    for (at, _) in steps.iter().enumerate().filter(|(_, step)| step.errors > 0) {
+        match clusters.last_mut() {
+            Some((_, last)) if at - *last <= BURST_GAP_STEPS => *last = at,
+            _ => clusters.push((at, at)),
+        }
+    }
+    let sums = |steps: &[Step]| {
+        let errors: u64 = steps.iter().map(|step| step.errors).sum();
+        let answered: u64 = steps.iter().map(|step| step.answered).sum();
+        (errors, answered)
+    };
+    let (all_errors, all_answered) = sums(steps);
+    let burst = |(first, last): (usize, usize)| {
+        // Single errors before and after it only happen to be near.
+        let most = steps[first..=last].iter().map(|step| step.errors).max()?;
+        let is_of_it = |at: &usize| steps[*at].errors * BURST_EDGE >= most;
+        let first = (first..=last).find(is_of_it)?;
+        let last = (first..=last).rev().find(is_of_it)?;
+        let inside = &steps[first..=last];
+        let (errors, answered) = sums(inside);
+        let outside = 1.0 - inside.len() as f64 / steps.len() as f64;
+        let usual = error_share(all_errors - errors, all_answered - answered);
+        let by_chance = usual * (errors + answered) as f64;
+        let deviation = (by_chance + 1.0).sqrt();
+        (errors as f64 - by_chance >= DEVIATIONS_MIN * deviation
+            && outside >= OUTSIDE_MIN
+            && error_share(errors, answered) >= BURST_RATIO * usual)
+            .then_some(Episode::Errors {
+                begin_s: first as f64 * step_s,
+                end_s: (last + 1) as f64 * step_s,
+                errors,
+                answered,
+            })
+    };
+    clusters.into_iter().filter_map(burst).collect()
+}
+
+/// Samples of an interval, and those of them that are slow.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    samples: u64,
+    slow: u64,
+}
+
+impl Counted {
+    fn share(self) -> f64 {
+        self.slow as f64 / self.samples.max(1) as f64
+    }
+}
+
+/// The middle sample of an interval, nanoseconds.
+fn median_ns(interval: &Interval) -> u64 {
+    let total: u64 = interval.samples.iter().map(|(_, count)| count).sum();
+    let mut left = total / 2;
+    for (value_ns, count) in &interval.samples {
+        if left < *count {
+            return *value_ns;
+        }
+        left -= count;
+    }
+    0
+}
+
+/// Intervals in a row with far more slow requests than usual: begin, end, and what is told of them.
+fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
+    let samples = |interval: &Interval| interval.samples.iter().map(|(_, count)| count).sum();
+    let is_known = |interval: &&Interval| {
+        let samples: u64 = samples(interval);
+        samples >= SAMPLES_MIN
+    };
+    let known = course.intervals.iter().filter(is_known);
+    let medians_ns: Vec<f64> = known.map(|interval| median_ns(interval) as f64).collect();
+    let Some(usual_ns) = median(medians_ns.iter().copied()) else {
+        return Vec::new();
+    };
+    if medians_ns.len() < INTERVALS_MIN {
+        return Vec::new();
+    }
+    let above_ns = usual_ns * SLOW_RATIO;
+    let counted: Vec<Counted> = course
+        .intervals
+        .iter()
+        .map(|interval| Counted {
+            samples: samples(interval),
+            slow: interval
+                .samples
+                .iter()
+                .filter(|(value_ns, _)| *value_ns as f64 > above_ns)
+                .map(|(_, count)| count)
+                .sum(),
+        })
+        .collect();
+    let is_known = |counted: &&Counted| counted.samples >= SAMPLES_MIN;
+    let shares = || {
+        counted
+            .iter()
+            .filter(is_known)
+            .map(|counted| counted.share())
+    };
+    let usual = median(shares()).unwrap_or(0.0);
+    let scatter =
+        DEVIATION_OF_MAD * median(shares().map(|share| (share - usual).abs())).unwrap_or(0.0);
+    let is_slow = |counted: &Counted| {
+        let samples = counted.samples as f64;
+        // One more, so that a single slow request is none where they usually are none.
+        let deviation = (samples * usual * (1.0 - usual) + 1.0).sqrt();
+        counted.samples >= SAMPLES_MIN
+            && counted.share() >= SLOW_SHARE_MIN.max(SLOW_RATIO * usual)
+            && counted.slow as f64 - usual * samples >= DEVIATIONS_MIN * deviation
+            && counted.share() - usual >= DEVIATIONS_MIN * scatter
+    };
+    let mut stretches = Vec::new();
+    let mut at = 0;
+    for run in counted.chunk_by(|a, b| is_slow(a) == is_slow(b)) {
+        let begin_s = at as f64 * course.interval_s;
+        at += run.len();
+        let end_s = at as f64 * course.interval_s;
+        if run.first().is_some_and(is_slow) {
+            let sum = |of: fn(&Counted) -> u64| run.iter().map(of).sum();
+            let together = Counted {
+                samples: sum(|counted| counted.samples),
+                slow: sum(|counted| counted.slow),
+            };
+            let episode = Episode::Slow {
+                begin_s,
+                end_s,
+                above_us: above_ns / 1e3,
+                share: together.share(),
+                usual_share: usual,
+            };
+            stretches.push((begin_s, end_s, episode));
+        }
+    }
+    stretches
+}
