@@ -20,28 +20,47 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// still started is asked again.
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 
-/// Runs a command and keeps what it said. The error is why it did not succeed, in one line.
+/// Why something did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// In one line.
+    pub reason: String,
+    /// The last lines of what the command said.
+    pub said: Vec<String>,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            said: Vec::new(),
+        }
+    }
+}
+
+/// Runs a command and keeps what it said. The error is why it did not succeed.
 pub(crate) fn run_hook(
     host: &mut dyn Host,
     hook: &str,
     command: &str,
     environment: &BTreeMap<String, String>,
     limit: Duration,
-) -> (HookOutput, Result<(), String>) {
+) -> (HookOutput, Result<(), Failure>) {
     match host.run(command, environment, limit) {
         Ok(output) => {
             let judged = match output.exit_code {
                 Some(0) if !output.timed_out => Ok(()),
-                _ => Err(one_line(&format!(
-                    "{hook}: `{command}` {}",
-                    output.failure()
-                ))),
+                _ => Err(Failure {
+                    reason: one_line(&format!("{hook}: `{command}` {}", output.failure())),
+                    said: output.last_lines(),
+                }),
             };
             (kept(hook, command, &output), judged)
         }
         Err(error) => {
             let reason = one_line(&format!("{hook}: `{command}` cannot be started ({error})"));
-            (kept(hook, command, &CommandOutput::default()), Err(reason))
+            let failure = Err(Failure::from(reason));
+            (kept(hook, command, &CommandOutput::default()), failure)
         }
     }
 }
@@ -137,7 +156,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(5);
     const URL: &str = "http://h/";
 
-    fn hook(output: CommandOutput) -> (HookOutput, Result<(), String>) {
+    fn hook(output: CommandOutput) -> (HookOutput, Result<(), Failure>) {
         let mut host = Fake::default();
         host.on_command("x", move |_, _| output.clone());
         run_hook(&mut host, "restart", "x", &BTreeMap::new(), LIMIT)
@@ -177,15 +196,43 @@ mod tests {
             ),
         ] {
             let (_, judged) = hook(output);
-            assert_eq!(judged, expected.map_err(str::to_owned));
+            let reason = judged.map_err(|failure| failure.reason);
+            assert_eq!(reason, expected.map_err(str::to_owned));
         }
     }
 
     #[test]
     fn a_reason_is_one_line_however_much_was_said() {
         let (_, judged) = hook(said(Some(1), b"", &[b'a'; 5000]));
-        let reason = judged.unwrap_err();
+        let reason = judged.unwrap_err().reason;
         assert!(reason.ends_with("aaa...") && reason.len() < 400, "{reason}");
+    }
+
+    #[test]
+    fn the_last_lines_of_a_failing_command_are_told_errors_first() {
+        let told = |stdout: &str, stderr: &str| {
+            let (_, judged) = hook(said(Some(1), stdout.as_bytes(), stderr.as_bytes()));
+            judged.unwrap_err().said
+        };
+        assert_eq!(
+            told(
+                "checking\n",
+                "nginx: [emerg] unknown directive\n\n\tin nginx.conf:3\nfailed\n"
+            ),
+            [
+                "stderr: nginx: [emerg] unknown directive",
+                "stderr:  in nginx.conf:3",
+                "stderr: failed",
+                "stdout: checking"
+            ]
+        );
+        // It is in the reason.
+        assert_eq!(told("", "no unit\n"), Vec::<String>::new());
+        assert_eq!(told("only here\n", ""), ["stdout: only here"]);
+        let long: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let told = told("out\n", &long);
+        assert_eq!(told.len(), 12);
+        assert_eq!(told.first().map(String::as_str), Some("stderr: line 88"));
     }
 
     #[test]

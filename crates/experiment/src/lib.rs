@@ -31,8 +31,9 @@ pub use design::{Planned, Schedule};
 pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
+pub use hooks::Failure;
 pub use host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
-pub use machine::{AskHttps, Machine, MachineSettings};
+pub use machine::{AskHttps, Machine, MachineSettings, OnWait, Waiting};
 pub use preflight::{Preflight, left_in_words, nominal_time, preflight};
 pub use progress::Progress;
 pub use restore::{

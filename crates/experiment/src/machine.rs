@@ -26,6 +26,20 @@ pub(crate) use watch::{LastWord, end_group, listen};
 /// Asks an https URL once, within a time, and says the status; this crate speaks no TLS.
 pub type AskHttps = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
 
+/// A command that is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting<'a> {
+    /// The line of shell.
+    pub command: &'a str,
+    /// How long it has run.
+    pub elapsed: Duration,
+    /// How long it may run.
+    pub limit: Duration,
+}
+
+/// Is told of a command that is waited for.
+pub type OnWait = Box<dyn FnMut(Waiting<'_>)>;
+
 /// What the machine cannot know by itself: it comes from the command line's side.
 pub struct MachineSettings {
     /// Asks https URLs.
@@ -43,6 +57,7 @@ pub struct Machine {
     lock: Option<File>,
     claims: BTreeMap<PathBuf, File>,
     watch: Option<Watch>,
+    on_wait: Option<OnWait>,
 }
 
 impl Machine {
@@ -54,7 +69,13 @@ impl Machine {
             lock: None,
             claims: BTreeMap::new(),
             watch: None,
+            on_wait: None,
         }
+    }
+
+    /// Is told a few times a second of the command that is waited for.
+    pub fn set_on_wait(&mut self, on_wait: OnWait) {
+        self.on_wait = Some(on_wait);
     }
 
     /// What a guardian gets as its stdout: it keeps the lock while it lives.
@@ -257,7 +278,16 @@ impl Host for Machine {
         environment: &BTreeMap<String, String>,
         limit: Duration,
     ) -> io::Result<CommandOutput> {
-        command::run(command, environment, limit, self.watch.as_ref())
+        let mut tell = |elapsed| {
+            if let Some(on_wait) = &mut self.on_wait {
+                on_wait(Waiting {
+                    command,
+                    elapsed,
+                    limit,
+                });
+            }
+        };
+        command::run(command, environment, limit, self.watch.as_ref(), &mut tell)
     }
 
     fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16> {

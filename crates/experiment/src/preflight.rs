@@ -7,6 +7,7 @@ mod checks;
 mod programs;
 mod settings;
 mod text;
+mod units;
 
 pub(crate) use checks::check_folder;
 pub(crate) use settings::why_irreversible;

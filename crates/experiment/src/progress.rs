@@ -42,6 +42,11 @@ impl Progress {
         }
     }
 
+    /// A trial is over, and how long it took says nothing: the program was stopped meanwhile.
+    pub(crate) fn skip(&mut self) {
+        self.nominal_left.pop();
+    }
+
     /// Trials of the whole experiment.
     #[must_use]
     pub fn total(&self) -> usize {
@@ -101,6 +106,14 @@ mod tests {
         progress.advance(seconds(1));
         progress.advance(seconds(1));
         assert_eq!((progress.done(), progress.time_left()), (5, seconds(0)));
+    }
+
+    #[test]
+    fn a_trial_in_which_the_program_was_stopped_moves_no_estimate() {
+        let mut progress = Progress::new(3, 1, [10, 10, 10].map(seconds).into_iter());
+        progress.advance(seconds(12));
+        progress.skip();
+        assert_eq!((progress.done(), progress.time_left()), (2, seconds(12)));
     }
 
     #[test]

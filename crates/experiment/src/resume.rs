@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError, trial_name};
 
 /// Keys of a plan that may change while it runs: none of them bears on what is measured. Rounds can be
 /// added.
-const FREE_KEYS: [&str; 4] = ["results", "retries", "rounds", "threshold"];
+const FREE_KEYS: [&str; 5] = ["max_failures", "results", "retries", "rounds", "threshold"];
 
 /// More differences than this say no more.
 const SHOWN_DIFFERENCES: usize = 5;

@@ -12,16 +12,13 @@ use crate::change::Change;
 use crate::design::Planned;
 use crate::environment::observe;
 use crate::factor::{Factor, FactorKind};
-use crate::hooks::{await_ready, kept, run_hook, settle};
+use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::restore::RestoreReport;
 use crate::safekeeping::{Safekeeping, SafetyError};
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
-
-/// After so many trials in a row that failed it is said that something is wrong with all of them.
-const STREAK: u32 = 3;
 
 /// What happens, as it happens.
 #[derive(Debug)]
@@ -49,7 +46,7 @@ pub enum Event<'a> {
         /// What was run.
         planned: &'a Planned,
         /// Why.
-        reason: &'a str,
+        failure: &'a Failure,
         /// It is tried once more.
         again: bool,
         /// How far the experiment is.
@@ -80,6 +77,8 @@ pub struct Surroundings<'a> {
     pub observer: &'a mut dyn FnMut(Event<'_>),
     /// Whether the user has had enough.
     pub is_over: &'a dyn Fn() -> bool,
+    /// Whether the process was stopped (SIGSTOP) and has gone on since this was asked last.
+    pub was_stopped: &'a dyn Fn() -> bool,
 }
 
 /// What is to be done: a plan that has been checked.
@@ -103,8 +102,17 @@ pub struct Programme<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum Abort {
     /// Before anything was changed.
-    #[error("{0}")]
-    Setup(String),
+    #[error("{}", .0.reason)]
+    Setup(Failure),
+    /// Trials fail one after the other.
+    #[error(
+        "{count} trials in a row failed, so the others are not tried (max_failures in the plan or --max-failures changes \
+         this; 0: go on whatever fails)"
+    )]
+    Hopeless {
+        /// How many.
+        count: u32,
+    },
     /// Nothing more can be changed safely.
     #[error(transparent)]
     Safety(#[from] SafetyError),
@@ -129,7 +137,7 @@ pub struct Outcome {
     /// What became of everything that was changed.
     pub restored: RestoreReport,
     /// Why the teardown failed.
-    pub teardown_failure: Option<String>,
+    pub teardown_failure: Option<Failure>,
 }
 
 /// Makes the trials. Whatever happens, everything that was changed is put back, and the teardown runs if
@@ -185,7 +193,7 @@ enum Stop {
 
 /// Why an attempt has no result.
 enum NoResult {
-    Failed(String),
+    Failed(Failure),
     Stop(Stop),
 }
 
@@ -218,10 +226,10 @@ impl Sweep<'_, '_> {
         };
         let environment = self.programme.spec.environment();
         let (_, outcome) = self.command("setup", hook, &environment);
-        outcome.map_err(|reason| Stop::Abort(Abort::Setup(reason)))
+        outcome.map_err(|failure| Stop::Abort(Abort::Setup(failure)))
     }
 
-    fn teardown(&mut self) -> Option<String> {
+    fn teardown(&mut self) -> Option<Failure> {
         let hook = self.programme.spec.hooks.teardown.as_ref()?;
         let environment = self.programme.spec.environment();
         let (_, outcome) = self.command("teardown", hook, &environment);
@@ -251,8 +259,15 @@ impl Sweep<'_, '_> {
 
     /// One trial, with as many attempts as it may have.
     fn make_trial(&mut self, planned: &Planned, safekeeping: &mut Safekeeping) -> Result<(), Stop> {
+        let most = self.programme.spec.max_failures;
+        if most > 0 && self.failures_in_a_row >= most {
+            let count = self.failures_in_a_row;
+            return Err(Stop::Abort(Abort::Hopeless { count }));
+        }
         let name = trial_name(self.programme.experiment, planned);
         let begin_ns = self.surroundings.host.now_ns();
+        // Before it began.
+        let _ = (self.surroundings.was_stopped)();
         let mut trial = blank(self.programme.experiment, planned);
         loop {
             self.check_over()?;
@@ -266,21 +281,21 @@ impl Sweep<'_, '_> {
             match self.attempt(&name, &mut trial, safekeeping) {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
                 Err(NoResult::Stop(stop)) => return Err(stop),
-                Err(NoResult::Failed(reason)) => {
+                Err(NoResult::Failed(failure)) => {
                     // A server with which something failed may be in any state.
                     self.needs_restart = true;
                     let again = attempt <= self.programme.spec.retries;
                     self.tell(|progress| Event::Failed {
                         planned,
-                        reason: &reason,
+                        failure: &failure,
                         again,
                         progress,
                     });
                     if again {
-                        trial.failed_attempts.push(reason);
+                        trial.failed_attempts.push(failure.reason);
                         continue;
                     }
-                    trial.outcome = TrialOutcome::Failed(reason);
+                    trial.outcome = TrialOutcome::Failed(failure.reason);
                 }
             }
             break;
@@ -290,7 +305,11 @@ impl Sweep<'_, '_> {
             .save(self.surroundings.host, &name, &trial)
             .map_err(|error| Stop::Abort(error.into()))?;
         let spent_ns = self.surroundings.host.now_ns().saturating_sub(begin_ns);
-        self.progress.advance(Duration::from_nanos(spent_ns));
+        if (self.surroundings.was_stopped)() {
+            self.progress.skip();
+        } else {
+            self.progress.advance(Duration::from_nanos(spent_ns));
+        }
         self.count(&trial);
         Ok(())
     }
@@ -340,14 +359,14 @@ impl Sweep<'_, '_> {
             Err(reason) => {
                 // Nothing is learnt from a run that the user has ended.
                 self.check_over()?;
-                return Err(NoResult::Failed(reason));
+                return Err(NoResult::Failed(reason.into()));
             }
         };
         if let Some(after) = &spec.hooks.after {
             self.hook("after", after, &environment, trial)?;
         }
         self.check_effective(&trial.environment_after)
-            .map_err(NoResult::Failed)?;
+            .map_err(|reason| NoResult::Failed(reason.into()))?;
         Ok(result)
     }
 
@@ -373,7 +392,7 @@ impl Sweep<'_, '_> {
             let host = &*self.surroundings.host;
             let changes = factor
                 .changes(&setting.level, |path| host.read(path))
-                .map_err(|error| NoResult::Failed(error.to_string()))?;
+                .map_err(|error| NoResult::Failed(error.to_string().into()))?;
             for change in &changes {
                 self.change(factor, change, trial, safekeeping)?;
             }
@@ -394,7 +413,8 @@ impl Sweep<'_, '_> {
             self.applied.insert(setting.factor, setting.level);
         }
         let now = self.observe_keys(self.effective.keys().map(String::as_str));
-        self.check_effective(&now).map_err(NoResult::Failed)?;
+        self.check_effective(&now)
+            .map_err(|reason| NoResult::Failed(reason.into()))?;
         trial.effective.clone_from(&self.effective);
         Ok(())
     }
@@ -427,7 +447,15 @@ impl Sweep<'_, '_> {
             ) => {
                 return Err(Stop::Abort(error.into()).into());
             }
-            Err(error) => return Err(NoResult::Failed(error.to_string())),
+            Err(error) => {
+                return Err(NoResult::Failed(Failure {
+                    reason: error.to_string(),
+                    said: match &error {
+                        SafetyError::Apply { output, .. } => output.last_lines(),
+                        _ => Vec::new(),
+                    },
+                }));
+            }
         };
         if let (Change::Sysctl { key, value }, Some(took)) = (change, effective.value) {
             let took = words(&took);
@@ -459,7 +487,7 @@ impl Sweep<'_, '_> {
             self.surroundings.is_over,
         )
         .map_err(|failure| match failure {
-            Some(reason) => NoResult::Failed(reason),
+            Some(reason) => NoResult::Failed(reason.into()),
             None => Stop::Over.into(),
         })
     }
@@ -479,7 +507,7 @@ impl Sweep<'_, '_> {
         name: &str,
         hook: &Hook,
         environment: &BTreeMap<String, String>,
-    ) -> (HookOutput, Result<(), String>) {
+    ) -> (HookOutput, Result<(), Failure>) {
         let host = &mut *self.surroundings.host;
         run_hook(host, name, &hook.command, environment, hook.limit)
     }
@@ -533,11 +561,6 @@ impl Sweep<'_, '_> {
         }
         self.failed += 1;
         self.failures_in_a_row += 1;
-        if self.failures_in_a_row == STREAK {
-            self.note(format!(
-                "the last {STREAK} trials all failed; the sweep goes on, Ctrl-C ends it and --resume tries them again"
-            ));
-        }
     }
 
     fn note(&mut self, text: String) {
@@ -571,7 +594,7 @@ fn blank(experiment: &Experiment, planned: &Planned) -> Trial {
 
 /// Writes down what a command said; its failure is that of the attempt.
 fn keep(
-    (output, outcome): (HookOutput, Result<(), String>),
+    (output, outcome): (HookOutput, Result<(), Failure>),
     trial: &mut Trial,
 ) -> Result<(), NoResult> {
     trial.hooks.push(output);

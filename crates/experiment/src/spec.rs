@@ -23,6 +23,8 @@ use crate::factor::Factor;
 
 /// The most rounds of a plan.
 pub const MAX_ROUNDS: u32 = 10_000;
+/// After so many failed trials in a row a sweep ends if its plan does not say otherwise.
+pub(crate) const MAX_FAILURES: u32 = 3;
 /// The most cells of a plan: beyond them nobody waits for the end.
 pub(crate) const MAX_CELLS: usize = 4_000;
 /// The most trials of a plan.
@@ -47,6 +49,8 @@ pub struct Spec {
     pub order: Order,
     /// How often a failing trial is tried again, 0..=10.
     pub retries: u32,
+    /// After so many failed trials in a row the sweep ends; 0: never.
+    pub max_failures: u32,
     /// Difference that does not matter, as a share: 0.02 is 2 %.
     pub threshold: Option<f64>,
     /// Options of every run.

@@ -216,6 +216,7 @@ impl Session<'_> {
                 },
                 observer: &mut |event| told.push(line(&event)),
                 is_over: &|| made.get() >= self.ends_after,
+                was_stopped: &|| false,
             },
         );
         Ok(Ended {
@@ -242,12 +243,20 @@ fn line(event: &Event<'_>) -> String {
         ),
         Event::Failed {
             planned,
-            reason,
+            failure,
             again,
             ..
         } => {
             let next = if *again { ", again" } else { "" };
-            format!("trial {} failed: {reason}{next}", planned.position)
+            let said: String = failure
+                .said
+                .iter()
+                .map(|line| format!(" | {line}"))
+                .collect();
+            format!(
+                "trial {} failed: {}{next}{said}",
+                planned.position, failure.reason
+            )
         }
         Event::Note(text) => text.clone(),
     }
@@ -560,14 +569,17 @@ fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
         let (first, reason) = failure(&host, name);
         assert_eq!(reason, expected);
         assert_eq!(first, [expected]);
-        // It goes on, and says that nothing works.
-        assert_eq!(
-            ended.outcome.finished + ended.outcome.failed,
-            8,
-            "{expected}"
-        );
-        let says = ended.told.iter().any(|line| line.contains("all failed"));
-        assert_eq!(says, ended.outcome.finished == 0, "{:?}", ended.told);
+        // Where nothing works the others are not tried.
+        let outcome = &ended.outcome;
+        if outcome.finished > 0 {
+            assert_eq!(outcome.finished + outcome.failed, 8, "{expected}");
+            assert!(outcome.abort.is_none(), "{outcome:?}");
+        } else {
+            assert_eq!((outcome.failed, outcome.left), (3, 5), "{expected}");
+            let abort = outcome.abort.as_ref().map(ToString::to_string);
+            let abort = abort.unwrap_or_default();
+            assert!(abort.starts_with("3 trials in a row failed"), "{abort}");
+        }
         assert_eq!(state(&host), state(&machine_after(breaks)), "{expected}");
     }
 }
@@ -615,6 +627,33 @@ fn a_setting_that_another_sweep_has_claimed_ends_the_sweep() {
     assert_eq!((ended.outcome.failed, ended.outcome.left), (0, 8));
     assert!(ended.outcome.restored.is_complete());
     assert_eq!(state(&host), before);
+}
+
+#[test]
+fn how_many_failures_end_a_sweep_is_said_in_the_plan_and_it_goes_on_after_them() {
+    let with = |most: u32| format!("max_failures = {most}\n{PLAN}");
+    for (most, failed) in [(1, 1), (5, 5), (0, 8)] {
+        let mut host = machine();
+        host.on_command("restart-it", |_, _| failing("stopping\nno unit\n"));
+        let ended = session(&with(most)).run(&mut host).unwrap();
+        assert_eq!(ended.outcome.failed, failed, "{:?}", ended.told);
+        assert_eq!(ended.outcome.left, 8 - failed);
+        assert_eq!(ended.outcome.abort.is_some(), failed < 8);
+        let lines = " | stderr: stopping | stderr: no unit";
+        assert!(
+            ended.told.iter().any(|line| line.ends_with(lines)),
+            "{:?}",
+            ended.told
+        );
+        let taken_up = Session {
+            resume: true,
+            ..session(PLAN)
+        };
+        host.on_command("restart-it", |_, _| succeeded(""));
+        restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
+        let ended = taken_up.run(&mut host).unwrap();
+        assert_eq!((ended.outcome.finished, ended.outcome.left), (8, 0));
+    }
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(crate) struct SweepArgs {
     /// Rounds, in place of the plan's; with --resume there can be more than before
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     pub(crate) rounds: Option<u32>,
+    /// End after so many failed trials in a row, in place of the plan's [default: 3]; 0 goes on whatever fails
+    #[arg(long, value_name = "N")]
+    pub(crate) max_failures: Option<u32>,
     /// Seed of the order, in place of the plan's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
@@ -28,6 +28,8 @@ pub(super) struct Interrupts {
     /// The exit code of the last one that has one of its own.
     exit_code: Arc<AtomicUsize>,
     second: Second,
+    /// Set when the process goes on after it was stopped.
+    stopped: Arc<AtomicBool>,
 }
 
 /// What a second signal does: it ends the process, once it may.
@@ -99,6 +101,7 @@ impl Interrupts {
     pub(super) fn watch_for_sweep(has_screen: bool) -> io::Result<Self> {
         const ALL: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
         let interrupts = Self::of(&ALL, &ALL)?;
+        flag::register(SIGCONT, interrupts.stopped.clone())?;
         if !has_screen {
             interrupts.second.allow();
         }
@@ -125,12 +128,18 @@ impl Interrupts {
             stop,
             exit_code,
             second,
+            stopped: Arc::default(),
         })
     }
 
     /// For the screen.
     pub(super) fn second(&self) -> Second {
         self.second.clone()
+    }
+
+    /// Whether the process was stopped and has gone on since this was asked last. Only those of a sweep know.
+    pub(super) fn was_stopped(&self) -> bool {
+        self.stopped.swap(false, Ordering::Relaxed)
     }
 
     /// Whether one has come.

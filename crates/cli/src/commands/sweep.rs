@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use experiment::{
-    Event, Host as _, Machine, MachineSettings, Outcome, Planned, Programme, Remaining,
+    Abort, Event, Host as _, Machine, MachineSettings, Outcome, Planned, Programme, Remaining,
     ResumeError, Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
 };
 use live::grid::{Grid, Spot};
@@ -100,6 +100,9 @@ impl Undertaking {
     fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
+        }
+        if let Some(most) = arguments.max_failures {
+            spec.max_failures = most;
         }
         let store = Store::at(&spec.results);
         let wish = Wish {
@@ -209,6 +212,9 @@ impl Undertaking {
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
         };
+        if !arguments.tui {
+            machine.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
+        }
         let progress = RefCell::new(Progress::new(program, arguments.quiet, screen));
         let surroundings = Surroundings {
             host: machine,
@@ -221,6 +227,7 @@ impl Undertaking {
             },
             observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
             is_over: &|| interrupts.has_come(),
+            was_stopped: &|| interrupts.was_stopped(),
         };
         let outcome = experiment::run(programme, safekeeping, surroundings);
         // The terminal is as it was from here on.
@@ -344,6 +351,13 @@ fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyho
     Ok(store.begin(machine, experiment)?)
 }
 
+/// The last lines of a command that failed, below the reason.
+fn tell_said(lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(io::stderr(), "    {line}");
+    }
+}
+
 /// Says how it ended, and finds the exit code.
 fn tell_end(
     outcome: &Outcome,
@@ -362,21 +376,31 @@ fn tell_end(
         );
     }
     if let Some(failure) = &outcome.teardown_failure {
-        tell(program, failure);
+        tell(program, &failure.reason);
+        tell_said(&failure.said);
     }
     if let Some(abort) = &outcome.abort {
         tell(program, format_args!("the sweep was given up: {abort}"));
+        if let Abort::Setup(failure) = abort {
+            tell_said(&failure.said);
+        }
     }
     let resume = resume_command(arguments);
+    let failed = outcome.failed;
     if outcome.left > 0 {
-        let left = outcome.left;
+        let left = match outcome.left {
+            1 => "1 trial is left".to_owned(),
+            left => format!("{left} trials are left"),
+        };
+        let and_failed = match failed {
+            0 => String::new(),
+            failed => format!(", and {failed} failed"),
+        };
         tell(
             program,
-            format_args!("{left} trials are left: go on with `{resume}`"),
+            format_args!("{left}{and_failed}: go on with `{resume}`"),
         );
-    }
-    if outcome.failed > 0 {
-        let failed = outcome.failed;
+    } else if failed > 0 {
         tell(
             program,
             format_args!(

@@ -15,6 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Restarts what stands in for nginx and php-fpm; other services are nobody's here.
 const SYSTEMCTL: &str = r#"#!/bin/sh
+case $1 in
+show) echo loaded && exit 0 ;;
+list-units) echo php8.2-fpm.service loaded active running && exit 0 ;;
+esac
 case " $* " in *" nginx"*) ;; *) exit 0 ;; esac
 [ ! -f "$OUT/nginx.pid" ] || kill -9 "$(cat "$OUT/nginx.pid")" || :
 rm -f "$OUT/nginx.pid"

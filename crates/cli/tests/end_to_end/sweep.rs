@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use results::{Trial, TrialOutcome};
 
@@ -375,7 +376,7 @@ fn a_server_that_is_not_ready_fails_its_trial() {
             "[hooks]\nsetup = 'true'\nready = {{ url = '{url}', within = '100ms' }}"
         ))
         .replace("rounds = 2", "rounds = 1\nretries = 0");
-    let output = experiment.run(&plan, &[]);
+    let output = experiment.run(&plan, &["--max-failures", "0"]);
     assert_eq!(output.code, Some(4), "{output:?}");
     assert!(
         output.stderr.contains("not ready within 100ms: status 503"),
@@ -518,6 +519,57 @@ fn hints_are_commands_that_go_on_with_the_very_sweep() {
     let refused = experiment.run(&plan, &options);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.only_line().ends_with(&hint), "{refused:?}");
+}
+
+#[test]
+fn a_sweep_in_which_everything_fails_ends_and_says_why() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let broken = "[hooks]\nbefore = 'echo looking; echo one >&2; echo two >&2; exit 3'";
+    let output = experiment.run(&experiment.plan(broken), &["-q", "--max-failures", "2"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(experiment.trial_files().len(), 2);
+    for line in [
+        "failed with exit code 3: two",
+        "    stderr: one\n    stderr: two\n    stdout: looking\n",
+        "the sweep was given up: 2 trials in a row failed",
+        "6 trials are left, and 2 failed: go on with `wrkbench sweep ",
+    ] {
+        assert!(output.stderr.contains(line), "{line}: {output:?}");
+    }
+    experiment.await_restored();
+}
+
+#[test]
+fn after_a_signal_it_is_said_which_command_is_waited_for() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    // The hook ends when that has been said.
+    let hooks = format!(
+        "[hooks]\nbefore = ': >{folder}/begun; until grep -q \"a second signal\" {folder}/stderr; do sleep 0.05; done'"
+    );
+    let path = experiment.path("plan.toml");
+    fs::write(&path, experiment.plan(&hooks)).unwrap();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec \"$@\" 2>\"$0\""])
+        .arg(experiment.path("stderr"))
+        .arg(env!("CARGO_BIN_EXE_wrkbench"))
+        .args(["sweep", "-q", path.to_str().unwrap(), "--journal"])
+        .arg(experiment.path("journal"));
+    let sweep = Process::start(command);
+    eventually(|| match experiment.path("begun").exists() {
+        true => Ok(()),
+        false => Err("the hook has not begun".to_owned()),
+    });
+    sweep.signal("INT");
+    let output = sweep.finish();
+    assert_eq!(output.code, Some(130), "{output:?}");
+    let said = experiment.text("stderr");
+    assert!(said.contains("waiting for `: >"), "{said}");
+    assert!(said.contains(" s of at most 1m)"), "{said}");
+    experiment.await_restored();
 }
 
 #[test]

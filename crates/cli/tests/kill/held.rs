@@ -133,6 +133,21 @@ fn a_sweep_that_is_asked_to_end_puts_everything_back_itself() {
 }
 
 #[test]
+fn ps_shows_the_guardian_by_its_name() {
+    let Some(held) = held("kill-name") else {
+        return;
+    };
+    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", held.guardian())).unwrap();
+    assert_eq!(of("comm"), "wrkbench-guard\n");
+    assert!(
+        of("cmdline").starts_with("wrkbench\0guardian\0/"),
+        "{:?}",
+        of("cmdline")
+    );
+    held.kill_and_check(To::Process);
+}
+
+#[test]
 fn signals_for_the_guardian_do_not_end_it() {
     let Some(held) = held("kill-signals") else {
         return;

@@ -24,6 +24,9 @@ const LAST_BYTES: usize = 1 << 20;
 /// Longest pause between looks at a process where the kernel gives no descriptor for it (before 5.3).
 const LOOK: Duration = Duration::from_millis(10);
 
+/// So often it is told that a command still runs.
+const TELL: Duration = Duration::from_millis(500);
+
 /// How long an end is awaited that nothing can prevent, but for a process stuck in the kernel.
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -37,6 +40,7 @@ pub(super) fn run(
     environment: &BTreeMap<String, String>,
     limit: Duration,
     watch: Option<&Watch>,
+    tell: &mut dyn FnMut(Duration),
 ) -> io::Result<CommandOutput> {
     let started_ns = now_ns();
     let mut child = Command::new("sh")
@@ -57,7 +61,7 @@ pub(super) fn run(
     }
     let mut stdout = Capture::of(child.stdout.take().map(OwnedFd::from))?;
     let mut stderr = Capture::of(child.stderr.take().map(OwnedFd::from))?;
-    let timed_out = follow(&mut child, limit, &mut stdout, &mut stderr)?;
+    let timed_out = follow(&mut child, limit, &mut stdout, &mut stderr, tell)?;
     let status = child.wait()?;
     if let Some(watch) = watch {
         watch.tell(Word::Ended(group));
@@ -78,7 +82,9 @@ fn follow(
     limit: Duration,
     stdout: &mut Capture,
     stderr: &mut Capture,
+    tell: &mut dyn FnMut(Duration),
 ) -> io::Result<bool> {
+    let began_ns = now_ns();
     let pid = Pid::from_child(child);
     let handle = pidfd_open(pid, PidfdFlags::empty()).ok();
     let mut end_ns = later(now_ns(), limit);
@@ -86,7 +92,7 @@ fn follow(
     loop {
         let left = Duration::from_nanos(end_ns.saturating_sub(now_ns()));
         let ended = match &handle {
-            Some(handle) => wait(&[stdout, stderr], Some(handle), left)?,
+            Some(handle) => wait(&[stdout, stderr], Some(handle), left.min(TELL))?,
             None => {
                 wait(&[stdout, stderr], None, left.min(LOOK))?;
                 child.try_wait()?.is_some()
@@ -97,6 +103,7 @@ fn follow(
         if ended {
             return Ok(timed_out);
         }
+        tell(Duration::from_nanos(now_ns().saturating_sub(began_ns)));
         if end_ns <= now_ns() {
             if timed_out {
                 return Err(io::Error::new(

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Load, programs, settings};
+use super::{Load, programs, settings, units};
 use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
@@ -58,6 +58,7 @@ pub(super) fn check(
     check_same_values(spec, findings);
     check_container(spec, host, findings);
     check_commands(spec, host, findings);
+    check_units(spec, host, findings);
     check_results(spec, host, findings);
     check_answers(spec, host, findings);
     remark(spec, schedule, findings);
@@ -314,6 +315,22 @@ fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
             // Beside the plan or not: commands run where the sweep was started.
             if !host.has_program(&program) {
                 findings.problem(spec, line, format!("{what}: there is no program {program}"));
+            }
+        }
+    }
+}
+
+/// Services that are not there: a restart is not tried, since it would interrupt what runs, but whom it is for can be
+/// asked.
+fn check_units(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
+    for (what, command, line) in commands(spec) {
+        for problem in units::missing(command, host) {
+            let text = format!("{what}: {problem}");
+            // Who sets up may install and start them first.
+            if spec.hooks.setup.is_some() {
+                findings.note(text);
+            } else {
+                findings.problem(spec, line, text);
             }
         }
     }

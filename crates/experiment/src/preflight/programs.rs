@@ -1,7 +1,7 @@
 //! Which programs a line of shell begins, as far as can be seen without running it.
 
 /// Words after which another command begins.
-const INTRODUCTIONS: [&str; 11] = [
+pub(super) const INTRODUCTIONS: [&str; 11] = [
     "if", "then", "else", "elif", "while", "until", "do", "!", "{", "exec", "time",
 ];
 

@@ -30,13 +30,14 @@ const BASELINE_EVERY: u32 = 5;
 /// Longest name of anything.
 const NAME_CHARS: usize = 100;
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 16] = [
     "name",
     "rounds",
     "results",
     "seed",
     "order",
     "retries",
+    "max_failures",
     "threshold",
     "load",
     "target",
@@ -135,6 +136,8 @@ fn read_top(
         seed: top.read("seed", problems, |value| value.count(0..=i64::MAX as u64)),
         order: top.read("order", problems, read_order).unwrap_or_default(),
         retries: read_u32(&mut top, "retries", 0..=10, problems).unwrap_or(1),
+        max_failures: read_u32(&mut top, "max_failures", 0..=100_000, problems)
+            .unwrap_or(super::MAX_FAILURES),
         threshold: top.read("threshold", problems, read_threshold),
         load,
         targets,

@@ -44,7 +44,7 @@ fn the_first_example_says_what_the_script_did() {
     assert_eq!(spec.factors[0].levels[6].name, "16777216");
     let hooks = &spec.hooks;
     let restart = hooks.restart.as_ref().map(|hook| hook.command.as_str());
-    assert_eq!(restart, Some("systemctl restart nginx php-fpm"));
+    assert_eq!(restart, Some("systemctl restart nginx 'php*fpm.service'"));
     assert_eq!(
         hooks.ready.as_ref().map(|ready| ready.within),
         Some(Duration::from_secs(10))

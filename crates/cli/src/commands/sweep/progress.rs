@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 use std::mem;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use experiment::{Event, Planned};
+use experiment::{Event, OnWait, Planned, Waiting};
 use live::grid::{self, Spot};
 use live::line;
-use plan::RunPlan;
+use plan::{RunPlan, units};
 use report::sweep::{Place, begins, failed, finished, places};
 use results::Cell;
 use runner::Observer;
@@ -15,6 +17,44 @@ use runner::Observer;
 use super::super::screen::Screen;
 use super::super::terminal::{StatusLine, Terminal};
 use super::super::watching::RunLine;
+
+/// Says, after the first signal, what is still waited for: a command is not ended in its midst.
+pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
+    /// What is over sooner needs no words.
+    const AT_FIRST: Duration = Duration::from_millis(500);
+    const AGAIN_AFTER: Duration = Duration::from_secs(10);
+    let program = program.to_owned();
+    let mut last: Option<Duration> = None;
+    Box::new(move |waiting| {
+        let Waiting {
+            command,
+            elapsed,
+            limit,
+        } = waiting;
+        // Another command begins anew.
+        last = last.filter(|last| *last <= elapsed);
+        let is_due = last.map_or(elapsed >= AT_FIRST, |last| elapsed >= last + AGAIN_AFTER);
+        if !stop.load(Ordering::Relaxed) || !is_due {
+            return;
+        }
+        last = Some(elapsed);
+        let command: String = command.escape_debug().take(COMMAND_CHARS).collect();
+        let erase = if Terminal::of_stderr().is_some() {
+            "\r\x1b[K"
+        } else {
+            ""
+        };
+        let (elapsed, limit) = (elapsed.as_secs(), units::time(limit));
+        let _ = writeln!(
+            io::stderr(),
+            "{erase}{program}: waiting for `{command}` ({elapsed} s of at most {limit}), so that everything can be put \
+             back; a second signal ends at once, and the guardian puts everything back"
+        );
+    })
+}
+
+/// More of a command is not needed to know which one it is.
+const COMMAND_CHARS: usize = 60;
 
 /// Writes a line for each event; what only says how something goes on, only where it can be overwritten.
 pub(super) struct Progress<'a> {
@@ -92,10 +132,19 @@ impl<'a> Progress<'a> {
             }
             Event::Failed {
                 planned: Planned { cell, round, .. },
-                reason,
+                failure,
                 again,
                 progress,
-            } => self.line(&failed(place(progress, cell, *round), reason, again)),
+            } => {
+                self.line(&failed(
+                    place(progress, cell, *round),
+                    &failure.reason,
+                    again,
+                ));
+                for line in &failure.said {
+                    self.line(&format!("    {line}"));
+                }
+            }
             Event::Note(text) => self.line(&format!("{}: note: {text}", self.program)),
         }
     }
@@ -151,12 +200,12 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
         }
         Event::Failed {
             planned,
-            reason,
+            failure,
             again,
             progress,
         } => {
             let place = place(progress, &planned.cell, planned.round);
-            grid.note(&failed(place, reason, *again));
+            grid.note(&failed(place, &failure.reason, *again));
             grid.fail(spot(&planned.cell, planned.round), *again, far(progress));
         }
         Event::Note(text) => grid.note(text),

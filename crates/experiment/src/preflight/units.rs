@@ -1,0 +1,306 @@
+//! Services that a line of shell starts or restarts, as far as it can be found out without doing it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use plan::shell::quoted;
+
+use crate::host::Host;
+
+/// The longest that systemctl may take for an answer.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
+/// Verbs of systemctl that need a unit which is there.
+const VERBS: [&str; 8] = [
+    "start",
+    "stop",
+    "restart",
+    "try-restart",
+    "reload",
+    "reload-or-restart",
+    "try-reload-or-restart",
+    "kill",
+];
+
+/// Units shown as a suggestion at most.
+const SHOWN: usize = 3;
+
+/// What is missing of the services that a command names, a line each. Commands whose words the shell would have to
+/// make are left alone, and so is a machine on which nobody answers.
+pub(super) fn missing(command: &str, host: &mut dyn Host) -> Vec<String> {
+    let mut problems = Vec::new();
+    for words in simple_commands(command) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let found = match words.as_slice() {
+            ["systemctl", arguments @ ..] => missing_units(arguments, host),
+            ["service", name, _, ..] if !name.starts_with('-') => missing_service(name, host),
+            _ => Vec::new(),
+        };
+        for problem in found {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    problems
+}
+
+fn missing_units(arguments: &[&str], host: &mut dyn Host) -> Vec<String> {
+    let is_option = |word: &&&str| word.starts_with('-');
+    // Of another machine, container or user nothing is known here.
+    if arguments.iter().any(|word| {
+        [
+            "-H",
+            "--host",
+            "-M",
+            "--machine",
+            "--root",
+            "--user",
+            "--global",
+        ]
+        .iter()
+        .any(|option| word.starts_with(option))
+    }) {
+        return Vec::new();
+    }
+    let mut words = arguments.iter().filter(|word| !is_option(word));
+    if !words.next().is_some_and(|verb| VERBS.contains(verb)) {
+        return Vec::new();
+    }
+    words.filter_map(|unit| missing_unit(unit, host)).collect()
+}
+
+fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
+    let name = quoted(unit);
+    if unit.contains(['*', '?', '[']) {
+        let listed = ask(
+            host,
+            &format!("systemctl list-units --all --plain --no-legend -- {name}"),
+        )?;
+        return listed.trim().is_empty().then(|| {
+            format!("no unit that systemd has loaded fits {name}, so nothing would be restarted: start the service first")
+        });
+    }
+    let state = ask(
+        host,
+        &format!("systemctl show --property=LoadState --value -- {name}"),
+    )?;
+    match state.trim() {
+        "not-found" => {
+            let pattern = quoted(&format!(
+                "*{}*",
+                unit.trim_end_matches(".service")
+                    .replace(['-', '_', '.'], "*")
+            ));
+            let like = ask(
+                host,
+                &format!("systemctl list-unit-files --no-legend -- {pattern}"),
+            );
+            let like = like.unwrap_or_default();
+            let like: Vec<&str> = like
+                .lines()
+                .filter_map(|line| line.split_whitespace().next())
+                .take(SHOWN)
+                .collect();
+            Some(match like.as_slice() {
+                [] => format!("there is no unit {unit} (systemctl list-unit-files lists them)"),
+                like => format!(
+                    "there is no unit {unit}: here it may be {}",
+                    like.join(" or ")
+                ),
+            })
+        }
+        "masked" => Some(format!("the unit {unit} is masked, and cannot be started")),
+        _ => None,
+    }
+}
+
+/// Of a service that has neither a script nor a unit.
+fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
+    if host.read(&Path::new("/etc/init.d").join(name)).is_ok() {
+        return Vec::new();
+    }
+    if host.has_program("systemctl") {
+        return missing_unit(name, host).into_iter().collect();
+    }
+    vec![format!("there is no service {name} (/etc/init.d has them)")]
+}
+
+/// What a command that changes nothing says; `None` if it does not succeed.
+fn ask(host: &mut dyn Host, command: &str) -> Option<String> {
+    if !host.has_program("systemctl") {
+        return None;
+    }
+    let output = host.run(command, &BTreeMap::new(), ASK_LIMIT).ok()?;
+    (output.exit_code == Some(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The simple commands of a line of shell as words without quotes. One with words that the shell would have to make
+/// (`$X`, `` `x` ``) is left out, and so is a line with functions or here-documents.
+fn simple_commands(line: &str) -> Vec<Vec<String>> {
+    if line.contains("()") || line.contains("<<") {
+        return Vec::new();
+    }
+    let mut commands = Vec::new();
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut is_known = true;
+    let mut quote: Option<char> = None;
+    let mut chars = line.chars().chain(['\n']).peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some('"') | None, '$' | '`') => is_known = false,
+            (Some('"') | None, '\\') => {
+                if let Some(next) = chars.next().filter(|next| *next != '\n') {
+                    word.get_or_insert_default().push(next);
+                }
+            }
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                word.get_or_insert_default();
+                quote = Some(c);
+            }
+            (None, '#') if word.is_none() => {
+                while chars.peek().is_some_and(|next| *next != '\n') {
+                    chars.next();
+                }
+            }
+            (None, ';' | '&' | '|' | '\n' | '(' | ')') => {
+                words.extend(word.take());
+                let command = std::mem::take(&mut words);
+                if is_known && !command.is_empty() {
+                    commands.push(command);
+                }
+                is_known = true;
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    for command in &mut commands {
+        let is_before = |word: &String| {
+            super::programs::INTRODUCTIONS.contains(&word.as_str())
+                || word.split_once('=').is_some_and(|(name, _)| {
+                    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                })
+                || word == "sudo"
+        };
+        let begin = command.iter().take_while(|word| is_before(word)).count();
+        command.drain(..begin);
+        // Redirections are no units.
+        command.retain(|word| !word.contains(['<', '>']));
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::host::CommandOutput;
+
+    /// A machine of which systemctl says these things.
+    fn with(answers: &[(&str, &str)]) -> Fake {
+        let mut host = Fake::default();
+        for (command, answer) in answers {
+            let stdout = answer.as_bytes().to_vec();
+            host.on_command(command, move |_, _| CommandOutput {
+                exit_code: Some(0),
+                stdout: stdout.clone(),
+                ..CommandOutput::default()
+            });
+        }
+        host
+    }
+
+    fn debian() -> Fake {
+        with(&[
+            (
+                "systemctl show --property=LoadState --value -- nginx",
+                "loaded\n",
+            ),
+            (
+                "systemctl show --property=LoadState --value -- php-fpm",
+                "not-found\n",
+            ),
+            (
+                "systemctl show --property=LoadState --value -- old",
+                "masked\n",
+            ),
+            (
+                "systemctl show --property=LoadState --value -- nothing",
+                "not-found\n",
+            ),
+            (
+                "systemctl list-unit-files --no-legend -- '*php*fpm*'",
+                "php8.2-fpm.service enabled enabled\n",
+            ),
+            (
+                "systemctl list-units --all --plain --no-legend -- 'php*fpm.service'",
+                "php8.2-fpm.service loaded active running x\n",
+            ),
+        ])
+    }
+
+    #[test]
+    fn a_unit_that_is_not_there_is_found_with_what_it_may_be_called() {
+        for (command, expected) in [
+            ("systemctl restart nginx", vec![]),
+            (
+                "systemctl restart nginx php-fpm",
+                vec!["there is no unit php-fpm: here it may be php8.2-fpm.service"],
+            ),
+            ("systemctl restart nginx 'php*fpm.service'", vec![]),
+            (
+                "systemctl restart 'x*'",
+                vec![
+                    "no unit that systemd has loaded fits 'x*', so nothing would be restarted: start the service first",
+                ],
+            ),
+            (
+                "true && sudo systemctl --no-block try-restart \"old\" 2>/dev/null; :",
+                vec!["the unit old is masked, and cannot be started"],
+            ),
+            (
+                "service nothing reload",
+                vec!["there is no unit nothing (systemctl list-unit-files lists them)"],
+            ),
+            ("systemctl restart $UNITS nothing", vec![]),
+            ("systemctl -H other restart nothing", vec![]),
+            ("systemctl is-active nothing", vec![]),
+            ("echo systemctl restart nothing", vec![]),
+            ("# systemctl restart nothing", vec![]),
+        ] {
+            assert_eq!(missing(command, &mut debian()), expected, "{command}");
+        }
+    }
+
+    #[test]
+    fn where_nobody_answers_nothing_is_said() {
+        let mut host = Fake::default();
+        host.on_command(
+            "systemctl show --property=LoadState --value -- x",
+            |_, _| CommandOutput {
+                exit_code: Some(1),
+                stderr: b"System has not been booted with systemd\n".to_vec(),
+                ..CommandOutput::default()
+            },
+        );
+        assert_eq!(
+            missing("systemctl restart x", &mut host),
+            Vec::<String>::new()
+        );
+        host.missing_programs.insert("systemctl".to_owned());
+        assert_eq!(
+            missing("service nginx restart", &mut host),
+            ["there is no service nginx (/etc/init.d has them)"]
+        );
+        host.files.insert("/etc/init.d/nginx".into(), Vec::new());
+        assert_eq!(
+            missing("service nginx restart", &mut host),
+            Vec::<String>::new()
+        );
+    }
+}
