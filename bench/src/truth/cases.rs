@@ -12,6 +12,7 @@ mod phases;
 mod queue;
 mod stall;
 mod starved;
+mod threads;
 mod wall_clock;
 
 use anyhow::bail;
@@ -30,6 +31,8 @@ pub(crate) enum Case {
     Poisson,
     /// The queue with one server.
     Queue,
+    /// Several threads, one queue.
+    Threads,
     /// The closed loop.
     Closed,
     /// Little's law.
@@ -54,11 +57,12 @@ pub(crate) enum Case {
 
 impl Case {
     /// In the order of the table.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Stall,
         Self::Even,
         Self::Poisson,
         Self::Queue,
+        Self::Threads,
         Self::Closed,
         Self::Little,
         Self::Histogram,
@@ -78,6 +82,7 @@ impl Case {
             Self::Even => "even",
             Self::Poisson => "poisson",
             Self::Queue => "queue",
+            Self::Threads => "threads",
             Self::Closed => "closed",
             Self::Little => "little",
             Self::Histogram => "histogram",
@@ -98,6 +103,7 @@ impl Case {
             Self::Even => "Even arrivals, 1,000/s over 16 connections",
             Self::Poisson => "Poisson arrivals, 200/s over 64 connections, five seeds",
             Self::Queue => "M/M/1: 700/s at a server that does 1,000/s, one after the other",
+            Self::Threads => "1, 2, 4 and 8 threads: a stall, a slow drain, and 95 % load",
             Self::Closed => "Closed loop of N connections before one server: exact MVA",
             Self::Little => "Little's law: in flight = rate x time",
             Self::Histogram => "A million lognormal samples: percentiles, and merging",
@@ -139,6 +145,7 @@ impl Case {
             Self::Even => arrivals::even(lab, case),
             Self::Poisson => arrivals::poisson(lab, case),
             Self::Queue => queue::run(lab, case),
+            Self::Threads => threads::run(lab, case),
             Self::Closed => closed::run(lab, case),
             Self::Little => little::run(lab, case),
             Self::Histogram => histogram::run(case),

@@ -1,8 +1,8 @@
 //! The one place where choices become concrete types: which event loop, which session.
 
 use crate::control::{Locker, Schedule, StopFlag};
-use crate::handover::Handover;
 use crate::run::Report;
+use crate::shared_schedule::ScheduleShare;
 use crate::source::RequestSource;
 use crate::worker::{Settings, Worker};
 use crate::{EngineError, TlsClient, Watch};
@@ -83,7 +83,8 @@ pub(crate) struct Task {
     pub(crate) settings: Settings,
     pub(crate) source: Box<dyn RequestSource>,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    pub(crate) handover: Option<Handover>,
+    /// With a rate.
+    pub(crate) share: Option<ScheduleShare>,
     pub(crate) locker: Locker,
     /// Whether somebody watches while the run is on.
     pub(crate) is_watched: bool,
@@ -138,7 +139,7 @@ impl Task {
             settings,
             source,
             watch,
-            handover,
+            share,
             locker,
             is_watched,
             stop,
@@ -147,7 +148,7 @@ impl Task {
             ..
         } = self;
         let mut worker =
-            match Worker::<L, S>::new(io, shared, settings, source, watch, handover, locker) {
+            match Worker::<L, S>::new(io, shared, settings, source, watch, share, locker) {
                 Ok(worker) => worker,
                 Err(message) => {
                     let _ = reports.send(Report::Broken { index, message });

@@ -261,10 +261,12 @@ impl Recorder {
         }
     }
 
-    /// Requests that were due and never sent.
-    pub(crate) fn unsent(&mut self, requests: u64, age_due_ns: u64) {
-        self.recording.counters.unsent += requests;
-        self.unanswered(requests, age_due_ns);
+    /// Requests that were due at `due_ns` and not sent by `ended_ns`.
+    pub(crate) fn unsent(&mut self, due_ns: u64, requests: u64, ended_ns: u64) {
+        if self.measures(due_ns) {
+            self.recording.counters.unsent += requests;
+            self.unanswered(requests, ended_ns.saturating_sub(due_ns));
+        }
     }
 
     pub(crate) fn connected(&mut self, took_ns: u64) {

@@ -2,10 +2,10 @@
 
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::dispatch::Task;
-use crate::handover::Desks;
+use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Gathering, Observer, Share};
 use crate::source::RequestSource;
-use crate::worker::{Ended, Settings, Worker};
+use crate::worker::{Ended, Settings, Stop, Worker};
 use crate::{EngineError, Job, Outcome};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, RunPlan};
@@ -83,22 +83,31 @@ pub fn run(
     })
 }
 
-/// Runs one worker in the calling thread, on a loop of the caller's choice. The observer is shown everything when
-/// it is over.
+/// What one worker needs, on a loop of the caller's choice.
+pub struct Part<L, S: Session> {
+    /// Its loop.
+    pub io: L,
+    /// What the sessions of its connections share.
+    pub shared: S::Shared,
+    /// Its share of the plan.
+    pub settings: Settings,
+    /// What to send.
+    pub source: Box<dyn RequestSource>,
+}
+
+/// Runs one worker in the calling thread. It may be one of several in number, the others of which never come: then
+/// the requests of their shares are not sent. The observer is shown everything when it is over.
 ///
 /// # Errors
 /// When the worker cannot be set up.
 pub fn run_here<L: EventLoop, S: Session>(
-    io: L,
-    shared: S::Shared,
-    settings: Settings,
-    source: Box<dyn RequestSource>,
+    part: Part<L, S>,
     schedule: Schedule,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Ended, String> {
-    let index = settings.worker as usize;
-    let mut worker =
-        Worker::<L, S>::new(io, shared, settings, source, None, None, Locker::default())?;
+    let index = part.settings.worker as usize;
+    let share = shared_schedule(&part.settings).map(|shared| shared.share(index));
+    let mut worker = set_up(part, share)?;
     let (reports_in, reports) = mpsc::channel();
     if observer.is_some() {
         worker.share_with(reports_in);
@@ -123,10 +132,100 @@ pub fn run_here<L: EventLoop, S: Session>(
     ended.ok_or_else(|| format!("the recording of worker {index} was taken away"))
 }
 
+/// Runs several workers in the calling thread, by turns. Their loops belong together: a wait of any of them
+/// ends when one of them has something to take, as it is with the simulator's. A worker's turn is never
+/// interrupted by another's, and while all work no time passes but what the loops' clock says.
+///
+/// # Errors
+/// When a worker cannot be set up.
+pub fn run_together<L: EventLoop, S: Session>(
+    parts: Vec<Part<L, S>>,
+    schedule: Schedule,
+) -> Result<Vec<Ended>, String> {
+    let shared = parts
+        .first()
+        .and_then(|part| shared_schedule(&part.settings));
+    let mut workers = Vec::new();
+    for (index, part) in parts.into_iter().enumerate() {
+        let share = shared.as_ref().map(|shared| shared.share(index));
+        let mut worker = set_up(part, share)?;
+        worker.begin(schedule);
+        // Everybody has the first turn at once.
+        workers.push((worker, Some(0)));
+    }
+    let stop = StopFlag::default();
+    let mut all_ended = Vec::new();
+    loop {
+        let mut next_ns: Option<u64> = None;
+        for (worker, until_ns) in &mut workers {
+            if *until_ns == Some(0) {
+                match worker.turn(&stop) {
+                    Ok(Some(wait_ns)) => *until_ns = Some(wait_ns),
+                    Ok(None) => end_worker(worker, until_ns, Ok(()), &mut all_ended),
+                    Err(reason) => end_worker(worker, until_ns, Err(reason), &mut all_ended),
+                }
+            }
+            next_ns = next_ns.into_iter().chain(*until_ns).min();
+        }
+        let Some(next_ns) = next_ns else {
+            return Ok(all_ended);
+        };
+        let mut waiting = workers
+            .iter_mut()
+            .filter(|(_, until_ns)| until_ns.is_some());
+        if let Some((worker, until_ns)) = waiting.next()
+            && let Err(reason) = worker.wait(next_ns)
+        {
+            end_worker(worker, until_ns, Err(reason), &mut all_ended);
+        }
+        for (worker, until_ns) in &mut workers {
+            let Some(wait_ns) = *until_ns else { continue };
+            match worker.take_completions() {
+                Ok(any) if any || wait_ns <= worker.now_ns() => *until_ns = Some(0),
+                Ok(_) => {}
+                Err(reason) => end_worker(worker, until_ns, Err(reason), &mut all_ended),
+            }
+        }
+    }
+}
+
+fn end_worker<L: EventLoop, S: Session>(
+    worker: &mut Worker<L, S>,
+    until_ns: &mut Option<u64>,
+    reason: Result<(), Stop>,
+    all_ended: &mut Vec<Ended>,
+) {
+    *until_ns = None;
+    all_ended.extend(worker.end(reason));
+}
+
+fn shared_schedule(settings: &Settings) -> Option<SharedSchedule> {
+    let workers = settings.workers as usize;
+    settings
+        .pacing
+        .is_open()
+        .then(|| SharedSchedule::new(workers))
+}
+
+fn set_up<L: EventLoop, S: Session>(
+    part: Part<L, S>,
+    share: Option<ScheduleShare>,
+) -> Result<Worker<L, S>, String> {
+    let Part {
+        io,
+        shared,
+        settings,
+        source,
+    } = part;
+    Worker::new(io, shared, settings, source, None, share, Locker::default())
+}
+
 struct Crew {
     threads: Vec<Option<JoinHandle<()>>>,
     starts: Vec<Sender<Schedule>>,
     lockers: Vec<Locker>,
+    /// With a rate.
+    schedule: Option<SharedSchedule>,
 }
 
 impl Crew {
@@ -141,10 +240,11 @@ impl Crew {
             threads: Vec::new(),
             starts: Vec::new(),
             lockers: Vec::new(),
+            schedule: None,
         };
         let threads = job.sources.len();
         let mut watches = job.watches.into_iter();
-        let desks = (plan.pacing.is_open() && threads > 1).then(|| Desks::new(threads));
+        crew.schedule = plan.pacing.is_open().then(|| SharedSchedule::new(threads));
         for (index, source) in job.sources.into_iter().enumerate() {
             let (start_in, start) = mpsc::channel();
             let locker = Locker::default();
@@ -158,7 +258,7 @@ impl Crew {
                 settings: settings(plan, &job.address, index, threads),
                 source,
                 watch: watches.next(),
-                handover: desks.as_ref().map(|desks| desks.of(index)),
+                share: crew.schedule.as_ref().map(|schedule| schedule.share(index)),
                 locker,
                 is_watched,
                 stop: stop.clone(),
@@ -255,7 +355,8 @@ impl Crew {
                     if let Some(parked) = self.lockers[index].take() {
                         *missing = false;
                         ended_ns = ended_ns.max(stop_ns);
-                        outcome.recording.merge(&take_over(parked, stop_ns));
+                        let share = self.schedule.as_ref().map(|schedule| (schedule, index));
+                        outcome.recording.merge(&take_over(parked, share, stop_ns));
                         outcome.stuck_workers.push(index as u32);
                     }
                 }
@@ -275,8 +376,9 @@ impl Crew {
 }
 
 /// The recording of a worker that is inside a script. Its connections cannot be asked, so the age of
-/// what is in flight is known only as "since before the script was called".
-fn take_over(parked: Parked, ended_ns: u64) -> Recording {
+/// what is in flight is known only as "since before the script was called". What is left of its share of the
+/// schedule was never sent.
+fn take_over(parked: Parked, share: Option<(&SharedSchedule, usize)>, ended_ns: u64) -> Recording {
     let Parked {
         mut recorder,
         since_ns,
@@ -285,6 +387,11 @@ fn take_over(parked: Parked, ended_ns: u64) -> Recording {
     if outstanding > 0 {
         let age_ns = ended_ns.saturating_sub(since_ns);
         recorder.in_flight(outstanding, age_ns, age_ns);
+    }
+    if let Some((schedule, worker)) = share {
+        schedule.close(worker, ended_ns, |due_ns, requests| {
+            recorder.unsent(due_ns, requests, ended_ns);
+        });
     }
     recorder.finish(ended_ns)
 }
@@ -309,7 +416,10 @@ fn settings(
             (true, None) => u64::MAX,
         },
         timeout_ns: nanoseconds(plan.timeout),
-        requests: plan.stop.requests.map(share),
+        requests: match plan.pacing.is_open() {
+            true => plan.stop.requests,
+            false => plan.stop.requests.map(share),
+        },
         seed: index as u64,
         pacing: plan.pacing.clone(),
         worker: index as u32,

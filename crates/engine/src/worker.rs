@@ -1,8 +1,8 @@
 //! One thread's work: its event loop, its connections, its recording.
 //!
-//! A worker shares nothing with the others while it runs, but for requests that it has no connection for,
-//! and allocates nothing per request. It waits,
-//! takes completions, and lets each connection go on: answer complete, next request out.
+//! A worker takes turns: it sends what is due, waits, takes completions, and lets each connection go on. It
+//! allocates nothing per request, and shares nothing with the others while it runs but the
+//! schedule of a run with a rate ([`crate::shared_schedule`]).
 
 mod answers;
 mod connections;
@@ -13,9 +13,9 @@ use crate::Watch;
 use crate::connection::Connection;
 use crate::control::{Locker, Parked, Schedule, StopFlag};
 use crate::failure;
-use crate::handover::Handover;
-use crate::pacing::Pacer;
+use crate::pacing::{Frame, Pacer};
 use crate::recorder::Recorder;
+use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
 use crate::timers::Timers;
 use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
@@ -41,7 +41,8 @@ pub struct Settings {
     pub requests_per_connection: u64,
     /// Longest time for a request, and for setting up a connection.
     pub timeout_ns: u64,
-    /// Requests to send within the window; `None`: as many as the time allows.
+    /// Requests to send within the window; `None`: as many as the time allows. In a closed loop this
+    /// worker's, with a rate the run's.
     pub requests: Option<u64>,
     /// Seed of the back-off's jitter.
     pub seed: u64,
@@ -116,13 +117,15 @@ pub struct Ended {
 }
 
 /// Why the run of a worker stops before its time.
-enum Stop {
+pub(crate) enum Stop {
     /// The source or the loop failed; the text says how.
     Failed(String),
     /// The source wants no more.
     Wanted,
     /// The main thread has taken the recording, as a script did not return.
     GivenUp,
+    /// The time is over.
+    Over,
 }
 
 impl From<SourceError> for Stop {
@@ -162,11 +165,9 @@ pub(crate) struct Worker<L, S: Session> {
     locker: Locker,
     schedule: Schedule,
     /// When requests are due; `None` in a closed loop.
-    pacer: Option<Pacer>,
+    share: Option<ScheduleShare>,
     /// With a rate: connections that can take a request, the one that has been free longest first.
     free: VecDeque<u32>,
-    /// With a rate and several workers: what is due goes to whoever can send it.
-    handover: Option<Handover>,
     /// How long to poll for an answer after a request was sent; 0 is not at all.
     answer_poll_ns: u64,
     /// Which of the source addresses is next.
@@ -175,14 +176,20 @@ pub(crate) struct Worker<L, S: Session> {
     watch: Option<Box<dyn Watch>>,
     /// When the window began for `watch`, and its reading then.
     watched: Option<(u64, ThreadUsage)>,
+    /// The first turn has been.
+    has_begun: bool,
     /// The window has begun.
     measuring: bool,
-    /// Requests still to be sent within the window.
+    /// In a closed loop: requests still to be sent within the window.
     budget: u64,
     /// Outstanding requests over all connections.
     outstanding: u64,
     /// The last answer; without any for long, a run without time limit gives up.
     progress_ns: u64,
+    /// When the last request was answered or failed.
+    settled_ns: u64,
+    /// Until when the present wait sleeps if nothing happens.
+    slept_until_ns: Option<u64>,
     /// Connections that were opened for the first time.
     opened: u32,
     /// Connections that stand now.
@@ -203,8 +210,8 @@ const COMPLETIONS_PER_PACED_TURN: usize = 16;
 /// One connection in so many tells how long its bytes lay in the kernel.
 const STAMPED_ONE_IN: u32 = 64;
 
-/// The key of the socket over which other workers wake this one. There are fewer connections.
-const BELL: u32 = u32::MAX;
+/// The key of completions that come of other workers waking this one. There are fewer connections.
+const WAKER: u32 = u32::MAX;
 
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
@@ -230,17 +237,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         settings: Settings,
         source: Box<dyn RequestSource>,
         watch: Option<Box<dyn Watch>>,
-        handover: Option<Handover>,
+        share: Option<ScheduleShare>,
         locker: Locker,
     ) -> Result<Self, String> {
         let requests = match source.fixed() {
             Some(batch) => fixed_requests::<L, S>(&mut io, &batch, settings.pipeline)?,
             None => Requests::Asked,
         };
-        if let Some(handover) = &handover {
-            let bell = handover.hang_bell();
-            bell.and_then(|bell| io.adopt(BELL, bell))
-                .map_err(|error| format!("cannot be woken by other threads: {error}"))?;
+        if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
+            let waker = io.waker(WAKER);
+            let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
+            share.set_waker(waker?);
         }
         let connections = (0..settings.connections)
             .map(|_| Connection::new(S::new(&mut shared)))
@@ -261,17 +268,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 measure_ns: 0,
                 end_ns: 0,
             },
-            pacer: None,
+            share,
             free: VecDeque::new(),
-            handover,
             answer_poll_ns: settings.answer_poll_ns(),
             source_index: u128::from(settings.worker),
             watch,
             watched: None,
+            has_begun: false,
             measuring: false,
-            budget: settings.requests.unwrap_or(u64::MAX),
+            budget: match settings.pacing.is_open() {
+                true => u64::MAX,
+                false => settings.requests.unwrap_or(u64::MAX),
+            },
             outstanding: 0,
             progress_ns: 0,
+            settled_ns: 0,
+            slept_until_ns: None,
             opened: 0,
             standing: 0,
             sharing: None,
@@ -288,26 +300,59 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Runs to the end of the schedule, or until something else ends it. `None` when the main
     /// thread has given this worker up and taken its recording.
     pub(crate) fn run(&mut self, schedule: Schedule, stop: &StopFlag) -> Option<Ended> {
+        self.begin(schedule);
+        let reason = self.drive(stop);
+        self.end(reason)
+    }
+
+    /// What comes before the first turn.
+    pub(crate) fn begin(&mut self, schedule: Schedule) {
         self.schedule = schedule;
         let Settings {
             pacing,
             worker,
             workers,
+            requests,
             ..
         } = &self.settings;
-        let (start_ns, measure_ns) = (schedule.start_ns, schedule.measure_ns);
-        self.pacer = Pacer::new(pacing, *worker, *workers, start_ns, measure_ns);
-        let mut recorder = Recorder::new(measure_ns, self.pacer.is_some());
+        let frame = Frame {
+            origin_ns: schedule.start_ns,
+            measure_ns: schedule.measure_ns,
+            requests: *requests,
+        };
+        let pacer = Pacer::new(pacing, *worker, *workers, frame);
+        if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
+            share.begin(pacer);
+        }
+        let mut recorder = Recorder::new(schedule.measure_ns, self.is_paced());
         if self.sharing.is_some() {
-            recorder.watched(start_ns);
+            recorder.watched(schedule.start_ns);
         }
         self.recorder = Some(Box::new(recorder));
-        let failure = match self.drive(stop) {
-            Ok(()) | Err(Stop::Wanted) => None,
+        self.progress_ns = schedule.start_ns;
+        self.settled_ns = schedule.measure_ns;
+    }
+
+    fn drive(&mut self, stop: &StopFlag) -> Result<(), Stop> {
+        while let Some(until_ns) = self.turn(stop)? {
+            self.wait(until_ns)?;
+            self.take_completions()?;
+        }
+        Ok(())
+    }
+
+    /// What comes after the last turn; `reason` says why it was the last.
+    pub(crate) fn end(&mut self, reason: Result<(), Stop>) -> Option<Ended> {
+        let failure = match reason {
+            Ok(()) | Err(Stop::Wanted | Stop::Over) => None,
             Err(Stop::Failed(message)) => Some(message),
             Err(Stop::GivenUp) => return None,
         };
-        let ended_ns = self.io.now_ns().min(schedule.end_ns);
+        let mut ended_ns = self.io.now_ns().min(self.schedule.end_ns);
+        if self.is_paced() && self.is_done() {
+            // Others had the last requests; this worker learned of it later.
+            ended_ns = ended_ns.min(self.settled_ns);
+        }
         let usage = self.usage(ended_ns);
         self.share(ended_ns, true);
         self.count_in_flight(ended_ns);
@@ -323,72 +368,83 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         })
     }
 
-    fn drive(&mut self, stop: &StopFlag) -> Result<(), Stop> {
-        while self.io.now_ns() < self.schedule.start_ns {
-            self.wait(self.schedule.start_ns)?;
+    /// Whether requests are due by a schedule.
+    pub(super) fn is_paced(&self) -> bool {
+        self.share.is_some()
+    }
+
+    /// One turn: does what is to be done now. Says until when to wait then; `None` when the run is over.
+    pub(crate) fn turn(&mut self, stop: &StopFlag) -> Result<Option<u64>, Stop> {
+        let now_ns = self.io.now_ns();
+        if now_ns < self.schedule.start_ns {
+            return Ok(Some(self.schedule.start_ns));
         }
-        self.progress_ns = self.schedule.start_ns;
-        self.begin_sharing(self.schedule.start_ns);
-        // What the script's `setup` or `init` has chosen.
-        if let Some(address) = self.source.take_address() {
-            self.settings.address = address;
+        if !self.has_begun {
+            self.has_begun = true;
+            self.begin_sharing(self.schedule.start_ns);
+            // What the script's `setup` or `init` has chosen.
+            if let Some(address) = self.source.take_address() {
+                self.settings.address = address;
+            }
         }
-        let per_turn = if self.pacer.is_some() {
-            COMPLETIONS_PER_PACED_TURN
-        } else {
-            COMPLETIONS_PER_TURN
+        let slept_until_ns = self.slept_until_ns.take();
+        if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
+            self.recorder().woke_late(late_ns);
+        }
+        if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
+            return Ok(None);
+        }
+        if let Some(share) = &mut self.share {
+            share.begin_turn();
+        }
+        self.open_some(now_ns);
+        while let Some(key) = self.wakes.take_due(now_ns) {
+            self.on_wake(key, now_ns)?;
+        }
+        while let Some(key) = self.deadlines.take_due(now_ns) {
+            self.on_deadline(key, now_ns);
+        }
+        self.send_due(now_ns)?;
+        if let Some(share) = &mut self.share {
+            share.settle(now_ns);
+        }
+        if !self.measuring && now_ns >= self.schedule.measure_ns {
+            self.begin_measuring(now_ns);
+        }
+        // After what was due has been sent: it may take a tenth of a millisecond.
+        if self.recorder().tick(now_ns) {
+            self.share(now_ns, false);
+        }
+        if self.outstanding == 0 {
+            self.io.poll_until(0);
+        }
+        let until_ns = self.next_deadline_ns(now_ns);
+        // A wait for a moment that has passed already only looks what happened.
+        let sleeps = until_ns > now_ns && until_ns >= self.schedule.measure_ns;
+        self.slept_until_ns = sleeps.then_some(until_ns);
+        Ok(Some(until_ns))
+    }
+
+    /// Takes what has happened, up to the bound of a turn: with thousands of connections at once it could
+    /// outlast the end. Says whether there was anything.
+    pub(crate) fn take_completions(&mut self) -> Result<bool, Stop> {
+        let per_turn = match self.is_paced() {
+            true => COMPLETIONS_PER_PACED_TURN,
+            false => COMPLETIONS_PER_TURN,
         };
-        let mut slept_until_ns = None;
-        loop {
-            let now_ns = self.io.now_ns();
-            if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns))
-            {
-                self.recorder().woke_late(late_ns);
+        for taken in 0..per_turn {
+            let Some(completion) = self.io.next() else {
+                return Ok(taken > 0);
+            };
+            // Something happened: it was not the time that ended the wait, or not alone.
+            self.slept_until_ns = None;
+            // Nothing that was seen after the end is counted.
+            if completion.at_ns >= self.schedule.end_ns {
+                return Err(Stop::Over);
             }
-            if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
-                return Ok(());
-            }
-            self.open_some(now_ns);
-            while let Some(key) = self.wakes.take_due(now_ns) {
-                self.on_wake(key, now_ns)?;
-            }
-            while let Some(key) = self.deadlines.take_due(now_ns) {
-                self.on_deadline(key, now_ns);
-            }
-            if let Some(handover) = &mut self.handover {
-                handover.take_mail();
-            }
-            self.send_due(now_ns)?;
-            self.share_requests(now_ns);
-            if !self.measuring && now_ns >= self.schedule.measure_ns {
-                self.begin_measuring(now_ns);
-            }
-            // After what was due has been sent: it may take a tenth of a millisecond.
-            if self.recorder().tick(now_ns) {
-                self.share(now_ns, false);
-            }
-            let until_ns = self.next_deadline_ns(now_ns);
-            if self.outstanding == 0 {
-                self.io.poll_until(0);
-            }
-            self.wait(until_ns)?;
-            // A wait for a moment that has passed already only looks what happened.
-            let slept = until_ns > now_ns && until_ns >= self.schedule.measure_ns;
-            slept_until_ns = slept.then_some(until_ns);
-            // A turn is bounded: with thousands of connections at once it could outlast the end.
-            for _ in 0..per_turn {
-                let Some(completion) = self.io.next() else {
-                    break;
-                };
-                // Something happened: it was not the time that ended the wait, or not alone.
-                slept_until_ns = None;
-                // Nothing that was seen after the end is counted.
-                if completion.at_ns >= self.schedule.end_ns {
-                    return Ok(());
-                }
-                self.on_completion(completion)?;
-            }
+            self.on_completion(completion)?;
         }
+        Ok(true)
     }
 
     /// When something is to be done even if nothing happens.
@@ -396,20 +452,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.opened < self.settings.connections {
             return now_ns;
         }
-        // Without a free connection a moment that comes is only of use if others may have one; when
-        // it has come and they have none, they will ring.
-        let is_awaited = |due_ns: &u64| {
-            let is_new = |handover: &Handover| !handover.is_starving() && *due_ns > now_ns;
-            !self.free.is_empty() || self.handover.as_ref().is_some_and(is_new)
-        };
-        let due_ns = self.own_due_ns().filter(is_awaited);
+        let has_free = !self.free.is_empty();
+        let due_ns = self.share.as_ref();
+        let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
         [self.wakes.next_ns(), self.deadlines.next_ns(), due_ns]
             .into_iter()
             .flatten()
             .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min)
     }
 
-    fn wait(&mut self, until_ns: u64) -> Result<(), Stop> {
+    pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), Stop> {
         self.io
             .wait(Some(until_ns))
             .map_err(|error| Stop::Failed(format!("the event loop failed: {error}")))
@@ -437,20 +489,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         })
     }
 
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.io.now_ns()
+    }
+
     fn is_finished(&self, now_ns: u64) -> bool {
-        // Of a slow schedule it is not asked to hurry: only what is due can be stuck.
-        let since_ns = self
-            .pacer
-            .as_ref()
-            .map_or(0, |pacer| pacer.next_due_ns())
-            .max(self.progress_ns);
+        // Only what is due can be stuck: a slow schedule has pauses.
+        let since_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
+        let since_ns = since_ns.max(self.progress_ns);
         let stuck =
             self.schedule.end_ns == u64::MAX && now_ns.saturating_sub(since_ns) > NO_PROGRESS_NS;
-        let has_adopted = || {
-            let handover = self.handover.as_ref();
-            handover.is_some_and(|handover| handover.oldest_ns().is_some())
-        };
-        (self.budget == 0 && self.outstanding == 0 && !has_adopted()) || stuck
+        self.is_done() || stuck
+    }
+
+    /// Whether everything that was wanted has been sent, and has come to its end here.
+    fn is_done(&self) -> bool {
+        self.outstanding == 0 && self.wanted() == 0
+    }
+
+    /// How many requests are still wanted: `u64::MAX` without a limit. With a rate it is the run's, and what any
+    /// worker may be the one to send.
+    fn wanted(&self) -> u64 {
+        match &self.share {
+            Some(_) if self.settings.requests.is_none() => u64::MAX,
+            Some(share) => share.remaining(),
+            None => self.budget,
+        }
     }
 
     fn on_completion(&mut self, completion: Completion) -> Result<(), Stop> {
@@ -460,8 +524,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             at_ns,
             outcome,
         } = completion;
-        if key == BELL {
-            // It has woken us; what it was for is on the desk.
+        if key == WAKER {
+            // It has ended the wait; the turn does the rest.
             return Ok(());
         }
         let connection = &mut self.connections[key as usize];
@@ -560,26 +624,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// What the schedule still holds at the end was due and never sent.
+    /// What the share of the schedule still holds at the end was due and never sent.
     fn count_unsent(&mut self, ended_ns: u64) {
         let Self {
-            pacer: Some(pacer),
+            share: Some(share),
             recorder: Some(recorder),
-            handover,
-            budget,
             ..
         } = self
         else {
             return;
         };
-        let mut leave = |due_ns, requests| {
-            if recorder.measures(due_ns) {
-                recorder.unsent(requests, ended_ns.saturating_sub(due_ns));
-            }
-        };
-        for due_ns in handover.as_mut().map(Handover::close).unwrap_or_default() {
-            leave(due_ns, 1);
-        }
-        pacer.leave(ended_ns, *budget, leave);
+        share.close(ended_ns, |due_ns, requests| {
+            recorder.unsent(due_ns, requests, ended_ns);
+        });
     }
 }

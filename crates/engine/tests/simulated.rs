@@ -13,6 +13,8 @@ mod rig;
 mod connections;
 #[path = "simulated/errors.rs"]
 mod errors;
+#[path = "simulated/queueing.rs"]
+mod queueing;
 #[path = "simulated/random.rs"]
 mod random;
 #[path = "simulated/rate.rs"]

@@ -29,14 +29,17 @@ pub mod sim;
 mod socket;
 mod stamps;
 pub mod uring;
+mod waker;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
 pub use limits::raise_open_file_limit;
 pub use options::LoopOptions;
+pub use waker::Waker;
 
 use std::io;
 use std::ops::Range;
+use std::os::unix::net::UnixStream;
 
 /// Names one socket of one loop. A token is never used twice, although its index is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -151,14 +154,25 @@ pub trait EventLoop {
     /// Ends in [`Outcome::Connected`] or [`Outcome::ConnectFailed`].
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token;
 
-    /// Takes over a connected stream socket, which is then like one that was connected here: how
-    /// another thread can wake a waiting loop.
+    /// Takes over a connected stream socket, which is then like one that was connected here.
     ///
     /// # Errors
     /// When the kernel does not take it; a simulated loop knows no sockets but its own.
     fn adopt(&mut self, key: u32, socket: std::os::fd::OwnedFd) -> io::Result<Token> {
         let _ = (key, socket);
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes something with which another thread can end a wait of this loop. Each use of it may
+    /// yield an [`Outcome::Received`] with this key, whose bytes mean nothing.
+    ///
+    /// # Errors
+    /// When the kernel gives no pair of sockets.
+    fn waker(&mut self, key: u32) -> io::Result<Waker> {
+        let (near, far) = UnixStream::pair()?;
+        near.set_nonblocking(true)?;
+        self.adopt(key, far.into())?;
+        Ok(Waker::of_socket(near))
     }
 
     /// Queues bytes. Sends of one socket leave in the order of the calls, each whole.

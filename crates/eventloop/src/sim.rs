@@ -9,15 +9,18 @@ mod peer;
 
 pub use peer::{Actions, Attempt, ConnectAnswer, Peer};
 
+use crate::Waker;
 use crate::{
     Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
 };
 use link::{Client, FarEnd, Link, Pending};
 use peer::Action;
-use std::cell::Cell;
+use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::num::NonZeroU64;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A `wait` that works off more events than this is going round in circles: the peer answers itself
@@ -142,12 +145,26 @@ impl Journal {
 
 /// The simulator: an [`EventLoop`] whose clock is virtual and whose far end is a [`Peer`].
 ///
+/// Several loops can share one simulated world ([`Sim::sibling`]): one clock, one far end. They belong
+/// to one thread, and whoever drives them decides which of them goes on. A wait ends when any of the
+/// siblings has something to take.
+///
 /// It differs from a kernel in one way that tests may meet: a graceful close with received bytes
 /// still untaken sends FIN, where Linux sends RST.
 #[derive(Debug)]
 pub struct Sim<P> {
+    world: Rc<RefCell<World<P>>>,
+    /// Which of the world's loops this is.
+    index: usize,
+    lent: Vec<u8>,
+    lent_delay_ns: Option<u64>,
+}
+
+/// Clock, wire and far end, and what has happened for each of the loops.
+#[derive(Debug)]
+struct World<P> {
     options: SimOptions,
-    clock_ns: Cell<u64>,
+    clock_ns: u64,
     random: SplitMix64,
     peer: P,
     journal: Journal,
@@ -158,12 +175,42 @@ pub struct Sim<P> {
     /// Ordered by time, then by the order in which they were planned.
     events: BTreeMap<(u64, u64), (u32, Event)>,
     planned: u64,
-    ready: VecDeque<Ready>,
-    lent: Vec<u8>,
-    lent_delay_ns: Option<u64>,
+    loops: Vec<LoopState>,
     /// The clock after the last wait, and how many waits have ended there.
     last_wait_ns: u64,
     waits_at_this_time: u32,
+}
+
+/// What one of the loops has still to take.
+#[derive(Debug, Default)]
+struct LoopState {
+    ready: VecDeque<Ready>,
+    /// The key of its waker, and whether somebody has used it.
+    waker: Option<(u32, Arc<AtomicBool>)>,
+}
+
+impl LoopState {
+    /// Turns a use of the waker into a completion.
+    fn take_wake(&mut self, at_ns: u64) {
+        let Some((key, is_woken)) = &self.waker else {
+            return;
+        };
+        if is_woken.swap(false, Ordering::SeqCst) {
+            self.ready.push_back(Ready {
+                completion: Completion {
+                    key: *key,
+                    token: Token {
+                        index: u32::MAX,
+                        generation: 0,
+                    },
+                    at_ns,
+                    outcome: Outcome::Received(1),
+                },
+                bytes: vec![1],
+                delay_ns: None,
+            });
+        }
+    }
 }
 
 /// A place in the socket table.
@@ -214,8 +261,8 @@ impl<P: Peer> Sim<P> {
             options.send_buffer_bytes > 0 && options.segment_bytes > 0,
             "sizes are at least 1"
         );
-        Self {
-            clock_ns: Cell::new(options.start_ns),
+        let world = World {
+            clock_ns: options.start_ns,
             random: SplitMix64(options.seed),
             options,
             peer,
@@ -226,29 +273,56 @@ impl<P: Peer> Sim<P> {
             shared: Vec::new(),
             events: BTreeMap::new(),
             planned: 0,
-            ready: VecDeque::new(),
-            lent: Vec::new(),
-            lent_delay_ns: None,
+            loops: vec![LoopState::default()],
             last_wait_ns: 0,
             waits_at_this_time: 0,
+        };
+        Self::of(Rc::new(RefCell::new(world)), 0)
+    }
+
+    fn of(world: Rc<RefCell<World<P>>>, index: usize) -> Self {
+        Self {
+            world,
+            index,
+            lent: Vec::new(),
+            lent_delay_ns: None,
         }
+    }
+
+    /// Another loop in the same world.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        let mut world = self.world.borrow_mut();
+        world.loops.push(LoopState::default());
+        Self::of(Rc::clone(&self.world), world.loops.len() - 1)
     }
 
     /// What the far end saw and did.
     #[must_use]
     pub fn journal(&self) -> Journal {
-        self.journal.clone()
+        self.world.borrow().journal.clone()
     }
 
     /// The far end.
     #[must_use]
-    pub const fn peer(&self) -> &P {
-        &self.peer
+    pub fn peer(&self) -> Ref<'_, P> {
+        Ref::map(self.world.borrow(), |world| &world.peer)
     }
 
-    /// Sockets that are open, connecting or closing.
+    /// Sockets that are open, connecting or closing, of all loops.
     #[must_use]
     pub fn open_sockets(&self) -> usize {
+        self.world.borrow().open_sockets()
+    }
+
+    fn end_loan(&mut self) {
+        self.lent.clear();
+        self.lent_delay_ns = None;
+    }
+}
+
+impl<P: Peer> World<P> {
+    fn open_sockets(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
@@ -291,15 +365,16 @@ impl<P: Peer> Sim<P> {
     }
 
     fn complete(&mut self, connection: u32, outcome: Outcome, bytes: Vec<u8>) {
-        let at_ns = self.clock_ns.get();
+        let at_ns = self.clock_ns;
         let link = &self.links[connection as usize];
+        let ready = &mut self.loops[link.owner].ready;
         let completion = Completion {
             key: link.key,
             token: link.token,
             at_ns,
             outcome,
         };
-        self.ready.push_back(Ready {
+        ready.push_back(Ready {
             completion,
             bytes,
             delay_ns: None,
@@ -310,7 +385,7 @@ impl<P: Peer> Sim<P> {
     fn run_due(&mut self, budget: &mut u64) -> io::Result<()> {
         while let Some(entry) = self.events.first_entry() {
             let at_ns = entry.key().0;
-            if at_ns > self.clock_ns.get() {
+            if at_ns > self.clock_ns {
                 break;
             }
             let (connection, event) = entry.remove();
@@ -412,7 +487,7 @@ impl<P: Peer> Sim<P> {
         if !self.link(connection).receives() {
             return;
         }
-        let since_ns = self.clock_ns.get().saturating_sub(at_ns);
+        let since_ns = self.clock_ns.saturating_sub(at_ns);
         let delay_ns = since_ns.saturating_add(self.options.receive_delay_ns);
         let delay_ns = self.link(connection).stamped.then_some(delay_ns);
         let mut rest = bytes;
@@ -424,7 +499,8 @@ impl<P: Peer> Sim<P> {
             };
             let (piece, tail) = rest.split_at(length);
             self.complete(connection, Outcome::Received(length), piece.to_vec());
-            if let Some(ready) = self.ready.back_mut() {
+            let owner = self.link(connection).owner;
+            if let Some(ready) = self.loops[owner].ready.back_mut() {
                 ready.delay_ns = delay_ns;
             }
             rest = tail;
@@ -638,21 +714,21 @@ impl<P: Peer> Sim<P> {
 
     /// Sets the clock to the next event, or to `until_ns` if that is earlier. Returns false when
     /// the deadline has come.
-    fn jump(&self, until_ns: Option<u64>) -> io::Result<bool> {
+    fn jump(&mut self, until_ns: Option<u64>) -> io::Result<bool> {
         let next_ns = self.events.first_key_value().map(|(&(at_ns, _), _)| at_ns);
         let (target_ns, event_comes) = match (next_ns, until_ns) {
             (None, None) => {
                 return Err(stuck(format!(
                     "nothing can happen any more at {} ns: no event is on its way and there is \
                      no deadline; look for a peer that never answers",
-                    self.clock_ns.get()
+                    self.clock_ns
                 )));
             }
             (Some(next_ns), None) => (next_ns, true),
             (None, Some(until_ns)) => (until_ns, false),
             (Some(next_ns), Some(until_ns)) => (next_ns.min(until_ns), next_ns <= until_ns),
         };
-        self.clock_ns.set(self.clock_ns.get().max(target_ns));
+        self.clock_ns = self.clock_ns.max(target_ns);
         Ok(event_comes)
     }
 
@@ -666,7 +742,8 @@ impl<P: Peer> Sim<P> {
             return ready;
         };
         let length = *length as u64;
-        let link = self.link(connection);
+        let link = &mut self.links[connection as usize];
+        let owner = link.owner;
         let unwanted = length.min(link.discard_bytes);
         link.discard_bytes -= unwanted;
         if unwanted == 0 || (self.options.random_cuts && self.random.below(2) == 0) {
@@ -675,7 +752,7 @@ impl<P: Peer> Sim<P> {
         let rest = ready.bytes.split_off(unwanted as usize);
         ready.bytes.clear();
         if !rest.is_empty() {
-            self.ready.push_front(Ready {
+            self.loops[owner].ready.push_front(Ready {
                 completion: Completion {
                     outcome: Outcome::Received(rest.len()),
                     ..ready.completion
@@ -688,45 +765,40 @@ impl<P: Peer> Sim<P> {
         ready
     }
 
-    fn end_loan(&mut self) {
-        self.lent.clear();
-        self.lent_delay_ns = None;
-    }
-
     fn note_standstill(&mut self) -> io::Result<()> {
         self.waits_at_this_time += 1;
         if self.waits_at_this_time > WAITS_AT_ONE_TIME_MAX {
             return Err(stuck(format!(
                 "{WAITS_AT_ONE_TIME_MAX} waits in a row at {} ns; look for a caller that does not \
                  advance its deadline, or for exchanges that take no time at all",
-                self.clock_ns.get()
+                self.clock_ns
             )));
         }
         Ok(())
     }
-}
 
-impl<P: Peer> EventLoop for Sim<P> {
-    fn now_ns(&self) -> u64 {
-        let now_ns = self
-            .clock_ns
-            .get()
-            .saturating_add(self.options.clock_cost_ns);
-        self.clock_ns.set(now_ns);
-        now_ns
+    fn has_something_to_take(&mut self) -> bool {
+        let now_ns = self.clock_ns;
+        let mut loops = self.loops.iter_mut();
+        loops.any(|state| {
+            state.take_wake(now_ns);
+            !state.ready.is_empty()
+        })
     }
 
-    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
-        self.shared.push(bytes);
-        SharedBytes((self.shared.len() - 1) as u32)
-    }
-
-    fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
-        let now_ns = self.clock_ns.get();
+    fn connect(
+        &mut self,
+        owner: usize,
+        key: u32,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Token {
+        let now_ns = self.clock_ns;
         let full = self.open_sockets() >= self.options.sockets_max as usize;
         let connection = self.links.len() as u32;
         let token = self.new_token(connection);
-        self.links.push(Link::new(key, token, options.timestamps));
+        self.links
+            .push(Link::new(owner, key, token, options.timestamps));
         if full {
             // The attempt never leaves the machine.
             let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
@@ -750,7 +822,7 @@ impl<P: Peer> EventLoop for Sim<P> {
             return;
         }
         link.queue.push_back(Pending::new(payload));
-        self.push_out(connection, self.clock_ns.get());
+        self.push_out(connection, self.clock_ns);
     }
 
     fn discard(&mut self, token: Token, bytes: u64) {
@@ -764,16 +836,17 @@ impl<P: Peer> EventLoop for Sim<P> {
             return;
         };
         self.link(connection).send_ended = true;
-        self.push_out(connection, self.clock_ns.get());
+        self.push_out(connection, self.clock_ns);
     }
 
     fn close(&mut self, token: Token, mode: CloseMode) {
         let Some(connection) = self.find(token) else {
             return;
         };
-        let now_ns = self.clock_ns.get();
-        self.ready.retain(|ready| ready.completion.token != token);
-        let link = self.link(connection);
+        let now_ns = self.clock_ns;
+        let link = &mut self.links[connection as usize];
+        let ready = &mut self.loops[link.owner].ready;
+        ready.retain(|ready| ready.completion.token != token);
         let established = link.client != Client::Broken;
         link.client = Client::Gone;
         link.queue.clear();
@@ -793,35 +866,83 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        self.end_loan();
         if self.events.len() > EVENTS_PENDING_MAX {
             return Err(stuck(format!(
                 "{} events are on their way at {} ns; look for a peer that answers more than it is \
                  asked",
                 self.events.len(),
-                self.clock_ns.get()
+                self.clock_ns
             )));
         }
         let mut budget = EVENTS_PER_WAIT_MAX;
         self.run_due(&mut budget)?;
-        while self.ready.is_empty() {
+        while !self.has_something_to_take() {
             if !self.jump(until_ns)? {
                 break;
             }
             self.run_due(&mut budget)?;
         }
-        if self.clock_ns.get() == self.last_wait_ns {
+        if self.clock_ns == self.last_wait_ns {
             return self.note_standstill();
         }
-        self.last_wait_ns = self.clock_ns.get();
+        self.last_wait_ns = self.clock_ns;
         self.waits_at_this_time = 0;
         Ok(())
+    }
+}
+
+impl<P: Peer> EventLoop for Sim<P> {
+    fn now_ns(&self) -> u64 {
+        let mut world = self.world.borrow_mut();
+        let now_ns = world.clock_ns.saturating_add(world.options.clock_cost_ns);
+        world.clock_ns = now_ns;
+        now_ns
+    }
+
+    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
+        let mut world = self.world.borrow_mut();
+        world.shared.push(bytes);
+        SharedBytes((world.shared.len() - 1) as u32)
+    }
+
+    fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
+        let mut world = self.world.borrow_mut();
+        world.connect(self.index, key, address, options)
+    }
+
+    fn waker(&mut self, key: u32) -> io::Result<Waker> {
+        let is_woken = Arc::new(AtomicBool::new(false));
+        let mut world = self.world.borrow_mut();
+        world.loops[self.index].waker = Some((key, Arc::clone(&is_woken)));
+        Ok(Waker::of_flag(is_woken))
+    }
+
+    fn send(&mut self, token: Token, payload: Payload) {
+        self.world.borrow_mut().send(token, payload);
+    }
+
+    fn discard(&mut self, token: Token, bytes: u64) {
+        self.world.borrow_mut().discard(token, bytes);
+    }
+
+    fn shutdown_send(&mut self, token: Token) {
+        self.world.borrow_mut().shutdown_send(token);
+    }
+
+    fn close(&mut self, token: Token, mode: CloseMode) {
+        self.world.borrow_mut().close(token, mode);
+    }
+
+    fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
+        self.end_loan();
+        self.world.borrow_mut().wait(until_ns)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.end_loan();
-        let ready = self.ready.pop_front()?;
-        let ready = self.discarded(ready);
+        let mut world = self.world.borrow_mut();
+        let ready = world.loops[self.index].ready.pop_front()?;
+        let ready = world.discarded(ready);
         self.lent = ready.bytes;
         self.lent_delay_ns = ready.delay_ns;
         Some(ready.completion)

@@ -1,29 +1,47 @@
 //! When the next request is due: the schedule of one worker, a share of the run's.
 //!
-//! Even arrivals: the run's requests are numbered from 0, request k is due when the curve of the rate
-//! reaches k, and worker w of n has the requests w, w + n, w + 2n, ... So all workers together make one
-//! even schedule without sharing anything. Poisson arrivals: each worker has an independent process with
-//! its share of the rate; their superposition is a Poisson process with the whole rate.
+//! The run's requests are numbered from 0. With even arrivals request k is due when the integral of the
+//! rate reaches k. With Poisson arrivals it is due when the integral reaches the sum of k + 1 exponential
+//! distances drawn from the run's seed. Worker w of n has the requests w, w + n, w + 2n, ... So
+//! all workers together make one schedule without sharing anything, and it is the same for any n.
 
 mod curve;
 
 use curve::Curve;
 use plan::{Arrivals, Pacing};
 
+/// The window of a run, and how many of its requests count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frame {
+    /// CLOCK_MONOTONIC at the begin of the schedule.
+    pub(crate) origin_ns: u64,
+    /// CLOCK_MONOTONIC at the begin of the window, which is that of the stages.
+    pub(crate) measure_ns: u64,
+    /// The schedule ends after so many requests of the window, all workers' together.
+    pub(crate) requests: Option<u64>,
+}
+
 /// See the module's text. Time is an argument; nothing here waits.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     curve: Curve,
-    /// CLOCK_MONOTONIC at the curve's origin.
-    origin_ns: u64,
-    arrivals: Arrivals,
+    frame: Frame,
+    distances: Distances,
+    /// Number of the next request of this share. Counted in integers, since adding floats drifts.
+    number: u64,
     /// Where the next request stands on the curve, in requests of the whole run.
     position: f64,
-    /// Of even arrivals: number of the next request. Counted in integers, since adding floats drifts.
-    number: u64,
     workers: u64,
-    random: fastrand::Rng,
+    /// The first number that is not to be sent; `u64::MAX` before the window and without a limit.
+    end_number: u64,
     next_due_ns: u64,
+}
+
+/// From one request of the run to the next.
+#[derive(Debug, Clone)]
+enum Distances {
+    Even,
+    Exponential(fastrand::Rng),
 }
 
 /// So many requests that were never sent are looked at one by one; further ones in even groups.
@@ -31,40 +49,33 @@ const LEFT_ONE_BY_ONE: u64 = 100_000;
 const LEFT_GROUPS: u64 = 10_000;
 
 impl Pacer {
-    /// The schedule of worker `worker` of `workers`; `None` for a closed loop. It begins at `origin_ns`
-    /// and its stages at `measure_ns`, both CLOCK_MONOTONIC.
-    pub(crate) fn new(
-        pacing: &Pacing,
-        worker: u32,
-        workers: u32,
-        origin_ns: u64,
-        measure_ns: u64,
-    ) -> Option<Self> {
+    /// The schedule of worker `worker` of `workers`; `None` for a closed loop.
+    pub(crate) fn new(pacing: &Pacing, worker: u32, workers: u32, frame: Frame) -> Option<Self> {
         let (arrivals, seed) = match pacing {
             Pacing::Closed => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
                 (*arrivals, *seed)
             }
         };
-        let workers = u64::from(workers.max(1));
-        // A generator for each worker out of one seed: consecutive seeds would be related.
-        let mut seeds = fastrand::Rng::with_seed(seed);
-        let random = (0..=worker).map(|_| seeds.fork()).last()?;
-        let warmup = measure_ns.saturating_sub(origin_ns) as f64 / 1e9;
+        let warmup = frame.measure_ns.saturating_sub(frame.origin_ns) as f64 / 1e9;
         let mut pacer = Self {
             curve: Curve::new(pacing, warmup)?,
-            origin_ns,
-            arrivals,
-            position: f64::from(worker),
-            number: u64::from(worker),
-            workers,
-            random,
+            frame,
+            distances: match arrivals {
+                Arrivals::Even => Distances::Even,
+                Arrivals::Poisson => Distances::Exponential(fastrand::Rng::with_seed(seed).fork()),
+            },
+            number: 0,
+            position: 0.0,
+            workers: u64::from(workers.max(1)),
+            end_number: u64::MAX,
             next_due_ns: u64::MAX,
         };
-        if arrivals == Arrivals::Poisson {
-            pacer.position = pacer.gap();
+        if let Distances::Exponential(random) = &mut pacer.distances {
+            pacer.position = exponential(random);
         }
-        pacer.next_due_ns = pacer.due_ns(pacer.position);
+        pacer.look_for_end(0);
+        pacer.advance(u64::from(worker));
         Some(pacer)
     }
 
@@ -74,29 +85,49 @@ impl Pacer {
         self.next_due_ns
     }
 
+    /// When the request after the next is due, likewise.
+    pub(crate) fn following_due_ns(&self) -> u64 {
+        let number = self.number.saturating_add(self.workers);
+        if number >= self.end_number {
+            return u64::MAX;
+        }
+        match &self.distances {
+            Distances::Even => self.due_ns(number as f64),
+            Distances::Exponential(random) => {
+                let mut random = random.clone();
+                let distances = (0..self.workers).map(|_| exponential(&mut random));
+                self.due_ns(distances.fold(self.position, |position, gap| position + gap))
+            }
+        }
+    }
+
     /// Takes `requests` from the schedule, which go out as one batch and are all due when the first
     /// of them is.
     pub(crate) fn take(&mut self, requests: u32) {
-        for _ in 0..requests {
-            match self.arrivals {
-                Arrivals::Even => {
-                    self.number += self.workers;
-                    self.position = self.number as f64;
-                }
-                Arrivals::Poisson => self.position += self.gap(),
-            }
+        self.advance(u64::from(requests).saturating_mul(self.workers));
+    }
+
+    /// How many requests are left, `u64::MAX` without a limit. Before the window has begun in this share
+    /// its part is not known: at least one, if any are wanted.
+    pub(crate) fn remaining(&self) -> u64 {
+        match self.frame.requests {
+            None => u64::MAX,
+            Some(requests) if self.end_number == u64::MAX => requests,
+            Some(_) => self
+                .end_number
+                .saturating_sub(self.number)
+                .div_ceil(self.workers),
         }
-        self.next_due_ns = self.due_ns(self.position);
     }
 
     /// Goes through the requests that are due before `end_ns` and were not taken: `seen` gets the
-    /// moment and how many. At most `limit` of them. A server that is long gone can leave more of them
-    /// than time to count: those far down the list come in groups, all at the group's middle.
-    pub(crate) fn leave(&mut self, end_ns: u64, limit: u64, mut seen: impl FnMut(u64, u64)) {
+    /// moment and how many. A server that is long gone can leave more of them than time to count: those
+    /// far down the list come in groups, all at the group's middle.
+    pub(crate) fn leave(&mut self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
         let mut left = 0;
-        while self.next_due_ns < end_ns && left < limit {
+        while self.next_due_ns < end_ns {
             if left == LEFT_ONE_BY_ONE {
-                return self.leave_groups(end_ns, limit - left, seen);
+                return self.leave_groups(end_ns, seen);
             }
             seen(self.next_due_ns, 1);
             left += 1;
@@ -104,18 +135,29 @@ impl Pacer {
         }
     }
 
-    fn leave_groups(&mut self, end_ns: u64, limit: u64, mut seen: impl FnMut(u64, u64)) {
-        let end = end_ns.saturating_sub(self.origin_ns) as f64 / 1e9;
-        let mine = (self.curve.count_at(end) - self.position) / self.workers as f64;
-        let mine = (mine.max(0.0).ceil() as u64).min(limit);
+    fn leave_groups(&mut self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
+        let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
+        let window = self
+            .curve
+            .count_at(self.after_origin_s(self.frame.measure_ns));
+        let due = self.curve.count_at(self.after_origin_s(end_ns));
+        // Nobody asks for those of the warm-up.
+        let begin = mine(window - self.position).mul_add(self.workers as f64, self.position);
+        let mut left = mine(due - begin) as u64;
+        if let Some(requests) = self.frame.requests {
+            left = left.min(match self.end_number {
+                u64::MAX => mine(window.ceil() + requests as f64 - begin) as u64,
+                _ => self.remaining(),
+            });
+        }
         for group in 0..LEFT_GROUPS {
             let (first, after) = (
-                u128::from(mine) * u128::from(group) / u128::from(LEFT_GROUPS),
-                u128::from(mine) * u128::from(group + 1) / u128::from(LEFT_GROUPS),
+                u128::from(left) * u128::from(group) / u128::from(LEFT_GROUPS),
+                u128::from(left) * u128::from(group + 1) / u128::from(LEFT_GROUPS),
             );
             if after > first {
                 let middle = f64::midpoint(first as f64, (after - 1) as f64);
-                let position = middle.mul_add(self.workers as f64, self.position);
+                let position = middle.mul_add(self.workers as f64, begin);
                 let due_ns = self.due_ns(position).min(end_ns.saturating_sub(1));
                 seen(due_ns, (after - first) as u64);
             }
@@ -123,19 +165,66 @@ impl Pacer {
         self.next_due_ns = u64::MAX;
     }
 
-    /// Exponentially distributed, in requests of the whole run: mean 1 for this worker's share.
-    fn gap(&mut self) -> f64 {
-        // 1 - [0, 1) is never 0.
-        -(1.0 - self.random.f64()).ln() * self.workers as f64
+    /// Goes on by so many requests of the run. With exponential distances each of them has to be drawn,
+    /// which takes about 10 ns.
+    fn advance(&mut self, requests: u64) {
+        match &mut self.distances {
+            Distances::Even => {
+                let last = self.number;
+                self.number = last.saturating_add(requests);
+                self.position = self.number as f64;
+                self.look_for_end(last);
+            }
+            Distances::Exponential(_) => {
+                for _ in 0..requests {
+                    if let Distances::Exponential(random) = &mut self.distances {
+                        self.position += exponential(random);
+                    }
+                    self.number += 1;
+                    self.look_for_end(self.number);
+                }
+            }
+        }
+        self.next_due_ns = match self.number < self.end_number {
+            true => self.due_ns(self.position),
+            false => u64::MAX,
+        };
+    }
+
+    /// Finds the number at which a limited schedule ends, as soon as the window has begun. It is counted
+    /// from the first request of the whole run that is due in the window, so that it is the same for
+    /// every worker. Those from `last` to the present number were skipped.
+    #[inline]
+    fn look_for_end(&mut self, last: u64) {
+        let Some(requests) = self.frame.requests else {
+            return;
+        };
+        let measure_ns = self.frame.measure_ns;
+        if self.end_number != u64::MAX || self.due_ns(self.position) < measure_ns {
+            return;
+        }
+        let mut skipped = last..self.number;
+        let first = skipped.find(|number| self.due_ns(*number as f64) >= measure_ns);
+        self.end_number = first.unwrap_or(self.number).saturating_add(requests);
+    }
+
+    fn after_origin_s(&self, at_ns: u64) -> f64 {
+        at_ns.saturating_sub(self.frame.origin_ns) as f64 / 1e9
     }
 
     fn due_ns(&self, position: f64) -> u64 {
         let after_ns = self.curve.when(position) * 1e9;
-        if after_ns >= (u64::MAX - self.origin_ns) as f64 {
+        if after_ns >= (u64::MAX - self.frame.origin_ns) as f64 {
             return u64::MAX;
         }
-        self.origin_ns + after_ns.round() as u64
+        self.frame.origin_ns + after_ns.round() as u64
     }
+}
+
+/// A distance with mean 1.
+fn exponential(random: &mut fastrand::Rng) -> f64 {
+    // 1 - [0, 1) is never 0.
+    -(1.0 - random.f64()).ln()
 }
 
 #[cfg(test)]
@@ -152,9 +241,17 @@ mod tests {
         }
     }
 
+    fn frame(origin_ns: u64, measure_ns: u64) -> Frame {
+        Frame {
+            origin_ns,
+            measure_ns,
+            requests: None,
+        }
+    }
+
     /// Moments within `[0, end_ns)` at which requests are due.
     fn dues(pacing: &Pacing, worker: u32, workers: u32, end_ns: u64) -> Vec<u64> {
-        let mut pacer = Pacer::new(pacing, worker, workers, 0, 0).expect("open");
+        let mut pacer = Pacer::new(pacing, worker, workers, frame(0, 0)).expect("open");
         let mut found = Vec::new();
         while pacer.next_due_ns() < end_ns {
             found.push(pacer.next_due_ns());
@@ -191,7 +288,7 @@ mod tests {
     #[test]
     fn a_batch_takes_its_requests_from_the_schedule() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 0, 2, 100, 100).expect("open");
+        let mut pacer = Pacer::new(&pacing, 0, 2, frame(100, 100)).expect("open");
         assert_eq!(pacer.next_due_ns(), 100);
         pacer.take(3);
         assert_eq!(pacer.next_due_ns(), 6_000_100);
@@ -208,7 +305,7 @@ mod tests {
             arrivals: Arrivals::Even,
             seed: 0,
         };
-        let mut pacer = Pacer::new(&pacing, 0, 1, 0, 5_000_000_000).expect("open");
+        let mut pacer = Pacer::new(&pacing, 0, 1, frame(0, 5_000_000_000)).expect("open");
         // Nothing in the warm-up, as the ramp begins at 0: request 0 is due with the window, request
         // 5 after 1 s.
         assert_eq!(pacer.next_due_ns(), 5_000_000_000);
@@ -217,19 +314,78 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_follow_their_seed_and_workers_differ() {
+    fn poisson_arrivals_follow_their_seed_and_not_the_number_of_workers() {
         let pacing = constant(1000.0, Arrivals::Poisson, 42);
         let second = 1_000_000_000;
-        assert_eq!(dues(&pacing, 0, 2, second), dues(&pacing, 0, 2, second));
-        assert_ne!(dues(&pacing, 0, 2, second), dues(&pacing, 1, 2, second));
+        let alone = dues(&pacing, 0, 1, second);
+        assert!((850..1150).contains(&alone.len()), "{}", alone.len());
+        for workers in [2, 3, 8, 64] {
+            let mut all: Vec<u64> = (0..workers)
+                .flat_map(|worker| dues(&pacing, worker, workers, second))
+                .collect();
+            all.sort_unstable();
+            assert_eq!(all, alone, "{workers} workers");
+        }
         let other = constant(1000.0, Arrivals::Poisson, 43);
-        assert_ne!(dues(&pacing, 0, 2, second), dues(&other, 0, 2, second));
+        assert_ne!(dues(&other, 0, 1, second), alone);
+    }
+
+    #[test]
+    fn a_limited_schedule_has_the_first_requests_of_the_window_for_any_number_of_workers() {
+        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+            // A window that begins between two requests, and one that begins with one.
+            for measure_ns in [0, 10_500_000, 11_000_000] {
+                let pacing = constant(1000.0, arrivals, 3);
+                let limited = Frame {
+                    requests: Some(17),
+                    ..frame(0, measure_ns)
+                };
+                let sent = |workers: u32| {
+                    let mut all = Vec::new();
+                    for worker in 0..workers {
+                        let pacer = Pacer::new(&pacing, worker, workers, limited);
+                        let mut pacer = pacer.expect("open");
+                        while pacer.next_due_ns() != u64::MAX {
+                            assert_ne!(pacer.remaining(), 0);
+                            all.push(pacer.next_due_ns());
+                            pacer.take(1);
+                        }
+                        assert_eq!(pacer.remaining(), 0);
+                    }
+                    all.sort_unstable();
+                    all
+                };
+                let alone = sent(1);
+                let counted = alone.iter().filter(|due_ns| **due_ns >= measure_ns);
+                assert_eq!(counted.count(), 17);
+                for workers in [2, 4, 7, 30] {
+                    assert_eq!(sent(workers), alone, "{arrivals:?} {workers} {measure_ns}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_request_after_the_next_is_known() {
+        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+            let limited = Frame {
+                requests: Some(20),
+                ..frame(7, 7)
+            };
+            let pacing = constant(1000.0, arrivals, 3);
+            let mut pacer = Pacer::new(&pacing, 1, 3, limited).expect("open");
+            while pacer.next_due_ns() != u64::MAX {
+                let following_ns = pacer.following_due_ns();
+                pacer.take(1);
+                assert_eq!(pacer.next_due_ns(), following_ns);
+            }
+        }
     }
 
     /// Index of dispersion of counts: variance over mean is 1 for a Poisson process, 0 for an even
     /// one. Over 2000 windows its standard error is sqrt(2 / 2000) = 0.03.
     #[test]
-    fn counts_of_the_superposed_poisson_processes_vary_as_much_as_their_mean() {
+    fn counts_of_poisson_arrivals_vary_as_much_as_their_mean() {
         let pacing = constant(10_000.0, Arrivals::Poisson, 7);
         let mut counts = vec![0_u64; 2000];
         for worker in 0..4 {
@@ -250,12 +406,10 @@ mod tests {
     #[test]
     fn what_was_never_sent_is_counted_to_the_last_request() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 1, 4, 0, 0).expect("open");
+        let mut pacer = Pacer::new(&pacing, 1, 4, frame(0, 0)).expect("open");
         pacer.take(2);
         let mut left = Vec::new();
-        pacer.leave(20_000_000, u64::MAX, |due_ns, count| {
-            left.push((due_ns, count))
-        });
+        pacer.leave(20_000_000, |due_ns, count| left.push((due_ns, count)));
         assert_eq!(left, [(9_000_000, 1), (13_000_000, 1), (17_000_000, 1)]);
         assert_eq!(pacer.next_due_ns(), 21_000_000);
     }
@@ -264,9 +418,9 @@ mod tests {
     fn billions_of_unsent_requests_come_in_groups_and_none_is_lost() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
             let pacing = constant(1e9, arrivals, 1);
-            let mut pacer = Pacer::new(&pacing, 0, 1, 0, 0).expect("open");
+            let mut pacer = Pacer::new(&pacing, 0, 1, frame(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
-            pacer.leave(10_000_000_000, u64::MAX, |due_ns, count| {
+            pacer.leave(10_000_000_000, |due_ns, count| {
                 total += count;
                 calls += 1;
                 assert!((last_ns..10_000_000_000).contains(&due_ns));
@@ -276,10 +430,18 @@ mod tests {
             let allowed = if arrivals == Arrivals::Even { 0 } else { 2000 };
             assert!(difference <= allowed, "{arrivals:?}: {total}");
             assert!(calls <= 110_000, "{calls}");
-            let mut limited = Pacer::new(&pacing, 0, 1, 0, 0).expect("open");
-            let mut total = 0;
-            limited.leave(10_000_000_000, 250_000, |_, count| total += count);
-            assert_eq!(total, 250_000);
+            for measure_ns in [0, 5_000_000_000] {
+                let limited = Frame {
+                    requests: Some(250_000),
+                    ..frame(0, measure_ns)
+                };
+                let mut limited = Pacer::new(&pacing, 0, 1, limited).expect("open");
+                let mut total = 0;
+                limited.leave(10_000_000_000, |due_ns, count| {
+                    total += if due_ns >= measure_ns { count } else { 0 };
+                });
+                assert_eq!(total, 250_000, "{arrivals:?} {measure_ns}");
+            }
         }
     }
 }

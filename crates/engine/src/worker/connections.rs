@@ -13,9 +13,9 @@ use results::ErrorKind;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens the next of the connections that were never open.
     pub(super) fn open_some(&mut self, now_ns: u64) {
-        let per_turn = match self.pacer {
-            Some(_) => OPENED_PER_PACED_TURN,
-            None => OPENED_PER_TURN,
+        let per_turn = match self.is_paced() {
+            true => OPENED_PER_PACED_TURN,
+            false => OPENED_PER_TURN,
         };
         let end = self.opened.saturating_add(per_turn);
         let end = end.min(self.settings.connections);
@@ -92,6 +92,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.state = State::Waiting;
         let recorder = self.recorder();
         recorder.left(outstanding, at_ns);
+        if outstanding > 0 {
+            self.settled_ns = at_ns;
+        }
+        let recorder = self.recorder();
         if oldest_ns.is_some_and(|due_ns| recorder.measures(due_ns)) {
             recorder.bytes(partial);
         }
@@ -100,7 +104,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Replaces a connection that ended in good order.
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
-        if self.budget == 0 || self.has_enough_opening(now_ns) {
+        if self.wanted() == 0 || self.has_enough_opening(now_ns) {
             self.connections[key as usize].state = State::Done;
         } else {
             self.open(key, now_ns);
@@ -114,9 +118,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             matches!(connection.state, State::Connecting | State::Handshaking)
         };
         // Counted only near the end, since it is a walk over all connections.
+        let wanted = self.wanted();
         now_ns >= self.schedule.measure_ns
-            && self.budget < self.connections.len() as u64
-            && self.connections.iter().filter(is_opening).count() as u64 >= self.budget
+            && wanted < self.connections.len() as u64
+            && self.connections.iter().filter(is_opening).count() as u64 >= wanted
     }
 
     /// Replaces a connection that the server closed while we were thinking, when the thought is due.
@@ -265,10 +270,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if connection.state == State::Waiting {
             // Others may count on it, see `has_enough_opening`.
-            if self.budget > 0 {
+            if self.wanted() > 0 {
                 self.open(key, now_ns);
             } else {
-                connection.state = State::Done;
+                self.connections[key as usize].state = State::Done;
             }
             return Ok(());
         }

@@ -2,7 +2,7 @@
 
 use super::{Requests, SPARE_BUFFERS, Stop, Worker};
 use crate::connection::{Flight, State};
-use crate::handover::Handover;
+use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload, SharedBytes};
 use protocol::RequestKind;
 use protocol::Session;
@@ -30,7 +30,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Sends what a connection may carry now; with a rate, offers it to the requests that are due.
     pub(super) fn go_on(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
-        if self.pacer.is_none() {
+        if !self.is_paced() {
             return self.send_requests(key, now_ns);
         }
         if self.has_room(key) {
@@ -45,95 +45,60 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Sends what is due by the schedule, as long as there are free connections. What is late is
-    /// sent at once, and what another worker could not send, too.
-    pub(super) fn send_due(&mut self, now_ns: u64) -> Result<(), Stop> {
-        while let Some((due_ns, adopted)) = self.next_due(now_ns) {
-            let Some(key) = self.free.pop_front() else {
+    /// sent at once.
+    pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), Stop> {
+        loop {
+            while let Some(key) = self.first_free() {
+                let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
+                let Some(claim) = claim else { break };
+                self.send_claimed(key, claim, now_ns)?;
+            }
+            let has_free = !self.free.is_empty();
+            let share = self.share.as_mut();
+            if !share.is_some_and(|share| share.show_free(has_free)) {
                 return Ok(());
-            };
-            self.connections[key as usize].offered = false;
-            if !self.has_room(key) {
-                continue;
             }
-            let is_paid_for = adopted && self.counts_against_budget(due_ns);
-            // Whoever handed it over has paid for it.
-            self.budget = self.budget.saturating_add(u64::from(is_paid_for));
-            let before = self.connections[key as usize].sent;
-            match &self.requests {
-                Requests::Fixed { .. } => self.send_fixed(key, 1, Some(due_ns), now_ns)?,
-                Requests::Asked => self.send_asked(key, 1, Some(due_ns))?,
-            }
-            let sent = self.connections[key as usize].sent.saturating_sub(before);
-            if sent == 0 {
-                // It is still due: the connection failed before it could carry anything.
-                self.budget = self.budget.saturating_sub(u64::from(is_paid_for));
-            } else if let Some(handover) = self.handover.as_mut().filter(|_| adopted) {
-                handover.take_oldest();
-            }
-            if let Some(pacer) = &mut self.pacer {
-                // Of a batch the further requests are our own.
-                let own = sent.saturating_sub(u64::from(adopted));
-                pacer.take(u32::try_from(own).unwrap_or(u32::MAX));
-            }
-            // With pipelining there may be room for more.
+            now_ns = self.io.now_ns();
+        }
+    }
+
+    /// The connection that has been free longest.
+    #[inline]
+    fn first_free(&mut self) -> Option<u32> {
+        while let Some(key) = self.free.front().copied() {
             if self.has_room(key) {
-                self.connections[key as usize].offered = true;
-                self.free.push_back(key);
+                return Some(key);
             }
+            // It has ended while it was free.
+            self.connections[key as usize].offered = false;
+            self.free.pop_front();
+        }
+        None
+    }
+
+    /// Sends a request on the first of the free connections.
+    fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), Stop> {
+        self.free.pop_front();
+        self.connections[key as usize].offered = false;
+        let before = self.connections[key as usize].sent;
+        match &self.requests {
+            Requests::Fixed { .. } => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
+            Requests::Asked => self.send_asked(key, 1, Some(claim.due_ns))?,
+        }
+        let sent = self.connections[key as usize].sent.saturating_sub(before);
+        if let Some(share) = &mut self.share {
+            match sent {
+                // The connection failed before it could carry anything.
+                0 => share.give_back(claim),
+                _ => share.claim_more(claim, u32::try_from(sent - 1).unwrap_or(u32::MAX)),
+            }
+        }
+        // With pipelining there may be room for more.
+        if self.has_room(key) {
+            self.connections[key as usize].offered = true;
+            self.free.push_back(key);
         }
         Ok(())
-    }
-
-    /// The request that has been due longest, if any is: when it was, and whether it was taken over.
-    #[inline]
-    fn next_due(&self, now_ns: u64) -> Option<(u64, bool)> {
-        let own_ns = self.own_due_ns().filter(|due_ns| *due_ns <= now_ns);
-        let adopted_ns = self.handover.as_ref().and_then(Handover::oldest_ns);
-        match (own_ns, adopted_ns) {
-            (own_ns, Some(adopted_ns)) if own_ns.is_none_or(|own_ns| adopted_ns <= own_ns) => {
-                Some((adopted_ns, true))
-            }
-            (own_ns, _) => own_ns.map(|own_ns| (own_ns, false)),
-        }
-    }
-
-    /// When the next request of this worker's own share is due.
-    #[inline]
-    pub(super) fn own_due_ns(&self) -> Option<u64> {
-        let pacer = self.pacer.as_ref().filter(|_| self.budget > 0)?;
-        Some(pacer.next_due_ns())
-    }
-
-    /// Whether a request that is due then is one of those that the plan counts.
-    fn counts_against_budget(&self, due_ns: u64) -> bool {
-        self.settings.requests.is_some() && due_ns >= self.schedule.measure_ns
-    }
-
-    /// At the end of a turn: shows the other workers how we stand, and hands over what is due and
-    /// finds no connection here.
-    pub(super) fn share_requests(&mut self, now_ns: u64) {
-        let is_starving = self.free.is_empty() && self.next_due(now_ns).is_some();
-        let Some(handover) = &mut self.handover else {
-            return;
-        };
-        handover.show_free(self.free.len());
-        handover.show_starving(is_starving);
-        if !is_starving {
-            return;
-        }
-        let Some(pacer) = &mut self.pacer else { return };
-        let (budget, settings, schedule) = (&mut self.budget, &self.settings, &self.schedule);
-        handover.hand_over(|| {
-            let due_ns = pacer.next_due_ns();
-            if due_ns > now_ns || *budget == 0 {
-                return None;
-            }
-            pacer.take(1);
-            if settings.requests.is_some() && due_ns >= schedule.measure_ns {
-                *budget -= 1;
-            }
-            Some(due_ns)
-        });
     }
 
     /// Whether a request can be sent on the connection now.
@@ -306,7 +271,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let began_ns = sent_ns.min(self.schedule.end_ns);
         self.recorder().began(u64::from(requests), began_ns);
         if due_ns.unwrap_or(sent_ns) >= self.schedule.measure_ns {
-            if self.settings.requests.is_some() {
+            if self.settings.requests.is_some() && due_ns.is_none() {
                 self.budget = self.budget.saturating_sub(u64::from(requests));
             }
             let recorder = self.recorder();

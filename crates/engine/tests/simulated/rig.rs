@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
-use engine::{Ended, Observer, Schedule, Settings, run_here};
+use engine::{Ended, Observer, Part, Schedule, Settings, run_here, run_together};
 use eventloop::sim::{Entry, Journal, Peer, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing};
@@ -26,6 +26,7 @@ pub(crate) struct Rig {
     pub(crate) settings: Settings,
     pub(crate) schedule: Schedule,
     pub(crate) source: Box<dyn RequestSource>,
+    threads: Option<u32>,
     watched: Option<Watched>,
 }
 
@@ -64,8 +65,15 @@ impl Rig {
                 end_ns: S,
             },
             source: Box::new(Fixed::new(GET.to_vec())),
+            threads: None,
             watched: None,
         }
+    }
+
+    /// So many workers share the connections and the load. They all send the default request.
+    pub(crate) fn threads(mut self, threads: u32) -> Self {
+        self.threads = Some(threads);
+        self
     }
 
     pub(crate) fn connections(mut self, connections: u32) -> Self {
@@ -165,19 +173,61 @@ impl Rig {
         self.carry_out(peer, None)
     }
 
-    fn carry_out(self, peer: impl Peer, observer: Option<&mut dyn Observer>) -> (Ended, Journal) {
-        let io = Sim::new(self.sim, peer);
+    fn carry_out(
+        mut self,
+        peer: impl Peer,
+        observer: Option<&mut dyn Observer>,
+    ) -> (Ended, Journal) {
+        let io = Sim::new(self.sim.clone(), peer);
         let journal = io.journal();
-        let shared = Shared::new(Limits::default(), self.source.wants_responses());
-        let ended = run_here::<_, H1>(
-            io,
-            shared,
-            self.settings,
-            self.source,
-            self.schedule,
-            observer,
-        );
+        if let Some(threads) = self.threads {
+            return (self.carry_out_together(io, threads), journal);
+        }
+        let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
+        let part = part(io, self.settings, source);
+        let ended = run_here::<_, H1>(part, self.schedule, observer);
         (ended.expect("the worker can be set up"), journal)
+    }
+
+    /// Several workers with one far end. What they ended with is merged as a run does it.
+    fn carry_out_together<P: Peer>(self, io: Sim<P>, threads: u32) -> Ended {
+        let siblings: Vec<_> = (1..threads).map(|_| io.sibling()).collect();
+        let parts = std::iter::once(io).chain(siblings).zip(0..threads);
+        let share = |total: u64, worker: u32| {
+            total / u64::from(threads) + u64::from(u64::from(worker) < total % u64::from(threads))
+        };
+        let parts = parts.map(|(io, worker)| {
+            let mut settings = self.settings.clone();
+            settings.connections = share(u64::from(settings.connections), worker) as u32;
+            settings.seed = u64::from(worker);
+            (settings.worker, settings.workers) = (worker, threads);
+            if !settings.pacing.is_open() {
+                settings.requests = settings.requests.map(|total| share(total, worker));
+            }
+            part(io, settings, Box::new(Fixed::new(GET.to_vec())))
+        });
+        let ended = run_together::<_, H1>(parts.collect(), self.schedule);
+        let merge = |mut all: Ended, one: Ended| {
+            all.recording.merge(&one.recording);
+            all.ended_ns = all.ended_ns.max(one.ended_ns);
+            all.failure = all.failure.or(one.failure);
+            all
+        };
+        let ended = ended.expect("the workers can be set up").into_iter();
+        ended.reduce(merge).expect("there is a worker")
+    }
+}
+
+fn part<P: Peer>(
+    io: Sim<P>,
+    settings: Settings,
+    source: Box<dyn RequestSource>,
+) -> Part<Sim<P>, H1> {
+    Part {
+        io,
+        shared: Shared::new(Limits::default(), source.wants_responses()),
+        settings,
+        source,
     }
 }
 

@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Three significant digits of a histogram.
 const DIGITS: f64 = 0.001;
 
-fn close(seen: f64, truth: f64, share: f64) -> bool {
+pub(crate) fn close(seen: f64, truth: f64, share: f64) -> bool {
     (seen - truth).abs() <= share * truth.abs()
 }
 
-fn percentile_ms(histogram: &Histogram, percent: f64) -> f64 {
+pub(crate) fn percentile_ms(histogram: &Histogram, percent: f64) -> f64 {
     histogram.value_at_percentile(percent) as f64 / MS as f64
 }
 
-fn poisson(rate_per_sec: f64, seed: u64) -> Pacing {
+pub(crate) fn poisson(rate_per_sec: f64, seed: u64) -> Pacing {
     Pacing::Constant {
         rate_per_sec,
         arrivals: Arrivals::Poisson,
@@ -29,7 +29,7 @@ fn poisson(rate_per_sec: f64, seed: u64) -> Pacing {
     }
 }
 
-fn exponential_ns(random: &mut Rng, mean_ns: f64) -> u64 {
+pub(crate) fn exponential_ns(random: &mut Rng, mean_ns: f64) -> u64 {
     (-(1.0 - random.f64()).ln() * mean_ns) as u64
 }
 

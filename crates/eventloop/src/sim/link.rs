@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 /// event that comes late finds the one it belongs to.
 #[derive(Debug)]
 pub(super) struct Link {
+    /// Which of the world's loops it belongs to.
+    pub(super) owner: usize,
     pub(super) key: u32,
     pub(super) token: Token,
     /// Its received bytes have stamps.
@@ -62,8 +64,9 @@ pub(super) struct Pending {
 }
 
 impl Link {
-    pub(super) const fn new(key: u32, token: Token, stamped: bool) -> Self {
+    pub(super) const fn new(owner: usize, key: u32, token: Token, stamped: bool) -> Self {
         Self {
+            owner,
             key,
             token,
             stamped,

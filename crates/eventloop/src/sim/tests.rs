@@ -83,7 +83,7 @@ fn a_stamp_is_as_old_as_the_caller_was_busy_and_as_the_test_says() {
     sim.send(token, Payload::Owned(QUESTION.to_vec()));
     sim.send(plain, Payload::Owned(QUESTION.to_vec()));
     // The answers come at 16 ms, while the caller does something else until 20 ms.
-    sim.clock_ns.set(20 * MS);
+    sim.world.borrow_mut().clock_ns = 20 * MS;
     assert_eq!(sim.receive_delay_ns(), None);
     sim.wait(Some(30 * MS)).unwrap();
     let mut delays_ns = Vec::new();

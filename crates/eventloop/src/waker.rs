@@ -1,0 +1,41 @@
+//! How one thread ends another thread's wait.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ends the wait of the loop that made it ([`crate::EventLoop::waker`]), from any thread.
+#[derive(Debug)]
+pub struct Waker(Means);
+
+#[derive(Debug)]
+enum Means {
+    /// The loop receives on the other end.
+    Socket(UnixStream),
+    /// The simulated loop looks at this.
+    Flag(Arc<AtomicBool>),
+}
+
+impl Waker {
+    pub(crate) const fn of_socket(socket: UnixStream) -> Self {
+        Self(Means::Socket(socket))
+    }
+
+    pub(crate) const fn of_flag(flag: Arc<AtomicBool>) -> Self {
+        Self(Means::Flag(flag))
+    }
+
+    /// Ends the present wait of the loop, or its next one if it is not waiting. Several calls may end
+    /// one wait only.
+    pub fn wake(&self) {
+        match &self.0 {
+            Means::Socket(socket) => {
+                // When the socket is full, the loop has bytes to read and will not sleep. When the
+                // loop has gone, there is nobody to wake.
+                let _ = (&mut &*socket).write(&[1]);
+            }
+            Means::Flag(flag) => flag.store(true, Ordering::SeqCst),
+        }
+    }
+}
