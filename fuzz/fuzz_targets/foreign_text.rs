@@ -11,13 +11,17 @@ use std::path::Path;
 use analysis::Reading;
 use analysis::table::{Wish, table};
 use libfuzzer_sys::fuzz_target;
-use report::table::{Format, render, render_summary};
+use report::table::{Format, render, render_explanation, render_summary};
 
 /// Reports with notes between them.
 const NOTES: &str = concat!(
     include_str!("../../crates/analysis/tests/data/notes.md"),
     include_str!("../../crates/analysis/tests/data/cmm_style_with_json.txt"),
     include_str!("../../crates/report/tests/captured/wrk2.txt"),
+    include_str!("../../crates/analysis/tests/data/published.md"),
+    "run,requests,latency_p99_us,failure,source\r\n1,5,7.5,,\"a,b\"\r\navg,5,7.5,,\r\n",
+    "2024-05-01T12:00:00Z \u{1b}[1mFirst round:\u{1b}[0m\n@@ -1 +1 @@\n+> kept\n-gone\n",
+    include_str!("../../crates/analysis/tests/data/places.txt"),
 );
 
 /// Names that say something, and one that does not.
@@ -37,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let name = NAMES[usize::from(how / 2) % NAMES.len()];
     match Reading::of_bytes(&text, Path::new(name)) {
-        Ok(reading) => check(&reading),
+        Ok(reading) => check(&Reading::join(vec![(name.into(), reading)])),
         Err(error) => given::one_line(&error.to_string()),
     }
 });
@@ -81,4 +85,5 @@ fn check(reading: &Reading) {
         render(&table, format, &mut output).expect("memory takes every write");
     }
     render_summary(&table, &mut output).expect("memory takes every write");
+    render_explanation(&reading.observations, &mut output).expect("memory takes every write");
 }

@@ -13,7 +13,7 @@ pub mod story;
 pub mod table;
 
 pub use judged::{Judged, judge_all};
-pub use observation::{Observation, TrialFacts};
+pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use read::{FILE_FACTOR, ReadError, Reading, read};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::LoadPart;
 use results::{HookOutput, RunResult, Setting, Warning};
 
 /// Below this share of a fixed rate the rate was missed.
@@ -12,6 +13,8 @@ const RATE_SHARE_MIN: f64 = 0.99;
 pub struct Observation {
     /// Where it was found: the file, with the line for one of several in it.
     pub source: String,
+    /// How it was kept.
+    pub form: Form,
     /// Number of its cell in the plan of a sweep, from 1; `None` where there is no plan.
     pub cell: Option<u32>,
     /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a text.
@@ -20,8 +23,15 @@ pub struct Observation {
     pub profile: Option<String>,
     /// Target, if one is known.
     pub target: Option<String>,
+    /// The profile as it was before options were added that tell runs of the same name but of another load
+    /// apart; `None` if there were none to add.
+    pub profile_without_load: Option<String>,
+    /// What a text says of the load; a saved result has its plan instead.
+    pub noted_load: Vec<LoadPart>,
     /// Number of the run within its cell, from 1.
     pub run: u32,
+    /// The round that the run's notes say it is of, from 1.
+    pub round: Option<u32>,
     /// Place in the order in which the runs were made, from 1; `None` if the order is not known.
     pub position: Option<u32>,
     /// What was measured, by name: see [`crate::quantity`]. What is not known is not there.
@@ -32,6 +42,46 @@ pub struct Observation {
     pub trial: Option<Box<TrialFacts>>,
     /// Why there is nothing to average: the run failed.
     pub failure: Option<String>,
+    /// Which text or file said what about the name of the run, and what was left aside.
+    pub origins: Vec<Origin>,
+}
+
+/// How a run was kept, from what says most of it to what says least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// As a saved result or a trial of a sweep.
+    #[default]
+    Saved,
+    /// As the object of json.lua, or a line of csv.lua.
+    Object,
+    /// As a report in a text.
+    Text,
+    /// As a row of a table.
+    Table,
+}
+
+/// Where a part of a run's name comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The part: `target`, `profile`, `round`, the name of a setting; `ignored` for what names nothing.
+    pub part: String,
+    /// What it is called; why it was, for what was ignored.
+    pub value: String,
+    /// What said so: `line 17: "x86_64:"`.
+    pub from: String,
+}
+
+impl Origin {
+    /// [`Origin::part`] of text that names nothing.
+    pub const IGNORED: &'static str = "ignored";
+
+    pub(crate) fn new(part: &str, value: impl Into<String>, from: impl Into<String>) -> Self {
+        Self {
+            part: part.to_owned(),
+            value: value.into(),
+            from: from.into(),
+        }
+    }
 }
 
 /// What a sweep wrote down around a run: [`results::Trial`] without what the observation has already.

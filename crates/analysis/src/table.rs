@@ -101,6 +101,9 @@ pub struct ColumnSpread {
 /// Targets that were loaded in the same way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
+    /// The heading that it stands below in the notes that it is of, such as the place of the generator. All
+    /// groups have one or none has.
+    pub section: Option<String>,
     /// Profile and levels that they share, in words; empty if there are none.
     pub title: String,
     /// A line for each target.
@@ -380,33 +383,95 @@ fn spread(values: &[f64]) -> Option<ColumnSpread> {
 
 /// Each target's rounds side by side, grouped by what the targets share.
 fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
+    let has_sections = cells.iter().flatten().all(|run| section(run).is_some());
     let mut groups: Vec<Group> = Vec::new();
-    let mut index = std::collections::BTreeMap::new();
-    for runs in cells {
-        let Observation {
-            settings,
-            profile,
-            target,
-            ..
-        } = runs[0];
-        let good: Vec<&&Observation> = runs.iter().filter(|run| run.failure.is_none()).collect();
-        let values = |name: &str| good.iter().map(|run| run.value(name)).collect();
-        let line = GroupLine {
-            target: target.clone().unwrap_or_default(),
-            latencies_us: values(quantity::LATENCY_MEAN_US),
-            requests_per_sec: values(quantity::REQUESTS_PER_SEC),
-            failed: runs.len() - good.len(),
-        };
-        let at = *index.entry((profile, settings)).or_insert(groups.len());
-        match groups.get_mut(at) {
-            Some(group) => group.lines.push(line),
-            None => groups.push(Group {
-                title: title(profile.as_deref(), settings),
-                lines: vec![line],
-            }),
+    let mut lines: Vec<Vec<Vec<&Observation>>> = Vec::new();
+    let mut index_of_group = std::collections::BTreeMap::new();
+    let mut index_of_line = std::collections::BTreeMap::new();
+    for run in cells.iter().flatten() {
+        let profile = profile_of_rounds(run);
+        let settings = &run.settings[usize::from(has_sections)..];
+        let section = section(run).filter(|_| has_sections);
+        let group = *index_of_group
+            .entry((section, profile, settings))
+            .or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Group {
+                section: section.map(str::to_owned),
+                title: title(profile, settings),
+                lines: Vec::new(),
+            });
+            lines.push(Vec::new());
+        }
+        let lines = &mut lines[group];
+        let line = *index_of_line
+            .entry((group, &run.target))
+            .or_insert(lines.len());
+        match lines.get_mut(line) {
+            Some(runs) => runs.push(run),
+            None => lines.push(vec![run]),
         }
     }
+    for (group, lines) in groups.iter_mut().zip(lines) {
+        group.lines = lines.into_iter().map(|runs| group_line(&runs)).collect();
+    }
     groups
+}
+
+/// The heading that all of a run's names stand below.
+fn section(run: &Observation) -> Option<&str> {
+    let first = run.settings.first()?;
+    let is_heading = crate::read::HEADINGS.contains(&first.factor.as_str());
+    is_heading.then_some(first.level.as_str())
+}
+
+/// Rounds stand side by side as their notes have them, also where one of them was another load.
+fn profile_of_rounds(run: &Observation) -> Option<&str> {
+    let noted = run.profile_without_load.as_deref();
+    noted
+        .filter(|_| run.round.is_some())
+        .or(run.profile.as_deref())
+}
+
+fn group_line(runs: &[&Observation]) -> GroupLine {
+    let good: Vec<&Observation> = runs
+        .iter()
+        .copied()
+        .filter(|run| run.failure.is_none())
+        .collect();
+    let places = by_round(&good).unwrap_or_else(|| good.iter().copied().map(Some).collect());
+    let values = |name: &str| {
+        let runs = places.iter();
+        runs.map(|run| run.and_then(|run| run.value(name)))
+            .collect()
+    };
+    GroupLine {
+        target: runs[0].target.clone().unwrap_or_default(),
+        latencies_us: values(quantity::LATENCY_MEAN_US),
+        requests_per_sec: values(quantity::REQUESTS_PER_SEC),
+        failed: runs.len() - good.len(),
+    }
+}
+
+/// More rounds than runs by so many leave too many gaps.
+const ROUNDS_MISSING_MAX: usize = 20;
+
+/// Each run in the place of its round, if all have one and no two the same.
+fn by_round<'a>(runs: &[&'a Observation]) -> Option<Vec<Option<&'a Observation>>> {
+    let rounds: Option<Vec<usize>> = runs.iter().map(|run| Some(run.round? as usize)).collect();
+    let rounds = rounds?;
+    let last = rounds.iter().copied().max()?;
+    if last > runs.len() + ROUNDS_MISSING_MAX {
+        return None;
+    }
+    let mut places = vec![None; last];
+    for (run, round) in runs.iter().zip(rounds) {
+        let place = places.get_mut(round.checked_sub(1)?)?;
+        if place.replace(*run).is_some() {
+            return None;
+        }
+    }
+    Some(places)
 }
 
 fn title(profile: Option<&str>, settings: &[Setting]) -> String {

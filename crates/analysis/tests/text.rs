@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use analysis::table::{Wish, table};
 use analysis::{Observation, Reading};
 
 const WRK: &str = include_str!("../../report/tests/captured/wrk.txt");
@@ -11,6 +12,10 @@ const CMM: &str = include_str!("../../report/tests/captured/cmm.txt");
 const WITH_JSON: &str = include_str!("data/cmm_style_with_json.txt");
 const NOT_FOUND: &str = include_str!("data/wrk_404.txt");
 const NOTES: &str = include_str!("data/notes.md");
+/// Notes with places, profiles, rounds and targets, and the summary that their author made of them.
+const PLACES: &str = include_str!("data/places.txt");
+/// Tables as people publish them.
+const PUBLISHED: &str = include_str!("data/published.md");
 
 /// Our own texts, as the tests of the report hold them.
 const OURS: [&str; 7] = [
@@ -277,7 +282,10 @@ fn a_text_that_was_cut_anywhere_gives_no_number_that_the_whole_has_not() {
                 }
                 // Headings above all runs are left out, and of fewer runs more are above all.
                 let levels = |run: &Observation| -> Vec<String> {
-                    let settings = run.settings.iter().filter(|s| s.factor != "heading");
+                    let settings = run
+                        .settings
+                        .iter()
+                        .filter(|s| !s.factor.starts_with("heading"));
                     settings
                         .map(|s| format!("{}={}", s.factor, s.level))
                         .collect()
@@ -296,7 +304,32 @@ fn hostile_texts_end_soon_and_harm_nobody() {
     let headings = "# x\n## y\n".repeat(50_000);
     let settings: String = (0..50_000).map(|n| format!("k{n}={n}\n")).collect();
     let one_line = "Latency ".repeat(200_000);
-    for text in [nested, objects, first_lines, headings, settings, one_line] {
+    let labels = "x:\n".repeat(50_000);
+    let rounds: String = (0..50_000).map(|n| format!("Run {n}:\nk{n}=1\n")).collect();
+    let bars = "|".repeat(200_000);
+    let table = format!("a,requests\n{}", "b,5\n".repeat(20_000));
+    let wide = format!("{}\n|--|\n", "| requests ".repeat(50_000));
+    let stamps = "12:00:00 ".repeat(200_000);
+    let escapes = "\u{1b}]".repeat(200_000);
+    let paths: String = (0..11_000)
+        .map(|n| WRK.replace("http://127.0.0.1:18471/", &format!("http://h/{n}")))
+        .collect();
+    for text in [
+        nested,
+        objects,
+        first_lines,
+        headings,
+        settings,
+        one_line,
+        labels,
+        rounds,
+        bars,
+        table,
+        wide,
+        stamps,
+        escapes,
+        paths,
+    ] {
         let text = format!("{text}\n{CMM}");
         let reading = Reading::of_bytes(text.as_bytes(), Path::new("x")).unwrap();
         assert!(reading.notes.len() < 50);
@@ -314,5 +347,242 @@ fn hostile_texts_end_soon_and_harm_nobody() {
                 .iter()
                 .all(|run| run.failure.is_some()))
         );
+    }
+}
+
+/// A run's name and its figures.
+fn named(runs: &[Observation]) -> Vec<String> {
+    let shown = |run: &Observation| {
+        let settings = run.settings.iter();
+        let settings: Vec<String> = settings
+            .map(|setting| format!("{}={}", setting.factor, setting.level))
+            .collect();
+        format!(
+            "{} | {} | {} | {} | {:?}",
+            settings.join(" "),
+            run.profile.as_deref().unwrap_or("-"),
+            run.target.as_deref().unwrap_or("-"),
+            run.run,
+            run.values,
+        )
+    };
+    runs.iter().map(shown).collect()
+}
+
+/// The pairs of a summary, in its words: `blue: 282.38ms, 314.55ms / 1531.50, 1592.25`.
+fn own_summary() -> Vec<String> {
+    let (_, summary) = PLACES.split_once("\nSummary:\n=======\n").unwrap();
+    let (summary, _) = summary.split_once("\nConclusion:").unwrap();
+    let lines = summary
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let line = words
+                .join(" ")
+                .replace("Latency ", "")
+                .replace(" Requests/sec: ", " / ");
+            line.trim_end_matches(':').to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn notes_give_the_summary_that_their_author_made_of_them() {
+    let parts = vec![("places.txt".into(), reading(PLACES))];
+    let reading = Reading::join(parts);
+    let table = table(&reading.observations, &Wish::default()).unwrap();
+    let mut shown = Vec::new();
+    let mut section = None;
+    for group in &table.groups {
+        if group.section != section {
+            section.clone_from(&group.section);
+            shown.extend(group.section.clone());
+        }
+        shown.push(match group.title.as_str() {
+            "Wide test -t6 -c200" => "6 threads and 200 connections".to_owned(),
+            "Narrow test -t2 -c20" => "2 threads and 20 connections".to_owned(),
+            other => panic!("{other}"),
+        });
+        for line in &group.lines {
+            let list = |values: &[Option<f64>], unit: &str, factor: f64| {
+                let values = values.iter().map(|value| value.unwrap() / factor);
+                let shown: Vec<String> = values.map(|value| format!("{value:.2}{unit}")).collect();
+                shown.join(", ")
+            };
+            shown.push(format!(
+                "{}: {} / {}",
+                line.target.strip_suffix(" server").unwrap(),
+                list(&line.latencies_us, "ms", 1e3),
+                list(&line.requests_per_sec, "", 1.0),
+            ));
+        }
+    }
+    assert_eq!(shown, own_summary());
+    assert_eq!(
+        reading.notes,
+        [
+            "notes.md: line 196: belongs to no report, skipped",
+            "notes.md: line 197: belongs to no report, skipped",
+            "notes.md: line 76: asks for http://[green server]:8080/lists/list, and the first round for http://[green server]:8080/list: taken for the same target",
+            "notes.md:54 and notes.md:76: not averaged: path /list / /lists/list",
+        ]
+    );
+    // The round that asked for another path stands beside the first one, and is not averaged with it.
+    let of_green = table.cells.iter().filter(|cell| {
+        cell.target.as_deref() == Some("green server")
+            && cell.settings[0].level == "Run the tests from office"
+            && cell.profile.as_deref().unwrap().starts_with("Wide")
+    });
+    let runs: Vec<usize> = of_green.map(|cell| cell.runs.len()).collect();
+    assert_eq!(runs, [1, 1]);
+}
+
+#[test]
+fn what_terminals_loggers_and_editors_put_around_lines_changes_nothing() {
+    let each = |text: &str, change: &dyn Fn(usize, &str) -> String| -> String {
+        let lines = text.lines().enumerate();
+        lines
+            .map(|(number, line)| change(number, line) + "\n")
+            .collect()
+    };
+    for text in [PLACES, NOTES, WITH_JSON, WRK2] {
+        let plain = named(&runs(text));
+        let utf_16 = |unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            let units = "\u{feff}".encode_utf16().chain(text.encode_utf16());
+            units.flat_map(unit).collect()
+        };
+        let diff = each(text, &|_, line| format!("+{line}"));
+        let diff = format!("--- /dev/null\n+++ b/notes\n@@ -0,0 +1 @@\n{diff}");
+        for (what, bytes) in [
+            (
+                "colours",
+                each(text, &|_, line| format!("\u{1b}[32m{line}\u{1b}[0m")).into_bytes(),
+            ),
+            (
+                "docker",
+                each(text, &|_, line| {
+                    format!("2024-05-01T12:00:00.123456789Z {line}")
+                })
+                .into_bytes(),
+            ),
+            (
+                "seconds",
+                each(text, &|number, line| {
+                    format!("[12:00:{:02}] {line}", number % 60)
+                })
+                .into_bytes(),
+            ),
+            (
+                "ts",
+                each(text, &|_, line| format!("May 01 12:00:00 {line}")).into_bytes(),
+            ),
+            (
+                "journal",
+                each(text, &|_, line| {
+                    format!("May  1 12:00:00 host wrk[17]: {line}")
+                })
+                .into_bytes(),
+            ),
+            (
+                "compose",
+                each(text, &|_, line| format!("wrk-1  | {line}")).into_bytes(),
+            ),
+            ("Windows", text.replace('\n', "\r\n").into_bytes()),
+            (
+                "mail",
+                each(text, &|_, line| format!("> {line}")).into_bytes(),
+            ),
+            ("UTF-16, low byte first", utf_16(u16::to_le_bytes)),
+            ("UTF-16, high byte first", utf_16(u16::to_be_bytes)),
+            ("diff", diff.into_bytes()),
+        ] {
+            let read = Reading::of_bytes(&bytes, Path::new("notes.md"));
+            let read = read.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(named(&read.observations), plain, "{what}");
+        }
+    }
+}
+
+#[test]
+fn published_tables_are_read_row_by_row() {
+    let reading = reading(PUBLISHED);
+    let shown: Vec<String> = named(&reading.observations);
+    assert_eq!(
+        shown,
+        [
+            "table=Small responses | - | nginx | 1 | {\"latency_p50_us\": 1100.0, \"latency_p99_us\": 4250.0, \"requests_per_sec\": 51234.5}",
+            "table=Small responses | - | caddy | 1 | {\"latency_p50_us\": 1700.0, \"latency_p99_us\": 12000.0, \"requests_per_sec\": 33900.0}",
+            "table=By connections connections=10 | - | - | 1 | {\"latency_mean_us\": 310.0, \"requests_per_sec\": 9800.0}",
+            "table=By connections connections=100 | - | - | 1 | {\"latency_mean_us\": 2450.0, \"requests_per_sec\": 40100.0}",
+        ]
+    );
+    assert_eq!(
+        reading.notes,
+        ["notes.md: line 22: the column \"Avg latency\" is not understood, skipped"]
+    );
+}
+
+#[test]
+fn text_that_may_name_a_run_is_told_where_the_run_counts_as_a_repetition() {
+    let notes = format!(
+        "java -jar one.jar\n\n{WRK}\njava -jar two.jar\n\n{WRK}\n200: 17\n{WRK}\n200: 18\n"
+    );
+    let reading = reading(&notes);
+    assert_eq!(
+        reading.notes,
+        [
+            "notes.md: line 17: \"java -jar two.jar\" was not understood: the run of line 19 counts as a repetition of that of line 3"
+        ]
+    );
+}
+
+#[test]
+fn a_run_that_was_ended_early_is_no_repetition_of_whole_ones() {
+    let ended = WRK
+        .replace("Running 2s", "Running 30s")
+        .replace("in 2.00s", "in 12.05s");
+    let whole = WRK
+        .replace("Running 2s", "Running 30s")
+        .replace("in 2.00s", "in 30.05s");
+    let parts = vec![("n".into(), reading(&format!("{whole}{ended}{whole}")))];
+    let joined = Reading::join(parts);
+    let profiles: Vec<_> = joined
+        .observations
+        .iter()
+        .map(|run| run.profile.as_deref().unwrap())
+        .collect();
+    assert_eq!(
+        profiles,
+        ["-t2 -c10", "-t2 -c10 (ended after 40 %)", "-t2 -c10"]
+    );
+    assert!(
+        joined.notes[0].ends_with("not averaged: length whole / ended after 40 %"),
+        "{:?}",
+        joined.notes
+    );
+}
+
+#[test]
+fn no_begin_of_a_text_and_no_changed_byte_makes_the_reader_fail() {
+    let mut random = fastrand::Rng::with_seed(5);
+    for text in [PLACES, NOTES, PUBLISHED, WITH_JSON, WRK2] {
+        for end in (0..text.len()).step_by(37) {
+            let _ = Reading::of_bytes(&text.as_bytes()[..end], Path::new("x"));
+        }
+        for _ in 0..200 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..random.usize(1..20) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = *random.choice(b"\0\x1b\r\n|,:=#+- 09aZ\xff\xfe").unwrap();
+            }
+            if let Ok(reading) = Reading::of_bytes(&bytes, Path::new("x")) {
+                let joined = Reading::join(vec![("x".into(), reading)]);
+                table(&joined.observations, &Wish::default()).unwrap();
+                assert!(joined.notes.iter().all(|note| !note.contains('\n')));
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use analysis::table::{Wish, table};
 use analysis::{Observation, Reading};
-use report::table::{Format, render, render_summary};
+use report::table::{Format, render, render_explanation, render_summary};
 use results::{Recording, Setting};
 
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -14,6 +14,10 @@ mod fixture;
 /// Runs that buffertest's author has published: size, run, then the values of the object. One of them
 /// is left out.
 const RUNS: &str = include_str!("fixture/buffertest_runs.txt");
+
+const PLACES: &str = include_str!("../../analysis/tests/data/places.txt");
+const NOTES: &str = include_str!("../../analysis/tests/data/notes.md");
+const EXPLAINED: &str = include_str!("golden/table_explained.txt");
 
 const MARKDOWN: &str = include_str!("golden/table_buffertest.md");
 
@@ -316,4 +320,49 @@ fn cells_keep_the_order_of_their_plan_and_runs_that_of_their_numbers() {
         });
     }
     assert_eq!(shown(&runs, &Wish::default(), Format::Markdown), MARKDOWN);
+}
+
+fn read_as(name: &str, text: &str) -> Vec<Observation> {
+    let reading = Reading::of_bytes(text.as_bytes(), Path::new(name)).unwrap();
+    Reading::join(vec![(name.into(), reading)]).observations
+}
+
+#[test]
+fn tables_are_read_back_as_they_were_written() {
+    let failed = Observation {
+        values: Default::default(),
+        failure: Some("nobody | listened".to_owned()),
+        ..buffertest_runs().remove(0)
+    };
+    let with_failure = [buffertest_runs(), vec![Observation { run: 9, ..failed }]].concat();
+    let wish = Wish {
+        spread: true,
+        errors: true,
+        ..Wish::default()
+    };
+    let rows = |runs: &[Observation]| -> Vec<String> {
+        let text = shown(runs, &wish, Format::Markdown);
+        let rows = text.lines().filter(|line| line.starts_with('|'));
+        rows.map(str::to_owned).collect()
+    };
+    for runs in [with_failure, read_as("places.txt", PLACES)] {
+        let expected = rows(&runs);
+        for (name, format) in [
+            ("t.md", Format::Markdown),
+            ("t.csv", Format::Csv),
+            ("t.json", Format::Json),
+        ] {
+            let written = shown(&runs, &wish, format);
+            let read = read_as(name, &written);
+            assert_eq!(rows(&read), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_name_of_each_run_is_explained_with_the_lines_that_gave_it() {
+    let mut output = Vec::new();
+    render_explanation(&read_as("notes.md", NOTES), &mut output).unwrap();
+    let output = String::from_utf8(output).unwrap();
+    assert_eq!(output, EXPLAINED);
 }

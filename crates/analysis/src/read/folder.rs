@@ -7,8 +7,10 @@ use std::time::{Duration, SystemTime};
 use results::Experiment;
 use results::file::load_experiment;
 
-use super::{ReadError, Reading, file_name, labels, not_understood, read_file, saved, unreadable};
-use crate::{Observation, quantity};
+use super::{
+    ReadError, Reading, file_name, labels, not_understood, read_file, same_run, saved, unreadable,
+};
+use crate::{Form, Observation, quantity};
 
 /// Name of the file that says that a folder is a sweep's.
 pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
@@ -103,8 +105,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     files.sort_by(|a, b| labels::natural(&a.to_string_lossy(), &b.to_string_lossy()));
     let mut reading = Reading::default();
     reading.notes.extend(left_over(&files));
-    let mut groups = Vec::new();
-    let mut times = Vec::new();
+    let mut parts: Vec<(&PathBuf, Vec<Observation>)> = Vec::new();
     for path in &files {
         if is_log_of_a_document(path) {
             continue;
@@ -113,8 +114,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         match part {
             Ok(part) => {
                 reading.notes.extend(part.notes);
-                times.extend(part.observations.iter().map(|run| TimeOfRun::of(run, path)));
-                groups.push((labels::of_runs(path, &part.observations), part.observations));
+                parts.push((path, part.observations));
             }
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {
                 reading.notes.push(format!("{error}, skipped"));
@@ -127,6 +127,19 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
             Err(error) => reading.problems.push(error.to_string()),
         }
     }
+    reading.notes.extend(without_tables(&mut parts));
+    let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
+    // Files that say which run they hold hold no two forms of the same one, but for a document and its log.
+    let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
+    let copies = same_run::drop_copies(unnamed.map(|(_, runs)| runs));
+    reading.notes.extend(copies);
+    parts.retain(|(_, runs)| !runs.is_empty());
+    let mut groups = Vec::new();
+    let mut times = Vec::new();
+    for (path, runs) in parts {
+        times.extend(runs.iter().map(|run| TimeOfRun::of(run, path)));
+        groups.push((labels::of_runs(path, &runs), runs));
+    }
     let file_count = groups.len();
     reading.observations = labels::join(groups);
     if reading.observations.is_empty() && reading.problems.is_empty() {
@@ -136,6 +149,18 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         set_positions(&mut reading.observations, &times);
     }
     Ok(reading)
+}
+
+/// Takes tables of runs away where the runs themselves are there, and notes each.
+fn without_tables(parts: &mut Vec<(&PathBuf, Vec<Observation>)>) -> Vec<String> {
+    let is_table = |runs: &[Observation]| runs.iter().all(|run| run.form == Form::Table);
+    if parts.iter().all(|(_, runs)| is_table(runs)) {
+        return Vec::new();
+    }
+    let tables = parts.extract_if(.., |(_, runs)| is_table(runs));
+    tables
+        .map(|(path, _)| format!("{}: made of runs, no run, skipped", path.display()))
+        .collect()
 }
 
 /// Files that are so much older than the newest are of another day's session.

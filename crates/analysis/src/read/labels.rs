@@ -7,7 +7,7 @@ use std::path::Path;
 use results::Setting;
 
 use super::file_name;
-use crate::Observation;
+use crate::{Observation, Origin};
 
 /// What files are called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +88,9 @@ pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
     for (label, mut group) in groups {
         if differ {
             for observation in &mut group {
+                let level = label.shown(folders_differ);
+                let origin = Origin::new(FILE_FACTOR, level, "the name of its file");
+                observation.origins.insert(0, origin);
                 observation.settings.insert(
                     0,
                     Setting {
@@ -116,7 +119,7 @@ pub(crate) fn number_runs(observations: &mut [Observation]) {
 }
 
 /// Numbers the runs of those cells anew in which two have the same number.
-pub(super) fn number_again(observations: &mut [Observation]) {
+pub(crate) fn number_again(observations: &mut [Observation]) {
     let mut seen = BTreeMap::new();
     for observation in observations.iter() {
         let entry: &mut (Vec<u32>, bool) = seen.entry(cell_of(observation)).or_default();
@@ -136,6 +139,20 @@ pub(super) fn number_again(observations: &mut [Observation]) {
             observation.run = runs[1];
         }
     }
+}
+
+/// The places of the runs of each cell, cells in the order in which they were met.
+pub(super) fn by_cell(observations: &[Observation]) -> Vec<Vec<usize>> {
+    let mut cells: Vec<Vec<usize>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for (index, observation) in observations.iter().enumerate() {
+        let cell = *known.entry(cell_of(observation)).or_insert(cells.len());
+        match cells.get_mut(cell) {
+            Some(runs) => runs.push(index),
+            None => cells.push(vec![index]),
+        }
+    }
+    cells
 }
 
 type CellKey = (Vec<Setting>, Option<String>, Option<String>);

@@ -4,10 +4,14 @@ mod file_name;
 mod folder;
 mod foreign_json;
 mod labels;
+mod rows;
+mod same_run;
 mod saved;
 mod script_csv;
 mod text;
+mod unlike;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,9 +21,13 @@ use results::file::LoadError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::Observation;
+use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
-pub(crate) use labels::number_runs;
+pub(crate) use labels::{number_again, number_runs};
+pub(crate) use unlike::PRINTED_DURATION;
+
+/// Settings that the outermost headings of notes are levels of.
+pub(crate) const HEADINGS: [&str; 2] = [text::names::PLACE, text::names::HEADING];
 
 /// Why nothing could be read; one line each.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +99,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// # Errors
 /// When not all of it can be read, or none of it is a run.
 pub fn read(path: &Path) -> Result<Vec<Observation>, ReadError> {
-    let reading = Reading::of_path(path)?;
+    let reading = Reading::join(vec![(path.to_owned(), Reading::of_path(path)?)]);
     match reading.problems.into_iter().next() {
         Some(problem) => Err(ReadError::Incomplete { problem }),
         None => Ok(reading.observations),
@@ -131,9 +139,7 @@ impl Reading {
     /// # Errors
     /// When none of it is a run.
     pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ReadError> {
-        // Some editors put a mark of the encoding in front.
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let text = String::from_utf8_lossy(bytes);
+        let text = decoded(bytes);
         let name = file_name::settings_and_run(path);
         let failed = |reason: String| Observation {
             source: path.display().to_string(),
@@ -148,8 +154,8 @@ impl Reading {
             }
             Self::from(failed("the file is empty".to_owned()))
         } else if text.trim_start().starts_with('{') {
-            match of_document(bytes, &text, path) {
-                Ok(observation) => Self::from(observation),
+            match of_document(&text, path) {
+                Ok(reading) => reading,
                 Err(error) => match of_text(&text, path) {
                     Some(reading) => reading,
                     None if name.is_some() => Self::from(failed(error.reason())),
@@ -174,26 +180,35 @@ impl Reading {
             if observation.trial.is_none() {
                 observation.settings = settings;
                 observation.run = run;
+                observation.origins = origins_in_file_name(observation, path);
             }
         }
         Ok(reading)
     }
 
     /// Puts what was read of several paths together. Runs of different ones stay apart, under the names
-    /// of the files, unless the names differ in a number at the end only.
+    /// of the files, unless the names differ in a number at the end only. A run that is there in several forms
+    /// counts once, and runs of the same name but of another load get names of their own.
     #[must_use]
-    pub fn join(parts: Vec<(PathBuf, Self)>) -> Self {
+    pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         let mut experiments = Vec::new();
+        let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
+        let copies = same_run::drop_copies(runs);
         for (path, part) in parts {
             notes.extend(part.notes);
             problems.extend(part.problems);
             experiments.extend(part.experiments);
-            let label = labels::of_runs(&path, &part.observations);
-            groups.push((label, part.observations));
+            if !part.observations.is_empty() {
+                let label = labels::of_runs(&path, &part.observations);
+                groups.push((label, part.observations));
+            }
         }
+        let mut observations = labels::join(groups);
+        notes.extend(copies);
+        notes.extend(unlike::keep_apart(&mut observations));
         Self {
-            observations: labels::join(groups),
+            observations,
             experiments,
             notes,
             problems,
@@ -243,37 +258,93 @@ struct Head {
 impl Head {
     /// Whether runs went into it rather than that it is one.
     fn is_derived(&self) -> bool {
-        let is_table = self.cells.is_some() && self.columns.is_some();
-        let is_none = self.cell.is_none() && self.plan.is_none() && self.requests.is_none();
-        is_none && (self.runs.is_some() || is_table || self.comparisons.is_some())
+        self.is_no_run() && self.comparisons.is_some()
+    }
+
+    /// Whether runs stand in it as in a table.
+    fn is_table(&self) -> bool {
+        let has_cells = self.cells.is_some() && self.columns.is_some();
+        self.is_no_run() && (self.runs.is_some() || has_cells)
+    }
+
+    fn is_no_run(&self) -> bool {
+        self.cell.is_none() && self.plan.is_none() && self.requests.is_none()
     }
 }
 
-/// A JSON document: a result of ours, a trial of a sweep, or the object of json.lua.
-fn of_document(bytes: &[u8], text: &str, path: &Path) -> Result<Observation, ReadError> {
+/// A JSON document: a result of ours, a trial of a sweep, the object of json.lua, or a table of runs.
+fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
+    let bytes = text.as_bytes();
     let head: Head = serde_json::from_slice(bytes)
         .map_err(|error| not_understood(path, &format!("not one whole JSON document: {error}")))?;
     match head {
         head if head.is_derived() => Err(ReadError::Derived {
             path: path.to_owned(),
         }),
+        head if head.is_table() => of_table(bytes, path),
         Head {
             schema_version: Some(_),
             cell: Some(_),
             ..
-        } => saved::read_trial(bytes, path),
+        } => saved::read_trial(bytes, path).map(Reading::from),
         Head {
             schema_version: Some(_),
             ..
-        } => saved::read(bytes, path),
+        } => saved::read(bytes, path).map(Reading::from),
         Head {
             requests: Some(_), ..
-        } => of_object(text, path),
+        } => of_object(text, path).map(Reading::from),
         _ => Err(not_understood(
             path,
             "JSON, but neither a result of wrkbench nor of json.lua",
         )),
     }
+}
+
+fn of_table(bytes: &[u8], path: &Path) -> Result<Reading, ReadError> {
+    let runs = rows::of_document(bytes, &path.display().to_string());
+    let observations =
+        runs.map_err(|error| not_understood(path, &format!("not a table of runs: {error}")))?;
+    if observations.is_empty() {
+        return Err(not_understood(path, "a table without runs"));
+    }
+    Ok(Reading {
+        observations,
+        ..Reading::default()
+    })
+}
+
+/// Bytes as text: UTF-16 with a mark of the order of its bytes in front, else UTF-8. What is neither becomes
+/// replacement characters.
+fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+    let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> String {
+        let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+        let chars = char::decode_utf16(units);
+        chars
+            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect()
+    };
+    if let Some(rest) = bytes.strip_prefix(b"\xff\xfe") {
+        return utf_16(rest, u16::from_le_bytes).into();
+    }
+    if let Some(rest) = bytes.strip_prefix(b"\xfe\xff") {
+        return utf_16(rest, u16::from_be_bytes).into();
+    }
+    // Some editors put a mark in front of UTF-8 as well.
+    String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+}
+
+/// What the name of a file says of its run.
+fn origins_in_file_name(run: &Observation, path: &Path) -> Vec<Origin> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let from = format!("the name of the file, {}", quote(&name));
+    let settings = run.settings.iter();
+    let settings = settings.map(|setting| Origin::new(&setting.factor, &setting.level, &from));
+    let kept = run.origins.iter().filter(|origin| origin.part != "round");
+    settings
+        .chain([Origin::new("run", run.run.to_string(), &from)])
+        .chain(kept.cloned())
+        .collect()
 }
 
 fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
@@ -286,6 +357,7 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
     let nothing = values.get(crate::quantity::REQUESTS) == Some(&0.0);
     Ok(Observation {
         source: path.display().to_string(),
+        form: Form::Object,
         run: 1,
         values,
         failure: nothing.then(|| "nothing was answered".to_owned()),
@@ -321,6 +393,21 @@ fn read_bounded(input: &mut dyn Read, path: &Path) -> Result<Vec<u8>, ReadError>
         });
     }
     Ok(bytes)
+}
+
+/// A line of somebody's text as messages quote it: on one line, of a long one its begin.
+pub(crate) fn quote(text: &str) -> String {
+    const CHARS_MAX: usize = 100;
+    let mut chars = text.trim().chars();
+    let mut quoted: String = chars
+        .by_ref()
+        .take(CHARS_MAX)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if chars.next().is_some() {
+        quoted.push_str("...");
+    }
+    quoted
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ReadError {

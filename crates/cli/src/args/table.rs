@@ -39,6 +39,9 @@ pub(crate) struct TableArgs {
     /// Print each target's rounds side by side and nothing else
     #[arg(long)]
     summary: bool,
+    /// Print how each run was named and why, and which text was ignored, instead of the table
+    #[arg(long, conflicts_with = "summary")]
+    explain: bool,
 }
 
 /// A format by its name on the command line.
@@ -71,23 +74,27 @@ pub(crate) enum TableLayout {
     Table(Format),
     /// Each target's rounds side by side.
     Summary,
+    /// How each run was named.
+    Explanation,
 }
 
 impl TableArgs {
     /// Reads the wish.
     ///
     /// # Errors
-    /// When the summary, which is text, is wanted in another format.
+    /// When the summary or the explanation, which are text, are wanted in another format.
     pub(crate) fn into_request(self) -> Result<TableRequest, Refusal> {
         let format = match self.format {
             FormatName::Md => Format::Markdown,
             FormatName::Csv => Format::Csv,
             FormatName::Json => Format::Json,
         };
-        if self.summary && format != Format::Markdown {
-            return Err(Refusal(
-                "--summary: is text only (leave out --format)".to_owned(),
-            ));
+        for (option, is_wanted) in [("--summary", self.summary), ("--explain", self.explain)] {
+            if is_wanted && format != Format::Markdown {
+                return Err(Refusal(format!(
+                    "{option}: is text only (leave out --format)"
+                )));
+            }
         }
         let columns: Option<Vec<String>> = self.columns.map(|names| {
             let names = names.into_iter().map(|name| name.trim().to_owned());
@@ -108,10 +115,10 @@ impl TableArgs {
                 statuses: self.statuses,
                 telemetry: self.telemetry,
             },
-            layout: if self.summary {
-                TableLayout::Summary
-            } else {
-                TableLayout::Table(format)
+            layout: match (self.summary, self.explain) {
+                (true, _) => TableLayout::Summary,
+                (_, true) => TableLayout::Explanation,
+                (false, false) => TableLayout::Table(format),
             },
         })
     }

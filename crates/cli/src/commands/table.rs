@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use analysis::Observation;
 use analysis::table::Table;
 use anyhow::Context;
 
@@ -20,7 +21,8 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     } = read_all(&request.paths, program)?;
     let table =
         analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
-    print(&table, request.layout).context("the table cannot be written to stdout")?;
+    print(&table, &reading.observations, request.layout)
+        .context("the table cannot be written to stdout")?;
     Ok(if is_complete {
         ExitCode::SUCCESS
     } else {
@@ -28,11 +30,12 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     })
 }
 
-fn print(table: &Table, layout: TableLayout) -> io::Result<()> {
+fn print(table: &Table, runs: &[Observation], layout: TableLayout) -> io::Result<()> {
     let mut output = io::BufWriter::new(io::stdout().lock());
     match layout {
         TableLayout::Table(format) => report::table::render(table, format, &mut output)?,
         TableLayout::Summary => report::table::render_summary(table, &mut output)?,
+        TableLayout::Explanation => report::table::render_explanation(runs, &mut output)?,
     }
     output.flush()
 }

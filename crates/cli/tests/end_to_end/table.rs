@@ -6,6 +6,7 @@ use std::process::Stdio;
 use crate::harness::{Folder, Output, Process, load, one_line, program, site};
 
 const NOTES: &str = include_str!("../../../analysis/tests/data/notes.md");
+const PLACES: &str = include_str!("../../../analysis/tests/data/places.txt");
 const WRK: &str = include_str!("../../../report/tests/captured/wrk.txt");
 
 fn table(arguments: &[&str]) -> Output {
@@ -139,6 +140,10 @@ fn what_makes_no_table_is_refused_in_one_line() {
             "--summary: is text only",
         ),
         (
+            &[good.as_str(), "--explain", "--format", "csv"],
+            "--explain: is text only",
+        ),
+        (
             &[good.as_str(), "--percentiles", "101"],
             "is not a percentile",
         ),
@@ -172,5 +177,116 @@ fn a_table_or_comparison_that_cannot_be_written_is_one_line() {
                 "wrkbench: {what} cannot be written to stdout: No space left on device (os error 28)"
             )
         );
+    }
+}
+
+#[test]
+fn the_same_run_as_text_and_as_json_counts_once() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).with(&["--latency"]).run();
+    let saved = folder.file_with("a.json", run.document.to_string());
+    let printed = folder.file_with("notes.txt", format!("Monday:\n\n{}", run.stdout));
+    let own_table = table(&[&saved, "--format", "csv"]);
+    let own_table = folder.file_with("table.csv", &own_table.stdout);
+    let output = table(&[&printed, &saved, &own_table, "--columns", "requests"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(row(&output, "| avg"), ["avg", "200.00"]);
+    assert!(!output.stdout.contains("| 2 |"), "{output:?}");
+    let notes: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(
+        notes,
+        [
+            format!("wrkbench: {printed}:3: the same run as {saved}, counted once"),
+            format!("wrkbench: {own_table}:2: the same run as {saved}, counted once"),
+        ]
+    );
+}
+
+#[test]
+fn results_of_unlike_load_are_never_averaged() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).run();
+    let mut files = vec![folder.file_with("run-1.json", run.document.to_string())];
+    for (number, pointer, value) in [
+        (2, "/plan/timeout_ns", 5_000_000_000_u64),
+        (3, "/plan/warmup_ns", 1_000_000_000),
+        (4, "/plan/stop/requests", 300),
+        (5, "/plan/pacing/seed", 7),
+    ] {
+        let mut document = run.document.clone();
+        if let Some(place) = document.pointer_mut(pointer) {
+            *place = value.into();
+        }
+        files.push(folder.file_with(&format!("run-{number}.json"), document.to_string()));
+    }
+    let mut arguments: Vec<&str> = files.iter().map(String::as_str).collect();
+    arguments.extend(["--columns", "requests"]);
+    let output = table(&arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let averages: Vec<&str> = output
+        .stdout
+        .lines()
+        .filter(|line| line.contains("| avg |"))
+        .collect();
+    let mut averages: Vec<&str> = averages
+        .iter()
+        .filter_map(|line| line.split('|').nth(1))
+        .collect();
+    averages.dedup();
+    // Twice, as the averages stand below the table again.
+    assert_eq!(averages.len(), 8, "{output:?}");
+    for said in [
+        "run-1.json and ",
+        "run-2.json: not averaged: timeout 2s / 5s",
+        "run-3.json: not averaged: warm-up none / 1s",
+        "run-4.json: not averaged: requests 200 / 300",
+    ] {
+        assert!(output.stderr.contains(said), "{said}: {output:?}");
+    }
+    assert!(!output.stderr.contains("run-5.json"), "{output:?}");
+}
+
+#[test]
+fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
+    let folder = Folder::new();
+    let notes = folder.file_with("places.txt", PLACES);
+    let output = table(&[&notes, "--summary"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output.stdout.starts_with(
+            "Run the tests from office:\n\nWide test -t6 -c200:\nblue server: Latency 282.38ms, 314.55ms  Requests/sec: 1531.50, 1592.25\ngreen server: Latency 556.04ms, 127.10ms  "
+        ),
+        "{output:?}"
+    );
+    assert_eq!(output.stdout.matches("Latency ").count(), 12, "{output:?}");
+    let explained = table(&[&notes, "--explain"]);
+    assert_eq!(explained.code, Some(0), "{explained:?}");
+    for said in [
+        "places.txt:44\n  place     Run the tests from office  (line 39: \"Run the tests from office:\")\n",
+        "  ignored   line 196: \"Requests/sec:   1234.56\"  (a part of a report that is not there)\n",
+    ] {
+        assert!(explained.stdout.contains(said), "{said}: {explained:?}");
+    }
+}
+
+#[test]
+fn what_report_writes_of_runs_is_read_again() {
+    let folder = Folder::new();
+    let notes = folder.file_with("places.txt", PLACES);
+    // Which rounds stood side by side in the notes is not in the runs.
+    let rows = |output: &Output| -> Vec<String> {
+        let lines = output.stdout.lines().filter(|line| line.starts_with('|'));
+        lines.map(str::to_owned).collect()
+    };
+    let expected = rows(&table(&[&notes, "--errors"]));
+    for format in ["csv", "json"] {
+        let arguments = ["report", &notes, "--format", format];
+        let written = Process::start(program(&arguments)).finish();
+        assert_eq!(written.code, Some(0), "{written:?}");
+        let runs = folder.file_with(&format!("runs.{format}"), &written.stdout);
+        let read = table(&[&runs, "--errors"]);
+        assert_eq!(rows(&read), expected, "{format}: {}", read.stderr);
     }
 }

@@ -1,12 +1,14 @@
 //! Tables of runs, as Markdown, CSV or JSON.
 
 pub(crate) mod csv;
+mod explanation;
 mod json;
 pub(crate) mod markdown;
 mod summary;
 
 use std::io::{self, Write};
 
+use analysis::Observation;
 use analysis::table::Table;
 
 /// The ways to show a table.
@@ -47,6 +49,14 @@ pub fn render(table: &Table, format: Format, output: &mut dyn Write) -> io::Resu
 /// Those of the writer.
 pub fn render_summary(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     summary::render(&table.groups, output)
+}
+
+/// Writes how each run got its name, and what of the text around it was left aside.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_explanation(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+    explanation::render(runs, output)
 }
 
 /// Names and values of what a cell is a combination of, for every cell in the same order: the factors,

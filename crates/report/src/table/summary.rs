@@ -5,11 +5,18 @@ use std::io::{self, Write};
 use analysis::table::{Group, GroupLine};
 use plan::units;
 
-/// Writes a group for each profile, a line for each target.
+/// Writes a group for each profile, a line for each target; the heading of a section before its groups.
 pub(super) fn render(groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
+    let mut section = None;
     for (at, group) in groups.iter().enumerate() {
         if at > 0 {
             output.write_all(b"\n")?;
+        }
+        if group.section != section {
+            section.clone_from(&group.section);
+            if let Some(section) = &section {
+                writeln!(output, "{}:\n", on_one_line(section))?;
+            }
         }
         if !group.title.is_empty() {
             writeln!(output, "{}:", on_one_line(&group.title))?;
@@ -48,6 +55,6 @@ fn write_line(line: &GroupLine, output: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-fn on_one_line(text: &str) -> String {
+pub(super) fn on_one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

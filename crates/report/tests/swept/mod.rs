@@ -77,7 +77,7 @@ pub(crate) fn run(
         values: quantity::all_of_result(&result),
         result: Some(Box::new(result)),
         trial: Some(Box::new(trial)),
-        failure: None,
+        ..Observation::default()
     }
 }
 

@@ -3,22 +3,298 @@
 use plan::units::parse_count;
 use results::Setting;
 
+use super::rounds;
+use crate::read::quote;
+
 /// What is known of the next report by what stands above it.
 #[derive(Debug, Default)]
 pub(super) struct Context {
     /// Outermost first.
     levels: Vec<Level>,
-    /// A line like `x86_64:`. It is a heading if a report follows; a script may print such lines too.
-    pending: Option<String>,
+    /// Lines like `x86_64:`, outermost first. They are headings if a report follows; a script may print such
+    /// lines too.
+    pending: Vec<Label>,
+    /// Labels that turned out to be no headings.
+    dropped: Vec<Noted>,
     /// The last command line.
-    pub(super) command: Option<Command>,
+    pub(super) command: Option<(Command, Noted)>,
+}
+
+/// A line of the text.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Noted {
+    /// Its number, from 1.
+    pub(super) number: usize,
+    pub(super) text: String,
+}
+
+impl Noted {
+    pub(super) fn new(number: usize, text: &str) -> Self {
+        Self {
+            number,
+            text: quote(text),
+        }
+    }
+}
+
+impl std::fmt::Display for Noted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: \"{}\"", self.number, self.text)
+    }
+}
+
+/// A heading that holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Title {
+    pub(super) depth: u8,
+    /// Without settings, round and colon.
+    pub(super) text: String,
+    pub(super) line: Noted,
 }
 
 #[derive(Debug)]
 struct Level {
     depth: u8,
+    line: Noted,
     title: Option<String>,
-    settings: Vec<Setting>,
+    round: Option<u32>,
+    settings: Vec<(Setting, Noted)>,
+    /// It is a label, and a blank line stands below it.
+    has_blank_below: bool,
+}
+
+/// A line like `x86_64:` of which it is not known yet whether it is a heading.
+#[derive(Debug)]
+struct Label {
+    title: String,
+    line: Noted,
+    has_blank_below: bool,
+    /// Lines of other text below it.
+    prose_lines: usize,
+}
+
+/// What became of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It says something about what follows.
+    Understood,
+    /// The line above it was a heading, and this is the rule below.
+    RuleBelow,
+    /// It may be a heading.
+    Label,
+    /// It says nothing that is understood.
+    Nothing,
+}
+
+/// Depth of a line that is framed (`== x86_64 ==`), below all of Markdown's.
+const DEPTH_OF_FRAMED: u8 = 65;
+
+/// Depths of lines that are headings by their looks only (`x86_64:`).
+const DEPTHS_OF_LABELS: [u8; 3] = [70, 80, 90];
+
+/// Depth of settings on lines of their own: until the next heading.
+const DEPTH_OF_SETTINGS: u8 = 100;
+
+/// Markdown's levels are so far apart.
+const DEPTH_STEP: u8 = 10;
+
+/// Longer lines are prose.
+const TITLE_MAX_CHARS: usize = 100;
+
+/// A label of more words is prose that ends in a colon.
+const LABEL_MAX_WORDS: usize = 12;
+
+/// A label with more lines of other text between it and the report is the begin of that text.
+const PROSE_MAX_LINES: usize = 3;
+
+/// Settings on one line, and on the lines below one heading; more is another kind of text.
+const SETTINGS_MAX: usize = 32;
+
+impl Context {
+    /// The titles that hold, outermost first.
+    pub(super) fn titles(&self) -> Vec<Title> {
+        let title = |level: &Level| {
+            Some(Title {
+                depth: level.depth,
+                text: level.title.clone()?,
+                line: level.line.clone(),
+            })
+        };
+        self.levels.iter().filter_map(title).collect()
+    }
+
+    /// The round that holds, the innermost.
+    pub(super) fn round(&self) -> Option<(u32, Noted)> {
+        let mut rounds = self.levels.iter().rev();
+        rounds.find_map(|level| Some((level.round?, level.line.clone())))
+    }
+
+    /// The settings that hold, the innermost of each name.
+    pub(super) fn settings(&self) -> Vec<(Setting, Noted)> {
+        let mut settings: Vec<(Setting, Noted)> = Vec::new();
+        for setting in self.levels.iter().flat_map(|level| &level.settings) {
+            match settings
+                .iter_mut()
+                .find(|(known, _)| known.factor == setting.0.factor)
+            {
+                Some(known) => known.clone_from(setting),
+                None => settings.push(setting.clone()),
+            }
+        }
+        settings
+    }
+
+    /// Labels that turned out to be no headings since the last call.
+    pub(super) fn take_dropped(&mut self) -> Vec<Noted> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Takes an empty line.
+    pub(super) fn blank(&mut self) {
+        if let Some(label) = self.pending.last_mut() {
+            label.has_blank_below |= label.prose_lines == 0;
+        }
+    }
+
+    /// Takes a line that is in no report, and the one right above it.
+    pub(super) fn take(&mut self, number: usize, line: &str, above: Option<&Noted>) -> Taken {
+        let noted = Noted::new(number, line);
+        if let Some(command) = command(line) {
+            self.settle();
+            self.command = Some((command, noted));
+            return Taken::Understood;
+        }
+        if let Some(settings) = settings(line) {
+            self.settle();
+            self.add(settings, &noted);
+            return Taken::Understood;
+        }
+        if let Some(above) = above
+            && let Some((depth, title)) = underlined(line, &above.text)
+        {
+            self.pending
+                .retain(|label| label.line.number != above.number);
+            self.drop_pending();
+            self.enter(depth, title, above.clone(), false);
+            return Taken::RuleBelow;
+        }
+        if let Some((depth, title)) = heading(line) {
+            self.drop_pending();
+            self.enter(depth, title, noted, false);
+            return Taken::Understood;
+        }
+        match label(line) {
+            Some(title) => {
+                if self.pending.len() == DEPTHS_OF_LABELS.len() {
+                    self.dropped.push(self.pending.remove(0).line);
+                }
+                self.pending.push(Label {
+                    title: title.to_owned(),
+                    line: noted,
+                    has_blank_below: false,
+                    prose_lines: 0,
+                });
+                Taken::Label
+            }
+            None => {
+                self.prose();
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// What follows tells that the lines like `x86_64:` were headings.
+    pub(super) fn settle(&mut self) {
+        let labels = std::mem::take(&mut self.pending);
+        let is_one = labels.len() == 1;
+        for (at, label) in labels.into_iter().enumerate() {
+            let depth = match is_one {
+                true => self.depth_of(&label),
+                false => DEPTHS_OF_LABELS[at.min(DEPTHS_OF_LABELS.len() - 1)],
+            };
+            self.enter(depth, &label.title, label.line, label.has_blank_below);
+        }
+    }
+
+    /// A label that stands alone is beside the innermost one that is set like it.
+    fn depth_of(&self, label: &Label) -> u8 {
+        let labels = self.levels.iter().rev();
+        let mut labels = labels
+            .filter(|level| DEPTHS_OF_LABELS.contains(&level.depth) && level.title.is_some())
+            .peekable();
+        let innermost = labels.peek().map(|level| level.depth);
+        let alike = labels.find(|level| level.has_blank_below == label.has_blank_below);
+        let depth = alike.map(|level| level.depth).or(innermost);
+        depth.unwrap_or(DEPTHS_OF_LABELS[0])
+    }
+
+    /// Other text: a label right above it is its begin, and no heading.
+    fn prose(&mut self) {
+        let is_begin = |label: &Label| !label.has_blank_below && label.prose_lines == 0;
+        if self.pending.last().is_some_and(is_begin) {
+            self.dropped
+                .extend(self.pending.pop().map(|label| label.line));
+        }
+        for label in &mut self.pending {
+            label.prose_lines += 1;
+        }
+        let is_far = |label: &mut Label| label.prose_lines > PROSE_MAX_LINES;
+        let far = self.pending.extract_if(.., is_far);
+        self.dropped.extend(far.map(|label| label.line));
+    }
+
+    fn drop_pending(&mut self) {
+        self.dropped
+            .extend(self.pending.drain(..).map(|label| label.line));
+    }
+
+    fn enter(&mut self, depth: u8, title: &str, line: Noted, has_blank_below: bool) {
+        let (words, settings): (Vec<&str>, Vec<&str>) = title
+            .split_whitespace()
+            .partition(|word| setting(word).is_none());
+        let (title, round) = rounds::split(&words.join(" "));
+        if title.is_empty() && settings.is_empty() && round.is_some() {
+            // `Run 2`: the same again, with all that was said of the first one.
+            self.levels
+                .retain(|level| level.round.is_none() || level.depth < depth);
+        } else {
+            self.levels.retain(|level| level.depth < depth);
+        }
+        let settings = settings.into_iter().filter_map(setting).take(SETTINGS_MAX);
+        self.levels.push(Level {
+            depth,
+            title: Some(title).filter(|title| !title.is_empty()),
+            round,
+            settings: settings.map(|setting| (setting, line.clone())).collect(),
+            line,
+            has_blank_below,
+        });
+    }
+
+    fn add(&mut self, more: Vec<Setting>, line: &Noted) {
+        let is_of_settings = |level: &Level| level.depth == DEPTH_OF_SETTINGS;
+        if !self.levels.iter().any(is_of_settings) {
+            self.levels.push(Level {
+                depth: DEPTH_OF_SETTINGS,
+                line: line.clone(),
+                title: None,
+                round: None,
+                settings: Vec::new(),
+                has_blank_below: false,
+            });
+        }
+        let Some(level) = self.levels.iter_mut().find(|level| is_of_settings(level)) else {
+            return;
+        };
+        for setting in more {
+            level
+                .settings
+                .retain(|(known, _)| known.factor != setting.factor);
+            if level.settings.len() < SETTINGS_MAX {
+                level.settings.push((setting, line.clone()));
+            }
+        }
+    }
 }
 
 /// A command line of one of the tools, as far as it matters.
@@ -34,116 +310,10 @@ pub(super) struct Command {
     pub(super) rate: Option<u64>,
     /// `-s`, as written.
     pub(super) script: Option<String>,
+    /// `-T`, as written.
+    pub(super) timeout: Option<String>,
     /// Whatever has `://` in it.
     pub(super) url: Option<String>,
-}
-
-/// Depth of a line that is a heading by its looks only (`x86_64:`), below all of Markdown's.
-const DEPTH_OF_LABEL: u8 = 7;
-
-/// Depth of settings on lines of their own: until the next heading.
-const DEPTH_OF_SETTINGS: u8 = 8;
-
-/// Longer lines are prose.
-const TITLE_MAX_CHARS: usize = 100;
-
-/// Settings on one line, and on the lines below one heading; more is another kind of text.
-const SETTINGS_MAX: usize = 32;
-
-impl Context {
-    /// The titles that hold, outermost first.
-    pub(super) fn titles(&self) -> Vec<String> {
-        let titles = self.levels.iter().filter_map(|level| level.title.clone());
-        titles.collect()
-    }
-
-    /// The settings that hold, the innermost of each name.
-    pub(super) fn settings(&self) -> Vec<Setting> {
-        let mut settings: Vec<Setting> = Vec::new();
-        for setting in self.levels.iter().flat_map(|level| &level.settings) {
-            match settings
-                .iter_mut()
-                .find(|known| known.factor == setting.factor)
-            {
-                Some(known) => known.level.clone_from(&setting.level),
-                None => settings.push(setting.clone()),
-            }
-        }
-        settings
-    }
-
-    /// Takes a line that is in no report, and the one above it. Whether it says something.
-    pub(super) fn take(&mut self, line: &str, above: Option<&str>) -> bool {
-        if let Some(command) = command(line) {
-            self.settle();
-            self.command = Some(command);
-            return true;
-        }
-        if let Some(settings) = settings(line) {
-            self.settle();
-            self.add(settings);
-            return true;
-        }
-        self.pending = None;
-        if let Some((depth, title)) = heading(line, above) {
-            self.enter(depth, title);
-            return true;
-        }
-        self.pending = label(line).map(str::to_owned);
-        self.pending.is_some()
-    }
-
-    /// What follows tells that the line like `x86_64:` was a heading.
-    pub(super) fn settle(&mut self) {
-        if let Some(title) = self.pending.take() {
-            self.enter(DEPTH_OF_LABEL, &title);
-        }
-    }
-
-    fn enter(&mut self, depth: u8, title: &str) {
-        if is_number_of_a_run(title) {
-            return;
-        }
-        self.levels.retain(|level| level.depth < depth);
-        let (words, settings): (Vec<&str>, Vec<&str>) = title
-            .split_whitespace()
-            .partition(|word| setting(word).is_none());
-        let title = words.join(" ");
-        self.levels.push(Level {
-            depth,
-            title: Some(title).filter(|title| !title.is_empty()),
-            settings: settings
-                .into_iter()
-                .filter_map(setting)
-                .take(SETTINGS_MAX)
-                .collect(),
-        });
-    }
-
-    fn add(&mut self, more: Vec<Setting>) {
-        if self
-            .levels
-            .last()
-            .is_none_or(|level| level.depth != DEPTH_OF_SETTINGS)
-        {
-            self.levels.push(Level {
-                depth: DEPTH_OF_SETTINGS,
-                title: None,
-                settings: Vec::new(),
-            });
-        }
-        let Some(level) = self.levels.last_mut() else {
-            return;
-        };
-        for setting in more {
-            level
-                .settings
-                .retain(|known| known.factor != setting.factor);
-            if level.settings.len() < SETTINGS_MAX {
-                level.settings.push(setting);
-            }
-        }
-    }
 }
 
 /// Whether a line ends a report that is not finished, as nothing within a report looks like it.
@@ -151,11 +321,10 @@ pub(super) fn is_outside_of_reports(line: &str) -> bool {
     command(line).is_some() || markdown_heading(line).is_some()
 }
 
-/// A heading: its depth and title.
-fn heading<'a>(line: &'a str, above: Option<&'a str>) -> Option<(u8, &'a str)> {
-    let found = markdown_heading(line)
-        .or_else(|| underlined(line, above))
-        .or_else(|| framed(line).map(|title| (DEPTH_OF_LABEL, title)));
+/// A heading on one line: its depth and title.
+fn heading(line: &str) -> Option<(u8, &str)> {
+    let found =
+        markdown_heading(line).or_else(|| framed(line).map(|title| (DEPTH_OF_FRAMED, title)));
     found.filter(|(_, title)| is_title(title))
 }
 
@@ -168,20 +337,24 @@ fn markdown_heading(line: &str) -> Option<(u8, &str)> {
     let title = line.trim_start_matches('#');
     let depth = u8::try_from(line.len() - title.len()).ok()?;
     let is_heading = (1..=6).contains(&depth) && title.starts_with([' ', '\t']);
-    is_heading.then(|| (depth, title.trim().trim_end_matches('#').trim_end()))
+    let title = title.trim().trim_end_matches('#');
+    is_heading.then(|| (depth * DEPTH_STEP, without_colon(title)))
 }
 
 /// A title with a line of `=` or `-` below it.
-fn underlined<'a>(line: &str, above: Option<&'a str>) -> Option<(u8, &'a str)> {
-    let title = above?;
+fn underlined<'a>(line: &str, title: &'a str) -> Option<(u8, &'a str)> {
     let all = |rule: u8| line.len() >= 3 && line.bytes().all(|b| b == rule);
-    let is_plain = !title.is_empty() && settings(title).is_none() && title != JSON_TITLE;
     let depth = match (all(b'='), all(b'-')) {
-        (true, _) => 1,
-        (_, true) => 2,
+        (true, _) => DEPTH_STEP,
+        (_, true) => 2 * DEPTH_STEP,
         _ => return None,
     };
-    is_plain.then_some((depth, title))
+    let is_plain = is_title(title) && settings(title).is_none() && title != JSON_TITLE;
+    is_plain.then(|| (depth, without_colon(title)))
+}
+
+fn without_colon(title: &str) -> &str {
+    title.trim_end().trim_end_matches(':').trim_end()
 }
 
 /// What json.lua prints above its object.
@@ -192,27 +365,20 @@ fn framed(line: &str) -> Option<&str> {
     ["**", "==", "--"].into_iter().find_map(|frame| {
         let inner = line.strip_prefix(frame)?.strip_suffix(frame)?;
         let inner = inner.trim_matches(|c: char| frame.contains(c)).trim();
-        (!inner.is_empty()).then(|| inner.trim_end_matches(':'))
+        (!inner.is_empty()).then(|| without_colon(inner))
     })
 }
 
-/// `x86_64:`.
+/// `x86_64:`, but not a sentence that ends in a colon.
 fn label(line: &str) -> Option<&str> {
     let title = line.strip_suffix(':')?.trim_end();
-    (is_title(title) && !title.contains("://")).then_some(title)
-}
-
-/// `Run 2`, `round #3`: the same again, and nothing else.
-fn is_number_of_a_run(title: &str) -> bool {
-    let title = title.to_ascii_lowercase();
-    ["run", "round", "pass", "test", "attempt"]
-        .iter()
-        .any(|word| {
-            title.strip_prefix(word).is_some_and(|rest| {
-                let number = rest.trim_matches([' ', '#', ':', '.']);
-                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
-            })
-        })
+    let is_sentence = title.contains('。')
+        || title
+            .split('.')
+            .skip(1)
+            .any(|after| after.starts_with(|c: char| c == ' ' || !c.is_ascii()));
+    let is_short = title.split_whitespace().count() <= LABEL_MAX_WORDS;
+    (is_title(title) && is_short && !is_sentence && !title.contains("://")).then_some(title)
 }
 
 /// Settings and nothing else: `rmem=262144 wmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`.
@@ -249,7 +415,9 @@ fn setting(word: &str) -> Option<Setting> {
 }
 
 fn is_key(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    // Fields of the table `wrk` are set in scripts, which notes quote.
+    !text.starts_with("wrk.")
+        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/'))
@@ -337,7 +505,8 @@ fn options(words: &[&str]) -> Command {
             "R" | "rate" => command.rate = value().and_then(|text| parse_count(text).ok()),
             "d" | "duration" => command.duration = value().map(str::to_owned),
             "s" | "script" => command.script = value().map(str::to_owned),
-            "H" | "header" | "T" | "timeout" | "b" | "bind-ip" | "D" | "delay-stats" => {
+            "T" | "timeout" => command.timeout = value().map(str::to_owned),
+            "H" | "header" | "b" | "bind-ip" | "D" | "delay-stats" => {
                 let _ = value();
             }
             _ => {}
@@ -375,11 +544,34 @@ fn unquoted(word: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn pairs(settings: &[Setting]) -> Vec<(&str, &str)> {
-        settings
-            .iter()
-            .map(|setting| (setting.factor.as_str(), setting.level.as_str()))
-            .collect()
+    /// What holds below these lines: titles, then settings, then the round.
+    fn below(lines: &[&str]) -> String {
+        let mut context = Context::default();
+        take_all(&mut context, lines);
+        context.settle();
+        shown(&context)
+    }
+
+    fn take_all(context: &mut Context, lines: &[&str]) {
+        let mut above = None;
+        for (number, line) in (1..).zip(lines) {
+            if line.is_empty() {
+                context.blank();
+                above = None;
+            } else {
+                context.take(number, line, above.as_ref());
+                above = Some(Noted::new(number, line));
+            }
+        }
+    }
+
+    fn shown(context: &Context) -> String {
+        let titles = context.titles().into_iter().map(|title| title.text);
+        let settings = context.settings().into_iter();
+        let settings = settings.map(|(setting, _)| format!("{}={}", setting.factor, setting.level));
+        let round = context.round().map(|(round, _)| format!("round {round}"));
+        let parts: Vec<String> = titles.chain(settings).chain(round).collect();
+        parts.join(" | ")
     }
 
     #[test]
@@ -433,64 +625,79 @@ mod tests {
 
     #[test]
     fn headings_nest_and_settings_end_with_them() {
-        let mut context = Context::default();
-        let mut above = None;
-        for line in [
+        let lines = [
             "# Notes",
             "## x86_64",
             "rmem=262144 wmem=262144",
             "net.ipv4.tcp_rmem = 4096 131072 6291456",
             "### Run 2",
             "rmem=524288",
-        ] {
-            assert!(context.take(line, above), "{line}");
-            above = Some(line);
-        }
-        assert_eq!(context.titles(), ["Notes", "x86_64"]);
+        ];
         assert_eq!(
-            pairs(&context.settings()),
-            [
-                ("wmem", "262144"),
-                ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-                ("rmem", "524288"),
-            ]
+            below(&lines),
+            "Notes | x86_64 | wmem=262144 | net.ipv4.tcp_rmem=4096 131072 6291456 | rmem=524288 | round 2"
         );
-        assert!(context.take("## arm64 conns=400", None));
-        assert_eq!(context.titles(), ["Notes", "arm64"]);
-        assert_eq!(pairs(&context.settings()), [("conns", "400")]);
-        assert!(!context.take("some words about it", None));
+        let lines = [&lines[..], &["## arm64 conns=400", "some words about it"]].concat();
+        assert_eq!(below(&lines), "Notes | arm64 | conns=400");
     }
 
     #[test]
     fn headings_are_also_underlined_framed_or_labels() {
-        for (line, above, title) in [
-            ("======", Some("x86_64"), "x86_64"),
-            ("------", Some("x86_64"), "x86_64"),
-            ("**x86_64**", None, "x86_64"),
-            ("=== x86_64 ===", None, "x86_64"),
-            ("x86_64:", None, "x86_64"),
+        for lines in [
+            &["x86_64", "======"][..],
+            &["x86_64", "------"],
+            &["x86_64:", "======"],
+            &["**x86_64**"],
+            &["=== x86_64 ==="],
+            &["## x86_64: ##"],
+            &["x86_64:"],
+            &["Something else:", "", "x86_64", "======"],
         ] {
-            let mut context = Context::default();
-            assert!(context.take(line, above), "{line}");
-            context.settle();
-            assert_eq!(context.titles(), [title], "{line}");
+            assert_eq!(below(lines), "x86_64", "{lines:?}");
         }
-        let mut context = Context::default();
-        assert!(!context.take("-----------", Some("JSON Output")));
-        assert!(!context.take("----------------", None));
+        for lines in [
+            &["JSON Output", "-----------"][..],
+            &["----------------"],
+            &["The server was slow. This is what it did:"],
+            &["x86_64:", "", "# Other", "# "],
+            &["In a script:", "wrk.method = \"POST\""],
+        ] {
+            let found = below(lines);
+            assert!(found.is_empty() || found == "Other", "{lines:?}: {found}");
+        }
     }
 
     #[test]
-    fn a_label_is_a_heading_only_right_above_a_report() {
+    fn a_label_is_a_heading_unless_it_begins_other_text() {
+        for (lines, said) in [
+            (&["answers by status:", "200 17"][..], ""),
+            (&["x86_64:", "rmem=1"], "x86_64 | rmem=1"),
+            (&["x86_64:", "", "The caches are warm.", ""], "x86_64"),
+            (&["x86_64:", "", "a", "b", "c", "d"], ""),
+            (&["Basic:", "", "answers by status:", "200 17", ""], "Basic"),
+            (&["Basic test, first round:", ""], "Basic test | round 1"),
+        ] {
+            assert_eq!(below(lines), said, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn labels_nest_by_how_they_are_set() {
         let mut context = Context::default();
-        context.take("answers by status:", None);
-        assert!(!context.take("200 17", None));
-        context.settle();
-        assert!(context.titles().is_empty());
-        context.take("x86_64:", None);
-        context.take("rmem=1", None);
-        context.settle();
-        assert_eq!(context.titles(), ["x86_64"]);
-        assert_eq!(pairs(&context.settings()), [("rmem", "1")]);
+        for (lines, said) in [
+            (&["Basic:", "", "x86_64:"][..], "Basic | x86_64"),
+            (&["arm64:"], "Basic | arm64"),
+            (&["Focused:", ""], "Focused"),
+            (
+                &["Last:", "", "x86_64:", "Run 1:"],
+                "Last | x86_64 | round 1",
+            ),
+            (&["Run 2:"], "Last | x86_64 | round 2"),
+            (&["arm64:"], "Last | arm64"),
+        ] {
+            take_all(&mut context, lines);
+            context.settle();
+            assert_eq!(shown(&context), said, "{lines:?}");
+        }
     }
 }

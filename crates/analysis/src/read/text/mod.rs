@@ -1,20 +1,27 @@
-//! The text that wrk, wrk2, wrk-cmm and our own styles print, one report or many with notes between.
+//! The text that wrk, wrk2, wrk-cmm and our own styles print, one report or many with notes between; tables of
+//! runs among them.
 //!
 //! A report counts when its last line is there; one that was cut off is a run that failed. What is not
 //! understood is skipped and said.
 
+mod clean;
 mod heading;
+pub(crate) mod names;
 mod printed;
 mod report;
+mod rounds;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use results::Setting;
 
 use super::foreign_json::{self, NoObject};
+use super::rows::{self, Columns, Row};
 use super::script_csv;
 use crate::Observation;
-use heading::{Command, Context};
+use crate::observation::Form;
+use heading::{Command, Context, Noted, Taken, Title};
+use names::Names;
 use report::{Line, Report};
 
 /// What a text has.
@@ -35,8 +42,14 @@ const NOTES_MAX: usize = 20;
 /// An object that a script printed is no longer than this.
 const OBJECT_MAX_BYTES: usize = 64 << 10;
 
+/// A line of a table is no longer than this.
+const ROW_MAX_BYTES: usize = 64 << 10;
+
 /// A text with more of what looks like objects and is none would take long: what follows is not tried.
 const WASTED_MAX_BYTES: usize = 4 << 20;
+
+/// More lines between two reports are not kept, to be shown as ignored.
+const IGNORED_MAX: usize = 50;
 
 /// A report with more than this many times the rate of the command line above it is not of that command:
 /// wrk2 sends somewhat more than was asked for at its beginning, not twice as much.
@@ -44,10 +57,11 @@ const RATE_EXCEEDED: f64 = 2.0;
 
 /// Reads all runs of a text that was found there.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
+    let clean::Cleaned { text, removed } = clean::cleaned(text);
     let mut reader = Reader::default();
     let mut offset = 0;
     for (index, raw) in text.split_inclusive('\n').enumerate() {
-        if reader.runs.len() >= RUNS_MAX {
+        if reader.runs.len() + reader.rows.len() >= RUNS_MAX {
             reader.note(
                 index + 1,
                 format_args!("more than {RUNS_MAX} runs: the rest is not read"),
@@ -61,6 +75,11 @@ pub(crate) fn read(text: &str, source: &str) -> TextRuns {
         }
     }
     reader.end();
+    if removed > 0 {
+        reader
+            .notes
+            .push(format!("{removed} removed lines of a diff are not read"));
+    }
     reader.into_runs(source)
 }
 
@@ -68,11 +87,31 @@ pub(crate) fn read(text: &str, source: &str) -> TextRuns {
 #[derive(Debug)]
 struct Run {
     line: usize,
+    form: Form,
     report: Report,
-    titles: Vec<String>,
-    settings: Vec<Setting>,
-    command: Option<Command>,
+    titles: Vec<Title>,
+    settings: Vec<(Setting, Noted)>,
+    round: Option<(u32, Noted)>,
+    command: Option<(Command, Noted)>,
+    /// Threads and connections.
+    load_line: Option<Noted>,
+    /// Lines between the report above and this one of which nothing was made.
+    ignored: Vec<Ignored>,
     failure: Option<String>,
+}
+
+/// A line of which nothing was made, and why.
+#[derive(Debug, Clone)]
+struct Ignored {
+    line: Noted,
+    why: &'static str,
+}
+
+/// A table that goes on.
+#[derive(Debug)]
+struct Table {
+    columns: Columns,
+    is_markdown: bool,
 }
 
 #[derive(Debug, Default)]
@@ -81,12 +120,19 @@ struct Reader {
     /// The report that is not finished.
     open: Option<Run>,
     runs: Vec<Run>,
+    /// Runs of tables, each with its line.
+    rows: Vec<(usize, Observation)>,
+    table: Option<Table>,
     notes: Vec<String>,
     unsaid_notes: usize,
     /// Lines in a row that were not understood: the first and the last.
     skipped: Option<(usize, usize)>,
-    /// The last line outside of reports, if nothing was made of it.
-    above: Option<String>,
+    /// The line right above, if it is outside of reports and nothing was made of it.
+    above: Option<Noted>,
+    /// The same as it stands there: it may hold the titles of a table.
+    above_whole: String,
+    /// Lines since the last report of which nothing was made.
+    ignored: Vec<Ignored>,
     /// Up to this offset the text was read already, as an object.
     skip_until: usize,
     /// Offset of the line, as objects count from it.
@@ -99,9 +145,13 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, number: usize, raw: &str, rest: &str) {
-        let line = bare(raw);
+        let line = raw.trim();
         if line.is_empty() || line.starts_with("```") {
-            self.above = None;
+            self.forget_above();
+            self.table = None;
+            if line.is_empty() {
+                self.context.blank();
+            }
             return;
         }
         let mut begins = report::begin(line);
@@ -121,7 +171,12 @@ impl Reader {
         }
         if self.open.is_some() {
             self.line_of_report(number, line);
-        } else if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
+            return;
+        }
+        if self.row(number, line) {
+            return;
+        }
+        if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
             self.object(number, rest);
         } else if let Some(values) = script_csv::line(raw) {
             self.add(number, values, "a line of csv.lua");
@@ -137,8 +192,14 @@ impl Reader {
         if report::begin(line).is_some() {
             return;
         }
+        let knew_load = run.report.values.contains_key("connections");
         match run.report.take(line) {
-            Line::Taken => self.flush_skipped(),
+            Line::Taken => {
+                if !knew_load && run.report.values.contains_key("connections") {
+                    run.load_line = Some(Noted::new(number, line));
+                }
+                self.flush_skipped();
+            }
             Line::Last => {
                 self.flush_skipped();
                 if let Some(mut run) = self.open.take() {
@@ -156,15 +217,128 @@ impl Reader {
     }
 
     fn line_between(&mut self, number: usize, line: &str) {
-        if self.context.take(line, self.above.as_deref()) {
-            self.may_be_added_to = false;
-            self.above = None;
+        if report::looks_like_a_part(line) {
+            // It has lost its report, and says nothing about the next one.
+            self.note(number, format_args!("belongs to no report, skipped"));
+            self.ignore(
+                Noted::new(number, line),
+                "a part of a report that is not there",
+            );
+            self.forget_above();
             return;
         }
-        if report::looks_like_a_part(line) {
-            self.note(number, format_args!("belongs to no report, skipped"));
+        let taken = self.context.take(number, line, self.above.as_ref());
+        for dropped in self.context.take_dropped() {
+            self.ignore(dropped, "no report stands below this label");
         }
-        self.above = Some(line.to_owned());
+        let noted = Noted::new(number, line);
+        match taken {
+            Taken::Understood => {
+                self.may_be_added_to = false;
+                self.forget_above();
+                return;
+            }
+            Taken::RuleBelow => {
+                let heading = self.above.take().map(|above| above.number);
+                self.ignored
+                    .retain(|ignored| Some(ignored.line.number) != heading);
+                self.may_be_added_to = false;
+                self.forget_above();
+                return;
+            }
+            Taken::Label => self.may_be_added_to = false,
+            Taken::Nothing => self.ignore(noted.clone(), "not understood"),
+        }
+        self.above_whole.clear();
+        if line.len() <= ROW_MAX_BYTES {
+            self.above_whole.push_str(line);
+        }
+        self.above = Some(noted);
+    }
+
+    fn forget_above(&mut self) {
+        self.above = None;
+        self.above_whole.clear();
+    }
+
+    /// Keeps a line of which nothing was made. Rules and other decoration name nothing anyway.
+    fn ignore(&mut self, line: Noted, why: &'static str) {
+        let has_words = line.text.chars().any(char::is_alphanumeric);
+        if has_words && self.ignored.len() < IGNORED_MAX {
+            self.ignored.push(Ignored { line, why });
+        }
+    }
+
+    /// Takes a line of a table of runs, or the one from which on it is known that there is one.
+    fn row(&mut self, number: usize, line: &str) -> bool {
+        if line.len() > ROW_MAX_BYTES {
+            return false;
+        }
+        if let Some(table) = self.table.take() {
+            if let Some(cells) = cells(line, table.is_markdown)
+                && cells.len() == table.columns.len()
+            {
+                self.add_row(number, &table.columns, &cells);
+                self.table = Some(table);
+                return true;
+            }
+        } else if let Some(table) = self.begun_table(line) {
+            if !table.is_markdown
+                && let Some(cells) = cells(line, false)
+            {
+                self.add_row(number, &table.columns, &cells);
+            }
+            let titles = self.above.take().map(|above| above.number);
+            self.ignored
+                .retain(|ignored| Some(ignored.line.number) != titles);
+            self.forget_above();
+            self.table = Some(table);
+            return true;
+        }
+        false
+    }
+
+    /// The table whose titles stand in the line above.
+    fn begun_table(&self, line: &str) -> Option<Table> {
+        self.above.as_ref()?;
+        let is_markdown = rows::is_markdown_rule(line);
+        let titles = cells(&self.above_whole, is_markdown)?;
+        let is_long_enough = cells(line, is_markdown)?.len() == titles.len();
+        let is_of_runs = is_markdown || {
+            let has_number = line.bytes().any(|b| b.is_ascii_digit());
+            has_number && titles.iter().any(|title| is_own_title(title))
+        };
+        let columns = Columns::of(&titles).filter(|_| is_long_enough && is_of_runs)?;
+        Some(Table {
+            columns,
+            is_markdown,
+        })
+    }
+
+    fn add_row(&mut self, number: usize, columns: &Columns, cells: &[String]) {
+        let above = self.rows.last_mut().map(|(_, run)| run);
+        match columns.row(cells, above) {
+            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
+                self.note(number, format_args!("a row without figures, skipped"));
+            }
+            Row::Run(mut run) => {
+                self.context.settle();
+                let titles = self.context.titles();
+                let heading = titles.last().map(|title| Setting {
+                    factor: TABLE.to_owned(),
+                    level: title.text.clone(),
+                });
+                run.settings.splice(0..0, heading);
+                self.rows.push((number, *run));
+            }
+            Row::More | Row::OfOthers => {}
+            Row::NotUnderstood(column) => {
+                self.note(
+                    number,
+                    format_args!("the column {column:?} is not understood, skipped"),
+                );
+            }
+        }
     }
 
     /// An object that a script printed.
@@ -208,6 +382,7 @@ impl Reader {
                 report.values = values;
                 self.open_run(number, report);
                 if let Some(mut run) = self.open.take() {
+                    run.form = Form::Object;
                     run.failure = failure;
                     self.runs.push(run);
                 }
@@ -218,13 +393,19 @@ impl Reader {
     fn open_run(&mut self, line: usize, report: Report) {
         self.context.settle();
         self.may_be_added_to = false;
-        self.above = None;
+        self.table = None;
+        self.forget_above();
+        self.ignored.sort_by_key(|ignored| ignored.line.number);
         self.open = Some(Run {
             line,
+            form: Form::Text,
             report,
             titles: self.context.titles(),
             settings: self.context.settings(),
+            round: self.context.round(),
             command: self.context.command.clone(),
+            load_line: None,
+            ignored: std::mem::take(&mut self.ignored),
             failure: None,
         });
     }
@@ -274,127 +455,141 @@ impl Reader {
     }
 
     fn into_runs(self, source: &str) -> TextRuns {
-        let labels = Labels::of(&self.runs);
-        let mut observations: Vec<Observation> = Vec::with_capacity(self.runs.len());
+        let mut names = Names::of(&self.runs);
+        let mut notes = self.notes;
+        notes.append(&mut names.notes);
+        let naming = NamingText::of(&self.runs);
+        let mut found: Vec<(usize, Observation)> = Vec::with_capacity(self.runs.len());
         for (index, run) in self.runs.into_iter().enumerate() {
-            let mut observation = labels.observation(run, source);
-            observation.position = u32::try_from(index + 1).ok();
-            observations.push(observation);
+            found.push((run.line, names.observation(index, run, source)));
         }
-        crate::read::number_runs(&mut observations);
+        notes.extend(naming.notes(&found));
+        let has_one_table = self
+            .rows
+            .windows(2)
+            .all(|pair| pair[0].1.settings.first() == pair[1].1.settings.first());
+        for (line, mut row) in self.rows {
+            row.source = format!("{source}:{line}");
+            if has_one_table
+                && row
+                    .settings
+                    .first()
+                    .is_some_and(|setting| setting.factor == TABLE)
+            {
+                row.settings.remove(0);
+            }
+            found.push((line, row));
+        }
+        found.sort_by_key(|(line, _)| *line);
+        let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
+        for (position, observation) in (1..).zip(&mut observations) {
+            observation.position = observation.position.or(Some(position));
+        }
+        number(&mut observations);
         TextRuns {
             observations,
-            notes: self.notes,
+            notes,
         }
     }
 }
 
-/// What tells the runs of a text apart: only that becomes their names.
-struct Labels {
-    /// Titles that all runs have.
-    common_titles: usize,
-    durations_differ: bool,
-    scripts_differ: bool,
-    /// Titles below which there is more than one URL.
-    ambiguous: Vec<String>,
+/// Setting that the headings above several tables are levels of.
+const TABLE: &str = "table";
+
+/// Numbers runs within their cells: by their rounds and numbers if they have them, else from 1.
+fn number(observations: &mut [Observation]) {
+    let is_numbered = |run: &Observation| run.form == Form::Table;
+    let mut numbers: Vec<Option<u32>> = Vec::with_capacity(observations.len());
+    for run in observations.iter() {
+        numbers.push(run.round.or_else(|| is_numbered(run).then_some(run.run)));
+    }
+    crate::read::number_runs(observations);
+    for (run, number) in observations.iter_mut().zip(numbers) {
+        run.run = number.unwrap_or(run.run);
+    }
+    crate::read::number_again(observations);
 }
 
-impl Labels {
+/// Cells of a line of a table, if it may be one.
+fn cells(line: &str, is_markdown: bool) -> Option<Vec<String>> {
+    match is_markdown {
+        true if line.contains('|') => Some(rows::markdown_cells(line)),
+        false if line.contains(',') => rows::csv_cells(line),
+        _ => None,
+    }
+}
+
+/// Whether a title is one that our own tables have: other lines with commas in them are prose.
+fn is_own_title(title: &str) -> bool {
+    title == "metric" || crate::quantity::is_known(title)
+}
+
+/// Text between reports that may have named a run and was not understood.
+struct NamingText {
+    /// For each run the first line that stands above it and above no other one.
+    lines: Vec<Option<Noted>>,
+}
+
+impl NamingText {
     fn of(runs: &[Run]) -> Self {
-        let common_titles = match runs {
-            [first, .., _] => (0..first.titles.len())
-                .take_while(|at| {
-                    runs.iter()
-                        .all(|run| run.titles.get(*at) == first.titles.get(*at))
-                })
-                .count(),
-            _ => 0,
+        // What scripts print after each report is alike but for its figures, and names nothing.
+        let shape = |ignored: &Ignored| -> String {
+            let letters = ignored.line.text.chars().filter(|c| !c.is_ascii_digit());
+            letters.collect()
         };
-        let differ =
-            |of: fn(&Run) -> Option<&str>| runs.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
-        let mut url_of: BTreeMap<&str, Option<&str>> = BTreeMap::new();
-        let mut ambiguous = Vec::new();
+        let mut above: BTreeMap<String, usize> = BTreeMap::new();
         for run in runs {
-            let (Some(title), Some(url)) = (run.titles.last(), run.url()) else {
-                continue;
-            };
-            let known = url_of.entry(title).or_insert(Some(url));
-            if known.is_some_and(|known| known != url) {
-                ambiguous.push(title.clone());
-                *known = None;
+            let shapes: BTreeSet<String> = run.ignored.iter().map(shape).collect();
+            for shape in shapes {
+                *above.entry(shape).or_default() += 1;
             }
         }
-        Self {
-            common_titles,
-            durations_differ: differ(|run| run.report.duration.as_deref()),
-            scripts_differ: differ(|run| run.own_command()?.script.as_deref()),
-            ambiguous,
-        }
-    }
-
-    fn observation(&self, run: Run, source: &str) -> Observation {
-        let profile = self.profile(&run);
-        let url = run.url().map(str::to_owned);
-        let rate = run.own_command().and_then(|command| command.rate);
-        let mut settings = run.settings;
-        let mut titles = run.titles.into_iter().skip(self.common_titles);
-        let innermost = titles.next_back();
-        settings.extend(titles.map(|title| Setting {
-            factor: "heading".to_owned(),
-            level: title,
-        }));
-        let target = match (innermost, url) {
-            (Some(title), Some(url)) if self.ambiguous.contains(&title) => {
-                Some(format!("{title} {url}"))
-            }
-            (Some(title), _) => Some(title),
-            (None, url) => url,
+        let is_naming = |ignored: &&Ignored| {
+            let text = &ignored.line.text;
+            let has_letters = text.chars().any(char::is_alphabetic);
+            let is_part = report::looks_like_a_part(text);
+            has_letters && !is_part && above.get(&shape(ignored)) == Some(&1)
         };
-        let mut values = run.report.values;
-        if let Some(rate) = rate.filter(|_| run.failure.is_none()) {
-            values.insert("rate".to_owned(), rate as f64);
-        }
-        Observation {
-            source: format!("{source}:{}", run.line),
-            settings,
-            profile,
-            target,
-            values,
-            failure: run.failure,
-            ..Observation::default()
+        let first = |run: &Run| {
+            let found = run.ignored.iter().find(is_naming)?;
+            Some(found.line.clone())
+        };
+        Self {
+            lines: runs.iter().map(first).collect(),
         }
     }
 
-    /// The load in the words of the command line: `-t12 -c400`.
-    fn profile(&self, run: &Run) -> Option<String> {
-        let command = run.own_command();
-        let of_banner = |name: &str| run.report.values.get(name).map(|count| *count as u64);
-        let threads = of_banner("threads").or_else(|| command?.threads);
-        let connections = of_banner("connections").or_else(|| command?.connections);
-        let rate = command.and_then(|command| command.rate);
-        let count =
-            |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
-        let duration = run
-            .report
-            .duration
-            .as_ref()
-            .filter(|_| self.durations_differ);
-        let script = command
-            .and_then(|command| command.script.as_ref())
-            .filter(|_| self.scripts_differ);
-        let parts = [
-            count("-t", threads),
-            count("-c", connections),
-            duration.map(|duration| format!("-d{duration}")),
-            count("-R", rate),
-            script.map(|script| format!("-s {script}")),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(" "))
+    /// Notes on runs that are taken for repetitions of others although such text stands above them.
+    fn notes(self, runs: &[(usize, Observation)]) -> Vec<String> {
+        let mut first_of: BTreeMap<_, usize> = BTreeMap::new();
+        let mut notes = Vec::new();
+        for ((line, run), text) in runs.iter().zip(self.lines) {
+            let key = (&run.settings, &run.profile, &run.target);
+            let first = *first_of.entry(key).or_insert(*line);
+            if first == *line || run.round.is_some() || notes.len() == NOTES_MAX {
+                continue;
+            }
+            if let Some(text) = text {
+                notes.push(format!(
+                    "{text} was not understood: the run of line {line} counts as a repetition of that of line {first}"
+                ));
+            }
+        }
+        notes
     }
 }
 
 impl Run {
+    /// Threads and connections.
+    fn load(&self) -> (Option<u64>, Option<u64>) {
+        let command = self.own_command();
+        let of_banner = |name: &str| self.report.values.get(name).map(|count| *count as u64);
+        (
+            of_banner("threads").or_else(|| command?.threads),
+            of_banner("connections").or_else(|| command?.connections),
+        )
+    }
+
     fn url(&self) -> Option<&str> {
         let of_command = || self.own_command()?.url.as_deref();
         self.report.url.as_deref().or_else(of_command)
@@ -402,7 +597,7 @@ impl Run {
 
     /// The command line above, unless the report says that it is another one's.
     fn own_command(&self) -> Option<&Command> {
-        let command = self.command.as_ref()?;
+        let (command, _) = self.command.as_ref()?;
         let said = |name: &str| self.report.values.get(name).map(|count| *count as u64);
         let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
         let urls = match (&command.url, &self.report.url) {
@@ -418,16 +613,5 @@ impl Run {
             && agree(command.threads, said("threads"))
             && agree(command.connections, said("connections"));
         is_own.then_some(command)
-    }
-}
-
-/// A line without what mail, Markdown and editors put around it.
-fn bare(raw: &str) -> &str {
-    let line = raw.trim();
-    let quoted = line.trim_start_matches('>');
-    if quoted.len() == line.len() || heading::command(line).is_some() {
-        line
-    } else {
-        quoted.trim_start()
     }
 }

@@ -43,8 +43,10 @@ pub(super) struct Report {
     pub(super) values: BTreeMap<String, f64>,
     /// Values with their rounding, to which finer ones may be found.
     rounded: BTreeMap<String, Printed>,
-    /// Its rows have the smallest value as well.
-    has_min: bool,
+    /// Its rows have the smallest value as well, as wrk-cmm's do.
+    pub(super) has_min: bool,
+    /// It has lines that only wrk2 prints.
+    pub(super) is_of_wrk2: bool,
     has_header: bool,
     /// The row of latencies is there and says that there were none.
     has_no_samples: bool,
@@ -188,6 +190,7 @@ impl Report {
     /// Lines without numbers.
     fn title(&mut self, line: &str) -> bool {
         if let Some(kind) = line.strip_prefix("Latency Distribution") {
+            self.is_of_wrk2 |= kind.contains("HdrHistogram");
             self.block = Some(match kind.contains("Uncorrected") {
                 true => Block::ServiceTime,
                 false => Block::Latency,

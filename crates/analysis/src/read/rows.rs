@@ -1,0 +1,639 @@
+//! Rows of tables as runs: published Markdown tables, and the tables that `table` and `report` write.
+
+use std::collections::BTreeMap;
+
+use results::Setting;
+use serde::Deserialize;
+
+use crate::observation::Form;
+use crate::{Observation, Origin, quantity};
+
+/// A table of more columns is something else.
+const COLUMNS_MAX: usize = 500;
+
+/// The columns of a table of runs.
+#[derive(Debug)]
+pub(super) struct Columns {
+    kinds: Vec<Kind>,
+    titles: Vec<String>,
+    /// A row for each run and metric, as `report --format csv` writes it.
+    is_tidy: bool,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    Quantity {
+        name: String,
+        unit: Unit,
+    },
+    Setting,
+    Profile,
+    Target,
+    Run,
+    Failure,
+    /// Name of the quantity of this row.
+    Metric,
+    /// Its value.
+    Value,
+    Ignored,
+}
+
+/// What a number of a column is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unit {
+    /// So many of the quantity's own unit.
+    Factor(f64),
+    /// A time whose unit stands in each cell.
+    InCell,
+}
+
+/// What a row is.
+#[derive(Debug)]
+pub(super) enum Row {
+    Run(Box<Observation>),
+    /// Another value of the run above.
+    More,
+    /// An average, or how values spread: made of other rows.
+    OfOthers,
+    /// The cell of this column is not understood.
+    NotUnderstood(String),
+}
+
+impl Columns {
+    /// Reads the titles; `None` unless the table is one of runs.
+    pub(super) fn of(titles: &[String]) -> Option<Self> {
+        if titles.len() < 2 || titles.len() > COLUMNS_MAX {
+            return None;
+        }
+        let plain: Vec<String> = titles.iter().map(|title| plain(title)).collect();
+        let has = |name: &str| plain.iter().any(|title| title == name);
+        let is_tidy = has("metric") && has("value");
+        // Of our own tables what stands before the column `run` names the run.
+        let run_at = plain.iter().position(|title| title == "run");
+        let kind = |(at, title): (usize, &String)| match title.as_str() {
+            "run" | "round" => Kind::Run,
+            "failure" => Kind::Failure,
+            "profile" => Kind::Profile,
+            "target" | "server" | "url" | "host" | "framework" => Kind::Target,
+            "source" | "position" | "unit" => Kind::Ignored,
+            "metric" if is_tidy => Kind::Metric,
+            "value" if is_tidy => Kind::Value,
+            title if is_tidy => match title.is_empty() {
+                true => Kind::Ignored,
+                false => Kind::Setting,
+            },
+            title if run_at.is_some_and(|run| at < run) => match title.is_empty() {
+                true => Kind::Ignored,
+                false => Kind::Setting,
+            },
+            title => of_title(title),
+        };
+        let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
+        let is_measured = |kind: &Kind| match kind {
+            Kind::Quantity { name, .. } => is_measured(name),
+            _ => false,
+        };
+        (is_tidy || kinds.iter().any(is_measured)).then_some(Self {
+            kinds,
+            titles: titles.iter().map(|title| unescaped(title)).collect(),
+            is_tidy,
+        })
+    }
+
+    /// Reads a row. Of a tidy table values are added to the run above, if it is the same.
+    pub(super) fn row(&self, cells: &[String], above: Option<&mut Observation>) -> Row {
+        let mut run = Observation {
+            run: 1,
+            form: Form::Table,
+            ..Observation::default()
+        };
+        let (mut metric, mut value) = (None, None);
+        for ((kind, title), cell) in self.kinds.iter().zip(&self.titles).zip(cells) {
+            let cell = unescaped(cell);
+            let text = without_apostrophe(&cell);
+            match kind {
+                Kind::Ignored => {}
+                Kind::Metric => metric = Some(text.to_owned()).filter(|text| !text.is_empty()),
+                Kind::Failure => {
+                    run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
+                }
+                Kind::Run if OF_OTHERS.contains(&text) => return Row::OfOthers,
+                Kind::Run => {
+                    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+                    match digits.parse() {
+                        Ok(number) if number > 0 => run.run = number,
+                        _ => return Row::NotUnderstood(title.clone()),
+                    }
+                }
+                Kind::Profile => run.profile = name(text),
+                Kind::Target => run.target = name(text),
+                Kind::Setting => run.settings.extend(name(text).map(|level| Setting {
+                    factor: title.clone(),
+                    level,
+                })),
+                Kind::Value if is_absent(text) => {}
+                Kind::Value => match number(text) {
+                    Some(number) => value = Some(number),
+                    None => return Row::NotUnderstood(title.clone()),
+                },
+                Kind::Quantity { .. } if is_absent(text) => {}
+                Kind::Quantity { name, unit } => match unit.read(text) {
+                    Some(value) => {
+                        run.values.insert(name.clone(), value);
+                    }
+                    None => return Row::NotUnderstood(title.clone()),
+                },
+            }
+        }
+        // Such an average says of how many runs it is.
+        if cells
+            .first()
+            .is_some_and(|cell| OF_OTHERS.contains(&plain(cell).as_str()))
+        {
+            return Row::OfOthers;
+        }
+        if self.is_tidy {
+            run.values.extend(metric.zip(value));
+            if let Some(above) = above.filter(|above| is_same(above, &run)) {
+                above.values.append(&mut run.values);
+                return Row::More;
+            }
+        }
+        settle(&mut run);
+        Row::Run(Box::new(run))
+    }
+
+    /// How many cells a row has.
+    pub(super) fn len(&self) -> usize {
+        self.kinds.len()
+    }
+}
+
+/// Rows of our own tables that are not runs.
+const OF_OTHERS: [&str; 6] = ["avg", "min", "median", "max", "stdev", "cv %"];
+
+/// Whether rows of a tidy table are of the same run.
+fn is_same(above: &Observation, run: &Observation) -> bool {
+    above.is_same_cell(run)
+        && above.run == run.run
+        && above.failure == run.failure
+        && run
+            .values
+            .keys()
+            .all(|name| !above.values.contains_key(name))
+}
+
+/// A run without any value, or without a request, has measured nothing.
+fn settle(run: &mut Observation) {
+    if run.failure.is_none() && run.values.get(quantity::REQUESTS) == Some(&0.0) {
+        run.failure = Some("nothing was answered".to_owned());
+    }
+    let level = run.settings.iter();
+    let named: Vec<(String, String)> = level
+        .map(|setting| (setting.factor.clone(), setting.level.clone()))
+        .chain(
+            run.profile
+                .iter()
+                .map(|name| ("profile".to_owned(), name.clone())),
+        )
+        .chain(
+            run.target
+                .iter()
+                .map(|name| ("target".to_owned(), name.clone())),
+        )
+        .collect();
+    for (part, value) in named {
+        run.origins
+            .push(Origin::new(&part, value, "its row of the table"));
+    }
+}
+
+impl Unit {
+    fn read(self, text: &str) -> Option<f64> {
+        match self {
+            Self::Factor(factor) => Some(number(text)? * factor),
+            Self::InCell => {
+                let number_length =
+                    text.find(|c: char| c.is_alphabetic() && c != 'e' && c != 'E')?;
+                let (value, unit) = text.split_at(number_length);
+                let factor = time_unit(unit.trim())?;
+                Some(number(value.trim())? * factor)
+            }
+        }
+    }
+}
+
+/// A unit of time in microseconds.
+fn time_unit(unit: &str) -> Option<f64> {
+    match unit {
+        "ns" => Some(1e-3),
+        "us" | "µs" | "μs" => Some(1.0),
+        "ms" => Some(1e3),
+        "s" | "sec" => Some(1e6),
+        _ => None,
+    }
+}
+
+/// What a title that people write over figures is of: `requests/s`, `p99 (ms)`, `avg latency`.
+fn of_title(title: &str) -> Kind {
+    if title.starts_with("all_samples_") || title.ends_with(" of all samples") || title.is_empty() {
+        return Kind::Ignored;
+    }
+    if quantity::is_known(title) && !["threads", "connections", "rate"].contains(&title) {
+        return own(title.to_owned(), Unit::Factor(1.0));
+    }
+    let (words, unit) = split_unit(title);
+    match words.as_str() {
+        "requests/s"
+        | "requests/sec"
+        | "request/s"
+        | "req/s"
+        | "req/sec"
+        | "reqs/s"
+        | "rps"
+        | "qps"
+        | "requests per second" => own(quantity::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0)),
+        "throughput" if title.contains("req") => {
+            own(quantity::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0))
+        }
+        "total requests" => own(quantity::REQUESTS.to_owned(), Unit::Factor(1.0)),
+        _ => match latency(&words) {
+            // generate-table.sh's titles have no unit, and its times are microseconds.
+            Some(name)
+                if unit.is_none() && title.ends_with("% latency") && !title.starts_with("avg") =>
+            {
+                own(name, Unit::Factor(1.0))
+            }
+            Some(name) => own(name, unit.map_or(Unit::InCell, Unit::Factor)),
+            None if quantity::is_telemetry(title) => own(title.to_owned(), Unit::Factor(1.0)),
+            None => Kind::Setting,
+        },
+    }
+}
+
+fn own(name: String, unit: Unit) -> Kind {
+    Kind::Quantity { name, unit }
+}
+
+/// A title without the unit of time at its end, `p99 (ms)`, `p99_ms`, `p99 [us]`, and what the unit is worth in
+/// microseconds.
+fn split_unit(title: &str) -> (String, Option<f64>) {
+    let title = title.trim_end_matches([')', ']']);
+    let parts = title.rsplit_once(['(', '[', ' ', '_', ',']);
+    match parts.and_then(|(words, unit)| Some((words, time_unit(unit)?))) {
+        Some((words, factor)) => {
+            let words = words.trim_end_matches([' ', '(', '[', ',', '_']);
+            (words.replace('_', " "), Some(factor))
+        }
+        None => {
+            let words = title.split(['(', '[']).next().unwrap_or(title);
+            (words.trim().replace('_', " "), None)
+        }
+    }
+}
+
+/// The name of a latency: `p99`, `99%`, `99th percentile`, `mean latency`, `max`.
+fn latency(words: &str) -> Option<String> {
+    let kept = words.split([' ', '-']).filter(|word| {
+        !["latency", "percentile", "time", "response", "lat", "lat."].contains(word)
+    });
+    let word: Vec<&str> = kept.filter(|word| !word.is_empty()).collect();
+    match word.as_slice() {
+        [] if words.contains("latency") => Some(quantity::LATENCY_MEAN_US.to_owned()),
+        ["avg" | "avg." | "average" | "mean"] => Some(quantity::LATENCY_MEAN_US.to_owned()),
+        ["median"] => Some(quantity::percentile("latency", 50.0)),
+        ["max" | "maximum"] => Some("latency_max_us".to_owned()),
+        ["min" | "minimum"] => Some("latency_min_us".to_owned()),
+        ["stdev" | "stddev"] => Some("latency_stdev_us".to_owned()),
+        [percent] => {
+            let number = percent
+                .strip_prefix('p')
+                .or_else(|| percent.strip_suffix('%'))
+                .or_else(|| percent.strip_suffix("th"))?;
+            let percent: f64 = number
+                .parse()
+                .ok()
+                .filter(|_| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?;
+            (0.0..=100.0)
+                .contains(&percent)
+                .then(|| quantity::percentile("latency", percent))
+        }
+        _ => None,
+    }
+}
+
+fn is_measured(name: &str) -> bool {
+    name == quantity::REQUESTS
+        || name == quantity::REQUESTS_PER_SEC
+        || name.starts_with("latency_")
+        || name.starts_with("service_time_")
+}
+
+/// A title in small letters without markup.
+fn plain(title: &str) -> String {
+    let title = unescaped(title);
+    title.trim_matches(['*', '`', ' ', '_']).to_lowercase()
+}
+
+fn name(text: &str) -> Option<String> {
+    Some(text.to_owned()).filter(|text| !text.is_empty())
+}
+
+/// What spreadsheets would take for a formula has an apostrophe in front in `report --format csv`.
+fn without_apostrophe(text: &str) -> &str {
+    match text.strip_prefix('\'') {
+        Some(rest) if rest.starts_with(['=', '+', '-', '@']) => rest,
+        _ => text,
+    }
+}
+
+/// Text of a cell without Markdown's escapes and marks.
+fn unescaped(cell: &str) -> String {
+    let cell = cell.trim();
+    let inner = ["**", "__", "`"]
+        .iter()
+        .find_map(|mark| cell.strip_prefix(mark)?.strip_suffix(mark))
+        .unwrap_or(cell)
+        .trim();
+    if !inner.contains(['\\', '&']) {
+        return inner.to_owned();
+    }
+    let mut text = String::with_capacity(inner.len());
+    let mut chars = inner.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => text.push(chars.next_if(char::is_ascii_punctuation).unwrap_or(c)),
+            c => text.push(c),
+        }
+    }
+    text.replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
+}
+
+fn is_absent(text: &str) -> bool {
+    ["", "-", "–", "—", "n/a", "N/A", "null"].contains(&text)
+}
+
+/// A number as people print it: `1234.5`, `12,345.67`, `12.3k`.
+fn number(text: &str) -> Option<f64> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1e3),
+        (at, 'M') => (&text[..at], 1e6),
+        _ => (text, 1.0),
+    };
+    let digits = digits.trim();
+    let whole = digits.split('.').next().unwrap_or(digits);
+    let mut groups = whole.split(',');
+    let is_grouped = groups
+        .next()
+        .is_some_and(|first| (1..=3).contains(&first.len()))
+        && groups.all(|group| group.len() == 3);
+    let plain = if whole.contains(',') && is_grouped {
+        digits.replace(',', "")
+    } else {
+        digits.to_owned()
+    };
+    let is_number = plain.starts_with(|c: char| c.is_ascii_digit())
+        && plain
+            .bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
+    let value = plain.parse::<f64>().ok().filter(|_| is_number)? * factor;
+    (value.is_finite() && value >= 0.0).then_some(value)
+}
+
+/// Cells of a Markdown row: between bars that have no backslash in front.
+pub(super) fn markdown_cells(line: &str) -> Vec<String> {
+    let line = line.trim();
+    let line = line.strip_prefix('|').unwrap_or(line);
+    let mut cells = vec![String::new()];
+    let mut is_escaped = false;
+    for c in line.chars() {
+        match c {
+            '|' if !is_escaped => cells.push(String::new()),
+            c => cells.last_mut().into_iter().for_each(|cell| cell.push(c)),
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    // Behind the last bar there is no cell.
+    if cells.len() > 1 && cells.last().is_some_and(|cell| cell.trim().is_empty()) {
+        cells.pop();
+    }
+    cells
+}
+
+/// Whether a line parts the titles of a Markdown table from its rows: `|---|:--:|`.
+pub(super) fn is_markdown_rule(line: &str) -> bool {
+    line.contains('|')
+        && line.contains("--")
+        && line
+            .bytes()
+            .all(|b| matches!(b, b'|' | b'-' | b':' | b' ' | b'\t'))
+}
+
+/// Fields of a line of comma-separated values (RFC 4180); `None` if a quote does not end on it.
+pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
+    let mut cells = vec![String::new()];
+    let mut chars = line.chars().peekable();
+    let mut is_quoted = false;
+    while let Some(c) = chars.next() {
+        let cell = cells.last_mut()?;
+        match c {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' if is_quoted => is_quoted = false,
+            '"' if cell.is_empty() => is_quoted = true,
+            ',' if !is_quoted => cells.push(String::new()),
+            c => cell.push(c),
+        }
+    }
+    (!is_quoted).then_some(cells)
+}
+
+/// What `table --format json` and `report --format json` write.
+#[derive(Deserialize)]
+struct Document {
+    #[serde(default)]
+    cells: Vec<Cell>,
+    #[serde(default)]
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Cell {
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+    profile: Option<String>,
+    target: Option<String>,
+    #[serde(default)]
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    run: u32,
+    position: Option<u32>,
+    source: Option<String>,
+    failure: Option<String>,
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
+    profile: Option<String>,
+    target: Option<String>,
+    #[serde(default)]
+    values: BTreeMap<String, Option<f64>>,
+}
+
+/// Reads such a document.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>, String> {
+    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let of_cells = document.cells.into_iter().flat_map(|cell| {
+        let Cell {
+            settings,
+            profile,
+            target,
+            runs,
+        } = cell;
+        runs.into_iter().map(move |run| Run {
+            settings: settings.clone(),
+            profile: profile.clone(),
+            target: target.clone(),
+            ..run
+        })
+    });
+    let runs = of_cells.chain(document.runs);
+    Ok(runs.map(|run| of_run(run, source)).collect())
+}
+
+fn of_run(run: Run, source: &str) -> Observation {
+    let settings = run.settings.into_iter();
+    let values = run.values.into_iter();
+    let is_value = |value: &f64| value.is_finite() && *value >= 0.0;
+    let mut observation = Observation {
+        source: source.to_owned(),
+        form: Form::Table,
+        settings: settings
+            .map(|(factor, level)| Setting { factor, level })
+            .collect(),
+        profile: run.profile,
+        target: run.target,
+        run: run.run.max(1),
+        position: run.position,
+        values: values
+            .filter_map(|(name, value)| Some((name, value.filter(is_value)?)))
+            .collect(),
+        failure: run.failure,
+        ..Observation::default()
+    };
+    settle(&mut observation);
+    let from = run
+        .source
+        .map(|source| Origin::new("run", run.run.to_string(), source));
+    observation.origins.extend(from);
+    observation
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
+        let columns = Columns::of(&markdown_cells(titles))?;
+        match columns.row(&markdown_cells(row), None) {
+            Row::Run(run) => Some(run.values.into_iter().collect()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn titles_that_people_write_are_quantities_in_their_units() {
+        for (titles, row, name, value) in [
+            (
+                "| target | requests/s |",
+                "| a | 12,345.67 |",
+                "requests_per_sec",
+                12_345.67,
+            ),
+            ("| t | RPS |", "| a | 12.3k |", "requests_per_sec", 12_300.0),
+            ("| t | p99 |", "| a | 1.5 ms |", "latency_p99_us", 1_500.0),
+            (
+                "| t | p99.9 (ms) |",
+                "| a | 1.5 |",
+                "latency_p99.9_us",
+                1_500.0,
+            ),
+            ("| t | P50 [us] |", "| a | 15 |", "latency_p50_us", 15.0),
+            ("| t | p50_ms |", "| a | 1 |", "latency_p50_us", 1_000.0),
+            (
+                "| t | 99% latency |",
+                "| a | 6773 |",
+                "latency_p99_us",
+                6_773.0,
+            ),
+            (
+                "| t | 99th percentile |",
+                "| a | 2s |",
+                "latency_p99_us",
+                2e6,
+            ),
+            (
+                "| t | **Avg Latency** |",
+                "| a | **3.10ms** |",
+                "latency_mean_us",
+                3_100.0,
+            ),
+            (
+                "| t | latency_stdev_us |",
+                "| a | 7 |",
+                "latency_stdev_us",
+                7.0,
+            ),
+        ] {
+            let found = values(titles, row).unwrap_or_else(|| panic!("{titles} {row}"));
+            let [(found_name, found_value)] = found.as_slice() else {
+                panic!("{titles}: {found:?}");
+            };
+            assert_eq!(found_name, name, "{titles}");
+            assert!(
+                (found_value - value).abs() <= value * 1e-12,
+                "{titles}: {found_value}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_no_unit_or_is_no_number_is_not_understood() {
+        for (titles, row) in [
+            ("| t | p99 |", "| a | 15 |"),
+            ("| t | p99 (ms) |", "| a | fast |"),
+            ("| t | requests/s |", "| a | 1.234.567 |"),
+            ("| t | requests/s |", "| a | -5 |"),
+            ("| t | requests/s |", "| a | 1e999 |"),
+            ("| t | run | requests/s |", "| a | x | 5 |"),
+        ] {
+            assert_eq!(values(titles, row), None, "{titles} {row}");
+        }
+        for titles in ["| option | meaning |", "| requests/s |", "|"] {
+            assert!(Columns::of(&markdown_cells(titles)).is_none(), "{titles}");
+        }
+    }
+
+    #[test]
+    fn cells_are_parted_at_bars_and_commas_outside_of_quotes() {
+        assert_eq!(markdown_cells("| a \\| b | c |"), [" a \\| b ", " c "]);
+        assert_eq!(markdown_cells("a | b"), ["a ", " b"]);
+        assert_eq!(unescaped(" a \\| &lt;b&gt; \\\\ "), "a | <b> \\");
+        assert_eq!(
+            csv_cells("a,\"b,\"\"c\",,d"),
+            Some(vec![
+                "a".to_owned(),
+                "b,\"c".to_owned(),
+                String::new(),
+                "d".to_owned()
+            ])
+        );
+        assert_eq!(csv_cells("a,\"b"), None);
+    }
+}

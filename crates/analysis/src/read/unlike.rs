@@ -1,0 +1,272 @@
+//! Runs of unlike load are not repetitions of each other, whatever they are called.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{LoadPart, units};
+use results::RunResult;
+
+use super::labels;
+use crate::{Observation, Origin};
+
+/// Longer values are cut in messages.
+const VALUE_CHARS_MAX: usize = 60;
+
+/// More notes of one kind would not be read.
+const NOTES_MAX: usize = 20;
+
+/// With more loads of the same name each further run is one of its own: searching among them would take long.
+const LOADS_MAX: usize = 200;
+
+/// Part of the load with which runs of text are compared: its duration is rounded in the first line of a report.
+pub(crate) const PRINTED_DURATION: &str = "printed duration";
+
+/// Gives runs of the same name but of another load names of their own (`-t2 -c10 -T5s`), and numbers them anew.
+/// Returns a note for each load that was kept apart.
+pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for indexes in labels::by_cell(observations) {
+        let loads = loads(observations, &indexes);
+        if loads.len() < 2 {
+            continue;
+        }
+        let options = options(&loads);
+        for (at, (load, option)) in loads.iter().zip(options).enumerate() {
+            if at > 0 {
+                let sources = [&loads[0], load].map(|load| &observations[load.runs[0]].source);
+                notes.push(format!(
+                    "{} and {}: not averaged: {}",
+                    sources[0],
+                    sources[1],
+                    in_words(&loads[0], load)
+                ));
+            }
+            let other = if at > 0 { 0 } else { 1 };
+            let why = format!(
+                "of another load than {}: {}",
+                observations[loads[other].runs[0]].source,
+                in_words(load, &loads[other])
+            );
+            rename(observations, &load.runs, &option, &why);
+        }
+    }
+    if notes.len() > NOTES_MAX {
+        let more = notes.len() - NOTES_MAX;
+        notes.truncate(NOTES_MAX);
+        notes.push(format!("{more} more loads of the same name are kept apart"));
+    }
+    notes
+}
+
+/// Runs of one load.
+struct Load {
+    /// What is known of the load; of the first run that knows it.
+    parts: BTreeMap<&'static str, LoadPart>,
+    /// Places among all runs.
+    runs: Vec<usize>,
+}
+
+/// The different loads of runs that have the same name, in the order in which they were met.
+fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<Load> {
+    let mut loads: Vec<Load> = Vec::new();
+    for &index in indexes {
+        let parts = parts(&observations[index]);
+        let is_searched = loads.len() < LOADS_MAX;
+        let known = loads
+            .iter_mut()
+            .filter(|_| is_searched)
+            .find(|load| differences(&load.parts, &parts).next().is_none());
+        match known {
+            Some(load) => {
+                load.runs.push(index);
+                for (key, part) in parts {
+                    load.parts.entry(key).or_insert(part);
+                }
+            }
+            None => loads.push(Load {
+                parts,
+                runs: vec![index],
+            }),
+        }
+    }
+    loads
+}
+
+/// What is known of a run's load.
+fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
+    let parts = match run.result.as_deref() {
+        Some(result) => of_result(result),
+        None => run.noted_load.clone(),
+    };
+    parts.into_iter().map(|part| (part.what, part)).collect()
+}
+
+/// Of a saved result: its plan, with the backend that it ran on in place of the one that was asked for.
+fn of_result(result: &RunResult) -> Vec<LoadPart> {
+    let mut parts = result.plan.load_parts();
+    let backend = &result.backend.name;
+    if let Some(part) = parts.iter_mut().find(|part| part.what == plan::BACKEND) {
+        let option = if backend == "epoll" { "epoll" } else { "uring" };
+        part.option = format!("--io {option}");
+        part.value.clone_from(backend);
+    }
+    if let Some(duration) = result.plan.stop.duration {
+        parts.push(LoadPart::noted(
+            PRINTED_DURATION,
+            &units::banner_duration(duration),
+            "-d",
+        ));
+    }
+    parts
+}
+
+/// The parts that both know and that differ, each with the other's. What only one of them knows cannot differ.
+fn differences<'a>(
+    one: &'a BTreeMap<&'static str, LoadPart>,
+    other: &'a BTreeMap<&'static str, LoadPart>,
+) -> impl Iterator<Item = (&'a LoadPart, &'a LoadPart)> {
+    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key("duration");
+    let is_exact = knows_exactly(one) && knows_exactly(other);
+    one.iter()
+        .filter(move |(key, _)| !is_exact || **key != PRINTED_DURATION)
+        .filter_map(move |(key, part)| Some((part, other.get(key)?)))
+        .filter(|(one, other)| one.value != other.value)
+}
+
+/// For each load the options that tell it from the others.
+fn options(loads: &[Load]) -> Vec<String> {
+    let differing: BTreeSet<&'static str> = loads
+        .iter()
+        .flat_map(|load| differences(&loads[0].parts, &load.parts))
+        .map(|(one, _)| one.what)
+        .collect();
+    let of_load = |load: &Load| {
+        let parts = differing.iter().filter_map(|what| load.parts.get(what));
+        let options = parts.map(|part| part.option.as_str());
+        let options: Vec<&str> = options.filter(|option| !option.is_empty()).collect();
+        options.join(" ")
+    };
+    let mut options: Vec<String> = loads.iter().map(of_load).collect();
+    let mut seen = BTreeSet::new();
+    for (number, option) in (1..).zip(&mut options) {
+        // Long values are cut, and may then look the same.
+        if !seen.insert(option.clone()) {
+            *option = format!("{option} (load {number})");
+        }
+    }
+    options
+}
+
+/// In which parts two loads differ: `timeout 2s / 5s`.
+fn in_words(one: &Load, other: &Load) -> String {
+    let differences: Vec<String> = differences(&one.parts, &other.parts)
+        .map(|(one, other)| {
+            let what = match one.what {
+                PRINTED_DURATION => "duration",
+                what => what,
+            };
+            format!("{what} {} / {}", cut(&one.value), cut(&other.value))
+        })
+        .collect();
+    differences.join(", ")
+}
+
+fn cut(value: &str) -> String {
+    if value.chars().count() <= VALUE_CHARS_MAX {
+        return value.to_owned();
+    }
+    let begin: String = value.chars().take(VALUE_CHARS_MAX).collect();
+    format!("{begin}...")
+}
+
+/// Adds options to the names of runs, and numbers them from 1 unless their numbers say which round they were.
+fn rename(observations: &mut [Observation], runs: &[usize], options: &str, why: &str) {
+    for (number, &index) in (1..).zip(runs) {
+        let run = &mut observations[index];
+        let words = run.profile.iter().map(String::as_str).chain([options]);
+        let profile: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        let profile = Some(profile.join(" ")).filter(|profile| !profile.is_empty());
+        run.profile_without_load = run.profile.take();
+        run.profile = profile;
+        let name = run.profile.as_deref().unwrap_or_default();
+        run.origins.push(Origin::new("profile", name, why));
+        if run.round.is_none() && run.cell.is_none() {
+            run.run = number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(number: u32, parts: &[(&'static str, &str, &str)]) -> Observation {
+        let parts = parts.iter();
+        Observation {
+            source: format!("n:{number}"),
+            profile: Some("-t2 -c10".to_owned()),
+            run: number,
+            noted_load: parts
+                .map(|(what, value, option)| LoadPart::noted(what, value, option))
+                .collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn profiles(runs: &[Observation]) -> Vec<(&str, u32)> {
+        runs.iter()
+            .map(|run| (run.profile.as_deref().unwrap_or_default(), run.run))
+            .collect()
+    }
+
+    #[test]
+    fn runs_of_unlike_load_get_names_of_their_own_and_a_note() {
+        let of = |timeout| [("timeout", timeout, "-T"), ("tool", "wrk2", "")];
+        let mut runs = [run(1, &of("2s")), run(2, &of("5s")), run(3, &of("2s"))];
+        let notes = keep_apart(&mut runs);
+        assert_eq!(notes, ["n:1 and n:2: not averaged: timeout 2s / 5s"]);
+        assert_eq!(
+            profiles(&runs),
+            [
+                ("-t2 -c10 -T2s", 1),
+                ("-t2 -c10 -T5s", 1),
+                ("-t2 -c10 -T2s", 2)
+            ]
+        );
+        // They are apart now.
+        assert_eq!(keep_apart(&mut runs), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_run_makes_no_difference() {
+        let mut runs = [
+            run(1, &[("timeout", "2s", "-T")]),
+            run(2, &[]),
+            run(3, &[("duration", "10s", "-d")]),
+            run(4, &[(PRINTED_DURATION, "10s", "-d")]),
+        ];
+        assert_eq!(keep_apart(&mut runs), [""; 0]);
+        assert_eq!(profiles(&runs)[3], ("-t2 -c10", 4));
+    }
+
+    #[test]
+    fn values_that_look_the_same_once_they_are_cut_still_tell_loads_apart() {
+        let long = "x".repeat(100);
+        let other = format!("{}y", &long[1..]);
+        let mut runs = [
+            run(1, &[("body", &long, "--body ")]),
+            run(2, &[("body", &other, "--body ")]),
+        ];
+        assert_eq!(keep_apart(&mut runs).len(), 1);
+        assert!(runs[1].profile.as_deref().unwrap().ends_with("(load 2)"));
+    }
+
+    #[test]
+    fn a_great_many_loads_of_one_name_are_kept_apart_soon() {
+        let mut runs: Vec<Observation> = (0..10_000)
+            .map(|number| run(number, &[("timeout", &format!("{number}s"), "-T")]))
+            .collect();
+        assert_eq!(keep_apart(&mut runs).len(), NOTES_MAX + 1);
+        let names: BTreeSet<_> = runs.iter().map(|run| &run.profile).collect();
+        assert_eq!(names.len(), runs.len());
+    }
+}

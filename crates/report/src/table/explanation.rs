@@ -1,0 +1,41 @@
+//! How each run got its name: which text or file said what, and what was left aside.
+
+use std::io::{self, Write};
+
+use analysis::{Observation, Origin};
+
+use super::summary::on_one_line;
+
+/// Names of parts that stand in one column.
+const PART_WIDTH: usize = 8;
+
+/// Writes a block for each run: where it was found, a line for each part of its name, a line for each ignored
+/// line of text.
+pub(super) fn render(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+    for (at, run) in runs.iter().enumerate() {
+        if at > 0 {
+            output.write_all(b"\n")?;
+        }
+        writeln!(output, "{}", on_one_line(&run.source))?;
+        let (ignored, named): (Vec<&Origin>, Vec<&Origin>) = run
+            .origins
+            .iter()
+            .partition(|origin| origin.part == Origin::IGNORED);
+        for Origin { part, value, from } in named {
+            line(part, &format!("{value}  ({from})"), output)?;
+        }
+        line("run", &run.run.to_string(), output)?;
+        if let Some(failure) = &run.failure {
+            line("failed", failure, output)?;
+        }
+        for Origin { value, from, .. } in ignored {
+            line(Origin::IGNORED, &format!("{from}  ({value})"), output)?;
+        }
+    }
+    Ok(())
+}
+
+fn line(part: &str, text: &str, output: &mut dyn Write) -> io::Result<()> {
+    let (part, text) = (on_one_line(part), on_one_line(text));
+    writeln!(output, "  {part:PART_WIDTH$}  {text}")
+}
