@@ -89,19 +89,24 @@ fn help_is_on_stdout_with_exit_code_0_and_called_as_wrk_1() {
 
 #[test]
 fn without_a_url_the_usage_is_on_stdout_and_the_reason_on_stderr() {
-    for (arguments, first_line) in [
-        (&[][..], "HTTP load generator"),
-        (
-            &["-v"],
-            concat!("wrkbench ", env!("CARGO_PKG_VERSION"), " [io_uring|epoll] "),
-        ),
-    ] {
-        let output = output_of(Path::new(PROGRAM), arguments);
-        assert_eq!(output.status.code(), Some(1));
+    let output = output_of(Path::new(PROGRAM), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let stdout = text(&output.stdout);
+    assert!(stdout.starts_with("HTTP load generator"), "{stdout}");
+    assert!(stdout.contains("Usage: "), "{stdout}");
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+#[test]
+fn the_version_is_one_line_on_stdout() {
+    for option in ["-V", "--version", "-v"] {
+        let output = output_of(Path::new(PROGRAM), &[option]);
+        assert_eq!(output.status.code(), Some(0), "{option}");
+        let line = concat!("wrkbench ", env!("CARGO_PKG_VERSION"), " [io_uring|epoll] ");
         let stdout = text(&output.stdout);
-        assert!(stdout.starts_with(first_line), "{stdout}");
-        assert!(stdout.contains("Usage: "), "{stdout}");
-        assert_eq!(text(&output.stderr).lines().count(), 1);
+        assert!(stdout.starts_with(line), "{stdout}");
+        assert_eq!(stdout.lines().count(), 1, "{stdout}");
+        assert!(output.stderr.is_empty());
     }
 }
 

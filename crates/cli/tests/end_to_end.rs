@@ -5,6 +5,8 @@
 //! | `options` | every option of a run once, with its effect at the server or in the result |
 //! | `rates` | rates, stages, arrivals, warm-up: what is due, sent and left out |
 //! | `source_addresses` | the addresses that the server sees |
+//! | `secrets` | passwords, tokens and cookies: sent, and neither shown nor saved |
+//! | `links` | notes, versions and texts through links |
 //! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
 //! | `told` | lines on stderr: which, and in which order |
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
@@ -46,6 +48,8 @@ mod crowd;
 mod harness;
 #[path = "end_to_end/judge.rs"]
 mod judge;
+#[path = "end_to_end/links.rs"]
+mod links;
 #[path = "end_to_end/options.rs"]
 mod options;
 #[path = "end_to_end/rates.rs"]
@@ -56,6 +60,8 @@ mod refusals;
 mod report;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
+#[path = "end_to_end/secrets.rs"]
+mod secrets;
 #[path = "end_to_end/sockets.rs"]
 mod sockets;
 #[path = "end_to_end/source_addresses.rs"]

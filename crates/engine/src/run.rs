@@ -415,7 +415,7 @@ fn settings(
             (true, Some(limit)) => limit.max(1),
             (true, None) => u64::MAX,
         },
-        timeout_ns: nanoseconds(plan.timeout),
+        timeout_ns: nanoseconds(plan.time_limit()),
         requests: match plan.pacing.is_open() {
             true => plan.stop.requests,
             false => plan.stop.requests.map(share),

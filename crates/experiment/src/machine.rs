@@ -42,7 +42,7 @@ pub type OnWait = Box<dyn FnMut(Waiting<'_>)>;
 
 /// What the machine cannot know by itself: it comes from the command line's side.
 pub struct MachineSettings {
-    /// Asks https URLs.
+    /// Asks https URLs, and those with a user.
     pub ask_https: AskHttps,
     /// Wall-clock time, RFC 3339.
     pub wall_clock: fn() -> Option<String>,
@@ -293,9 +293,10 @@ impl Host for Machine {
     fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
         let target = plan::Target::parse(url)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
-        match target.scheme {
-            plan::Scheme::Http => question::ask(&target, limit),
-            plan::Scheme::Https => (self.settings.ask_https)(url, limit),
+        match (target.scheme, target.credentials()) {
+            (plan::Scheme::Http, None) => question::ask(&target, limit),
+            // The engine asks as the load will: with TLS, and with the user of the URL.
+            _ => (self.settings.ask_https)(url, limit),
         }
     }
 

@@ -54,9 +54,6 @@ impl RunPlan {
         }
         check_pacing(&self.pacing)?;
         check_stop(&self.stop)?;
-        if self.timeout.is_zero() {
-            return Err(PlanError::new("timeout", "0", "must be longer than 0"));
-        }
         check_request(&self.request)?;
         check_tls(&self.tls)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
@@ -323,6 +320,7 @@ mod tests {
     #[test]
     fn a_plain_plan_is_accepted() {
         accepted(|_| ());
+        accepted(|plan| plan.timeout = Duration::ZERO);
         accepted(|plan| plan.target.unix_socket = Some("/run/s".into()));
         accepted(|plan| {
             plan.stop = Stop {
@@ -466,10 +464,6 @@ mod tests {
             (
                 refused(|plan| plan.stop.requests = Some(0)),
                 "requests 0: must be at least 1",
-            ),
-            (
-                refused(|plan| plan.timeout = Duration::ZERO),
-                "timeout 0: must be longer than 0",
             ),
             (
                 refused(|plan| plan.request.method = Some("GET /".into())),

@@ -14,6 +14,7 @@ mod pacing;
 mod rate;
 mod request;
 mod saved;
+pub mod secrets;
 pub mod shell;
 mod source;
 mod stop;
@@ -27,7 +28,7 @@ pub use check::PlanError;
 pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS};
 pub use load_parts::{BACKEND, LoadPart};
 pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};
-pub use request::{Body, HeaderError, RequestSpec, parse_header};
+pub use request::{Body, HeaderError, RequestSpec, parse_headers};
 pub use source::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
@@ -52,7 +53,8 @@ pub struct RunPlan {
     /// Time at the start whose requests are sent but not measured; zero is none.
     #[serde(rename = "warmup_ns", with = "saved::duration_ns")]
     pub warmup: Duration,
-    /// How long a connect or a response may take before it counts as a timeout; more than zero.
+    /// How long a connect or a response may take before it counts as a timeout; zero is without a limit
+    /// ([`RunPlan::time_limit`]).
     #[serde(rename = "timeout_ns", with = "saved::duration_ns")]
     pub timeout: Duration,
     /// What is sent.
@@ -64,4 +66,16 @@ pub struct RunPlan {
     /// What is watched in the kernel meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
+}
+
+impl RunPlan {
+    /// How long a connect or a response may take; longer than any run where the plan sets no limit.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        if self.timeout.is_zero() {
+            Duration::MAX
+        } else {
+            self.timeout
+        }
+    }
 }

@@ -48,14 +48,23 @@ pub enum HeaderError {
     Value(String),
 }
 
+/// Reads the headers of an option's value: one in each of its lines, as wrk would send them. A value without any
+/// is no header, as in wrk: what a script puts into quotes may be empty.
+///
+/// # Errors
+/// As for a line: when there is no colon, the name is no token, or the value would break the header section.
+pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, HeaderError> {
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(parse_header)
+        .collect()
+}
+
 /// Splits a header line at its first colon.
 ///
 /// One blank after the colon belongs to the separator, more belong to the value: so the bytes on
 /// the wire are wrk's. No blank at all is fine here (wrk ignores such a line).
-///
-/// # Errors
-/// When there is no colon, the name is no token, or the value would break the header section.
-pub fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
+fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
     let (name, value) = line
         .split_once(':')
         .ok_or_else(|| HeaderError::NoColon(line.to_owned()))?;
@@ -103,15 +112,27 @@ mod tests {
     }
 
     #[test]
+    fn each_line_of_a_value_is_a_header_and_an_empty_one_is_none() {
+        let pairs = |text: &str| parse_headers(text).unwrap();
+        let both =
+            [("A", "1"), ("B", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(pairs("A: 1\r\nB: 2"), both);
+        assert_eq!(pairs("A: 1\nB: 2\n"), both);
+        assert_eq!(pairs("\r\nA: 1\r\n\r\nB: 2\r\n"), both);
+        assert_eq!(pairs(""), []);
+        assert_eq!(pairs(" "), []);
+        assert!(parse_headers("A: 1\nbroken").is_err());
+    }
+
+    #[test]
     fn a_line_that_is_no_header_is_refused_by_name() {
         for (line, said) in [
             ("NoColon", "has no colon"),
-            ("", "has no colon"),
             (": value", "is not a header name"),
             ("X A: b", "is not a header name"),
             ("X-A : b", "is not a header name"),
             ("X-\u{fc}: b", "is not a header name"),
-            ("X-A: b\r\nX-B: c", "contains CR, LF or NUL"),
+            ("X-A: b\rX-B: c", "contains CR, LF or NUL"),
             ("X-A: b\0", "contains CR, LF or NUL"),
         ] {
             let message = parse_header(line).unwrap_err().to_string();

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::saved;
+use crate::secrets::hide_secrets;
 
 /// A URL taken apart, with what the wire and the resolver need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// The URL as typed.
+    /// The URL as typed; in what is shown and saved without its user information
+    /// ([`RunPlan::without_secrets`](crate::RunPlan::without_secrets)).
     pub url: String,
     /// http or https.
     pub scheme: Scheme,
@@ -103,8 +105,8 @@ pub enum UrlError {
 impl Target {
     /// Takes a URL apart: wrk's splitting, with its defects repaired.
     ///
-    /// As in wrk the path goes out byte for byte, fragment included, and user information is read
-    /// over. Unlike wrk, a query directly after the host is kept (`/?a=b`), the scheme is read
+    /// As in wrk the path goes out byte for byte, fragment included. Unlike wrk, user information is kept for
+    /// [`Target::credentials`], a query directly after the host is kept (`/?a=b`), the scheme is read
     /// without regard to case (`HTTPS://` is TLS), and a host may contain an underscore.
     ///
     /// # Errors
@@ -114,7 +116,7 @@ impl Target {
             .chars()
             .any(|c| c.is_ascii_whitespace() || c.is_control())
         {
-            return Err(UrlError::Blank(url.to_owned()));
+            return Err(UrlError::Blank(hide_secrets(url)));
         }
         let (scheme, rest) = split_scheme(url)?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -136,6 +138,24 @@ impl Target {
         })
     }
 
+    /// User and password of the URL, as `user:password` with percent-encoding undone (RFC 3986 section 3.2.1), for HTTP's
+    /// Basic authentication; `None` if the URL has none.
+    #[must_use]
+    pub fn credentials(&self) -> Option<Vec<u8>> {
+        let (_, rest) = self.url.split_once("://")?;
+        let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+        let (user, _) = authority.rsplit_once('@')?;
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        Some(
+            [
+                percent_decoded(name),
+                b":".to_vec(),
+                percent_decoded(password),
+            ]
+            .concat(),
+        )
+    }
+
     /// The port to connect to, 1..=65535; the scheme's own when the URL has none or the plan was
     /// made with one that is no number.
     #[must_use]
@@ -147,8 +167,28 @@ impl Target {
     }
 }
 
+/// Bytes with every `%XX` replaced by what it stands for; a `%` that no two hexadecimal digits follow stays.
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let digit = |at: usize| char::from(*behind.get(at)?).to_digit(16);
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                rest = &behind[2..];
+            }
+            _ => {
+                decoded.push(first);
+                rest = behind;
+            }
+        }
+    }
+    decoded
+}
+
 fn split_scheme(url: &str) -> Result<(Scheme, &str), UrlError> {
-    let no_scheme = || UrlError::NoScheme(url.to_owned());
+    let no_scheme = || UrlError::NoScheme(hide_secrets(url));
     let (scheme, rest) = url.split_once("://").ok_or_else(no_scheme)?;
     if scheme.is_empty() || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(no_scheme());
@@ -159,7 +199,7 @@ fn split_scheme(url: &str) -> Result<(Scheme, &str), UrlError> {
         Ok((Scheme::Https, rest))
     } else {
         Err(UrlError::Scheme {
-            url: url.to_owned(),
+            url: hide_secrets(url),
             scheme: scheme.to_owned(),
         })
     }
@@ -171,7 +211,7 @@ fn split_authority<'a>(
     authority: &'a str,
 ) -> Result<(&'a str, Option<&'a str>), UrlError> {
     let bad_host = |host: &str| UrlError::Host {
-        url: url.to_owned(),
+        url: hide_secrets(url),
         host: host.to_owned(),
     };
     let place = authority
@@ -186,7 +226,7 @@ fn split_authority<'a>(
     } else {
         let (host, after) = place.split_at(place.find(':').unwrap_or(place.len()));
         if host.is_empty() {
-            return Err(UrlError::NoHost(url.to_owned()));
+            return Err(UrlError::NoHost(hide_secrets(url)));
         }
         if !host
             .bytes()
@@ -207,7 +247,7 @@ fn split_authority<'a>(
     match port.parse::<u16>() {
         Ok(1..) if digits => Ok((host, Some(port))),
         _ => Err(UrlError::Port {
-            url: url.to_owned(),
+            url: hide_secrets(url),
             port: port.to_owned(),
         }),
     }
@@ -389,6 +429,43 @@ mod tests {
             assert!(message.contains(said), "{url:?} gives {message}");
             assert!(message.starts_with("invalid URL: "), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_are_decoded_for_basic_authentication() {
+        let of = |url: &str| {
+            let credentials = Target::parse(url).unwrap().credentials();
+            credentials.map(|bytes| String::from_utf8(bytes).unwrap())
+        };
+        for (url, expected) in [
+            ("http://u:p@h/", Some("u:p")),
+            ("http://u@h/", Some("u:")),
+            ("http://:p@h/", Some(":p")),
+            ("http://a%40b:p%3Aw%2f@h/x@y", Some("a@b:p:w/")),
+            ("http://u:100%@h/", Some("u:100%")),
+            ("http://u:%4@h/", Some("u:%4")),
+            ("http://u:a:b@h/", Some("u:a:b")),
+            ("http://u:\u{e4}%c3%a4@h/", Some("u:\u{e4}\u{e4}")),
+            ("http://h/a@b", None),
+            ("http://h?a@b", None),
+        ] {
+            assert_eq!(of(url).as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn no_refusal_of_a_url_shows_its_password() {
+        for url in [
+            "http://u:hidden@h:99999/",
+            "http://u:hidden@h*/",
+            "http://u:hidden@/",
+            "ftp://u:hidden@h/",
+            "http://u:hidden@h/a b",
+            "x-y://u:hidden@h/",
+        ] {
+            let message = Target::parse(url).unwrap_err().to_string();
+            assert!(!message.contains("hidden"), "{message}");
         }
     }
 

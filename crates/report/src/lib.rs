@@ -79,6 +79,8 @@ pub struct TextOptions {
     /// invented samples are added for every slow one. Without effect on a run with a rate, whose
     /// latency counts from the moment that a request was due and so omits nothing.
     pub wrk_correction: bool,
+    /// Where there is no latency at all say so in a line, instead of a table of zeros and `-nan%`.
+    pub plain_if_empty: bool,
 }
 
 /// Writes a result. Of a text, everything that follows [`text::banner`], which is printed before a

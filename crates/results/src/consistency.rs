@@ -80,7 +80,7 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         answered_ns.saturating_mul(per_sample),
         timed_out_ns,
         u128::from(counters.in_flight) * u128::from(counters.oldest_in_flight_ns),
-        u128::from(failed).saturating_mul(plan.timeout.as_nanos()),
+        u128::from(failed).saturating_mul(plan.time_limit().as_nanos()),
         before_ns,
     ]
     .into_iter()

@@ -446,7 +446,7 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
 fn about_waiting(result: &RunResult) -> Vec<Warning> {
     let recording = &result.recording;
     let counters = &recording.counters;
-    let timeout_ns = u64::try_from(result.plan.timeout.as_nanos()).unwrap_or(u64::MAX);
+    let timeout_ns = u64::try_from(result.plan.time_limit().as_nanos()).unwrap_or(u64::MAX);
     let mut found = Vec::new();
     let (answered, of_warmup) = (counters.answered, counters.answered_of_warmup);
     if of_warmup as f64 > (answered.saturating_add(of_warmup)) as f64 * WARMUP_SHARE {

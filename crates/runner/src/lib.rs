@@ -17,6 +17,7 @@ pub use environment::WATCHED_SYSCTLS;
 pub use engine::Observer;
 
 use engine::{ChosenBackend, Job, Outcome};
+use plan::secrets::hide_secrets;
 use plan::{RunPlan, Scheme};
 use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};
 use script::Script;
@@ -35,6 +36,8 @@ pub struct Invocation {
     pub unix_ms: u64,
     /// The same as RFC 3339 text.
     pub started_at: Option<String>,
+    /// Passwords, tokens and cookies stay in what is shown and saved.
+    pub shows_secrets: bool,
 }
 
 /// Why a run could not be prepared or carried out; one line each.
@@ -102,6 +105,13 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
     };
     let sampler = sampling::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan)?;
+    // From here on nobody needs them.
+    let hide = |texts: Vec<String>| texts.iter().map(|text| hide_secrets(text)).collect();
+    let (plan, command_line) = if invocation.shows_secrets {
+        (plan, invocation.command_line)
+    } else {
+        (plan.without_secrets(), hide(invocation.command_line))
+    };
     Ok(Prepared {
         job: Job {
             address: sources.address,
@@ -112,7 +122,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         },
         chosen,
         script: sources.script,
-        environment: environment::collect(invocation.command_line, invocation.started_at),
+        environment: environment::collect(command_line, invocation.started_at),
         started_unix_ms: invocation.unix_ms,
         plan,
         sampler,
@@ -121,7 +131,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
 }
 
 impl Prepared {
-    /// What will run.
+    /// What will run, as it may be shown.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
         &self.plan
@@ -220,6 +230,16 @@ impl Prepared {
     }
 }
 
+/// What to try where the two sides do not agree on TLS.
+fn scheme_advice(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotTls => ": use http://?",
+        ErrorKind::TlsClosed => ": if the port does not speak TLS, use http://",
+        ErrorKind::TlsOnPlain => ": use https://?",
+        _ => "",
+    }
+}
+
 /// What really ran: under `auto` a worker that cannot have a ring takes epoll.
 fn used_backend(chosen: ChosenBackend, threads: u32, without_ring: &[String]) -> Backend {
     let (name, reason) = match without_ring.first() {
@@ -280,7 +300,12 @@ impl Finished {
                     Some((told, detail)) if *told == kind => format!(": {detail}"),
                     _ => String::new(),
                 };
-                format!("{}{detail} ({} times)", kind.describe(), count.events)
+                let advice = scheme_advice(kind);
+                format!(
+                    "{}{detail} ({} times){advice}",
+                    kind.describe(),
+                    count.events
+                )
             },
         );
         Some(format!("no request succeeded: {why}"))
@@ -311,12 +336,24 @@ impl Finished {
             .map_err(|error| RunnerError::Script(error.to_string()))
     }
 
-    /// What the script's end left to say, a line each.
+    /// What is to be said about the run beyond its result, a line each.
     pub fn take_notes(&mut self) -> Vec<String> {
-        self.script
+        let mut notes = self
+            .script
             .as_mut()
             .map(Script::take_notes)
-            .unwrap_or_default()
+            .unwrap_or_default();
+        notes.extend(self.plaintext_note());
+        notes
+    }
+
+    /// Servers that speak TLS on a port answer plain HTTP there with 400, whatever was asked for.
+    fn plaintext_note(&self) -> Option<String> {
+        let statuses = &self.result.recording.statuses;
+        let is_it = self.result.plan.target.scheme == Scheme::Http
+            && statuses.total() > 0
+            && statuses.count(400) == statuses.total();
+        is_it.then(|| "every response was 400: if the port speaks TLS, use https://".to_owned())
     }
 }
 

@@ -22,7 +22,7 @@ impl SystemNetwork {
     pub(crate) fn new(plan: &RunPlan) -> Self {
         Self {
             unix_socket: plan.target.unix_socket.clone(),
-            timeout: plan.timeout,
+            timeout: plan.time_limit(),
             source: plan.load.source,
         }
     }

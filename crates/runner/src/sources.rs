@@ -2,6 +2,8 @@
 
 use crate::RunnerError;
 use crate::resolve::{SystemNetwork, check_source};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, RequestSource};
 use plan::{Body, RunPlan};
 use protocol::h1::encode::{Request, encode};
@@ -106,10 +108,19 @@ impl RequestParts {
             .clone()
             .unwrap_or_else(|| default.to_owned());
         let mut headers = last_of_each_name(&plan.request.headers);
-        let says_connection = headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("connection"));
-        if !plan.load.keepalive && !says_connection {
+        let has = |headers: &[(String, String)], wanted: &str| {
+            headers
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+        };
+        // What was written out goes before what the URL implies, as in curl.
+        if let Some(credentials) = plan.target.credentials()
+            && !has(&headers, "Authorization")
+        {
+            let value = format!("Basic {}", BASE64_STANDARD.encode(credentials));
+            headers.push(("Authorization".to_owned(), value));
+        }
+        if !plan.load.keepalive && !has(&headers, "Connection") {
             headers.push(("Connection".to_owned(), "close".to_owned()));
         }
         Ok(Self {

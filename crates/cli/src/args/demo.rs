@@ -55,6 +55,7 @@ impl DemoArgs {
         let report = ReportWish {
             text: TextOptions {
                 latency: true,
+                plain_if_empty: true,
                 ..TextOptions::default()
             },
             json: Some(JsonTarget::File(self.output)),
@@ -65,6 +66,7 @@ impl DemoArgs {
             draws_seed: false,
             report,
             samples: None,
+            tool: None,
             version: false,
         })
     }

@@ -5,6 +5,7 @@
 mod compare;
 mod conditions;
 mod demo;
+mod foreign;
 mod planned;
 mod rate;
 mod refusal;
@@ -22,6 +23,7 @@ mod usage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -32,6 +34,7 @@ pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, ReportWish, Style};
 pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{GuardianArgs, RestoreArgs};
+use run::VersionWish;
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
@@ -65,7 +68,7 @@ pub(crate) enum Request {
     Completions(Shell),
     /// Print a manual page, of a command if one is named.
     Man(Option<String>),
-    /// Print a text that was asked for, and exit with the code.
+    /// Print a text that was asked for, help or version, and exit with the code.
     Help {
         /// The text, with its final line feed.
         text: String,
@@ -74,10 +77,8 @@ pub(crate) enum Request {
     },
     /// Something is missing: usage on stdout, a line on stderr, exit code 1.
     Incomplete {
-        /// The text, with its final line feed.
+        /// The text, with its final line feed; behind the version line if that was asked for.
         usage: String,
-        /// The version line was asked for and comes first.
-        version: bool,
         /// The line that says what.
         missing: &'static str,
     },
@@ -88,7 +89,7 @@ pub(crate) enum Request {
 pub(crate) enum Dialect {
     /// Under its own name: commands, and everything else is `run`.
     Native,
-    /// Through a link named `wrk`: always `run`.
+    /// Through a link named `wrk`, as the binaries of all three tools are: always `run`.
     Wrk,
     /// Through a link named `wrk2`: always `run`, with a rate.
     Wrk2,
@@ -118,11 +119,11 @@ impl Dialect {
         }
     }
 
-    /// Whose text a link asks for.
+    /// Whose text a link asks for. Through one named `wrk` the options decide: all three tools build a binary of this
+    /// name, and each refuses what only the others have.
     fn style(self) -> Option<Style> {
         match self {
-            Self::Native => None,
-            Self::Wrk => Some(Style::Wrk),
+            Self::Native | Self::Wrk => None,
             Self::Wrk2 => Some(Style::Wrk2),
             Self::Cmm => Some(Style::Cmm),
         }
@@ -250,10 +251,36 @@ pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Reques
     }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native && begins_with_a_word(&arguments) {
-        parse_word(arguments)
-    } else {
-        parse_run(dialect, arguments)
+        return parse_word(arguments);
     }
+    if dialect == Dialect::Native
+        && let Some((typed, meant)) = almost_a_word(&arguments)
+    {
+        return Err(Refusal(format!(
+            "{typed}: unknown command (did you mean {meant}? A URL begins with http://)"
+        )));
+    }
+    foreign::check_quiet(&arguments)?;
+    parse_run(dialect, arguments)
+}
+
+/// The first argument and the command that it resembles, if it is no URL; by clap's measure.
+fn almost_a_word(arguments: &[OsString]) -> Option<(String, String)> {
+    let typed = arguments.first()?.to_str()?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if typed.starts_with('-') || !typed.chars().all(is_word) {
+        return None;
+    }
+    let words = WholeLine::command();
+    let words = clap::Command::new("wrkbench").subcommands(words.get_subcommands().cloned());
+    let error = words.try_get_matches_from(["wrkbench", typed]).err()?;
+    let meant = match error.get(ContextKind::SuggestedSubcommand)? {
+        // The best one is the last.
+        ContextValue::Strings(meant) => meant.last()?.clone(),
+        ContextValue::String(meant) => meant.clone(),
+        _ => return None,
+    };
+    Some((typed.to_owned(), meant))
 }
 
 /// Whether the first argument is one of our commands. A URL or an option means `run`, and so does
@@ -312,7 +339,9 @@ fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refu
             // wrk's own help ends with 1, and a script may look at it.
             let exit_code = u8::from(dialect != Dialect::Native);
             Ok(Request::Help {
-                text: usage_of(dialect),
+                text: usage_of(
+                    (dialect != Dialect::Native).then(|| dialect.style().unwrap_or_default()),
+                ),
                 exit_code,
             })
         }
@@ -335,7 +364,13 @@ fn match_arguments(
 }
 
 fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
-    let version = run.version;
+    let (tool, wish) = (run.tool(dialect), run.version_wish(dialect));
+    if wish == VersionWish::Only {
+        return Ok(Request::Help {
+            text: version_line(tool),
+            exit_code: 0,
+        });
+    }
     let missing = match run.into_request(dialect)? {
         None => "no URL (expected like http://host:port/path)",
         Some(request) if dialect == Dialect::Wrk2 && !request.plan.pacing.is_open() => {
@@ -343,21 +378,38 @@ fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
         }
         Some(request) => return Ok(Request::Run(Box::new(request))),
     };
+    let version = match wish {
+        VersionWish::First => version_line(tool),
+        VersionWish::None | VersionWish::Only => String::new(),
+    };
     Ok(Request::Incomplete {
-        usage: usage_of(dialect),
-        version,
+        usage: version + &usage_of(tool),
         missing,
     })
 }
 
-/// What is printed for `--help`, and when something is missing.
-fn usage_of(dialect: Dialect) -> String {
-    match dialect {
-        Dialect::Native => declaration().render_help().to_string(),
-        Dialect::Wrk => usage::of_wrk(&RunArgs::command()),
-        Dialect::Wrk2 => usage::of_wrk2(&RunArgs::command()),
-        Dialect::Cmm => usage::of_cmm(&RunArgs::command()),
+/// What is printed for `--help`, and when something is missing; of a tool when the program stands in for one.
+fn usage_of(tool: Option<Style>) -> String {
+    match tool {
+        None => declaration().render_help().to_string(),
+        Some(Style::Wrk) => usage::of_wrk(&RunArgs::command()),
+        Some(Style::Wrk2) => usage::of_wrk2(&RunArgs::command()),
+        Some(Style::Cmm) => usage::of_cmm(&RunArgs::command()),
     }
+}
+
+/// The line that names the version, with its line feed. In the place of a tool it begins as that tool's line does, with the
+/// version that is stood in for: scripts look at its second word.
+pub(crate) fn version_line(tool: Option<Style>) -> String {
+    const BACKENDS: &str = "[io_uring|epoll]";
+    let (version, licence) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_LICENSE"));
+    let of_tool = match tool {
+        None => return format!("wrkbench {version} {BACKENDS} {licence}\n"),
+        Some(Style::Wrk) => "4.2.0",
+        Some(Style::Wrk2) => "4.0.0",
+        Some(Style::Cmm) => "4.1.0-42",
+    };
+    format!("wrk {of_tool} {BACKENDS} wrkbench {version}, {licence}\n")
 }
 
 #[cfg(test)]

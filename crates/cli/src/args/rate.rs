@@ -42,6 +42,11 @@ fn read_stages(text: &str) -> Result<Stages, UnitError> {
 }
 
 impl RateArgs {
+    /// Whether there is a rate.
+    pub(super) fn is_open(&self) -> bool {
+        self.rate.is_some() || self.stages.is_some()
+    }
+
     /// How long the stages are together, which is as long as the run wants to be.
     pub(super) fn stages_duration(&self) -> Option<Duration> {
         let Stages(stages) = self.stages.as_ref()?;

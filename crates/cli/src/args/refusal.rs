@@ -5,6 +5,8 @@ use std::error::Error as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use plan::PlanError;
 
+use super::foreign;
+
 /// The line, without the program's name and without a line feed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -22,7 +24,13 @@ impl Refusal {
         Self(match error.kind() {
             // A URL is seen at a glance, and its message names it.
             ErrorKind::ValueValidation if option.starts_with('[') => reason(error),
-            ErrorKind::ValueValidation => format!("{option}: {}", reason(error)),
+            ErrorKind::ValueValidation => {
+                let value = text(error, ContextKind::InvalidValue);
+                match foreign::advice_on_value(&option, &value) {
+                    Some(advice) => format!("{option}: {} ({advice})", reason(error)),
+                    None => format!("{option}: {}", reason(error)),
+                }
+            }
             ErrorKind::InvalidValue => format!("{option}: {}", wrong_choice(error)),
             ErrorKind::UnknownArgument => format!("{option}: {}", unknown(error, declaration)),
             ErrorKind::ArgumentConflict => {
@@ -75,6 +83,9 @@ fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
         .filter(|long| !prefix.is_empty() && long.starts_with(prefix))
         .map(|long| format!("--{long}"))
         .collect();
+    if let Some(advice) = foreign::advice(&typed) {
+        return format!("unknown option ({advice})");
+    }
     let suggested = text(error, ContextKind::SuggestedArg);
     // clap also suggests aliases, some of which are single letters.
     let known = declaration

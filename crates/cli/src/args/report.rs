@@ -28,7 +28,7 @@ pub(super) struct ReportArgs {
     /// Correct the latencies as wrk does, by its expected interval
     #[arg(long)]
     wrk_correction: bool,
-    /// The tool whose text is printed [default: wrk2 with a rate, cmm with --breakout, -D or -b]
+    /// The tool whose text is printed [default: cmm with --breakout, wrk2 with a rate or -U, cmm with -D or -b]
     #[arg(long, value_name = "TOOL", value_enum)]
     style: Option<Style>,
     /// Write the whole result as JSON; - is stdout, then nothing else is written there
@@ -46,6 +46,9 @@ pub(super) struct ReportArgs {
     /// Exit with 5 if the generator was the limit, not the server
     #[arg(long)]
     strict: bool,
+    /// Leave passwords, tokens and cookies in what is shown and saved, instead of ***
+    #[arg(long)]
+    show_secrets: bool,
     /// Neither notes and warnings nor the run's progress on stderr
     #[arg(short, long)]
     quiet: bool,
@@ -90,6 +93,8 @@ pub(crate) struct ReportWish {
     pub(crate) fail_if: Vec<Criterion>,
     /// So does a generator that was the limit.
     pub(crate) strict: bool,
+    /// Passwords, tokens and cookies are not hidden.
+    pub(crate) show_secrets: bool,
     /// Neither notes nor warnings.
     pub(crate) quiet: bool,
     /// How it goes is shown while the run is on.
@@ -160,22 +165,31 @@ fn check_file(
 }
 
 impl ReportArgs {
+    /// Whose text is printed. Rows for phases are in wrk-cmm's alone, the uncorrected latency in wrk2's, which is also
+    /// that of a rate.
+    pub(super) fn style(&self, dialect: Dialect, run: Traits) -> Style {
+        let by_options = match (self.breakout, run.is_open || self.uncorrected) {
+            (true, _) => Style::Cmm,
+            (false, true) => Style::Wrk2,
+            (false, false) if run.has_options_of_cmm => Style::Cmm,
+            (false, false) => Style::Wrk,
+        };
+        self.style.or_else(|| dialect.style()).unwrap_or(by_options)
+    }
+
     /// # Errors
     /// When a file cannot be one, two are the same, or a condition asks for what the run will not have.
     pub(super) fn into_wish(self, dialect: Dialect, run: Traits) -> Result<ReportWish, Refusal> {
-        let by_options = match (run.is_open, self.breakout || run.has_options_of_cmm) {
-            (true, _) => Style::Wrk2,
-            (false, true) => Style::Cmm,
-            (false, false) => Style::Wrk,
-        };
         let wish = ReportWish {
-            style: self.style.or_else(|| dialect.style()).unwrap_or(by_options),
+            style: self.style(dialect, run),
             text: TextOptions {
                 latency: self.latency || self.uncorrected || self.percentiles.is_some(),
                 uncorrected: self.uncorrected,
                 breakout: self.breakout,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),
                 wrk_correction: self.wrk_correction,
+                // Whoever asks for the text of a tool gets its table.
+                plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
             json: self.json.map(|path| {
                 if path.as_os_str() == "-" {
@@ -188,6 +202,7 @@ impl ReportArgs {
             hlog: self.hlog,
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
             strict: self.strict,
+            show_secrets: self.show_secrets,
             quiet: self.quiet,
             // The other tools say nothing until they are done.
             live: !self.quiet && dialect == Dialect::Native,

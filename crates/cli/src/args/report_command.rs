@@ -16,7 +16,7 @@ pub(crate) struct ReportCommandArgs {
     /// Folders of sweeps, folders of results, results, notes with reports in them; - is stdin
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Where it goes; - is stdout, which is also where text goes without this option
+    /// Where it goes [default: report.html, or stdout with --format]; - is stdout
     #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<PathBuf>,
     /// How it is written [default: what the end of FILE's name says]
@@ -37,6 +37,8 @@ pub(crate) struct ReportRequest {
     pub(crate) paths: Vec<PathBuf>,
     /// The file it goes to; stdout if there is none.
     pub(crate) output: Option<PathBuf>,
+    /// Nobody has named the file: it must not replace what is no page of ours.
+    pub(crate) is_default_output: bool,
     /// How it is written.
     pub(crate) format: ExportFormat,
     /// What it is called.
@@ -56,26 +58,34 @@ fn formats() -> impl TypedValueParser<Value = ExportFormat> {
     })
 }
 
+/// Where a page goes that nobody has named a file for.
+const DEFAULT_OUTPUT: &str = "report.html";
+
 impl ReportCommandArgs {
     /// Reads the wish.
     ///
     /// # Errors
     /// When nothing says which format is wanted.
     pub(crate) fn into_request(self) -> Result<ReportRequest, Refusal> {
-        let output = self.output.filter(|path| path.as_os_str() != "-");
+        let is_default_output = self.output.is_none() && self.format.is_none();
+        let output = match self.output {
+            Some(path) if path.as_os_str() == "-" => None,
+            None if is_default_output => Some(DEFAULT_OUTPUT.into()),
+            given => given,
+        };
         let format = match (self.format, &output) {
             (Some(format), _) => format,
             (None, Some(path)) => of_name(path)?,
             (None, None) => {
                 return Err(Refusal(
-                    "report: which format? (-o report.html makes a page, --format md text for stdout)"
-                        .to_owned(),
+                    "report: -o - needs a format (--format md, or html for a page)".to_owned(),
                 ));
             }
         };
         Ok(ReportRequest {
             paths: self.paths,
             output,
+            is_default_output,
             format,
             title: self.title,
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    BackendChoice, Body, Load, RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec,
-    parse_header,
+    BackendChoice, Body, HeaderError, Load, RequestSpec, RunPlan, SourceRange, Stop, Target,
+    TlsSpec, parse_headers,
 };
 
 use super::rate::RateArgs;
 use super::report::{ReportArgs, Traits};
 use super::telemetry::TelemetryArgs;
-use super::{Dialect, Refusal, ReportWish};
+use super::{Dialect, Refusal, ReportWish, Style};
 
 /// wrk's default, which `-n` takes away.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
@@ -42,8 +43,11 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     telemetry: TelemetryArgs,
     /// Print the version and go on; with a URL also say which backend runs and why
-    #[arg(short = 'v', long, aliases = ["v", "ve", "ver"])]
-    pub(crate) version: bool,
+    #[arg(short = 'v')]
+    version_first: bool,
+    /// Print the version
+    #[arg(short = 'V', long, aliases = ["v", "ve", "ver"])]
+    version: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -105,9 +109,9 @@ struct RequestArgs {
     )]
     script: Option<PathBuf>,
     /// Header as "Name: value"; may be given several times
-    #[arg(short = 'H', long, value_name = "HEADER", value_parser = parse_header,
+    #[arg(short = 'H', long, value_name = "HEADER", value_parser = read_headers,
           allow_hyphen_values = true)]
-    header: Vec<(String, String)>,
+    header: Vec<Headers>,
     /// Method of the request [default: GET; POST with a body]
     #[arg(
         short = 'X',
@@ -130,10 +134,18 @@ struct RequestArgs {
     body_file: Option<PathBuf>,
 }
 
+/// The headers of one value: usually one.
+#[derive(Debug, Clone)]
+struct Headers(Vec<(String, String)>);
+
+fn read_headers(text: &str) -> Result<Headers, HeaderError> {
+    parse_headers(text).map(Headers)
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 struct ConnectionArgs {
-    /// How long a connect or an answer may take
+    /// How long a connect or a response may take; 0 is without a limit
     #[arg(short = 'T', long, value_name = "T", default_value = "2s", value_parser = parse_time,
           allow_hyphen_values = true)]
     timeout: Duration,
@@ -188,15 +200,74 @@ pub(crate) struct RunRequest {
     pub(crate) draws_seed: bool,
     /// What is printed and saved.
     pub(crate) report: ReportWish,
+    /// The tool that is stood in for, when the program was called through a link.
+    pub(crate) tool: Option<Style>,
     /// Where samples of sockets go.
     pub(crate) samples: Option<PathBuf>,
     /// Print the version line first, and the backend with its reason.
     pub(crate) version: bool,
 }
 
+/// What is to become of the version line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VersionWish {
+    /// It is not asked for.
+    None,
+    /// It comes before everything else, as in wrk.
+    First,
+    /// Nothing else is wanted.
+    Only,
+}
+
 impl RunArgs {
+    /// What is to become of the version line.
+    pub(super) fn version_wish(&self, dialect: Dialect) -> VersionWish {
+        match (self.version, self.version_first, dialect) {
+            (true, _, Dialect::Native) => VersionWish::Only,
+            // A version and no run.
+            (_, true, Dialect::Native) if self.url.is_none() => VersionWish::Only,
+            // In the three tools `-v` and `--version` are one option.
+            (true, ..) | (_, true, _) => VersionWish::First,
+            (false, false, _) => VersionWish::None,
+        }
+    }
+
+    /// The tool that is stood in for: through a link named `wrk` the options decide which of the three it is.
+    pub(super) fn tool(&self, dialect: Dialect) -> Option<Style> {
+        (dialect != Dialect::Native).then(|| self.report.style(dialect, self.traits()))
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            is_open: self.rate.is_open(),
+            has_options_of_cmm: self.load.delay_stats.is_some()
+                || self.connection.bind_ip.is_some(),
+        }
+    }
+
+    /// Refuses a URL behind the URL, unless a script gets it: it would be read over in silence.
+    fn check_arguments(&self) -> Result<(), Refusal> {
+        let is_url = |text: &&String| {
+            let scheme = text
+                .split_once("://")
+                .map(|(scheme, _)| scheme.to_ascii_lowercase());
+            matches!(scheme.as_deref(), Some("http" | "https"))
+        };
+        let second = self.script_arguments.iter().find(is_url);
+        match second.filter(|_| self.request.script.is_none()) {
+            Some(url) => Err(Refusal(format!(
+                "{:?}: a second URL (expected one; what follows it is for a script, -s)",
+                hide_secrets(url)
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The run that the arguments describe; `None` when there is no URL.
     pub(crate) fn into_request(self, dialect: Dialect) -> Result<Option<RunRequest>, Refusal> {
+        let (tool, traits) = (self.tool(dialect), self.traits());
+        let version = self.version_wish(dialect) != VersionWish::None;
+        self.check_arguments()?;
         let Some(mut target) = self.url else {
             return Ok(None);
         };
@@ -207,7 +278,6 @@ impl RunArgs {
             (None, Some(_)) => None,
             (None, None) => Some(DEFAULT_DURATION),
         };
-        let has_options_of_cmm = self.load.delay_stats.is_some() || connection.bind_ip.is_some();
         let (pacing, draws_seed) = self.rate.into_pacing()?;
         let (telemetry, samples) = self.telemetry.into_parts()?;
         let plan = RunPlan {
@@ -232,10 +302,6 @@ impl RunArgs {
             backend: connection.io.into(),
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
-        let traits = Traits {
-            is_open: plan.pacing.is_open(),
-            has_options_of_cmm,
-        };
         let report = self.report.into_wish(dialect, traits)?;
         if let Some(path) = &samples {
             report.check_other_file("--samples", path)?;
@@ -245,7 +311,8 @@ impl RunArgs {
             samples,
             plan,
             draws_seed,
-            version: self.version,
+            tool,
+            version,
         }))
     }
 }
@@ -269,7 +336,7 @@ impl RequestArgs {
         let inline = self.body.map(|text| Body::Inline(text.into_bytes()));
         RequestSpec {
             method: self.method,
-            headers: self.header,
+            headers: self.header.into_iter().flat_map(|lines| lines.0).collect(),
             body: inline.or_else(|| self.body_file.map(Body::File)),
             script: self.script,
             script_args,

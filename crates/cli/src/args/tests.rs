@@ -54,11 +54,10 @@ fn changed(line: &str, change: impl FnOnce(&mut RunRequest)) {
     );
     match parsed_as(Dialect::Wrk, &format!("{line} {URL}")) {
         Ok(Request::Run(request)) => {
-            if !line.contains("--style") {
-                expected.report.style = Style::Wrk;
-            }
             // wrk says nothing while it runs.
             expected.report.live = false;
+            expected.report.text.plain_if_empty = false;
+            expected.tool = Some(expected.report.style);
             assert_eq!(*request, expected, "{line:?} as wrk");
         }
         other => panic!("{line:?} as wrk is no run: {other:?}"),
@@ -80,6 +79,7 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         draws_seed,
         report,
         samples,
+        tool,
         version,
     } = run(URL);
     assert_eq!(plan.target.url, URL);
@@ -98,12 +98,16 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.backend, BackendChoice::Auto);
     let live = ReportWish {
         live: true,
+        text: ::report::TextOptions {
+            plain_if_empty: true,
+            ..::report::TextOptions::default()
+        },
         ..ReportWish::default()
     };
     assert_eq!(report, live);
     assert_eq!(plan.pacing, Pacing::Closed);
     assert_eq!(report.style, Style::Wrk);
-    assert!(!version && !draws_seed);
+    assert!(!version && !draws_seed && tool.is_none());
     assert_eq!((plan.telemetry, samples), (None, None));
 }
 
@@ -162,9 +166,11 @@ fn each_option_of_wrk_sets_its_part_of_the_plan() {
     for line in ["-T30s", "-T 30", "--timeout 30s", "--timeout=0.5m"] {
         changed(line, |run| run.plan.timeout = seconds(30));
     }
-    for line in ["-v", "--version"] {
-        changed(line, |run| run.version = true);
+    changed("-v", |run| run.version = true);
+    for line in ["-H~", "-H=", "--header="] {
+        changed(line, |_| ());
     }
+    changed("-T0", |run| run.plan.timeout = Duration::ZERO);
 }
 
 #[test]
@@ -244,7 +250,10 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
         ("wrk2", Style::Wrk2),
         ("cmm", Style::Cmm),
     ] {
-        changed(&format!("--style {name}"), |run| run.report.style = style);
+        changed(&format!("--style {name}"), |run| {
+            run.report.style = style;
+            run.report.text.plain_if_empty = false;
+        });
     }
 }
 
@@ -265,6 +274,7 @@ fn each_option_of_wrk2_sets_its_part_of_the_plan() {
     }
     for line in ["-U", "--u_latency", "--u-latency", "-UL"] {
         changed(line, |run| {
+            run.report.style = Style::Wrk2;
             run.report.text.uncorrected = true;
             run.report.text.latency = true;
         });
@@ -358,21 +368,25 @@ fn the_style_follows_from_the_options_the_link_and_the_wish_in_this_order() {
     };
     for (line, by_options) in [
         ("-L", Style::Wrk),
-        ("-U", Style::Wrk),
+        ("-B", Style::Wrk),
         ("--warmup 1s", Style::Wrk),
+        ("-U", Style::Wrk2),
         ("-R10", Style::Wrk2),
         ("--stages 1:1s", Style::Wrk2),
         ("-b 127.0.0.1", Style::Cmm),
         ("-D0", Style::Cmm),
         ("--breakout", Style::Cmm),
-        ("--breakout -R10", Style::Wrk2),
+        ("-D1 -R10", Style::Wrk2),
+        ("-b 127.0.0.1 --stages 1:1s", Style::Wrk2),
+        ("--breakout -R10", Style::Cmm),
+        ("--breakout -U", Style::Cmm),
         ("-R10 --style cmm", Style::Cmm),
         ("--breakout --style wrk", Style::Wrk),
     ] {
         assert_eq!(style(Dialect::Native, line), by_options, "{line:?}");
+        assert_eq!(style(Dialect::Wrk, line), by_options, "{line:?}");
     }
     for line in ["-R10", "-R10 --breakout -D1 -b ::1"] {
-        assert_eq!(style(Dialect::Wrk, line), Style::Wrk, "{line:?}");
         assert_eq!(style(Dialect::Wrk2, line), Style::Wrk2, "{line:?}");
         assert_eq!(style(Dialect::Cmm, line), Style::Cmm, "{line:?}");
     }
@@ -415,7 +429,6 @@ fn options_are_read_as_getopt_reads_them() {
         run.plan.load.threads = 3;
         run.plan.timeout = Duration::from_secs(60);
     });
-    changed("--v", |run| run.version = true);
     changed("-vLt4", |run| {
         run.version = true;
         run.report.text.latency = true;
@@ -462,8 +475,12 @@ fn what_follows_the_url_goes_to_the_script() {
     assert_eq!(arguments("http://h/ -- -a --latency"), ["-a", "--latency"]);
     assert_eq!(arguments("-c5 -- http://h/ -a"), ["-a"]);
     assert_eq!(
-        arguments("http://h/ serve http://i/"),
+        arguments("-s x http://h/ serve http://i/"),
         ["serve", "http://i/"]
+    );
+    assert_eq!(
+        arguments("http://h/ http:x ftp://i/"),
+        ["http:x", "ftp://i/"]
     );
     assert!(!run("http://h/ -- --latency").report.text.latency);
     assert_eq!(run("http://h/ a -c7 -- -c8").plan.load.connections, 7);
@@ -572,7 +589,75 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--duration: \"-5s\" is negative (expected like 30s, 500ms, 1.5m, 1h30m)",
         ),
         ("-d 0 U", "--duration 0: must be longer than 0"),
-        ("-T 0 U", "--timeout 0: must be longer than 0"),
+        (
+            "U http://i/",
+            "\"http://i/\": a second URL (expected one; what follows it is for a script, -s)",
+        ),
+        ("U a -- HTTPS://u:p@i/", "\"HTTPS://***@i/\": a second URL"),
+        (
+            "-d {\"a\":1} U",
+            "--duration: \"{\\\"a\\\":1}\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) (a body is --body here)",
+        ),
+        (
+            "-T application/json U",
+            "--timeout: \"application/json\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) (a content type is",
+        ),
+        (
+            "-k U",
+            "-k: unknown option (certificates are only verified with --verify, and connections are kept open without an option)",
+        ),
+        (
+            "--insecure U",
+            "--insecure: unknown option (certificates are only verified with --verify)",
+        ),
+        ("-z10s U", "-z: unknown option (the duration is -d here)"),
+        ("-m POST U", "-m: unknown option (the method is -X here)"),
+        (
+            "-o x U",
+            "-o: unknown option (the result goes to a file with --json FILE)",
+        ),
+        ("--qps 100 U", "--qps: unknown option (the rate is -R here)"),
+        ("--qps=100 U", "--qps: unknown option (the rate is -R here)"),
+        (
+            "--concurrency 5 U",
+            "--concurrency: unknown option (the number of connections is -c here)",
+        ),
+        (
+            "-A text/html U",
+            "-A: unknown option (write it as a header: ",
+        ),
+        (
+            "-q 100 U",
+            "-q 100: -q is --quiet here, and takes no value (the rate is -R)",
+        ),
+        (
+            "restor",
+            "restor: unknown command (did you mean restore? A URL begins with http://)",
+        ),
+        (
+            "swep plan.toml",
+            "swep: unknown command (did you mean sweep? A URL",
+        ),
+        (
+            "sweeep",
+            "sweeep: unknown command (did you mean sweep? A URL",
+        ),
+        (
+            "tabel x.json",
+            "tabel: unknown command (did you mean table? A URL",
+        ),
+        (
+            "localhost",
+            "invalid URL: \"localhost\" has no scheme (expected like http://host:port/path)",
+        ),
+        (
+            "localhost:8080",
+            "invalid URL: \"localhost:8080\" has no scheme",
+        ),
+        (
+            "serve.example",
+            "invalid URL: \"serve.example\" has no scheme",
+        ),
         (
             "-T 5d U",
             "--timeout: \"5d\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m)",
@@ -632,7 +717,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--conections 5 U",
             "--conections: unknown option (did you mean --connections?)",
         ),
-        ("-z U", "-z: unknown option (--help lists all)"),
+        ("-y U", "-y: unknown option (--help lists all)"),
         (
             "--re 5 U",
             "--re: ambiguous (expected one of --requests, --requests-per-connection)",
@@ -713,10 +798,6 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("--json a --hlog a U", "--hlog \"a\": is the file of --json"),
         ("--hgrm a --hlog a U", "--hlog \"a\": is the file of --hgrm"),
         (
-            "sweeep",
-            "invalid URL: \"sweeep\" has no scheme (expected like http://host:port/path)",
-        ),
-        (
             "ftp://h/",
             "invalid URL: \"ftp://h/\": scheme \"ftp\" is not supported (expected http or https)",
         ),
@@ -746,8 +827,20 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
 }
 
 #[test]
-fn a_header_with_a_line_feed_is_refused_in_one_line() {
-    let arguments = ["-H", "A: b\r\nB: c", URL].map(OsString::from).to_vec();
+fn a_header_option_of_several_lines_is_several_headers() {
+    let arguments = ["-H", "A: b\r\nC: d\r\n", URL].map(OsString::from).to_vec();
+    match parse(Dialect::Wrk, arguments) {
+        Ok(Request::Run(request)) => assert_eq!(
+            request.plan.request.headers,
+            [("A".into(), "b".into()), ("C".into(), "d".into())]
+        ),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_header_with_a_carriage_return_is_refused_in_one_line() {
+    let arguments = ["-H", "A: b\rB: c", URL].map(OsString::from).to_vec();
     let Err(Refusal(message)) = parse(Dialect::Native, arguments) else {
         panic!("it was taken")
     };
@@ -790,23 +883,94 @@ fn an_argument_that_is_not_utf8_is_refused_unless_it_is_a_path() {
 
 #[test]
 fn without_a_url_the_usage_is_shown_and_the_version_before_it() {
-    for (line, expected) in [("", false), ("-t2", false), ("run", false), ("-v", true)] {
+    for (line, has_version) in [("", false), ("-t2", false), ("run", false), ("-v", true)] {
         for dialect in Dialect::ALL {
-            if line == "run" && dialect != Dialect::Native {
+            let is_ours = dialect == Dialect::Native;
+            if (line == "run" && !is_ours) || (line == "-v" && is_ours) {
                 continue;
             }
             match parsed_as(dialect, line) {
-                Ok(Request::Incomplete {
-                    usage,
-                    version,
-                    missing,
-                }) => {
+                Ok(Request::Incomplete { usage, missing }) => {
                     assert!(usage.contains("--connections"), "{usage}");
-                    assert_eq!(version, expected);
+                    assert_eq!(usage.starts_with("wrk 4."), has_version, "{usage}");
                     assert!(missing.starts_with("no URL"), "{missing}");
                 }
                 other => panic!("{line:?} gives {other:?}"),
             }
+        }
+    }
+}
+
+#[test]
+fn a_version_that_is_asked_for_is_one_line() {
+    for line in [
+        "-V",
+        "--version",
+        "--ver",
+        "-v",
+        "run -V",
+        "-V http://h/",
+        "-t2 --version",
+    ] {
+        match parsed_as(Dialect::Native, line) {
+            Ok(Request::Help { text, exit_code: 0 }) => {
+                assert!(
+                    text.starts_with("wrkbench 0.") && text.lines().count() == 1,
+                    "{text}"
+                );
+            }
+            other => panic!("{line:?} gives {other:?}"),
+        }
+    }
+    // As in wrk the run goes on.
+    for line in ["-v", "--version", "-V", "--v"] {
+        match parsed_as(Dialect::Wrk, &format!("{line} {URL}")) {
+            Ok(Request::Run(request)) => assert!(request.version, "{line}"),
+            other => panic!("{line:?} gives {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_version_and_the_usage_through_a_link_are_those_of_the_tool() {
+    for (dialect, line, version, option) in [
+        (
+            Dialect::Wrk,
+            "-v",
+            "wrk 4.2.0 [",
+            "        --latency          Print",
+        ),
+        (
+            Dialect::Wrk,
+            "-v -R5",
+            "wrk 4.0.0 [",
+            "    -L  --latency          Print",
+        ),
+        (
+            Dialect::Wrk,
+            "-v --breakout",
+            "wrk 4.1.0-42 [",
+            "    -b, --bind-ip     <S>",
+        ),
+        (
+            Dialect::Wrk2,
+            "-v",
+            "wrk 4.0.0 [",
+            "    -R, --rate        <T>",
+        ),
+        (
+            Dialect::Cmm,
+            "-v",
+            "wrk 4.1.0-42 [",
+            "    -D  --delay-stats <T>",
+        ),
+    ] {
+        match parsed_as(dialect, line) {
+            Ok(Request::Incomplete { usage, .. }) => {
+                assert!(usage.starts_with(version), "{line}: {usage}");
+                assert!(usage.contains(&format!("\n{option}")), "{line}: {usage}");
+            }
+            other => panic!("{line:?} gives {other:?}"),
         }
     }
 }
@@ -887,7 +1051,7 @@ fn help_ends_with_0_and_called_as_wrk_with_1() {
 #[test]
 fn the_usage_of_each_tool_has_its_own_lines_and_below_them_every_other_option() {
     for (dialect, lines) in [(Dialect::Wrk, 14), (Dialect::Wrk2, 22), (Dialect::Cmm, 18)] {
-        let usage = usage_of(dialect);
+        let usage = usage_of(Some(dialect.style().unwrap_or_default()));
         let own: Vec<&str> = usage.lines().take(lines).collect();
         assert!(
             own[lines - 1].starts_with("  Time arguments may"),
@@ -926,7 +1090,7 @@ fn every_option_is_in_the_table_of_the_contract() {
     let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
         counters delay-stats duration fail-if header hgrm hlog interval io json key latency method \
         no-keepalive percentiles pipeline quiet rate requests requests-per-connection samples script \
-        seed sockets stages strict style threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
+        seed show-secrets sockets stages strict style threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

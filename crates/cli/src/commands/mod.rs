@@ -50,13 +50,8 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
             print(text.as_bytes())?;
             Ok(ExitCode::from(exit_code))
         }
-        Request::Incomplete {
-            usage,
-            version,
-            missing,
-        } => {
-            let version = if version { run::VERSION_LINE } else { "" };
-            print(format!("{version}{usage}").as_bytes())?;
+        Request::Incomplete { usage, missing } => {
+            print(usage.as_bytes())?;
             tell(dialect.program(), missing);
             Ok(ExitCode::FAILURE)
         }

@@ -1,6 +1,7 @@
 //! Runs as a page, or as text for another tool.
 
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +23,12 @@ use crate::args::ReportRequest;
 /// When nothing could be read, the format cannot hold it, or it cannot be written.
 pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<ExitCode> {
     match &request.output {
-        Some(path) => check_output(path, &request.paths)?,
+        Some(path) => {
+            check_output(path, &request.paths)?;
+            if request.is_default_output {
+                check_replaceable(path)?;
+            }
+        }
         None => check_stdout(request.format)?,
     }
     let Read {
@@ -100,6 +106,25 @@ fn check_output(path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
         if others.any(|input| input == file) {
             bail!("-o {path:?}: is one of the files that are read (expected another one)");
         }
+    }
+    Ok(())
+}
+
+/// Refuses to replace what exists and is no page of ours, when nobody has named the file.
+fn check_replaceable(path: &Path) -> anyhow::Result<()> {
+    // The mark stands in the page's head.
+    const HEAD_BYTES: u64 = 16 * 1024;
+    let mut head = Vec::new();
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => bail!("{}: {error} (give another file with -o)", path.display()),
+        Ok(file) => file.take(HEAD_BYTES).read_to_end(&mut head)?,
+    };
+    if !String::from_utf8_lossy(&head).contains("<meta name=\"generator\" content=\"wrkbench ") {
+        bail!(
+            "{0} exists and is no page of wrkbench (give -o FILE; -o {0} replaces it)",
+            path.display()
+        );
     }
     Ok(())
 }

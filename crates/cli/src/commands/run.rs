@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,16 +16,7 @@ use runner::{Audience, Finished, Invocation, Observer, Prepared};
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
 use super::{EXIT_CRITERIA, result_file, tell, watching};
-use crate::args::{JsonTarget, ReportWish, RunRequest};
-
-/// wrk's `-v` prints such a line and goes on.
-pub(super) const VERSION_LINE: &str = concat!(
-    "wrkbench ",
-    env!("CARGO_PKG_VERSION"),
-    " [io_uring|epoll] ",
-    env!("CARGO_PKG_LICENSE"),
-    "\n"
-);
+use crate::args::{JsonTarget, ReportWish, RunRequest, version_line};
 
 /// The run is no success: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
@@ -42,10 +33,13 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let RunRequest {
         mut plan,
         draws_seed,
-        report: wish,
+        report: mut wish,
         samples,
+        tool,
         version,
     } = request;
+    wish.quiet |= tool.is_some() && !notes_are_welcome();
+    let wish = wish;
     let terminal = wish.tui.then(screen::terminal).transpose()?;
     for (option, _, path) in wish.files() {
         result_file::check_destination(option, path)?;
@@ -54,16 +48,16 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         draw_seed(&mut plan.pacing);
     }
     if version {
-        show_version(&wish)?;
+        show_version(&version_line(tool), &wish)?;
     }
     // Before the script is loaded, whose top level may print.
     let mut output: Box<dyn Write> = match wish.json {
         Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
         _ => Box::new(io::stdout().lock()),
     };
-    let prepared = runner::prepare(plan, invocation())?;
+    let prepared = runner::prepare(plan, invocation(wish.show_secrets))?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
-    tell_before(&prepared, &wish, version, program);
+    tell_before(&prepared, &wish, (version, tool.is_some()), program);
     // Not earlier: during the preparation a signal simply ends the process. Not later: who reads the
     // banner may rely on a report.
     let interrupts = match terminal {
@@ -120,7 +114,7 @@ pub(super) fn draw_seed(pacing: &mut Pacing) {
 }
 
 /// What only the entry of the program knows about the run.
-pub(super) fn invocation() -> Invocation {
+pub(super) fn invocation(shows_secrets: bool) -> Invocation {
     let now = jiff::Timestamp::now();
     Invocation {
         command_line: std::env::args_os()
@@ -128,6 +122,7 @@ pub(super) fn invocation() -> Invocation {
             .collect(),
         unix_ms: u64::try_from(now.as_millisecond()).unwrap_or_default(),
         started_at: Some(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        shows_secrets,
     }
 }
 
@@ -173,17 +168,32 @@ fn shown_format(wish: &ReportWish) -> Format {
     }
 }
 
-fn show_version(wish: &ReportWish) -> io::Result<()> {
+fn show_version(line: &str, wish: &ReportWish) -> io::Result<()> {
     if wish.json == Some(JsonTarget::Stdout) {
-        return io::stderr().write_all(VERSION_LINE.as_bytes());
+        return io::stderr().write_all(line.as_bytes());
     }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(VERSION_LINE.as_bytes())?;
+    stdout.write_all(line.as_bytes())?;
     stdout.flush()
 }
 
-fn tell_before(prepared: &Prepared, wish: &ReportWish, version: bool, program: &str) {
-    if version {
+/// Set to 1 it brings the notes of a run through a link where nobody seems to read them.
+const NOTES_VARIABLE: &str = "WRKBENCH_NOTES";
+
+/// Whether notes are shown in the place of a tool that has none: scripts join stderr with stdout, or write their own output
+/// to it.
+fn notes_are_welcome() -> bool {
+    io::stderr().is_terminal() || std::env::var_os(NOTES_VARIABLE).is_some_and(|value| value == "1")
+}
+
+fn tell_before(
+    prepared: &Prepared,
+    wish: &ReportWish,
+    (version, is_link): (bool, bool),
+    program: &str,
+) {
+    // In the place of wrk the line is one more note.
+    if version && !(wish.quiet && is_link) {
         let (backend, reason) = (prepared.backend(), prepared.backend_reason());
         tell(program, format_args!("backend {backend}: {reason}"));
     }

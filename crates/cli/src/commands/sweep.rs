@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use experiment::{
-    Abort, Event, Host as _, Machine, MachineSettings, Outcome, Planned, Programme, Remaining,
-    ResumeError, Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
+    Abort, Event, Host as _, Machine, MachineSettings, OptionValue, Outcome, Planned, Programme,
+    Remaining, ResumeError, Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
 };
 use live::grid::{Grid, Spot};
+use plan::secrets::hide_secrets;
 use plan::shell;
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
 
@@ -110,14 +111,15 @@ impl Undertaking {
             seed: arguments.seed,
             rounds: arguments.rounds,
         };
-        let begun = experiment::taken_up(machine, &store, &spec.text, wish).map_err(|error| {
-            let is_occupied = matches!(error, ResumeError::Occupied { .. });
-            let error = anyhow::Error::from(error);
-            match is_occupied {
-                true => anyhow::anyhow!("{error}: `{}`", resume_command(arguments)),
-                false => error,
-            }
-        })?;
+        let begun =
+            experiment::taken_up(machine, &store, &saved_text(&spec), wish).map_err(|error| {
+                let is_occupied = matches!(error, ResumeError::Occupied { .. });
+                let error = anyhow::Error::from(error);
+                match is_occupied {
+                    true => anyhow::anyhow!("{error}: `{}`", resume_command(arguments)),
+                    false => error,
+                }
+            })?;
         if arguments.resume && begun.is_none() {
             bail!(
                 "--resume: {} holds no sweep to go on with: name the folder of the one that was begun (--results DIR), \
@@ -154,7 +156,7 @@ impl Undertaking {
         let preflight = experiment::preflight(&self.spec, &self.schedule, machine, &mut |cell| {
             one_run::check(cell, &self.runs)
         });
-        let mut text = preflight.text;
+        let mut text = hide_secrets(&preflight.text);
         if self.is_begun {
             let total = self.schedule.trials.len();
             text += &experiment::left_in_words(&self.remaining.trials, total);
@@ -318,13 +320,22 @@ fn settled(
     Ok(begun.unwrap_or_else(|| Experiment {
         schema_version: EXPERIMENT_SCHEMA_VERSION,
         name: spec.name.clone(),
-        plan_toml: spec.text.clone(),
+        plan_toml: saved_text(spec),
         seed: wish.seed.or(spec.seed).unwrap_or_else(draw),
         order: spec.order,
         rounds: spec.rounds,
         cells: Vec::new(),
         started_at: machine.wall_clock(),
     }))
+}
+
+/// The plan's text as it is saved, and compared with when the experiment is resumed.
+fn saved_text(spec: &Spec) -> String {
+    if spec.load.get("show-secrets") == Some(&OptionValue::Flag(true)) {
+        spec.text.clone()
+    } else {
+        hide_secrets(&spec.text)
+    }
 }
 
 /// What each cell runs.

@@ -177,7 +177,7 @@ fn a_path_goes_out_as_it_was_typed() {
 }
 
 #[test]
-fn user_and_password_of_the_url_are_not_sent() {
+fn user_and_password_of_the_url_are_sent_by_ours_alone() {
     let line = Line {
         path: "/x",
         ..Line::default()
@@ -201,7 +201,12 @@ fn user_and_password_of_the_url_are_not_sent() {
             .collect();
         all.push(of_tool);
     }
-    assert_eq!(all[0], all[1]);
+    let text = |of_tool: &[Vec<u8>]| String::from_utf8_lossy(&of_tool[0]).into_owned();
+    assert_eq!(text(&all[0]), "GET /x HTTP/1.1\r\nHost: ADDRESS\r\n\r\n");
+    assert_eq!(
+        text(&all[1]),
+        "GET /x HTTP/1.1\r\nHost: ADDRESS\r\nAuthorization: Basic dXNlcjpzZWNyZXQ=\r\n\r\n"
+    );
 }
 
 #[test]

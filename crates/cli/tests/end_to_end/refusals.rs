@@ -56,7 +56,16 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
             vec!["-n-1"],
             format!("--requests: \"-1\" is negative {COUNT}"),
         ),
-        (vec!["-T0"], text("--timeout 0: must be longer than 0")),
+        (
+            vec!["-k"],
+            text(
+                "-k: unknown option (certificates are only verified with --verify, and connections are kept open without an option)",
+            ),
+        ),
+        (
+            vec!["-z", "10s"],
+            text("-z: unknown option (the duration is -d here)"),
+        ),
         (
             vec!["--warmup", "x"],
             format!("--warmup: \"x\" is not a time {TIME}"),
@@ -66,7 +75,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
             text("--header: \"foo\" has no colon (expected \"Name: value\")"),
         ),
         (
-            vec!["-H", "A: b\r\nC: d"],
+            vec!["-H", "A: b\rC: d"],
             text("--header: the value of \"A\" contains CR, LF or NUL"),
         ),
         (

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -163,10 +164,9 @@ fn what_makes_no_report_is_refused_in_one_line_and_writes_nothing() {
     let nowhere = folder.file("missing/r.html");
     for (arguments, said) in [
         (
-            &[good.as_str()][..],
-            "report: which format? (-o report.html makes a page, --format md",
+            &[good.as_str(), "-o", "-"][..],
+            "report: -o - needs a format",
         ),
-        (&[&good, "-o", "-"], "report: which format?"),
         (
             &[&good, "-o", "r.txt"],
             "no format has files of this name (expected .html, .md, ",
@@ -331,4 +331,28 @@ fn a_trial_by_itself_keeps_its_levels_whatever_its_name_looks_like() {
         serde_json::json!({"a": "262144", "b": "4096"})
     );
     assert_eq!(run["run"], 1);
+}
+
+#[test]
+fn without_a_name_a_page_goes_to_report_html_and_replaces_only_pages() {
+    let folder = Folder::new();
+    let good = folder.file_with("good.txt", WRK);
+    let page = folder.file("report.html");
+    let make = || {
+        let mut command = program(&["report", &good]);
+        command.current_dir(Path::new(&page).parent().unwrap());
+        Process::start(command).finish()
+    };
+    for _ in 0..2 {
+        let output = make();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let line = one_line(&output.stderr);
+        assert!(line.starts_with("wrkbench: report.html: 1 run, "), "{line}");
+        assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
+    }
+    fs::write(&page, "<html>mine</html>").unwrap();
+    let output = make();
+    let refused = "wrkbench: report.html exists and is no page of wrkbench (give -o FILE; -o report.html replaces it)";
+    assert_eq!((output.code, output.only_line()), (Some(1), refused));
+    assert_eq!(fs::read_to_string(&page).unwrap(), "<html>mine</html>");
 }

@@ -39,12 +39,13 @@ fn each_option_of_the_report_changes_the_text_that_its_style_has() {
     };
     for (options, format, text) in [
         (&["-L"][..], Format::Wrk, &latency),
-        (&["-U"], Format::Wrk, &uncorrected),
+        (&["-U"], Format::Wrk2, &uncorrected),
         (&["-R2k"], Format::Wrk2, &plain),
         (&["-R2k", "-L"], Format::Wrk2, &latency),
         (&["-R2k", "-U"], Format::Wrk2, &uncorrected),
         (&["-R2k", "-L", "--style", "wrk"], Format::Wrk, &latency),
-        (&["-R2k", "--breakout"], Format::Wrk2, &breakout),
+        (&["-R2k", "--breakout"], Format::Cmm, &breakout),
+        (&["-R2k", "-b", "127.0.0.1"], Format::Wrk2, &plain),
         (&["--stages", "2k:1h"], Format::Wrk2, &plain),
         (&["--breakout"], Format::Cmm, &breakout),
         (&["-b", "127.0.0.1"], Format::Cmm, &plain),
@@ -93,17 +94,25 @@ fn the_texts_have_what_their_tools_print() {
 }
 
 #[test]
-fn a_link_named_as_a_tool_prints_its_text_whatever_the_options() {
+fn a_link_named_as_a_tool_prints_its_text_and_through_wrk_the_options_decide() {
     let site = site();
-    for (name, format) in [
-        ("wrk", Format::Wrk),
-        ("wrk2", Format::Wrk2),
-        ("wrk-cmm", Format::Cmm),
+    let all = &["-R2k", "--breakout", "-b127.0.0.1"][..];
+    for (name, options, format) in [
+        ("wrk", all, Format::Cmm),
+        ("wrk", &["-R2k"], Format::Wrk2),
+        ("wrk", &["-R2k", "-b127.0.0.1"], Format::Wrk2),
+        ("wrk", &["--breakout"], Format::Cmm),
+        ("wrk", &["-D1ms"], Format::Cmm),
+        ("wrk", &["-b127.0.0.1"], Format::Cmm),
+        ("wrk", &[], Format::Wrk),
+        ("wrk2", all, Format::Wrk2),
+        ("wrk-cmm", all, Format::Cmm),
     ] {
         let (link, json) = (site.folder.file(name), site.folder.file("l.json"));
+        let _ = std::fs::remove_file(&link);
         symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
         let mut command = std::process::Command::new(&link);
-        command.args(["-t1", "-c2", "-R2k", "--breakout", "-b127.0.0.1", "-n50"]);
+        command.args(["-t1", "-c2", "-n50"]).args(options);
         command
             .args(["--json", &json])
             .args(io_arguments())
@@ -112,7 +121,7 @@ fn a_link_named_as_a_tool_prints_its_text_whatever_the_options() {
         assert_eq!(output.code, Some(0), "{output:?}");
         let result = crate::judge::document(&std::fs::read(json).unwrap());
         let breakout = TextOptions {
-            breakout: true,
+            breakout: options.contains(&"--breakout"),
             ..TextOptions::default()
         };
         let text = rendered(&result, format, &breakout);

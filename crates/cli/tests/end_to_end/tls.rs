@@ -168,3 +168,25 @@ fn an_address_as_host_works_and_so_does_a_name() {
     load(&site).url(&url).requests(20).run().expect_answers(20);
     load(&site).requests(20).run().expect_answers(20);
 }
+
+#[test]
+fn the_other_scheme_is_named_where_the_port_speaks_it() {
+    let (plain, tls) = (site(), https());
+    for (url, said) in [
+        (plain.url("/").replace("http:", "https:"), "use http://"),
+        (tls.url("/").replace("https:", "http:"), "use https://"),
+    ] {
+        let run = load(&plain).url(&url).connections(1).for_ms(300);
+        let ended = run.output();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stderr.contains(said), "{ended:?}");
+    }
+    let refusing = site();
+    let run = load(&refusing).at("/?status=400").requests(10).run();
+    assert!(
+        run.stderr
+            .contains("every response was 400: if the port speaks TLS, use https://"),
+        "{}",
+        run.stderr
+    );
+}

@@ -13,7 +13,7 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         Row::told(
             "F75",
-            "request() returns something that is no request",
+            "request() returns something without the end of a request",
             "exit 1, one line; report and document stay",
             garbage_in_place_of_a_request_ends_the_run,
         ),

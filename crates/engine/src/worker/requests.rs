@@ -219,9 +219,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.scripted(|source| source.next(key, &mut plain))?;
         }
         self.kinds.clear();
-        if request::scan(&plain, &mut self.kinds).is_err() {
-            // The first request was checked before the run. A later one that is not HTTP is sent as it is, as in wrk: the
-            // server's answer, or that there is none, is counted like any other.
+        if let Err(error) = request::scan(&plain, &mut self.kinds) {
+            // The first request was checked before the run. A later one with, say, an empty path is sent as it is, as in wrk, and
+            // the server's response to it counts. What has no end of a head would leave the server waiting for one.
+            if !plain.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+                return Err(Stop::Failed(format!(
+                    "the script's request() returned a bad request: {error}"
+                )));
+            }
             self.kinds.push(RequestKind::Plain);
         }
         // After the script, so that its time is not counted as the server's.

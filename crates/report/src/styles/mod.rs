@@ -70,6 +70,9 @@ pub(crate) const CMM: Style = Style {
 const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrected Latency \
      (measured without taking delayed starts into account))";
 
+/// Instead of the table of a run in which nothing was answered.
+const NO_LATENCY: &str = "  No response came, so there is no latency to show";
+
 pub(crate) fn render(
     result: &RunResult,
     style: &Style,
@@ -77,6 +80,10 @@ pub(crate) fn render(
     output: &mut dyn Write,
 ) -> io::Result<()> {
     let latency = latency(result, options);
+    if options.plain_if_empty && latency.is_empty() {
+        writeln!(output, "{NO_LATENCY}")?;
+        return totals::write(result, output);
+    }
     style
         .table
         .write(&rows(result, &latency, options), output)?;

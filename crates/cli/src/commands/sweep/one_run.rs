@@ -28,7 +28,8 @@ pub(super) fn make<'s>(
         draw_seed(&mut plan.pacing);
     }
     let samples = samples(&plan, assignment.samples)?;
-    let prepared = runner::prepare(plan, invocation()).map_err(|error| error.to_string())?;
+    let invocation = invocation(request.report.show_secrets);
+    let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
     let mut observer = observer(prepared.plan());
     let audience = Audience {
         samples,
@@ -57,9 +58,11 @@ pub(super) fn make<'s>(
 /// # Errors
 /// What would fail, in a line.
 pub(super) fn check(cell: &Cell, runs: &Runs) -> Result<RunPlan, String> {
-    let plan = request(cell, runs)?.plan.clone();
-    match runner::prepare(plan.clone(), invocation()) {
-        Ok(_) | Err(RunnerError::Target(_)) => Ok(plan),
+    let request = request(cell, runs)?;
+    let plan = request.plan.clone();
+    match runner::prepare(plan, invocation(request.report.show_secrets)) {
+        Ok(prepared) => Ok(prepared.plan().clone()),
+        Err(RunnerError::Target(_)) => Ok(request.plan.without_secrets()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -95,7 +98,8 @@ pub(super) fn ask(url: &str, limit: Duration) -> io::Result<u16> {
     plan.stop.requests = Some(1);
     plan.stop.duration = Some(limit);
     plan.timeout = limit;
-    let prepared = runner::prepare(plan, invocation()).map_err(io::Error::other)?;
+    let invocation = invocation(request.report.show_secrets);
+    let prepared = runner::prepare(plan, invocation).map_err(io::Error::other)?;
     let mut finished = prepared
         .run(&AtomicBool::new(false), Audience::default())
         .map_err(io::Error::other)?;

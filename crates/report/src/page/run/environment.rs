@@ -333,7 +333,14 @@ pub(crate) fn plan_facts(plan: &RunPlan) -> Vec<(String, String)> {
         },
     );
     fact("Warm-up", units::time(*warmup));
-    fact("Timeout", units::time(*timeout));
+    fact(
+        "Timeout",
+        if timeout.is_zero() {
+            "none".to_owned()
+        } else {
+            units::time(*timeout)
+        },
+    );
     let has_body = request.body.is_some();
     fact(
         "Method",

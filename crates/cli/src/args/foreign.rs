@@ -1,0 +1,283 @@
+//! Options of other load generators and of curl: what they are called here.
+
+use std::ffi::OsString;
+
+use super::Refusal;
+
+/// Options that we do not have, each with what to write instead.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (
+        &["-k"],
+        "certificates are only verified with --verify, and connections are kept open without an option",
+    ),
+    (
+        &[
+            "--insecure",
+            "--skip-verify",
+            "--skipVerify",
+            "--no-verify",
+            "--tls-skip-verify",
+            "--insecure-skip-tls-verify",
+        ],
+        "certificates are only verified with --verify",
+    ),
+    (
+        &["-z", "--time-limit", "--test-duration"],
+        "the duration is -d here",
+    ),
+    (&["-m"], "the method is -X here"),
+    (&["-I"], "the method is -X here: -X HEAD"),
+    (
+        &["-o", "--output", "-O"],
+        "the result goes to a file with --json FILE",
+    ),
+    (
+        &["-e", "--csv"],
+        "the result goes to a file with --json FILE, and wrkbench report FILE --format csv makes a table of it",
+    ),
+    (
+        &[
+            "--qps",
+            "--rps",
+            "--rate-limit",
+            "--max-rate",
+            "--overall-rate",
+            "--arrival-rate",
+        ],
+        "the rate is -R here",
+    ),
+    (
+        &[
+            "--concurrency",
+            "--concurrent",
+            "--clients",
+            "--users",
+            "--vus",
+            "-P",
+            "--parallel",
+        ],
+        "the number of connections is -c here",
+    ),
+    (
+        &["--workers", "--cpus", "--thread-num", "-w"],
+        "the number of threads is -t here",
+    ),
+    (
+        &[
+            "--amount",
+            "--iterations",
+            "--total",
+            "--num-requests",
+            "--max-requests",
+            "--request-count",
+            "--nrequests",
+        ],
+        "the number of requests is -n here",
+    ),
+    (
+        &["--ramp", "--ramp-up", "--rampup"],
+        "rates one after the other are --stages here, like 1k:30s,1k-5k:1m",
+    ),
+    (
+        &[
+            "--data",
+            "--data-raw",
+            "--data-binary",
+            "--data-ascii",
+            "--data-urlencode",
+            "--json-body",
+            "-f",
+        ],
+        "the body is --body TEXT or --body-file FILE here",
+    ),
+    (
+        &["--body-path", "--postfile", "-p"],
+        "the body is --body-file FILE here",
+    ),
+    (
+        &["-a", "-u", "--user", "--basic", "--basic-auth", "--auth"],
+        "user and password are in the URL here: http://user:password@host/",
+    ),
+    (
+        &["-A", "--user-agent", "--accept"],
+        "write it as a header: -H 'Accept: ...', -H 'User-Agent: ...'",
+    ),
+    (
+        &["-C", "--cookie", "--cookies"],
+        "write it as a header: -H 'Cookie: ...'",
+    ),
+    (
+        &["--headers", "--host", "--referer", "--content-type"],
+        "write it as a header: -H 'Name: value'",
+    ),
+    (
+        &[
+            "--max-time",
+            "--connect-timeout",
+            "--request-timeout",
+            "--socket-timeout",
+        ],
+        "the timeout is -T here",
+    ),
+    (
+        &[
+            "--disable-keepalive",
+            "--disable-keep-alive",
+            "--no-keep-alive",
+            "--noreuse",
+        ],
+        "this is --no-keepalive here",
+    ),
+    (
+        &["--keepalive", "--keep-alive", "--keepAlive"],
+        "connections are kept open without an option",
+    ),
+    (&["--pipelining"], "this is --pipeline here"),
+    (
+        &["-l", "--latencies", "--histogram", "--print-latency"],
+        "latencies are shown with -L here",
+    ),
+    (&["--verbose"], "this is -v here"),
+    (&["--silent"], "this is -q here"),
+    (
+        &["--no-tui", "--no-progress", "--disable-color"],
+        "the screen is shown with --tui only, and -q takes the line away",
+    ),
+    (
+        &[
+            "--location",
+            "--follow",
+            "--redirect",
+            "--max-redirs",
+            "--disable-redirects",
+        ],
+        "redirects are never followed: their status is counted",
+    ),
+    (
+        &["--proxy", "-x", "--socks5"],
+        "there are no proxies: name the target itself",
+    ),
+    (
+        &["--http2", "--h2", "--http3", "--http2-prior-knowledge"],
+        "HTTP/1.1 is spoken, and nothing else",
+    ),
+    (
+        &[
+            "--http1.1",
+            "--http1",
+            "--no-http2",
+            "--disable-compression",
+            "--no-alpn",
+        ],
+        "leave it out: this is so without an option",
+    ),
+    (
+        &["--compressed", "--gzip"],
+        "write it as a header: -H 'Accept-Encoding: gzip'",
+    ),
+    (
+        &["-E", "--client-cert"],
+        "the certificate is --cert FILE with --key FILE here",
+    ),
+    (
+        &["--ca-cert", "--root-certs"],
+        "the authorities are --cacert FILE here",
+    ),
+    (
+        &["--urls-from-file", "--urls", "--targets"],
+        "paths from a file are read by a script: -s examples/scripts/paths-from-file.lua",
+    ),
+];
+
+/// What to write instead of an option that we do not have.
+pub(super) fn advice(option: &str) -> Option<&'static str> {
+    FOREIGN
+        .iter()
+        .find(|(options, _)| options.contains(&option))
+        .map(|(_, advice)| *advice)
+}
+
+/// What was probably meant where the value of one of our options is that of another tool's.
+pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str> {
+    let is_text = !value.starts_with(|c: char| c.is_ascii_digit() || "+-. ".contains(c));
+    match option {
+        "--duration" if is_text => Some("a body is --body here"),
+        "--timeout" if value.contains('/') => Some("a content type is -H 'Content-Type: ...' here"),
+        "--delay-stats" if is_text => Some("the file of a body is --body-file here"),
+        _ => None,
+    }
+}
+
+/// Refuses `-q 100`, the rate of hey and oha: `-q` is quiet here, and the number would be read as the URL.
+pub(super) fn check_quiet(arguments: &[OsString]) -> Result<(), Refusal> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
+    for at in 0..arguments.len() {
+        let number = match text(at) {
+            Some("--") => break,
+            Some("-q") => text(at + 1),
+            Some(joined) => joined.strip_prefix("-q"),
+            None => None,
+        };
+        if let Some(number) = number.filter(|number| is_number(number)) {
+            return Err(Refusal(format!(
+                "-q {number}: -q is --quiet here, and takes no value (the rate is -R)"
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::super::RunArgs;
+    use super::*;
+
+    #[test]
+    fn no_option_of_ours_is_explained_as_one_of_others_and_none_twice() {
+        let command = RunArgs::command();
+        let ours: Vec<String> = command
+            .get_arguments()
+            .flat_map(|arg| {
+                let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+                let long = long.into_iter().map(|name| format!("--{name}"));
+                long.chain(arg.get_short().map(|name| format!("-{name}")))
+            })
+            .collect();
+        let mut all: Vec<&str> = FOREIGN
+            .iter()
+            .flat_map(|(options, _)| options.iter().copied())
+            .collect();
+        for option in &all {
+            let is_ours = |known: &String| {
+                known == option || option.starts_with("--") && known.starts_with(option)
+            };
+            assert!(!ours.iter().any(is_ours), "{option}");
+        }
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn a_rate_after_q_is_refused_and_quiet_is_not() {
+        let check = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            check_quiet(&arguments).map_err(|Refusal(line)| line)
+        };
+        let refused = "-q 100: -q is --quiet here, and takes no value (the rate is -R)";
+        assert_eq!(check("-c5 -q 100 http://h/"), Err(refused.to_owned()));
+        assert_eq!(check("-q100 http://h/"), Err(refused.to_owned()));
+        for line in [
+            "-q http://h/",
+            "http://h/ -q",
+            "-qL http://h/",
+            "http://h/ -- -q 100",
+        ] {
+            assert_eq!(check(line), Ok(()), "{line}");
+        }
+    }
+}

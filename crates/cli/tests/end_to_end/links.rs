@@ -1,0 +1,144 @@
+//! What is different when the program is called through a link with the name of one of the three tools.
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::harness::{Output, Process, Site, io_arguments, site};
+
+fn link(site: &Site, name: &str) -> Command {
+    let link = site.folder.file(name);
+    let _ = std::fs::remove_file(&link);
+    symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
+    let mut command = Command::new(link);
+    command.args(io_arguments());
+    command
+}
+
+/// A run whose percentiles rest on too few samples, which is worth a note.
+fn thin_run(mut command: Command, site: &Site, options: &[&str]) -> Output {
+    command.args(["-t1", "-c2", "-n20", "-L"]).args(options);
+    let output = Process::start({
+        command.arg(site.url("/"));
+        command
+    });
+    let output = output.finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    output
+}
+
+#[test]
+fn notes_do_not_mix_with_what_others_read() {
+    let site = site();
+    for name in ["wrk", "wrk2", "wrk-cmm"] {
+        for options in [&["-R2k"][..], &["-R2k", "-v"]] {
+            let silent = thin_run(link(&site, name), &site, options);
+            assert_eq!(silent.stderr, "", "{name} {options:?}");
+        }
+        let mut command = link(&site, name);
+        command.env("WRKBENCH_NOTES", "1");
+        let told = thin_run(command, &site, &["-R2k"]);
+        assert!(
+            told.stderr.starts_with(&format!("{name}: note: ")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn that_the_generator_was_fine_is_said_only_to_those_who_ask() {
+    let site = site();
+    for (options, is_told) in [(&["-R500"][..], false), (&["-R500", "-v"], true)] {
+        let told = thin_run(
+            crate::harness::program(
+                &io_arguments()
+                    .iter()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>(),
+            ),
+            &site,
+            options,
+        );
+        // On a busy machine it may not be fine, which is always said.
+        let has_verdict = told.stderr.contains("generator");
+        let is_limited = told.stderr.contains("generator was the limit");
+        assert!(
+            is_limited || has_verdict == is_told,
+            "{options:?}: {told:?}"
+        );
+    }
+}
+
+#[test]
+fn errors_are_told_in_any_case() {
+    let site = site();
+    let mut command = link(&site, "wrk");
+    command.args(["-d1s", "-s", "/nonexistent.lua", &site.url("/")]);
+    let output = Process::start(command).finish();
+    assert!(
+        output
+            .only_line()
+            .starts_with("wrk: cannot open /nonexistent.lua: No such file")
+    );
+}
+
+#[test]
+fn the_version_before_a_run_is_that_of_the_tool_whose_options_are_given() {
+    let site = site();
+    for (options, begin) in [
+        (&["-v"][..], "wrk 4.2.0 ["),
+        (&["--version", "-R2k"], "wrk 4.0.0 ["),
+        (&["-v", "--breakout"], "wrk 4.1.0-42 ["),
+    ] {
+        let output = thin_run(link(&site, "wrk"), &site, options);
+        assert!(output.stdout.starts_with(begin), "{output:?}");
+        assert!(
+            output.stdout.contains("\nRunning 20 requests test @ "),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn a_script_may_come_through_a_pipe() {
+    let site = site();
+    let mut command = Command::new("bash");
+    let program = env!("CARGO_BIN_EXE_wrkbench");
+    let script =
+        "wrk.path = \"/?status=404\" function done(s) print(\"done \" .. s.errors.status) end";
+    let io = io_arguments().join(" ");
+    command.arg("-c").arg(format!(
+        "{program} {io} -t2 -c4 -n20 -s <(echo '{script}') {url} && echo '{script}' | {program} {io} -t2 -c4 -n20 -s /dev/stdin {url}",
+        url = site.url("/")
+    ));
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(
+        output.stdout.matches("\ndone 20\n").count(),
+        2,
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_run_without_a_response_has_the_tools_table_and_under_our_name_a_line() {
+    let site = site();
+    let url = site.url("/?stall=head");
+    let line = "\n  No response came, so there is no latency to show\n  0 requests in ";
+    for (mut command, is_ours) in [
+        (link(&site, "wrk"), false),
+        (Command::new(env!("CARGO_BIN_EXE_wrkbench")), true),
+    ] {
+        command.args([
+            "-t1",
+            "-c1",
+            "-d200ms",
+            "-L",
+            &url.replace("http://", "https://"),
+        ]);
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert_eq!(output.stdout.contains(line), is_ours, "{output:?}");
+        assert_eq!(output.stdout.contains("-nan%"), !is_ours, "{output:?}");
+        assert!(output.stderr.contains("http://"), "{output:?}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Passwords, tokens and cookies: sent, and neither shown nor saved.
+
+use std::fs;
+use std::path::Path;
+
+use origin::Options;
+
+use crate::harness::{Process, Site, load, program, site_with};
+
+/// What every secret here holds, and nothing else.
+const SECRET: &str = "hush";
+
+fn recording() -> Site {
+    site_with(Options {
+        record_requests: 1000,
+        ..Options::default()
+    })
+}
+
+fn requests(site: Site) -> Vec<String> {
+    let recorded = site.stop().recorded.into_iter();
+    recorded
+        .map(|one| String::from_utf8(one).unwrap())
+        .collect()
+}
+
+/// The URL of the server, with a user and a password that need to be decoded.
+fn url_with_user(site: &Site) -> String {
+    format!("http://a%40b:{SECRET}%3A1@{}/", site.authority())
+}
+
+#[test]
+fn a_secret_reaches_the_server_and_no_output() {
+    let site = recording();
+    let url = url_with_user(&site);
+    let options = [
+        "-H",
+        "X-Api-Key: hush-2",
+        "-HCookie: id=hush-3; b=hush-4",
+        "--header=X-Trace: shown",
+        "-L",
+    ];
+    let run = load(&site).url(&url).requests(20).with(&options).run();
+    let document = serde_json::to_string(&run.document).unwrap();
+    for text in [&run.stdout, &run.stderr, &document] {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    let shown = format!("http://***@{}/", site.authority());
+    assert!(
+        run.stdout.contains(&format!(" test @ {shown}\n")),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.document["plan"]["target"]["url"], shown.as_str());
+    assert!(document.contains("X-Trace: shown"), "{document}");
+
+    let json = site.folder.file_with("run.json", &document);
+    for format in [
+        "html",
+        "md",
+        "csv",
+        "json",
+        "junit",
+        "github",
+        "benchfmt",
+        "prometheus",
+    ] {
+        let output = Process::start(program(&["report", &json, "--format", format])).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(!output.stdout.contains(SECRET), "{format}");
+        if format == "html" {
+            assert!(
+                output.stdout.contains("X-Api-Key: ***"),
+                "the command to repeat it"
+            );
+        }
+    }
+    for request in requests(site) {
+        // `a@b:hush:1`
+        for line in [
+            "Authorization: Basic YUBiOmh1c2g6MQ==",
+            "X-Api-Key: hush-2",
+            "Cookie: id=hush-3; b=hush-4",
+            "X-Trace: shown",
+        ] {
+            assert!(request.contains(&format!("\r\n{line}\r\n")), "{request}");
+        }
+    }
+}
+
+#[test]
+fn runs_that_differ_in_a_secret_alone_have_the_same_plan() {
+    let site = recording();
+    let plan = |token: &str| {
+        let (header, url) = (
+            format!("Authorization: Bearer {token}"),
+            format!("http://{token}@{}/", site.authority()),
+        );
+        let run = load(&site)
+            .url(&url)
+            .requests(5)
+            .with(&["-H", &header])
+            .run();
+        run.document["plan"].clone()
+    };
+    assert_eq!(plan("one"), plan("another-one"));
+    // What was written out goes before what the URL implies.
+    for request in requests(site) {
+        assert_eq!(
+            request.matches("Authorization: Bearer ").count(),
+            1,
+            "{request}"
+        );
+        assert!(!request.contains("Basic"), "{request}");
+    }
+}
+
+#[test]
+fn a_script_gets_the_url_as_typed_and_the_credentials_as_a_header() {
+    let site = recording();
+    let url = url_with_user(&site);
+    let script = "function init(args)\n  assert(args[0]:find('hush%3A1@', 1, true), args[0])\n\
+         assert(wrk.headers.Authorization == 'Basic YUBiOmh1c2g6MQ==')\n\
+         assert(args[1] == 'http://u:hush@h/', args[1])\nend\n";
+    let run = load(&site).url(&url).requests(5).script(script);
+    let run = run.script_arguments(&["http://u:hush@h/"]).run();
+    let document = serde_json::to_string(&run.document).unwrap();
+    assert!(!document.contains("u:hush"), "{document}");
+    for request in requests(site) {
+        assert!(request.contains("\r\nAuthorization: Basic YUBiOmh1c2g6MQ==\r\n"));
+    }
+}
+
+#[test]
+fn secrets_stay_where_they_are_asked_for() {
+    let site = recording();
+    let url = url_with_user(&site);
+    let options = ["-H", "X-Api-Key: hush-2", "--show-secrets"];
+    let run = load(&site).url(&url).requests(5).with(&options).run();
+    assert!(
+        run.stdout.contains(&format!(" test @ {url}\n")),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(run.document["plan"]["target"]["url"], url.as_str());
+    assert_eq!(run.document["plan"]["request"]["headers"][0][1], "hush-2");
+}
+
+/// Every file below a folder.
+fn files(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false => found.push(String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()),
+        }
+    }
+}
+
+#[test]
+fn a_sweep_keeps_no_secret_and_can_be_resumed() {
+    let site = recording();
+    let plan = |load: &str| {
+        format!(
+            "name = 'secret'\nrounds = 1\nresults = 'results'\n\
+             [load]\nthreads = 1\nrequests = 20\nheader = [\"Authorization: Bearer hush hush\", 'X-Trace: shown']\n{load}\
+             [[target]]\nname = 'origin'\nurl = '{}'\n[[factor]]\nconnections = [1, 2]\n",
+            url_with_user(&site)
+        )
+    };
+    let sweep = |name: &str, load: &str, options: &[&str]| {
+        let folder = site.folder.file(name);
+        fs::create_dir_all(&folder).unwrap();
+        let file = Path::new(&folder).join("plan.toml");
+        fs::write(&file, plan(load)).unwrap();
+        let journal = site.folder.file("journal");
+        let mut command = program(&["sweep", file.to_str().unwrap(), "--journal", &journal]);
+        command.args(options);
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let mut kept = Vec::new();
+        let results = Path::new(&folder).join("results");
+        if results.exists() {
+            files(&results, &mut kept);
+        }
+        (output, kept)
+    };
+    let (dry, _) = sweep("a", "", &["--dry-run"]);
+    assert!(!format!("{dry:?}").contains(SECRET), "{dry:?}");
+    let (output, kept) = sweep("a", "", &[]);
+    assert!(!format!("{output:?}").contains(SECRET), "{output:?}");
+    assert!(kept.iter().any(|text| text.contains("X-Trace: shown")));
+    for text in &kept {
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    sweep("a", "", &["--resume"]);
+    let (_, kept) = sweep("b", "show_secrets = true\n", &[]);
+    assert!(kept.iter().any(|text| text.contains("Bearer hush hush")));
+    for request in requests(site) {
+        // The question whether the server is ready has the user of the URL, the load its header.
+        let has = |value: &str| request.contains(&format!("\r\nAuthorization: {value}\r\n"));
+        assert!(
+            has("Bearer hush hush") || has("Basic YUBiOmh1c2g6MQ=="),
+            "{request}"
+        );
+    }
+}
