@@ -45,30 +45,6 @@ fn notes_do_not_mix_with_what_others_read() {
 }
 
 #[test]
-fn that_the_generator_was_fine_is_said_only_to_those_who_ask() {
-    let site = site();
-    for (options, is_told) in [(&["-R500"][..], false), (&["-R500", "-v"], true)] {
-        let told = thin_run(
-            crate::harness::program(
-                &io_arguments()
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>(),
-            ),
-            &site,
-            options,
-        );
-        // On a busy machine it may not be fine, which is always said.
-        let has_verdict = told.stderr.contains("generator");
-        let is_limited = told.stderr.contains("generator was the limit");
-        assert!(
-            is_limited || has_verdict == is_told,
-            "{options:?}: {told:?}"
-        );
-    }
-}
-
-#[test]
 fn errors_are_told_in_any_case() {
     let site = site();
     let mut command = link(&site, "wrk");
