@@ -453,7 +453,7 @@ fn a_run_in_which_nothing_went_well_says_so_first_and_praises_nothing() {
     for (status, first) in [
         (
             301,
-            "All 500 responses had the status 301 (Moved Permanently): what they point to was not requested.",
+            "All 500 responses had the status 301 (Moved Permanently).",
         ),
         (
             503,
@@ -645,7 +645,15 @@ fn several_runs_lie_over_each_other_with_what_differs_between_them() {
         colors("latency-by-percentile"),
         colors("requests-over-time")
     );
-    assert_eq!(colors("latency-by-percentile").len(), 4);
+    // Two sides in two colours, each with its runs and their median.
+    let of_side = |side: &str, color| {
+        let colors = colors("latency-by-percentile");
+        let mut marks = colors.iter().filter(|(name, _)| name.starts_with(side));
+        assert!(marks.all(|(_, own)| *own == color), "{side}: {colors:?}");
+    };
+    of_side("old, ", 0);
+    of_side("new, ", 1);
+    assert_eq!(colors("latency-by-percentile").len(), 6);
 }
 
 #[test]

@@ -10,8 +10,10 @@ use std::path::Path;
 
 use analysis::compare::{Question, compare_cells};
 use analysis::{Observation, Reading, quantity};
-use report::page::{Block, Chart, Mark, Page, Scale, Subject, TableBlock, Tone, Unit, of, render};
-use results::{Cell, Experiment, SocketMoment};
+use report::page::{
+    Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, of, render,
+};
+use results::{Cell, Experiment, SocketMoment, Verdict};
 use seen::{chart, charts, check_golden, check_page, outline, section};
 use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
 
@@ -205,7 +207,7 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
     let page = page_of(&runs, &[experiment(&cells, 6)]);
     check_page(&page);
     let (tone, text) = &findings(&page, "verdict")[0];
-    assert_eq!(*tone, Tone::Good);
+    assert_eq!(*tone, Tone::Better);
     assert!(text.contains("4194304 beats 262144 by"), "{text}");
     let Some(Block::Figures { figures }) = section(&page, "verdict")
         .unwrap()
@@ -229,7 +231,16 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
         .collect();
     assert_eq!(names, ["Within 2 %", "Found"]);
     let band = table(&page, "effects", "requests/s by rmem_max");
-    assert_eq!(band.rows[1][4].text, "found");
+    assert_eq!(
+        (band.rows[1][5].text.as_str(), band.rows[1][5].tone),
+        ("better", Tone::Better)
+    );
+    // Seen on a telephone: level, runs, median, change, verdict.
+    let always = band
+        .columns
+        .iter()
+        .filter(|column| column.shown == Shown::Always);
+    assert_eq!(always.count(), 5);
     // Bands of few levels can be told apart.
     let rtt = chart(&page, "telemetry-rtt-0");
     let bands = rtt.marks.iter().filter(|marks| marks.mark == Mark::Band);
@@ -568,4 +579,93 @@ fn what_was_zero_all_the_time_is_said_and_not_drawn() {
     assert!(drawn.contains(&"telemetry-cwnd-0"));
     // What nobody knows is neither drawn nor called zero.
     assert!(!drawn.contains(&"telemetry-retransmits-0") && !drawn.contains(&"telemetry-queue-0"));
+}
+
+#[test]
+fn a_sweep_that_measured_the_generator_says_so_first_and_its_dots_are_hollow() {
+    let cells = cells_of_levels(&["262144", "4194304"]);
+    let mut runs = rounds(&cells, 6, |cell, position| {
+        2_000.0 * (1.0 + 0.2 * cell as f64) * (1.0 + 0.01 * noise(u64::from(position)))
+    });
+    for run in runs.iter_mut().skip(1) {
+        let result = run.result.as_deref_mut().unwrap();
+        result.generator.verdict = Verdict::GeneratorLimited {
+            evidence: Vec::new(),
+            remedy: String::new(),
+        };
+    }
+    let page = page_of(&runs, &[experiment(&cells, 6)]);
+    check_page(&page);
+    let verdict = section(&page, "verdict").unwrap();
+    assert!(
+        verdict
+            .lead
+            .contains("the load generator was saturated in 11 of them"),
+        "{}",
+        verdict.lead
+    );
+    let told = findings(&page, "verdict");
+    assert_eq!(told[0].0, Tone::Bad);
+    assert!(
+        told[0].1.contains("saturated in 11 of 12 runs"),
+        "{}",
+        told[0].1
+    );
+    assert!(
+        told.iter().all(|(tone, _)| *tone != Tone::Better),
+        "{told:?}"
+    );
+    for id in ["levels-0", "order-0"] {
+        let dots = |is_hollow: bool| -> usize {
+            let marks = chart(&page, id).marks.iter();
+            marks
+                .filter(|marks| marks.mark == Mark::Dots && marks.is_hollow == is_hollow)
+                .map(|marks| marks.x.len())
+                .sum()
+        };
+        assert_eq!((dots(false), dots(true)), (1, 11), "{id}");
+    }
+    let all = table(&page, "averages", "All runs");
+    let saturated = all
+        .rows
+        .iter()
+        .flatten()
+        .filter(|cell| cell.text == "saturated");
+    assert_eq!(saturated.count(), 11);
+}
+
+#[test]
+fn many_comparisons_are_one_table_and_tables_begin_with_what_is_looked_for() {
+    let (runs, experiments) = wide_sweep();
+    let page = page_of(&runs, &experiments);
+    let matrix = table(&page, "verdict", "What was found");
+    let heads: Vec<&str> = matrix
+        .columns
+        .iter()
+        .map(|column| column.name.as_str())
+        .collect();
+    assert_eq!(heads, ["effect of", "requests/s", "p99 latency"]);
+    assert!(matrix.rows.len() > 4);
+    assert!(
+        matrix
+            .rows
+            .iter()
+            .any(|row| row[0].text == "backlog, nginx, light")
+    );
+    // Their sentences stand beside their charts.
+    assert_eq!(findings(&page, "effects").len(), 2 * matrix.rows.len());
+
+    let (runs, experiments) = cold_sweep();
+    let page = page_of(&runs, &experiments);
+    let averages = table(&page, "averages", "Averages");
+    let seen: Vec<&str> = averages
+        .columns
+        .iter()
+        .filter(|column| column.shown == Shown::Always)
+        .map(|column| column.name.as_str())
+        .collect();
+    assert_eq!(
+        seen,
+        ["rmem_max", "runs", "requests/s", "p50", "p99", "change"]
+    );
 }

@@ -136,6 +136,20 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The index of the level that it speaks of.
+    #[must_use]
+    pub fn level(self) -> Option<usize> {
+        match self {
+            Self::Better { level }
+            | Self::Worse { level }
+            | Self::Changed { level }
+            | Self::Negligible { level } => Some(level),
+            Self::TooFewRuns { .. } | Self::SetByRate | Self::Same | Self::NotFound => None,
+        }
+    }
+}
+
 /// The runs of one level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {

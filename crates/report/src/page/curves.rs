@@ -34,6 +34,15 @@ impl Curve {
         self.y.push(y.filter(|y| y.is_finite()).map(rounded));
     }
 
+    /// Leaves out everything from the first value on that is below the one before.
+    pub(crate) fn end_before_fall(&mut self) {
+        let fall = self.y.windows(2).position(|pair| pair[1] < pair[0]);
+        if let Some(at) = fall {
+            self.x.truncate(at + 1);
+            self.y.truncate(at + 1);
+        }
+    }
+
     /// Whether there is anything to see.
     pub(crate) fn is_empty(&self) -> bool {
         self.y.iter().all(Option::is_none)

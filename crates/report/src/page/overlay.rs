@@ -52,8 +52,12 @@ impl<'a> Runs<'a> {
             });
         }
         let is_grouped = (2..=GROUPS_MAX).contains(&firsts.len()) && firsts.len() < drawn.len();
-        if !is_grouped {
-            drawn.iter_mut().for_each(|drawn| drawn.group = 0);
+        for drawn in &mut drawn {
+            if is_grouped {
+                drawn.color = drawn.group;
+            } else {
+                drawn.group = 0;
+            }
         }
         let groups = if is_grouped {
             names::of_runs(&firsts)
@@ -65,6 +69,11 @@ impl<'a> Runs<'a> {
             groups,
             are_groups_alike: is_grouped || firsts.len() == 1,
         }
+    }
+
+    /// Whether there are runs of several things, so that each thing has a colour, and not each run.
+    fn are_sides(&self) -> bool {
+        self.groups.len() > 1
     }
 
     /// Whether there are more lines than can be told apart.
@@ -99,9 +108,18 @@ pub(super) fn sections(subject: &Subject<'_>) -> Vec<Section> {
 
 fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Section {
     let drawn = runs.drawn.as_slice();
-    let mut blocks = Vec::new();
+    // How far the runs can be trusted comes before what they say.
+    let mut blocks = Vec::from_iter(limited(drawn));
     if drawn.is_empty() {
         blocks.push(finding(Tone::Bad, "Every run failed.", vec![]));
+    }
+    if !failed.is_empty() {
+        let text = format!(
+            "{} failed and {} in no chart and no figure.",
+            words::counted(failed.len() as u64, "run"),
+            if failed.len() == 1 { "is" } else { "are" }
+        );
+        blocks.push(finding(Tone::Bad, text, failed));
     }
     if let Some(conclusions) = subject.conclusions {
         let (unknown, told): (Vec<&Comparison>, Vec<&Comparison>) = conclusions
@@ -113,15 +131,6 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         blocks.extend(sweep::few_or_one(&unknown, Tone::Neutral, text, answer));
         blocks.extend(conclusions.doubts.iter().map(sweep::doubt));
     }
-    if !failed.is_empty() {
-        let text = format!(
-            "{} failed and {} in no chart and no figure.",
-            words::counted(failed.len() as u64, "run"),
-            if failed.len() == 1 { "is" } else { "are" }
-        );
-        blocks.push(finding(Tone::Bad, text, failed));
-    }
-    blocks.extend(limited(drawn));
     blocks.extend(table::figures(runs));
     if !runs.are_many() {
         blocks.extend(table::block(drawn));
@@ -129,7 +138,9 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
         let text = "Nothing was compared: the runs are of more than two things.";
         blocks.push(finding(Tone::Neutral, text, vec![]));
     }
-    let lead = if runs.are_many() && runs.are_groups_alike {
+    let lead = if runs.are_sides() {
+        "Runs of the same have one colour in all charts: faint lines are runs, strong ones their medians."
+    } else if runs.are_many() && runs.are_groups_alike {
         "Each run is a faint line in the charts; strong lines are medians of runs."
     } else if runs.are_many() {
         "Each run is a line in the charts; the pointer says which."
@@ -147,15 +158,14 @@ fn verdict(subject: &Subject<'_>, runs: &Runs<'_>, failed: Vec<String>) -> Secti
 
 /// What one comparison says.
 fn answer(comparison: &Comparison) -> Block {
-    let (tone, is_of_levels) = match comparison.outcome {
-        Outcome::Better { .. } => (Tone::Good, true),
-        Outcome::Worse { .. } => (Tone::Bad, true),
-        Outcome::Changed { .. } => (Tone::Neutral, true),
-        Outcome::TooFewRuns { .. }
-        | Outcome::SetByRate
-        | Outcome::Same
-        | Outcome::NotFound
-        | Outcome::Negligible { .. } => (Tone::Neutral, false),
+    let is_of_levels = matches!(
+        comparison.outcome,
+        Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
+    );
+    let tone = match sweep::tone(comparison) {
+        // That two of a kind differ, or are few, is no fault of theirs.
+        Tone::Warning if !comparison.is_generator_limited() => Tone::Neutral,
+        tone => tone,
     };
     // Files are no factor of an experiment, but sides.
     let sides = Comparison {

@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "kVauXnU+9qxdYUQmWQXSmFS++zPbK9SW/kAEbDTkajc="),
+    asset!("page.css", "dYslhxl/xBUrQ4oKCn2YMTSDaO5w25mKfFevFdHlUl8="),
 ];
 
 /// The licence of the chart library asks to be kept with it.

@@ -13,7 +13,7 @@ mod repeat;
 mod telemetry;
 mod verdict;
 
-pub(super) use verdict::{doubt, few_or_one, has_too_few_runs, too_few_text};
+pub(super) use verdict::{doubt, few_or_one, has_too_few_runs, tone, too_few_text};
 
 use analysis::compare::{Comparison, Metric};
 
@@ -31,7 +31,7 @@ pub(crate) fn sections(subject: &Subject<'_>) -> Vec<Section> {
     sections.extend(levels::section(subject, &design));
     sections.extend(effects::section(subject, &design));
     sections.extend(order::section(subject, &design, &metrics));
-    sections.extend(averages::section(&design, &metrics));
+    sections.extend(averages::section(subject, &design, &metrics));
     sections.extend(percentiles::section(&design));
     sections.extend(telemetry::section(&design));
     sections.extend(differences::section(&design));

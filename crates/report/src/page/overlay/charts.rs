@@ -70,8 +70,9 @@ impl Overlay {
             "{what} of {}{said}. The table of runs has the values of each.",
             words::counted(curves.len() as u64, "run")
         );
-        let marks = if curves.len() > LINES_MAX {
-            many(runs, curves)
+        let marks = if curves.len() > LINES_MAX || runs.are_sides() {
+            // Percentiles rise; where some of the lines have ended, the median of the others may not.
+            many(runs, curves, x.scale == Scale::Nines)
         } else {
             few(curves)
         };
@@ -99,7 +100,7 @@ fn few(curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
 
 /// A faint line for each run, under the medians of the groups; runs of unlike things have no median. Lines of a group
 /// are one entry of the legend, and their labels say which run is which.
-fn many(runs: &Runs<'_>, curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
+fn many(runs: &Runs<'_>, curves: Vec<(&Drawn<'_>, Curve)>, is_rising: bool) -> Vec<Marks> {
     let named = |group: &str, what: &str| match group {
         "" => crate::page::run::capital(what),
         group => format!("{group}, {what}"),
@@ -112,16 +113,24 @@ fn many(runs: &Runs<'_>, curves: Vec<(&Drawn<'_>, Curve)>) -> Vec<Marks> {
             .filter(|(drawn, _)| drawn.group == color)
             .cloned()
             .unzip();
-        let median = curves::median_curve(&lines);
-        if runs.are_groups_alike && lines.len() > 1 && median.is_line() {
+        let mut median = curves::median_curve(&lines);
+        if is_rising {
+            median.end_before_fall();
+        }
+        let has_median = runs.are_groups_alike && lines.len() > 1 && median.is_line();
+        let each = match lines.len() {
+            1 => "the run",
+            _ => "each run",
+        };
+        if has_median {
             let what = format!("median of {}", words::counted(lines.len() as u64, "run"));
             medians.push(median.marks(named(group, &what), Mark::Line, color));
         }
         for (drawn, line) in members.into_iter().zip(lines) {
             marks.push(Marks {
-                is_faint: runs.are_groups_alike,
+                is_faint: has_median,
                 labels: vec![drawn.name.clone(); line.x.len()],
-                ..line.marks(named(group, "each run"), Mark::Line, color)
+                ..line.marks(named(group, each), Mark::Line, color)
             });
         }
     }

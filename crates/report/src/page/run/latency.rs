@@ -3,7 +3,7 @@
 use results::{Histogram, RunResult, Summary, ThinPercentiles};
 
 use super::color;
-use super::verdict::{capital, latency_name};
+use super::verdict::{bounded, capital, latency_name};
 use crate::page::curves::{self, Curve, Distributions};
 use crate::page::tables::{self, chart, number_column, words_column};
 use crate::page::{
@@ -81,7 +81,7 @@ fn by_percentile(result: &RunResult, times: &[Times]) -> Section {
         id: "latency".to_owned(),
         title: "Latency".to_owned(),
         lead: explanation(result),
-        blocks: vec![chart(percentiles), table(times), moments(times)],
+        blocks: vec![chart(percentiles), table(result, times), moments(times)],
         is_folded: false,
     }
 }
@@ -144,20 +144,26 @@ fn in_words(times: &Times) -> String {
     )
 }
 
-fn table(times: &[Times]) -> Block {
+fn table(result: &RunResult, times: &[Times]) -> Block {
     let mut columns = vec![number_column("Percentile")];
     for times in times {
         columns.push(number_column(capital(times.name)));
         columns.push(number_column("Samples above"));
     }
+    let bounds = result.recording.lower_bounds(&Summary::PERCENTILES);
     let mut rows = Vec::new();
-    for percent in Summary::PERCENTILES {
+    for (percent, is_bound) in Summary::PERCENTILES.into_iter().zip(bounds) {
         let mut row = vec![tables::value(words::percentile(percent), percent)];
-        for Times { samples, .. } in times {
+        for Times { samples, color, .. } in times {
             let count = samples.count();
             let thin = ThinPercentiles::among(&[percent], count);
             let value_ns = samples.value_at_percentile(percent);
-            let cell = tables::time_ns(value_ns);
+            // Of service time only what was answered is in it.
+            let is_bound = match percent {
+                100.0 => result.recording.max_is_of_unanswered(),
+                _ => is_bound,
+            } && *color == color::LATENCY;
+            let cell = tables::value(bounded(value_ns, is_bound), value_ns as f64 / 1e3);
             let above = (100.0 - percent) / 100.0 * count as f64;
             let tone = if thin.is_some() {
                 Tone::Warning
@@ -173,7 +179,8 @@ fn table(times: &[Times]) -> Block {
         rows.push(row);
     }
     Block::Table(TableBlock {
-        caption: "Percentiles (marked: fewer than ten samples above, mostly chance)".to_owned(),
+        caption: "Percentiles (marked: fewer than ten samples above, mostly chance; \u{2265}: a lower bound)"
+            .to_owned(),
         columns,
         rows,
     })

@@ -1,6 +1,6 @@
 //! What became of the requests: statuses, errors and the sums that must come out.
 
-use results::{ErrorCount, ErrorKind, RunResult};
+use results::{ErrorCount, ErrorKind, RunResult, Warning};
 
 use crate::page::tables::{self, number_column, words_column};
 use crate::page::{Block, Section, TableBlock, Tone, words};
@@ -8,33 +8,21 @@ use crate::page::{Block, Section, TableBlock, Tone, words};
 /// What is said first of a run in which no request had what it asked for: `All 5,000 responses had the status 404 (Not
 /// Found)`.
 pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
-    let statuses = &result.recording.statuses;
-    let total = statuses.total();
-    let redirected: u64 = statuses
-        .iter()
-        // 304 is what a conditional request asks for.
-        .filter(|(status, _)| (300..400).contains(status) && *status != 304)
-        .map(|(_, count)| count)
-        .sum();
-    let is_all_bad = statuses.over_399() == total;
-    if total == 0 || !(is_all_bad || redirected == total) {
-        return None;
-    }
-    let mut all = statuses.iter();
-    let which = match (all.next(), all.next()) {
-        (Some((status, _)), None) => format!("the status {status} ({})", meaning(status)),
-        _ if is_all_bad => "a status above 399".to_owned(),
-        _ => "a status of redirects".to_owned(),
-    };
-    let but = if is_all_bad {
-        ""
-    } else {
-        ": what they point to was not requested"
-    };
-    Some(format!(
-        "All {} had {which}{but}",
-        words::counted(total, "response")
-    ))
+    let (answered, statuses, others) =
+        result.warnings.iter().find_map(|warning| match warning {
+            Warning::OnlyBadStatuses { answered, statuses } => {
+                Some((answered, statuses, "no success"))
+            }
+            Warning::OnlyRedirects {
+                answered, statuses, ..
+            } => Some((answered, statuses, "redirects")),
+            _ => None,
+        })?;
+    let all = words::counted(*answered, "response");
+    Some(match statuses.as_slice() {
+        [status] => format!("All {all} had the status {status} ({})", meaning(*status)),
+        _ => format!("All {all} were {others}"),
+    })
 }
 
 /// Always there: that nothing went wrong is worth a line, too.

@@ -15,14 +15,12 @@ const SHOWN: [f64; 2] = [50.0, 99.0];
 /// First the sentence, then what speaks against it, then the numbers.
 pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -> Section {
     let latency = result.recording.latency();
-    let nothing_good = outcome::nothing_good(result);
+    let has_headline = result.warnings.iter().any(Warning::is_headline);
     let mut blocks: Vec<Block> = run
         .failure
         .iter()
         // A warning of its own says these.
-        .filter(|_| {
-            !result.window.interrupted && !result.warnings.iter().any(says_nothing_answered)
-        })
+        .filter(|_| !result.window.interrupted && !has_headline)
         .map(|reason| {
             finding(
                 Tone::Bad,
@@ -31,12 +29,8 @@ pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -
             )
         })
         .collect();
-    if !result.warnings.iter().any(says_only_bad) {
-        let said = nothing_good.iter().map(|said| format!("{said}."));
-        blocks.extend(said.map(|said| finding(Tone::Bad, said, vec![])));
-    }
     // What was not measured matters more than who was the limit of it.
-    if nothing_good.is_some() {
+    if has_headline {
         blocks.extend(warnings(result));
         blocks.push(generator::finding_of(result));
     } else {
@@ -46,7 +40,7 @@ pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -
     blocks.extend(story::finding_of(result, &latency));
     blocks.extend(failures(result));
     let mut figures = figures(result, &latency, stalls);
-    if nothing_good.is_some() {
+    if has_headline {
         without_praise(&mut blocks, &mut figures);
     }
     blocks.sort_by_key(urgency);
@@ -55,7 +49,7 @@ pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -
         id: "verdict".to_owned(),
         title: "Verdict".to_owned(),
         lead: words::sentences([
-            nothing_good.as_deref().unwrap_or_default(),
+            outcome::nothing_good(result).as_deref().unwrap_or_default(),
             &headline(result, &latency),
         ]),
         blocks,
@@ -76,10 +70,6 @@ fn urgency(block: &Block) -> u8 {
     }
 }
 
-fn says_only_bad(warning: &Warning) -> bool {
-    matches!(warning, Warning::OnlyBadStatuses { .. })
-}
-
 /// Nothing about a run is praised in which no request had what it asked for.
 fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
     let tones = blocks
@@ -92,10 +82,6 @@ fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
     for tone in tones.filter(|tone| **tone == Tone::Good) {
         *tone = Tone::Neutral;
     }
-}
-
-fn says_nothing_answered(warning: &Warning) -> bool {
-    matches!(warning, Warning::NothingAnswered { .. })
 }
 
 /// The run in two sentences.
@@ -115,43 +101,30 @@ fn headline(result: &RunResult, latency: &Histogram) -> String {
     if latency.is_empty() {
         return speed;
     }
-    let known = |value_ns: u64, less: &str, more: &str| {
-        let value = words::time_ns(value_ns);
-        if is_bound(result, value_ns) {
+    let bounds = result.recording.lower_bounds(&SHOWN);
+    let known = |at: usize, less: &str, more: &str| {
+        let value = words::time_ns(latency.value_at_percentile(SHOWN[at]));
+        if bounds[at] {
             format!("{more} {value} or more")
         } else {
             format!("{less} {value} or less")
         }
     };
-    let [half_ns, most_ns] = SHOWN.map(|percent| latency.value_at_percentile(percent));
-    let half = known(half_ns, "took", "took");
-    let most = known(most_ns, "99 %", "1 %");
-    let slowest_ns = latency.max_ns().unwrap_or(0);
-    let or_more = if is_bound(result, slowest_ns) {
+    let half = known(0, "took", "took");
+    let most = known(1, "99 %", "1 %");
+    let or_more = if result.recording.max_is_of_unanswered() {
         " or more"
     } else {
         ""
     };
-    let slowest = words::time_ns(slowest_ns);
+    let slowest = words::time_ns(latency.max_ns().unwrap_or(0));
     format!("{speed} Half of the requests {half}, {most}, the slowest {slowest}{or_more}.")
 }
 
-/// Whether a value of the latency may be the age of a request that never had an answer: then it is not known how
-/// long that one would have taken, and the true value is this one or more.
-fn is_bound(result: &RunResult, value_ns: u64) -> bool {
-    let recording = &result.recording;
-    let ages = if recording.counters.due == 0 {
-        &recording.timed_out
-    } else {
-        &recording.unanswered
-    };
-    ages.min_ns().is_some_and(|least_ns| value_ns >= least_ns)
-}
-
-/// A value of the latency in large type.
-fn figure_value(result: &RunResult, value_ns: u64) -> String {
+/// A latency of which only a lower bound may be known.
+pub(super) fn bounded(value_ns: u64, is_bound: bool) -> String {
     let value = words::time_ns(value_ns);
-    if is_bound(result, value_ns) {
+    if is_bound {
         format!("\u{2265} {value}")
     } else {
         value
@@ -161,10 +134,8 @@ fn figure_value(result: &RunResult, value_ns: u64) -> String {
 /// The doubts about a run, and which percentiles are mostly chance.
 pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
     let tone = |warning: &Warning| match warning {
-        Warning::NothingAnswered { .. }
-        | Warning::OnlyBadStatuses { .. }
-        | Warning::InconsistentSchedule { .. }
-        | Warning::InconsistentConcurrency { .. } => Tone::Bad,
+        warning if warning.is_headline() => Tone::Bad,
+        Warning::InconsistentSchedule { .. } | Warning::InconsistentConcurrency { .. } => Tone::Bad,
         _ => Tone::Warning,
     };
     let mut blocks: Vec<Block> = result
@@ -218,17 +189,15 @@ fn failures(result: &RunResult) -> Option<Block> {
             words::counted(recording.errors.events(), "error")
         ));
     }
-    if over_399 > 0 && !result.warnings.iter().any(says_only_bad) {
+    let has_headline = result.warnings.iter().any(Warning::is_headline);
+    if over_399 > 0 && !has_headline {
         let (noun, share) = (
             words::counted(over_399, "answer"),
             words::share(over_399, counters.answered),
         );
         found.push(format!("{noun} had a status above 399 ({share})"));
     }
-    if found.is_empty() && over_399 > 0 {
-        return None;
-    }
-    if found.is_empty() && outcome::nothing_good(result).is_some() {
+    if found.is_empty() && has_headline {
         return None;
     }
     if found.is_empty() {
@@ -269,9 +238,9 @@ fn figures(result: &RunResult, latency: &Histogram, stalls: &[Stall]) -> Vec<Fig
     }
     figures.push(Figure {
         label: "Slowest".to_owned(),
-        value: latency
-            .max_ns()
-            .map_or_else(unknown, |max_ns| figure_value(result, max_ns)),
+        value: latency.max_ns().map_or_else(unknown, |max_ns| {
+            bounded(max_ns, recording.max_is_of_unanswered())
+        }),
         note: match latency.count() {
             0 => "no sample".to_owned(),
             count => format!("of {}", words::counted(count, "sample")),
@@ -404,7 +373,8 @@ fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64, kind
         value: if latency.is_empty() {
             unknown()
         } else {
-            figure_value(result, latency.value_at_percentile(percent))
+            let is_bound = result.recording.lower_bounds(&[percent]).contains(&true);
+            bounded(latency.value_at_percentile(percent), is_bound)
         },
         note,
         tone,

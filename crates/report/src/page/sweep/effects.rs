@@ -1,13 +1,14 @@
 //! How far each level is from the first, how surely, and whether it matters.
 
-use analysis::compare::{Comparison, Difference, Level, runs_of_levels};
+use analysis::compare::{Better, Comparison, Difference, Level, runs_of_levels};
 
 use super::design::{Design, short_names};
 use super::levels::{confidence_phrase, interval_phrase};
 use super::quantities::{in_6_digits, show};
 use super::title_of;
+use super::verdict::{answer, is_matrix};
 use crate::comparison;
-use crate::page::tables::{known, number_column, text, toned, unknown, words_column};
+use crate::page::tables::{asked, known, number_column, text, toned, unknown, wide, words_column};
 use crate::page::{
     Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, TableBlock, TableCell, Tone,
     Unit, words,
@@ -20,6 +21,7 @@ const HALF: f64 = 0.5;
 pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Section> {
     let comparisons = &subject.conclusions?.comparisons;
     let first = comparisons.first()?;
+    let is_matrix = subject.conclusions.is_some_and(is_matrix);
     let mut blocks: Vec<Block> = Vec::new();
     for (factor, place) in places(comparisons) {
         let of_place: Vec<(usize, &Comparison)> = comparisons
@@ -34,11 +36,11 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Sect
         if !charts.is_empty() {
             blocks.push(Block::Charts { charts });
         }
-        blocks.extend(
-            of_place
-                .iter()
-                .map(|(_, comparison)| table(comparison, design)),
-        );
+        for (_, comparison) in of_place {
+            // Where the verdict is a table, the sentences stand here.
+            blocks.extend(is_matrix.then(|| answer(comparison)));
+            blocks.push(table(comparison, design));
+        }
     }
     let threshold = comparison::percent(first.threshold);
     Some(Section {
@@ -185,7 +187,7 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
             known(Some(level.runs as f64), |_| level.runs.to_string()),
             known(level.median, |value| show(metric, value)),
         ];
-        row.extend(difference_cells(level));
+        row.extend(difference_cells(comparison, level));
         if has_intervals {
             row.push(match interval(at) {
                 Some(interval) => TableCell {
@@ -208,18 +210,19 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
         words_column(comparison.factor.as_deref().unwrap_or("runs of")),
         number_column("runs"),
         number_column("median"),
-        number_column("change (95 % interval)"),
+        number_column("change"),
+        wide(number_column("95 % interval")),
         words_column("verdict"),
-        number_column("p, corrected"),
-        number_column("p"),
+        asked(number_column("p, corrected")),
+        asked(number_column("p")),
     ];
     columns.extend(match confidences.as_slice() {
         [] => None,
-        [first, ..] if is_one_confidence => Some(number_column(format!(
+        [first, ..] if is_one_confidence => Some(asked(number_column(format!(
             "median's {} interval",
             confidence_phrase(*first)
-        ))),
-        _ => Some(number_column("median's interval")),
+        )))),
+        _ => Some(asked(number_column("median's interval"))),
     });
     Block::Table(TableBlock {
         caption: title_of(comparison),
@@ -228,29 +231,49 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
     })
 }
 
-fn difference_cells(level: &Level) -> [TableCell; 4] {
+fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
     let Some(difference) = &level.difference else {
-        return [unknown(), text(""), unknown(), unknown()];
+        return [unknown(), unknown(), text(""), unknown(), unknown()];
     };
-    let verdict = match (difference.is_found(), difference.is_same) {
-        (true, true) => "found, too small to matter",
-        (true, false) => "found",
-        (false, true) => "the same",
-        (false, false) => "not found",
-    };
-    let tone = if difference.is_found() {
-        Tone::Warning
-    } else {
-        Tone::Neutral
-    };
+    let (verdict, tone) = verdict(comparison, level, difference);
+    let change = difference.ratio.map(|ratio| (ratio - 1.0) * 100.0);
+    let interval = comparison::interval_as_changes(difference);
     [
-        TableCell {
-            text: change_text(difference).unwrap_or_else(|| words::UNKNOWN.to_owned()),
-            value: difference.ratio.map(|ratio| (ratio - 1.0) * 100.0),
-            tone: Tone::Neutral,
-        },
+        known(change, |_| {
+            let ratio = difference.ratio.unwrap_or(1.0);
+            format!("{} %", comparison::signed(ratio))
+        }),
+        interval.map_or_else(unknown, text),
         toned(text(verdict), tone),
         known(Some(difference.adjusted_p_value), comparison::p),
         known(Some(difference.p_value), comparison::p),
     ]
+}
+
+/// What follows for one level; of runs that measured the generator nothing about better or worse does.
+fn verdict(
+    comparison: &Comparison,
+    level: &Level,
+    difference: &Difference,
+) -> (&'static str, Tone) {
+    if !difference.is_found() {
+        return match difference.is_same {
+            true => ("same", Tone::Same),
+            false => ("no effect", Tone::NoEffect),
+        };
+    }
+    if !comparison.matters(difference) {
+        return ("same", Tone::Same);
+    }
+    let is_higher = match difference.ratio {
+        Some(ratio) => ratio > 1.0,
+        None => level.median > comparison.levels.first().and_then(|first| first.median),
+    };
+    match comparison.metric.better {
+        _ if comparison.is_generator_limited() => ("differs", Tone::Warning),
+        Better::Neither => ("differs", Tone::Warning),
+        Better::Higher if is_higher => ("better", Tone::Better),
+        Better::Lower if !is_higher => ("better", Tone::Better),
+        Better::Higher | Better::Lower => ("worse", Tone::Worse),
+    }
 }

@@ -15,6 +15,8 @@ const DOTS_FROM: f64 = -0.28;
 const DOTS_TO: f64 = 0.08;
 /// They are no further apart than this.
 const DOTS_STEP_MAX: f64 = 0.09;
+/// What a hollow dot is.
+pub(super) const SATURATED_RUN: &str = "A run, load generator saturated";
 /// The median stands beside them.
 const MEDIAN_AT: f64 = 0.24;
 
@@ -106,19 +108,29 @@ fn chart(
             from_zero: false,
         },
         y,
-        marks: vec![
-            dots(metric, &names, levels, design),
-            medians(comparison, levels),
-        ],
+        marks: [false, true]
+            .map(|is_saturated| dots(metric, &names, levels, design, is_saturated))
+            .into_iter()
+            .filter(|dots| !dots.x.is_empty())
+            .chain([medians(comparison, levels)])
+            .collect(),
         height: Height::Tall,
         ..Chart::default()
     }
 }
 
-fn dots(metric: &str, names: &[String], levels: &[LevelRuns], design: &Design<'_>) -> Marks {
+/// The runs in which the generator was the limit, or the others.
+fn dots(
+    metric: &str,
+    names: &[String],
+    levels: &[LevelRuns],
+    design: &Design<'_>,
+    is_saturated: bool,
+) -> Marks {
     let mut marks = Marks {
-        name: "A run".to_owned(),
+        name: if is_saturated { SATURATED_RUN } else { "A run" }.to_owned(),
         mark: Mark::Dots,
+        is_hollow: is_saturated,
         color: 0,
         ..Marks::default()
     };
@@ -131,7 +143,8 @@ fn dots(metric: &str, names: &[String], levels: &[LevelRuns], design: &Design<'_
         runs.sort_by_key(|(run, _)| (run.position, run.run));
         let steps = runs.len().max(2) - 1;
         let step = ((DOTS_TO - DOTS_FROM) / steps as f64).min(DOTS_STEP_MAX);
-        for (nth, (run, value)) in runs.iter().enumerate() {
+        let all = runs.iter().enumerate();
+        for (nth, (run, value)) in all.filter(|(_, (run, _))| run.is_saturated() == is_saturated) {
             let beside = DOTS_TO - step * (runs.len() - 1 - nth) as f64;
             marks.x.push(in_6_digits(f64::from(at) + beside));
             marks.y.push(Some(in_6_digits(*value)));

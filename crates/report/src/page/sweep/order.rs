@@ -140,7 +140,18 @@ fn chart(
         .flat_map(|cell| dots_of(cell, metric))
         .collect();
     all.sort_by_key(|dot| dot.run.position);
-    let (first, last) = (all.first()?, all.last()?);
+    let said = |dot: &Dot<'_>| {
+        let value = show(&metric.name, dot.value);
+        format!("{value} ({})", place_of(dot.run, design.total()))
+    };
+    let description = format!(
+        "{} of {} in order, from {} to {}.",
+        metric.label,
+        words::counted(all.len() as u64, "run"),
+        said(all.first()?),
+        said(all.last()?),
+    );
+    let y = axis(&metric.name, all.iter().map(|dot| dot.value));
     let spare_color = design
         .cells
         .iter()
@@ -155,28 +166,18 @@ fn chart(
         ..dots("", spare_color, &all, metric, design, along)
     }];
     if group.cells.len() > COLORS_MAX {
-        marks.push(dots("A run", 0, &all, metric, design, along));
+        marks.extend(split_dots("A run", 0, all, metric, design, along));
     } else {
         for cell in design.cells_of(group) {
             marks.extend(marks_of(cell, metric, design, along));
         }
     }
-    let said = |dot: &Dot<'_>| {
-        let value = show(&metric.name, dot.value);
-        format!("{value} ({})", place_of(dot.run, design.total()))
-    };
     Some(Chart {
         id: format!("order-{number}"),
         title: design.title(&metric.label, group),
-        description: format!(
-            "{} of {} in order, from {} to {}.",
-            metric.label,
-            words::counted(all.len() as u64, "run"),
-            said(first),
-            said(last),
-        ),
+        description,
         x: along.axis(),
-        y: axis(&metric.name, all.iter().map(|dot| dot.value)),
+        y,
         marks,
         height: Height::Normal,
         group: Some("order".to_owned()),
@@ -192,9 +193,7 @@ fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>, along: Along)
         return Vec::new();
     }
     if !cell.is_baseline {
-        return vec![dots(
-            &cell.name, cell.color, &of_cell, metric, design, along,
-        )];
+        return split_dots(&cell.name, cell.color, of_cell, metric, design, along);
     }
     let name = format!("{} (baseline, repeated)", cell.name);
     let dots = dots(&name, cell.color, &of_cell, metric, design, along);
@@ -206,6 +205,28 @@ fn marks_of(cell: &Cell<'_>, metric: &Metric, design: &Design<'_>, along: Along)
         ..dots.clone()
     };
     vec![line, dots]
+}
+
+/// Dots of runs, and hollow ones of those in which the generator was the limit.
+fn split_dots(
+    name: &str,
+    color: usize,
+    all: Vec<Dot<'_>>,
+    metric: &Metric,
+    design: &Design<'_>,
+    along: Along,
+) -> Vec<Marks> {
+    let (hollow, full): (Vec<Dot<'_>>, Vec<Dot<'_>>) =
+        all.into_iter().partition(|dot| dot.run.is_saturated());
+    let saturated = format!("{name}, load generator saturated");
+    [(name, full, false), (&saturated, hollow, true)]
+        .into_iter()
+        .filter(|(_, of_kind, _)| !of_kind.is_empty())
+        .map(|(name, of_kind, is_hollow)| Marks {
+            is_hollow,
+            ..dots(name, color, &of_kind, metric, design, along)
+        })
+        .collect()
 }
 
 fn dots(

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use analysis::Observation;
-use analysis::compare::{Comparison, Conclusions, Doubt, Outcome};
+use analysis::compare::{Comparison, Conclusions, Doubt, Outcome, Validity};
 use results::Order;
 
 use super::bounded;
 use super::design::{Design, file_of, place_of};
 use crate::comparison;
-use crate::page::tables::finding;
-use crate::page::{Block, Figure, Section, Subject, Tone, words};
+use crate::page::tables::{self, finding, words_column};
+use crate::page::{Block, Figure, Section, Subject, TableBlock, TableCell, Tone, words};
 
 /// More answers of one kind are one, with the others behind it.
 const ANSWERS_MAX: usize = 4;
@@ -21,11 +21,10 @@ const FIGURES_MAX: usize = 6;
 /// First the answers, then what speaks against them, then the numbers.
 pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
     let known = subject.conclusions.iter();
-    let limits = known.flat_map(|known| comparison::validity_sentences(&known.validity));
-    let mut blocks: Vec<Block> = limits
-        .map(|limit| finding(Tone::Warning, point(&limit), vec![]))
-        .collect();
+    let limits = known.flat_map(|known| &known.validity).filter_map(limits);
+    let mut blocks: Vec<Block> = limits.collect();
     blocks.extend(match subject.conclusions {
+        Some(conclusions) if is_matrix(conclusions) => vec![matrix(conclusions)],
         Some(conclusions) => answers(conclusions),
         None => vec![no_answer(design)],
     });
@@ -33,9 +32,11 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
     blocks.extend(doubts.map(doubt));
     blocks.extend(failures(design));
     blocks.extend(unfinished(subject));
-    blocks.push(Block::Figures {
-        figures: figures(subject, design),
-    });
+    if !subject.conclusions.is_some_and(is_matrix) {
+        blocks.push(Block::Figures {
+            figures: figures(subject, design),
+        });
+    }
     Section {
         id: "verdict".to_owned(),
         title: "Verdict".to_owned(),
@@ -43,6 +44,75 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Section {
         blocks,
         is_folded: false,
     }
+}
+
+/// How far the runs can be trusted: that the generator was the limit of most is a problem.
+fn limits(validity: &Validity) -> Option<Block> {
+    let sentences = comparison::validity_sentences(std::slice::from_ref(validity));
+    let tone = if validity.is_mostly_saturated() || validity.counted() == 0 {
+        Tone::Bad
+    } else {
+        Tone::Warning
+    };
+    Some(finding(tone, point(sentences.first()?), vec![]))
+}
+
+/// From so many comparisons on they are a table, and their sentences stand beside their charts.
+const MATRIX_FROM: usize = 3;
+
+/// See [`MATRIX_FROM`].
+pub(super) fn is_matrix(conclusions: &Conclusions) -> bool {
+    conclusions.comparisons.len() >= MATRIX_FROM
+}
+
+/// A row for each factor and place, a column for each metric.
+fn matrix(conclusions: &Conclusions) -> Block {
+    let comparisons = &conclusions.comparisons;
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut rows: Vec<(String, Vec<&Comparison>)> = Vec::new();
+    for comparison in comparisons {
+        let metric = comparison.metric.label.as_str();
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+        let words = comparison.factor.iter().chain(&comparison.place);
+        let words: Vec<&str> = words.map(String::as_str).collect();
+        let name = words.join(", ");
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, of_row)) => of_row.push(comparison),
+            None => rows.push((name, vec![comparison])),
+        }
+    }
+    let mut columns = vec![words_column("effect of")];
+    columns.extend(metrics.iter().map(|metric| words_column(*metric)));
+    let row = |(name, of_row): (String, Vec<&Comparison>)| {
+        let mut row = vec![tables::text(name)];
+        row.extend(metrics.iter().map(|metric| {
+            let found = of_row.iter().find(|one| one.metric.label == *metric);
+            found.map_or_else(tables::unknown, |one| matrix_cell(one))
+        }));
+        row
+    };
+    Block::Table(TableBlock {
+        caption: "What was found".to_owned(),
+        columns,
+        rows: rows.into_iter().map(row).collect(),
+    })
+}
+
+/// `64: +592 %`, or that nothing was found.
+fn matrix_cell(comparison: &Comparison) -> TableCell {
+    let Figure { value, tone, .. } = figure(comparison);
+    let level = comparison
+        .outcome
+        .level()
+        .filter(|_| tone != Tone::Same)
+        .and_then(|index| comparison.levels.get(index));
+    let text = match level {
+        Some(level) => format!("{}: {value}", level.name),
+        None => value,
+    };
+    tables::toned(tables::text(text), tone)
 }
 
 /// Something to keep in mind, as a block.
@@ -87,7 +157,7 @@ fn answers(conclusions: &Conclusions) -> Vec<Block> {
         "{} of {total} comparisons found no effect that matters.",
         not_found.len()
     );
-    blocks.extend(few_or_one(&not_found, Tone::Neutral, no_effect, answer));
+    blocks.extend(few_or_one(&not_found, Tone::NoEffect, no_effect, answer));
     let text = format!(
         "{} of {total} comparisons are not judged: the rate was fixed.",
         not_judged.len()
@@ -108,7 +178,7 @@ pub(in crate::page) fn has_too_few_runs(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::TooFewRuns { .. })
 }
 
-fn answer(comparison: &Comparison) -> Block {
+pub(super) fn answer(comparison: &Comparison) -> Block {
     let mut details: Vec<String> = comparison::pair_remark(comparison).into_iter().collect();
     details.extend(comparison::remarks(comparison));
     details.extend(comparison::relative_remark(comparison));
@@ -135,18 +205,18 @@ pub(in crate::page) fn few_or_one(
     comparisons.iter().copied().map(answer).collect()
 }
 
-fn tone(comparison: &Comparison) -> Tone {
+pub(in crate::page) fn tone(comparison: &Comparison) -> Tone {
     match comparison.outcome {
         // What the generator limits says nothing of the better server.
         Outcome::Better { .. } | Outcome::Worse { .. } if comparison.is_generator_limited() => {
             Tone::Warning
         }
-        Outcome::Better { .. } => Tone::Good,
-        Outcome::Worse { .. } => Tone::Bad,
+        Outcome::Better { .. } => Tone::Better,
+        Outcome::Worse { .. } => Tone::Worse,
         Outcome::Changed { .. } | Outcome::TooFewRuns { .. } => Tone::Warning,
-        Outcome::SetByRate | Outcome::Same | Outcome::NotFound | Outcome::Negligible { .. } => {
-            Tone::Neutral
-        }
+        Outcome::Same | Outcome::Negligible { .. } => Tone::Same,
+        Outcome::NotFound => Tone::NoEffect,
+        Outcome::SetByRate => Tone::Neutral,
     }
 }
 
@@ -199,12 +269,22 @@ fn extent(subject: &Subject<'_>, design: &Design<'_>) -> String {
             Order::Sequential => ", always in the plan's order",
         };
     }
+    text += &saturated(subject);
     text.push('.');
     let missing = levels_without_runs(subject, design);
     if !missing.is_empty() {
         text += &format!(" No run counts of {}.", words::list(&missing));
     }
     text
+}
+
+/// `; the load generator was saturated in 35 of them`
+fn saturated(subject: &Subject<'_>) -> String {
+    let validity = subject.conclusions.iter().flat_map(|known| &known.validity);
+    match validity.map(|validity| validity.saturated).sum() {
+        0_usize => String::new(),
+        saturated => format!("; the load generator was saturated in {saturated} of them"),
+    }
 }
 
 /// Levels of the plan, `backlog = 128`, that are in no figure, since all of their runs failed or none was made.
