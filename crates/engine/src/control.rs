@@ -1,7 +1,7 @@
 //! Where control plane and data plane meet: start, stop, and taking over from a stuck worker.
 
 use crate::recorder::Recorder;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The moments of a run, on CLOCK_MONOTONIC, the same for all workers.
@@ -15,17 +15,30 @@ pub struct Schedule {
     pub end_ns: u64,
 }
 
-/// Tells all workers to end now. Read by them every few milliseconds, written once.
+/// What all workers of a run and the main thread have in common.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct StopFlag(Arc<AtomicBool>);
+pub(crate) struct RunState(Arc<State>);
 
-impl StopFlag {
+#[derive(Debug, Default)]
+struct State {
+    is_stopped: AtomicBool,
+    answered_ns: AtomicU64,
+}
+
+impl RunState {
+    /// Tells all workers to end now. They look every few milliseconds.
     pub(crate) fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.is_stopped.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a response came then, and tells when the last one of the whole run came.
+    pub(crate) fn note_answer(&self, at_ns: u64) -> u64 {
+        let last_ns = self.0.answered_ns.fetch_max(at_ns, Ordering::Relaxed);
+        last_ns.max(at_ns)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The one place where choices become concrete types: which event loop, which session.
 
-use crate::control::{Locker, Schedule, StopFlag};
+use crate::control::{Locker, RunState, Schedule};
 use crate::run::Report;
 use crate::shared_schedule::ScheduleShare;
 use crate::source::RequestSource;
@@ -88,7 +88,7 @@ pub(crate) struct Task {
     pub(crate) locker: Locker,
     /// Whether somebody watches while the run is on.
     pub(crate) is_watched: bool,
-    pub(crate) stop: StopFlag,
+    pub(crate) state: RunState,
     pub(crate) start: Receiver<Schedule>,
     pub(crate) reports: Sender<Report>,
 }
@@ -142,7 +142,7 @@ impl Task {
             share,
             locker,
             is_watched,
-            stop,
+            state,
             start,
             reports,
             ..
@@ -163,7 +163,7 @@ impl Task {
             return;
         }
         let Ok(schedule) = start.recv() else { return };
-        if let Some(ended) = worker.run(schedule, &stop) {
+        if let Some(ended) = worker.run(schedule, &state) {
             let _ = reports.send(Report::Ended {
                 index,
                 ended: Box::new(ended),

@@ -72,6 +72,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Why workers could not go on, in their words; empty when all went well.
     pub failures: Vec<String>,
+    /// It ended before all requests that were wanted were sent, as no response came for long.
+    pub has_given_up: bool,
     /// What an error of one of the connections said beyond its kind: why a certificate was refused,
     /// for example.
     pub first_trouble: Option<(ErrorKind, String)>,

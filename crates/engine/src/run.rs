@@ -1,6 +1,6 @@
 //! The control plane of a run: starts workers together, ends them together, merges what they wrote.
 
-use crate::control::{Locker, Parked, Schedule, StopFlag};
+use crate::control::{Locker, Parked, RunState, Schedule};
 use crate::dispatch::Task;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Gathering, Observer, Share};
@@ -56,9 +56,9 @@ pub fn run(
     announce: impl FnOnce(Schedule),
     observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, EngineError> {
-    let stop = StopFlag::default();
+    let state = RunState::default();
     let (reports_in, reports) = mpsc::channel();
-    let mut crew = Crew::hire(plan, job, &stop, &reports_in, observer.is_some())?;
+    let mut crew = Crew::hire(plan, job, &state, &reports_in, observer.is_some())?;
     drop(reports_in);
     let without_ring = crew.await_ready(&reports)?;
 
@@ -79,7 +79,7 @@ pub fn run(
     }
     Ok(Outcome {
         without_ring,
-        ..crew.collect(&reports, schedule, &stop, interrupted, observer)
+        ..crew.collect(&reports, schedule, &state, interrupted, observer)
     })
 }
 
@@ -112,7 +112,7 @@ pub fn run_here<L: EventLoop, S: Session>(
     if observer.is_some() {
         worker.share_with(reports_in);
     }
-    let ended = worker.run(schedule, &StopFlag::default());
+    let ended = worker.run(schedule, &RunState::default());
     if let Some(observer) = observer {
         let mut gathering = Gathering::new(1, schedule);
         for report in reports.try_iter() {
@@ -153,13 +153,13 @@ pub fn run_together<L: EventLoop, S: Session>(
         // Everybody has the first turn at once.
         workers.push((worker, Some(0)));
     }
-    let stop = StopFlag::default();
+    let state = RunState::default();
     let mut all_ended = Vec::new();
     loop {
         let mut next_ns: Option<u64> = None;
         for (worker, until_ns) in &mut workers {
             if *until_ns == Some(0) {
-                match worker.turn(&stop) {
+                match worker.turn(&state) {
                     Ok(Some(wait_ns)) => *until_ns = Some(wait_ns),
                     Ok(None) => end_worker(worker, until_ns, Ok(()), &mut all_ended),
                     Err(reason) => end_worker(worker, until_ns, Err(reason), &mut all_ended),
@@ -232,7 +232,7 @@ impl Crew {
     fn hire(
         plan: &RunPlan,
         job: Job,
-        stop: &StopFlag,
+        state: &RunState,
         reports: &Sender<Report>,
         is_watched: bool,
     ) -> Result<Self, EngineError> {
@@ -261,7 +261,7 @@ impl Crew {
                 share: crew.schedule.as_ref().map(|schedule| schedule.share(index)),
                 locker,
                 is_watched,
-                stop: stop.clone(),
+                state: state.clone(),
                 start,
                 reports: reports.clone(),
             };
@@ -301,7 +301,7 @@ impl Crew {
         mut self,
         reports: &Receiver<Report>,
         schedule: Schedule,
-        stop: &StopFlag,
+        state: &RunState,
         interrupted: &AtomicBool,
         mut observer: Option<&mut dyn Observer>,
     ) -> Outcome {
@@ -319,13 +319,14 @@ impl Crew {
                     ended_ns = ended_ns.max(ended.ended_ns);
                     outcome.recording.merge(&ended.recording);
                     outcome.first_trouble = outcome.first_trouble.or(ended.first_trouble);
+                    outcome.has_given_up |= ended.has_given_up;
                     outcome.workers.extend(ended.usage);
                     let lags = WorkerLags::of(index as u32, &ended.recording.lags);
                     outcome.lags.push(lags);
                     if let Some(failure) = ended.failure {
                         // One worker's failure ends the run for all.
                         outcome.failures.push(failure);
-                        stop.raise();
+                        state.raise();
                         stop_ns = stop_ns.min(monotonic_ns());
                     }
                 }
@@ -337,9 +338,9 @@ impl Crew {
                     break;
                 }
             }
-            if interrupted.load(Ordering::Relaxed) && !stop.is_raised() {
+            if interrupted.load(Ordering::Relaxed) && !state.is_raised() {
                 outcome.interrupted = true;
-                stop.raise();
+                state.raise();
                 stop_ns = stop_ns.min(monotonic_ns());
             }
             let now_ns = monotonic_ns();

@@ -10,8 +10,8 @@ mod requests;
 mod shares;
 
 use crate::Watch;
-use crate::connection::Connection;
-use crate::control::{Locker, Parked, Schedule, StopFlag};
+use crate::connection::{Connection, State};
+use crate::control::{Locker, Parked, RunState, Schedule};
 use crate::failure;
 use crate::pacing::{Frame, Pacer};
 use crate::recorder::Recorder;
@@ -112,6 +112,8 @@ pub struct Ended {
     pub failure: Option<String>,
     /// What the first error of a session said beyond its kind.
     pub first_trouble: Option<(ErrorKind, String)>,
+    /// It ended before all requests were sent, as no response came for long.
+    pub has_given_up: bool,
     /// What the thread used within the window, where that can be known.
     pub usage: Option<WorkerUsage>,
 }
@@ -184,8 +186,16 @@ pub(crate) struct Worker<L, S: Session> {
     budget: u64,
     /// Outstanding requests over all connections.
     outstanding: u64,
-    /// The last answer; without any for long, a run without time limit gives up.
+    /// When the last response came; without any for long, a run without time limit gives up.
     progress_ns: u64,
+    /// When the first request after it was sent; `u64::MAX` without one.
+    asked_ns: u64,
+    /// Until when the other workers know of responses.
+    told_answer_ns: u64,
+    /// No response has come for so long that nothing more is sent.
+    gives_up: bool,
+    /// That has ended the run before all requests were sent.
+    has_given_up: bool,
     /// When the last request was answered or failed.
     settled_ns: u64,
     /// Until when the present wait sleeps if nothing happens.
@@ -225,8 +235,11 @@ const COMPLETIONS_PER_TURN: usize = 256;
 /// The first pause after repeated failures, and the longest.
 const BACK_OFF_FIRST_NS: u64 = 1_000_000;
 const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
-/// A run that is ended by a number of requests only gives up after so long without any answer.
-const NO_PROGRESS_NS: u64 = 30_000_000_000;
+/// Without a response for so long, or for the timeout if that is longer, a run that only a number of
+/// requests ends gives up. It also gives up when for so long no request could be sent.
+const GIVE_UP_NS: u64 = 30_000_000_000;
+/// How often a worker tells the others of its last response.
+const TELL_ANSWER_NS: u64 = 1_000_000_000;
 /// Send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
@@ -282,6 +295,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             outstanding: 0,
             progress_ns: 0,
+            asked_ns: u64::MAX,
+            told_answer_ns: 0,
+            gives_up: false,
+            has_given_up: false,
             settled_ns: 0,
             slept_until_ns: None,
             opened: 0,
@@ -299,9 +316,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Runs to the end of the schedule, or until something else ends it. `None` when the main
     /// thread has given this worker up and taken its recording.
-    pub(crate) fn run(&mut self, schedule: Schedule, stop: &StopFlag) -> Option<Ended> {
+    pub(crate) fn run(&mut self, schedule: Schedule, state: &RunState) -> Option<Ended> {
         self.begin(schedule);
-        let reason = self.drive(stop);
+        let reason = self.drive(state);
         self.end(reason)
     }
 
@@ -333,8 +350,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.settled_ns = schedule.measure_ns;
     }
 
-    fn drive(&mut self, stop: &StopFlag) -> Result<(), Stop> {
-        while let Some(until_ns) = self.turn(stop)? {
+    fn drive(&mut self, state: &RunState) -> Result<(), Stop> {
+        while let Some(until_ns) = self.turn(state)? {
             self.wait(until_ns)?;
             self.take_completions()?;
         }
@@ -363,6 +380,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recording,
             ended_ns,
             failure,
+            has_given_up: self.has_given_up,
             first_trouble: self.first_trouble.take(),
             usage,
         })
@@ -374,7 +392,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// One turn: does what is to be done now. Says until when to wait then; `None` when the run is over.
-    pub(crate) fn turn(&mut self, stop: &StopFlag) -> Result<Option<u64>, Stop> {
+    pub(crate) fn turn(&mut self, state: &RunState) -> Result<Option<u64>, Stop> {
         let now_ns = self.io.now_ns();
         if now_ns < self.schedule.start_ns {
             return Ok(Some(self.schedule.start_ns));
@@ -391,7 +409,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
             self.recorder().woke_late(late_ns);
         }
-        if now_ns >= self.schedule.end_ns || stop.is_raised() || self.is_finished(now_ns) {
+        if now_ns >= self.schedule.end_ns || state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
         }
         if let Some(share) = &mut self.share {
@@ -493,13 +511,35 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.io.now_ns()
     }
 
-    fn is_finished(&self, now_ns: u64) -> bool {
-        // Only what is due can be stuck: a slow schedule has pauses.
-        let since_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
-        let since_ns = since_ns.max(self.progress_ns);
-        let stuck =
-            self.schedule.end_ns == u64::MAX && now_ns.saturating_sub(since_ns) > NO_PROGRESS_NS;
-        self.is_done() || stuck
+    fn is_finished(&mut self, now_ns: u64, state: &RunState) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        if self.schedule.end_ns != u64::MAX {
+            return false;
+        }
+        if self.progress_ns > self.told_answer_ns.saturating_add(TELL_ANSWER_NS) {
+            self.told_answer_ns = self.progress_ns;
+            state.note_answer(self.progress_ns);
+        }
+        // A slow schedule has pauses, in which no response can come.
+        let due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
+        let since_ns = due_ns.min(self.asked_ns).max(self.progress_ns);
+        self.gives_up = false;
+        if now_ns.saturating_sub(since_ns) < GIVE_UP_NS {
+            return false;
+        }
+        let since_ns = since_ns.max(state.note_answer(self.progress_ns));
+        let quiet_ns = now_ns.saturating_sub(since_ns);
+        // From now on nothing is sent, but what has been sent keeps its full timeout.
+        self.gives_up = quiet_ns >= GIVE_UP_NS.max(self.settings.timeout_ns);
+        let is_opening = |connection: &Connection<S>| {
+            matches!(connection.state, State::Connecting | State::Handshaking)
+        };
+        let idle_ns = quiet_ns.min(now_ns.saturating_sub(self.settled_ns));
+        let is_shut_out = idle_ns >= GIVE_UP_NS && !self.connections.iter().any(is_opening);
+        self.has_given_up = self.outstanding == 0 && (self.gives_up || is_shut_out);
+        self.has_given_up
     }
 
     /// Whether everything that was wanted has been sent, and has come to its end here.

@@ -84,6 +84,7 @@ fn all_warnings() -> Vec<Warning> {
             oldest_ms: 1,
             slowest_ms: 1,
         },
+        Warning::GaveUp { sent: 1, wanted: 2 },
         Warning::RateNotReached { due: 2, sent: 1 },
         Warning::WaitedForConnection {
             percent: 99,

@@ -126,6 +126,13 @@ pub enum Warning {
         /// The slowest finished request, milliseconds.
         slowest_ms: u64,
     },
+    /// Fewer requests were sent than the run was asked for (`-n`): it gave up, as no response came for long.
+    GaveUp {
+        /// Requests sent.
+        sent: u64,
+        /// Requests asked for.
+        wanted: u64,
+    },
     /// With a rate: requests were due and no connection was free for them for so long that the window
     /// ended.
     RateNotReached {
@@ -261,6 +268,10 @@ impl fmt::Display for Warning {
             } => write!(
                 f,
                 "{requests} requests were in flight at the end, the oldest for {oldest_ms} ms, and the slowest finished one took {slowest_ms} ms: latency does not show this wait; run longer"
+            ),
+            Self::GaveUp { sent, wanted } => write!(
+                f,
+                "only {sent} of {wanted} requests were sent (-n): the run gave up, as no response came for 30 s or for the timeout"
             ),
             Self::RateNotReached { due, sent } => write!(
                 f,

@@ -185,6 +185,7 @@ impl Prepared {
             duration_ns,
             interrupted,
             failures,
+            has_given_up,
             first_trouble,
             workers,
             lags,
@@ -215,6 +216,12 @@ impl Prepared {
         };
         result.generator.verdict = results::verdict(&result);
         result.warnings = results::warnings(&result);
+        if has_given_up {
+            result.warnings.push(results::Warning::GaveUp {
+                sent: result.recording.counters.sent,
+                wanted: result.plan.stop.requests.unwrap_or_default(),
+            });
+        }
         result.warnings.extend(
             stuck_workers
                 .into_iter()
@@ -309,6 +316,13 @@ impl Finished {
             },
         );
         Some(format!("no request succeeded: {why}"))
+    }
+
+    /// Why this run did less than it was asked for, though some requests were answered.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<&results::Warning> {
+        let mut warnings = self.result.warnings.iter();
+        warnings.find(|warning| matches!(warning, results::Warning::GaveUp { .. }))
     }
 
     /// Waits until the run's sockets are closed. The report can be shown before; what opens files

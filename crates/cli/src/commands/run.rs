@@ -243,7 +243,16 @@ fn tell_after(finished: &mut Finished, wish: &ReportWish, version: bool, program
             tell(program, format_args!("warning: {warning}"));
         }
     }
-    judge(result, wish, version, program)
+    let code = judge(result, wish, version, program);
+    match finished.shortfall() {
+        Some(shortfall) => {
+            if wish.quiet {
+                tell(program, shortfall);
+            }
+            EXIT_FAILURE
+        }
+        None => code,
+    }
 }
 
 /// Tells whether the load generator was saturated and which conditions hold, in a line each. That all was well is said

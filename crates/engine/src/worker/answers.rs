@@ -131,6 +131,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.failures = 0;
         self.outstanding -= 1;
         self.progress_ns = at_ns;
+        self.asked_ns = u64::MAX;
         self.settled_ns = at_ns;
         let timed = !self.settings.batch_latency || flight.requests == 0;
         let recorder = self.recorder();

@@ -48,7 +48,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// sent at once.
     pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), Stop> {
         loop {
-            while let Some(key) = self.first_free() {
+            while !self.gives_up
+                && let Some(key) = self.first_free()
+            {
                 let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
                 let Some(claim) = claim else { break };
                 self.send_claimed(key, claim, now_ns)?;
@@ -123,7 +125,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             allowed
         };
-        if allowed == 0 {
+        if allowed == 0 || self.gives_up {
             return Ok(());
         }
         match &self.requests {
@@ -270,6 +272,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         });
         connection.sent += u64::from(requests);
         self.outstanding += u64::from(requests);
+        self.asked_ns = self.asked_ns.min(sent_ns);
         self.deadlines
             .set(key, sent_ns.saturating_add(self.settings.timeout_ns));
         // A turn may go on for a moment after the end.

@@ -158,6 +158,7 @@ impl Rig {
             recording: ended.recording,
             ended_ns: ended.ended_ns,
             failure: ended.failure,
+            has_given_up: ended.has_given_up,
             served,
             journal,
             open,
@@ -211,6 +212,7 @@ impl Rig {
             all.recording.merge(&one.recording);
             all.ended_ns = all.ended_ns.max(one.ended_ns);
             all.failure = all.failure.or(one.failure);
+            all.has_given_up |= one.has_given_up;
             all
         };
         let ended = ended.expect("the workers can be set up").into_iter();
@@ -236,6 +238,7 @@ pub(crate) struct Run {
     pub(crate) recording: Recording,
     pub(crate) ended_ns: u64,
     pub(crate) failure: Option<String>,
+    pub(crate) has_given_up: bool,
     /// The server's truth about each request.
     pub(crate) served: Vec<Served>,
     /// What was seen meanwhile, if somebody looked.

@@ -2,6 +2,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, S};
+use eventloop::sim::ConnectAnswer;
 use results::ErrorKind;
 
 const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";
@@ -149,9 +150,16 @@ fn a_run_by_number_gives_up_when_the_server_has_died() {
     let counters = run.recording.counters;
     assert_eq!(
         (counters.sent, counters.answered, counters.in_flight),
-        (12, 10, 2)
+        (12, 10, 0)
     );
-    assert!((30 * S..31 * S).contains(&run.ended_ns), "{}", run.ended_ns);
+    // The two that were sent are waited for as long as the timeout says.
+    assert_eq!(run.errors(ErrorKind::Timeout), (2, 2));
+    assert!(
+        (100 * S..101 * S).contains(&run.ended_ns),
+        "{}",
+        run.ended_ns
+    );
+    assert!(run.has_given_up);
 }
 
 #[test]
@@ -201,4 +209,66 @@ fn connections_that_were_opened_in_the_warm_up_are_counted_as_standing() {
     let counters = Rig::new().connections(3).run(peer).recording.counters;
     let counted = (counters.connections_at_start, counters.connections_opened);
     assert_eq!(counted, (0, 3));
+}
+
+#[test]
+fn a_run_by_number_waits_for_each_response_as_long_as_the_timeout_says() {
+    for threads in [1, 2] {
+        let slow = HttpPeer::new(|_| Reply::after(45 * S, OK));
+        let rig = || Rig::new().threads(threads).connections(2).timeout(60 * S);
+        let run = rig().requests(4).run(slow);
+        assert_eq!((run.answered(), run.ended_ns), (4, 90 * S));
+        assert!(!run.has_given_up);
+        let hung = HttpPeer::new(|_| Reply::silence());
+        let run = rig().requests(2).run(hung);
+        assert_eq!(run.errors(ErrorKind::Timeout), (2, 2));
+        assert_eq!(run.ended_ns, 60 * S);
+        assert!(!run.has_given_up, "all that was wanted was sent");
+    }
+}
+
+#[test]
+fn a_run_by_number_gives_up_on_a_server_that_does_not_respond_any_more() {
+    // Each request is given its timeout, also those sent just before the run gives up.
+    let peer = HttpPeer::new(|request| match request.arrived_ns < S {
+        true => Reply::after(10 * MS, OK),
+        false => Reply::silence(),
+    });
+    let run = Rig::new().connections(4).timeout(7 * S).requests(1_000_000);
+    let run = run.run(peer);
+    assert!(run.has_given_up);
+    assert_eq!(run.recording.counters.in_flight, 0);
+    assert!(
+        (31 * S..=31 * S + 7 * S).contains(&run.ended_ns),
+        "{}",
+        run.ended_ns
+    );
+    assert_eq!(run.recording.timed_out.min_ns(), Some(7 * S));
+}
+
+#[test]
+fn a_run_by_number_gives_up_on_a_server_that_is_gone() {
+    for rate in [None, Some(100.0)] {
+        for timeout_ns in [2 * S, 600 * S] {
+            let peer = HttpPeer::new(|request| match request.arrived_ns < S {
+                true => Reply::after(10 * MS, OK),
+                false => Reply::silence().then_reset(0),
+            })
+            .admitting(|_, now_ns| match now_ns < S {
+                true => ConnectAnswer::Accept { after_ns: 0 },
+                false => ConnectAnswer::refuse(),
+            });
+            let rig = Rig::new().threads(2).connections(4).timeout(timeout_ns);
+            let rig = rig.requests(1_000_000);
+            let rig = match rate {
+                Some(rate) => rig.rate(rate),
+                None => rig,
+            };
+            let run = rig.run(peer);
+            assert!(run.has_given_up);
+            assert!(run.answered() > 0);
+            let ended_s = run.ended_ns / S;
+            assert!((31..=33).contains(&ended_s), "{ended_s} s, {rate:?}");
+        }
+    }
 }
