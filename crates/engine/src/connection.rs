@@ -11,6 +11,8 @@ pub(crate) struct Connection<S> {
     pub(crate) state: State,
     /// When the present state began.
     pub(crate) since_ns: u64,
+    /// When the last attempt to connect began.
+    pub(crate) tried_ns: u64,
     /// When something that was put off is to happen (reconnect, next request); see `state`.
     pub(crate) due_ns: u64,
     pub(crate) flights: Flights,
@@ -135,6 +137,7 @@ impl<S: Session> Connection<S> {
             token: None,
             state: State::Waiting,
             since_ns: 0,
+            tried_ns: 0,
             due_ns: 0,
             flights: Flights::default(),
             began_ns: None,

@@ -175,6 +175,11 @@ impl Recorder {
         lags.own.record_n(own_ns, requests);
     }
 
+    /// So much of the time that requests waited was a pause between two attempts to connect.
+    pub(crate) fn paused(&mut self, requests: u64, pause_ns: u64) {
+        self.recording.lags.reconnect.record_n(pause_ns, requests);
+    }
+
     /// The event loop came back so much later than it was asked to.
     #[inline]
     pub(crate) fn woke_late(&mut self, late_ns: u64) {

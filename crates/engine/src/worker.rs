@@ -6,6 +6,7 @@
 
 mod answers;
 mod connections;
+mod outage;
 mod requests;
 mod shares;
 
@@ -19,6 +20,7 @@ use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
 use crate::timers::Timers;
 use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
+use outage::Outage;
 use plan::{Pacing, SourceRange};
 use protocol::{Event, RequestKind, Session};
 use requests::fixed_requests;
@@ -206,6 +208,8 @@ pub(crate) struct Worker<L, S: Session> {
     standing: u64,
     /// Somebody watches the run.
     sharing: Option<Sharing>,
+    /// With a rate: what is done about a server that is away.
+    outage: Outage,
     random: fastrand::Rng,
     first_trouble: Option<(ErrorKind, String)>,
     events: Vec<Event>,
@@ -304,6 +308,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             opened: 0,
             standing: 0,
             sharing: None,
+            outage: Outage::default(),
             random: fastrand::Rng::with_seed(settings.seed),
             first_trouble: None,
             events: Vec::with_capacity(64),
@@ -416,6 +421,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             share.begin_turn();
         }
         self.open_some(now_ns);
+        self.return_some(now_ns);
         while let Some(key) = self.wakes.take_due(now_ns) {
             self.on_wake(key, now_ns)?;
         }
@@ -467,7 +473,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When something is to be done even if nothing happens.
     fn next_deadline_ns(&self, now_ns: u64) -> u64 {
-        if self.opened < self.settings.connections {
+        if self.opened < self.settings.connections || self.outage.is_over() {
             return now_ns;
         }
         let has_free = !self.free.is_empty();

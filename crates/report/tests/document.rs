@@ -85,6 +85,10 @@ fn all_warnings() -> Vec<Warning> {
             slowest_ms: 1,
         },
         Warning::GaveUp { sent: 1, wanted: 2 },
+        Warning::PausedBeforeReconnect {
+            requests: 1,
+            longest_us: 1,
+        },
         Warning::RateNotReached { due: 2, sent: 1 },
         Warning::WaitedForConnection {
             percent: 99,

@@ -93,6 +93,7 @@ impl WorkerLags {
         let Lags {
             send,
             own,
+            reconnect: _,
             wakeup,
             receive,
         } = lags;

@@ -163,6 +163,7 @@ impl Summary {
         let Lags {
             send,
             own,
+            reconnect: _,
             wakeup,
             receive,
         } = lags;

@@ -33,6 +33,12 @@ const GROWN_SHARE: f64 = 0.01;
 /// window.
 const WARMUP_SHARE: f64 = 0.05;
 
+/// Pauses before a reconnect are worth a word when one request in so many met one ...
+const PAUSED_SHARE: u64 = 100;
+
+/// ... and when the longest is more than this share of the median response time: one in so many.
+const PAUSE_SHARE: u64 = 20;
+
 /// So many standard deviations are not chance, whatever the distribution.
 pub(crate) const SIGMAS: f64 = 6.0;
 
@@ -132,6 +138,13 @@ pub enum Warning {
         sent: u64,
         /// Requests asked for.
         wanted: u64,
+    },
+    /// With a rate: pauses between attempts to connect are a part of response times that matters.
+    PausedBeforeReconnect {
+        /// Requests that met such a pause.
+        requests: u64,
+        /// The longest part of a response time that was such a pause, microseconds.
+        longest_us: u64,
     },
     /// With a rate: requests were due and no connection was free for them for so long that the window
     /// ended.
@@ -272,6 +285,14 @@ impl fmt::Display for Warning {
             Self::GaveUp { sent, wanted } => write!(
                 f,
                 "only {sent} of {wanted} requests were sent (-n): the run gave up, as no response came for 30 s or for the timeout"
+            ),
+            Self::PausedBeforeReconnect {
+                requests,
+                longest_us,
+            } => write!(
+                f,
+                "response times of {requests} requests contain up to {:.1} ms in which no connection was tried: no server was there before",
+                *longest_us as f64 / 1e3
             ),
             Self::RateNotReached { due, sent } => write!(
                 f,
@@ -518,6 +539,7 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
         ..
     } = *counters;
     let mut found = Vec::new();
+    found.extend(paused_before_reconnect(&result.recording));
     if is_short(result) {
         found.push(Warning::RateNotReached { due, sent });
     } else if let Some(waited) = waited_for_connection(&result.recording) {
@@ -526,7 +548,8 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
             waited_ms: whole_ms(waited.delay_ns),
         });
     }
-    if found.is_empty() && grew(in_flight, counters.in_flight_time_ns, result) {
+    let is_told = |warning: &Warning| !matches!(warning, Warning::PausedBeforeReconnect { .. });
+    if !found.iter().any(is_told) && grew(in_flight, counters.in_flight_time_ns, result) {
         found.push(Warning::RateNotSustained {
             due,
             answered,
@@ -534,6 +557,20 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
         });
     }
     found
+}
+
+/// Pauses that a hundredth of the requests met, and that matter beside the median response time.
+fn paused_before_reconnect(recording: &Recording) -> Option<Warning> {
+    let pauses = &recording.lags.reconnect;
+    let longest_ns = pauses.max_ns()?;
+    let latency = recording.latency();
+    let median_ns = latency.value_at_percentile(50.0);
+    let matters = pauses.count().saturating_mul(PAUSED_SHARE) >= latency.count()
+        && longest_ns.saturating_mul(PAUSE_SHARE) > median_ns;
+    matters.then_some(Warning::PausedBeforeReconnect {
+        requests: pauses.count(),
+        longest_us: longest_ns / 1_000,
+    })
 }
 
 /// A wait that matters beside the time that a request takes, and that was not mostly the generator's.

@@ -105,6 +105,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     connection.state = State::Open;
                     connection.since_ns = at_ns;
+                    self.note_server(key, false);
                     if self.recorder().measures(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
                     }
@@ -130,6 +131,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.answered += 1;
         connection.failures = 0;
         self.outstanding -= 1;
+        self.note_server(key, true);
         self.progress_ns = at_ns;
         self.asked_ns = u64::MAX;
         self.settled_ns = at_ns;

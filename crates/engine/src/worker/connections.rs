@@ -29,6 +29,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.connections[key as usize];
         connection.state = State::Connecting;
         connection.since_ns = now_ns;
+        connection.tried_ns = now_ns;
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
@@ -67,7 +68,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.fail_session(key, &error, at_ns);
                 Ok(())
             }
-            Ok(()) if ready => self.advance(key, at_ns),
+            Ok(()) if ready => {
+                self.note_server(key, false);
+                self.advance(key, at_ns)
+            }
             Ok(()) => {
                 self.deadlines
                     .set(key, at_ns.saturating_add(self.settings.timeout_ns));
@@ -135,11 +139,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.wakes.set(key, due_ns);
     }
 
-    /// Replaces a connection that failed, after a pause that grows with failures in a row.
+    /// Replaces a connection that failed. In a closed loop that is after a pause that grows with failures in a
+    /// row, since each failure is followed by the next attempt. With a rate, a connection that failed a request is
+    /// replaced at once, as the schedule says how often that can be.
     pub(super) fn reopen_later(&mut self, key: u32, now_ns: u64) {
+        let connection = &self.connections[key as usize];
+        let failed_request = connection.flights.outstanding() > 0;
+        let was_standing = connection.is_standing();
         self.disconnect(key, now_ns);
         let connection = &mut self.connections[key as usize];
         connection.failures = connection.failures.saturating_add(1);
+        if self.is_paced() && failed_request {
+            return self.reopen(key, now_ns);
+        }
+        if was_standing {
+            self.note_unserved();
+        }
+        let connection = &self.connections[key as usize];
+        if connection.failures > 1 && self.is_cut_off() {
+            return self.await_server(key, now_ns);
+        }
         let doublings = connection.failures.saturating_sub(2).min(20);
         // The first failure after a success is followed up at once, as servers do reset connections.
         let pause_ns = match connection.failures {
@@ -150,6 +169,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return self.reopen(key, now_ns);
         }
         let jitter = self.random.f64().mul_add(0.5, 0.5);
+        let connection = &mut self.connections[key as usize];
         connection.due_ns = now_ns + (pause_ns as f64 * jitter) as u64;
         let due_ns = connection.due_ns;
         self.wakes.set(key, due_ns);

@@ -282,10 +282,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if self.settings.requests.is_some() && due_ns.is_none() {
                 self.budget = self.budget.saturating_sub(u64::from(requests));
             }
+            let paused_ns = due_ns.map_or(0, |due_ns| self.outage.paused_ns(due_ns, sent_ns));
             let recorder = self.recorder();
             recorder.sent(u64::from(requests));
             if let Some(due_ns) = due_ns {
                 recorder.lagged(u64::from(requests), due_ns, free_ns, sent_ns);
+                if paused_ns > 0 {
+                    recorder.paused(u64::from(requests), paused_ns);
+                }
             }
         }
     }
