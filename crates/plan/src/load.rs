@@ -26,9 +26,10 @@ pub struct Load {
     /// Whether a connection is used again after an answer.
     pub keepalive: bool,
     /// Close and replace a connection after so many requests; at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
     /// Local addresses that connections come from; `None` leaves the choice to the kernel.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceRange>,
     /// In batches of several requests only the last answer is a sample of latency (wrk2's `-B`).
     #[serde(default)]

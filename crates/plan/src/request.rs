@@ -10,16 +10,25 @@ use crate::saved;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestSpec {
     /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Names and values in the order given. A `Host` in any spelling of its letters replaces the
     /// one made from the URL: two of them would make the request invalid (RFC 9112 section 3.2).
     /// Of a name that is given twice the last one counts, as in wrk's header table.
     pub headers: Vec<(String, String)>,
     /// The body; `Content-Length` is made from it.
-    #[serde(with = "saved::optional_body", default)]
+    #[serde(
+        with = "saved::optional_body",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub body: Option<Body>,
     /// A Lua script with wrk's interface.
-    #[serde(with = "saved::optional_path", default)]
+    #[serde(
+        with = "saved::optional_path",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub script: Option<PathBuf>,
     /// What stands after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
     pub script_args: Vec<String>,

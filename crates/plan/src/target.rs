@@ -21,13 +21,18 @@ pub struct Target {
     /// What the resolver is asked for: the port as typed, else `http` or `https`.
     pub service: String,
     /// The port as typed, if the URL has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
     /// From the first `/`, byte for byte, with query and fragment; begins with `/`.
     pub path: String,
     /// Value of the `Host` header unless a header replaces it.
     pub host_header: String,
     /// Connect to this socket instead of the host, which then only fills the `Host` header.
-    #[serde(with = "saved::optional_path", default)]
+    #[serde(
+        with = "saved::optional_path",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub unix_socket: Option<PathBuf>,
 }
 

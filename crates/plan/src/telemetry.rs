@@ -12,6 +12,7 @@ pub const MIN_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 pub struct TelemetrySpec {
     /// Which TCP sockets, in ss's words (`sport = :80 or dport = :443`); an empty filter takes all
     /// of them, `None` none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<String>,
     /// Time between samples; at least [`MIN_SAMPLE_INTERVAL`].
     #[serde(rename = "interval_ns", with = "crate::saved::duration_ns")]

@@ -440,26 +440,124 @@ fn a_field_that_the_schema_does_not_know_is_refused_wherever_it_stands() {
     }
 }
 
-#[test]
-fn no_field_may_be_missing_wherever_it_stands() {
-    let validator = validator();
-    let document = small_crowded();
+/// A field by its object, whichever of a list that is, and by the kind that the object says it is of.
+fn place(document: &Value, pointer: &str) -> String {
+    let is_index = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = pointer.split('/').skip(1);
+    let parts = parts.map(|part| if is_index(part) { "/*" } else { part });
+    let kind = document
+        .pointer(pointer)
+        .and_then(|object| object.get("kind"));
+    format!(
+        "{} {}",
+        parts.collect::<Vec<_>>().join("/"),
+        kind.unwrap_or(&Value::Null)
+    )
+}
+
+/// Objects of a document by their places, with the names of their fields.
+fn fields_by_place(document: &Value) -> Vec<(String, BTreeSet<String>)> {
     let mut pointers = Vec::new();
-    objects(&document, "", &mut pointers);
+    objects(document, "", &mut pointers);
+    let object = |pointer: &String| {
+        let fields = document.pointer(pointer)?.as_object()?;
+        Some((place(document, pointer), fields.keys().cloned().collect()))
+    };
+    pointers.iter().filter_map(object).collect()
+}
+
+/// A document in which as little as can be is known.
+fn sparse() -> Value {
+    let mut result = fixture::result(fixture::ordinary_recording());
+    let mut evidence = all_evidence();
+    evidence.push(Evidence::WorkerBusy {
+        worker: 0,
+        cpu_ns: 1,
+        elapsed_ns: 1,
+        busy_threads: 1,
+        threads: 1,
+        cpus: None,
+    });
+    result.generator = Generator {
+        workers: vec![WorkerUsage::default()],
+        lags: vec![WorkerLags::default()],
+        machine: Some(MachineUsage::default()),
+        verdict: Verdict::GeneratorLimited {
+            evidence,
+            remedy: "use more threads (-t)".to_owned(),
+        },
+    };
+    result.plan.target.port = None;
+    result.plan.stop = Stop {
+        duration: None,
+        requests: None,
+    };
+    result.plan.telemetry = Some(TelemetrySpec {
+        sockets: None,
+        interval: Duration::from_secs(1),
+        counters: true,
+    });
+    result.environment = results::Environment::default();
+    result.window.duration_ns = 0;
+    result.warnings = vec![Warning::OnlyRedirects {
+        answered: 2,
+        statuses: vec![301],
+        location: None,
+    }];
+    document(&result)
+}
+
+#[test]
+fn no_field_may_be_missing_that_the_program_always_writes() {
+    let validator = validator();
+    let full = small_crowded();
+    let mut others = documents();
+    let mut nothing_due = fixture::stalled_result();
+    nothing_due.recording.counters.due = 0;
+    others.extend([sparse(), document(&nothing_due), full.clone()]);
+    assert!(validator.is_valid(&sparse()));
+    let others: Vec<_> = others.iter().flat_map(fields_by_place).collect();
+    let is_sometimes_left_out = |place: &str, name: &str| {
+        let mut of_place = others.iter().filter(|(other, _)| other == place);
+        of_place.any(|(_, fields)| !fields.contains(name))
+    };
+    let mut optional = 0;
+    let mut pointers = Vec::new();
+    objects(&full, "", &mut pointers);
     for pointer in pointers {
-        let names: Vec<String> = document
-            .pointer(&pointer)
-            .and_then(Value::as_object)
-            .map(|object| object.keys().cloned().collect())
-            .unwrap_or_default();
-        for name in names {
-            // Absent where nobody asked for it.
-            if ["telemetry", "timeline", "redirect_location"].contains(&name.as_str()) {
-                continue;
-            }
-            let mut changed = document.clone();
+        let place = place(&full, &pointer);
+        let object = full.pointer(&pointer).and_then(Value::as_object);
+        for name in object.into_iter().flat_map(|object| object.keys()) {
+            let mut changed = full.clone();
             let object = changed.pointer_mut(&pointer).and_then(Value::as_object_mut);
-            object.expect("it was found there").remove(&name);
+            object.expect("it was found there").remove(name);
+            let may_be_missing = validator.is_valid(&changed);
+            optional += usize::from(may_be_missing);
+            assert!(
+                !may_be_missing || is_sometimes_left_out(&place, name),
+                "{pointer}/{name}"
+            );
+        }
+    }
+    assert!(optional > 40, "{optional}");
+}
+
+#[test]
+fn a_distribution_of_samples_has_all_of_its_figures() {
+    let validator = validator();
+    let full = small_crowded();
+    for pointer in ["/summary/latency", "/service_time", "/intervals/rows/0"] {
+        let object = full.pointer(pointer).and_then(Value::as_object);
+        let names: Vec<String> = object
+            .into_iter()
+            .flat_map(|it| it.keys().cloned())
+            .collect();
+        assert!(names.len() > 2, "{pointer}");
+        // Asked for with --percentiles.
+        for name in names.iter().filter(|name| *name != "p99_5_ms") {
+            let mut changed = full.clone();
+            let object = changed.pointer_mut(pointer).and_then(Value::as_object_mut);
+            object.expect("it was found there").remove(name);
             assert!(!validator.is_valid(&changed), "{pointer}/{name}");
         }
     }
@@ -570,6 +668,7 @@ fn numbers_carry_their_unit_in_their_name() {
         "events",
         "exchanges",
         "errors",
+        "failed",
         "samples",
         "needed",
         "expected",

@@ -18,6 +18,7 @@ pub struct AchievedRate {
     /// Requests sent.
     pub sent_per_sec: f64,
     /// How much of what was due in the window was sent in it, 0..=100; `None` if nothing was due.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_percent: Option<f64>,
 }
 

@@ -15,16 +15,22 @@ pub struct Environment {
     pub command_line: Vec<String>,
     /// Wall-clock begin of the run, RFC 3339, such as `2026-11-20T19:56:00Z`; a label only, no
     /// time is computed from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// Name of the machine that made the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     /// Kernel name, release and version, as `uname` gives them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Model name of the processor.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
     /// Processors that the program may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// Kernel clock source, such as `tsc`; others make each time stamp dearer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub clocksource: Option<String>,
     /// Kernel settings that bear on the result, by name: `net.core.somaxconn` and such.
     pub sysctls: BTreeMap<String, String>,

@@ -23,6 +23,7 @@ pub enum Evidence {
         /// Threads of the run.
         threads: u32,
         /// CPUs online, if known.
+        #[serde(skip_serializing_if = "Option::is_none")]
         cpus: Option<u32>,
     },
     /// Worker threads were ready to run and had no CPU.
@@ -36,6 +37,7 @@ pub enum Evidence {
         /// Threads of the run.
         threads: u32,
         /// CPUs online, if known.
+        #[serde(skip_serializing_if = "Option::is_none")]
         cpus: Option<u32>,
     },
     /// The control group's quota of CPU time was used up.

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{EXPERIMENT_SCHEMA_VERSION, Experiment, RunResult, SCHEMA_VERSION, Summary, Trial};
+use crate::{
+    EXPERIMENT_SCHEMA_VERSION, Experiment, RunResult, SCHEMA_VERSION, Summary, Trial, TrialOutcome,
+};
 
 mod layout;
 
@@ -106,7 +108,12 @@ fn write(document: &impl Serialize, output: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// When the bytes are no trial, or one of a later version.
 pub fn load_trial(document: &[u8]) -> Result<Trial, LoadError> {
-    read(document, EXPERIMENT_SCHEMA_VERSION, TRIAL)
+    let mut trial: Trial = read(document, EXPERIMENT_SCHEMA_VERSION, TRIAL)?;
+    trial.schema_version = EXPERIMENT_SCHEMA_VERSION;
+    if let TrialOutcome::Finished(result) = &mut trial.outcome {
+        result.schema_version = SCHEMA_VERSION;
+    }
+    Ok(trial)
 }
 
 /// Reads what an experiment is.
@@ -114,15 +121,19 @@ pub fn load_trial(document: &[u8]) -> Result<Trial, LoadError> {
 /// # Errors
 /// When the bytes are no experiment, or one of a later version.
 pub fn load_experiment(document: &[u8]) -> Result<Experiment, LoadError> {
-    read(document, EXPERIMENT_SCHEMA_VERSION, EXPERIMENT)
+    let mut experiment: Experiment = read(document, EXPERIMENT_SCHEMA_VERSION, EXPERIMENT)?;
+    experiment.schema_version = EXPERIMENT_SCHEMA_VERSION;
+    Ok(experiment)
 }
 
-/// Reads a document. Its summary is not read: it is computed again when needed.
+/// Reads a document of this version or an earlier one; what is read is of this one. Its summary is not read: it is computed again when needed.
 ///
 /// # Errors
 /// When the bytes are no saved result, or one of a later version.
 pub fn load(document: &[u8]) -> Result<RunResult, LoadError> {
-    read(document, SCHEMA_VERSION, RESULT)
+    let mut result: RunResult = read(document, SCHEMA_VERSION, RESULT)?;
+    result.schema_version = SCHEMA_VERSION;
+    Ok(result)
 }
 
 /// Reads a document of at most this version.

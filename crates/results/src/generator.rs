@@ -12,8 +12,10 @@ pub struct ThreadUsage {
     /// Time on a CPU, nanoseconds.
     pub cpu_ns: u64,
     /// Time ready to run and waiting for a CPU, nanoseconds; `None` where the kernel does not count it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queue_wait_ns: Option<u64>,
     /// Times it was put on a CPU; `None` where the kernel does not count it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeslices: Option<u64>,
 }
 
@@ -51,8 +53,8 @@ pub struct WorkerUsage {
 pub struct WorkerLags {
     /// Number of the worker, from 0.
     pub worker: u32,
-    /// [`Lags::send`] of this worker.
-    pub send: Histogram,
+    /// Of [`Lags::send`].
+    pub send: LagDigest,
     /// Of [`Lags::own`].
     pub own: LagDigest,
     /// Of [`Lags::wakeup`].
@@ -63,7 +65,7 @@ pub struct WorkerLags {
 
 /// A distribution of delays in four numbers; all 0 without samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "WrittenDigest")]
 pub struct LagDigest {
     /// Samples.
     pub count: u64,
@@ -73,6 +75,38 @@ pub struct LagDigest {
     pub p99_ns: u64,
     /// The longest, exact, nanoseconds.
     pub max_ns: u64,
+}
+
+/// As it stands in a document: in those of version 1 it is a whole histogram for one of the lags.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum WrittenDigest {
+    Digest {
+        count: u64,
+        p50_ns: u64,
+        p99_ns: u64,
+        max_ns: u64,
+    },
+    Histogram(Histogram),
+}
+
+impl From<WrittenDigest> for LagDigest {
+    fn from(written: WrittenDigest) -> Self {
+        match written {
+            WrittenDigest::Digest {
+                count,
+                p50_ns,
+                p99_ns,
+                max_ns,
+            } => Self {
+                count,
+                p50_ns,
+                p99_ns,
+                max_ns,
+            },
+            WrittenDigest::Histogram(histogram) => Self::of(&histogram),
+        }
+    }
 }
 
 impl LagDigest {
@@ -99,7 +133,7 @@ impl WorkerLags {
         } = lags;
         Self {
             worker,
-            send: send.clone(),
+            send: LagDigest::of(send),
             own: LagDigest::of(own),
             wakeup: LagDigest::of(wakeup),
             receive: LagDigest::of(receive),
@@ -121,10 +155,13 @@ pub struct MachineUsage {
     pub steal_ns: u64,
     /// Periods in which our control group had used up its quota; `None` without a quota
     /// (`cpu.stat`, Documentation/admin-guide/cgroup-v2.rst).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
     /// Time that our control group was kept from running so, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
     /// Time in which some task waited for a CPU, nanoseconds (`/proc/pressure/cpu`, "some").
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_pressure_ns: Option<u64>,
 }
 
@@ -138,6 +175,7 @@ pub struct Generator {
     #[serde(default)]
     pub lags: Vec<WorkerLags>,
     /// The machine, where it could be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineUsage>,
     /// Whether the generator was the limit; see [`crate::verdict()`].
     #[serde(default)]

@@ -5,9 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{
-    Deserializer as HdrReader, Serializer as _, V2DeflateSerializer, V2Serializer,
-};
+use hdrhistogram::serialization::{Deserializer as HdrReader, Serializer as _, V2Serializer};
 use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,6 +14,9 @@ use crate::summary::{self, Moments};
 
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
 const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Parts of each range: 2 * 10^3, rounded up to a power of two, so that the upper half keeps three digits.
+const PARTS: u32 = 2048;
 
 /// The range of a histogram without samples, the smallest there is.
 const UNUSED_NS: u64 = 2;
@@ -253,8 +254,6 @@ impl Histogram {
     /// How HdrHistogram describes its buckets: their number, and the parts of each.
     #[must_use]
     pub fn layout(&self) -> (u32, u32) {
-        // 2 * 10^3, rounded up to a power of two, so that the upper half keeps three digits.
-        const PARTS: u32 = 2048;
         let highest_bits = u64::BITS - highest_written_ns(self.max_ns).leading_zeros();
         (highest_bits - PARTS.ilog2() + 1, PARTS)
     }
@@ -264,17 +263,40 @@ impl Histogram {
     /// # Errors
     /// When a count exceeds 2^63, which the encoding cannot hold.
     pub fn to_v2_deflate_base64(&self) -> Result<String, String> {
-        // How far a histogram has grown depends on the order of recording and merging; what is
-        // written must depend on the samples alone.
-        let mut written = buckets(highest_written_ns(self.max_ns));
-        let mut bytes = Vec::new();
-        written
-            .add(&self.buckets)
-            .map_err(|error| format!("histogram: {error}"))?;
-        V2DeflateSerializer::new()
-            .serialize(&written, &mut bytes)
-            .map_err(|error| format!("histogram: {error}"))?;
-        Ok(BASE64.encode(bytes))
+        let deflated =
+            v2::deflated(&self.to_v2()?).map_err(|error| format!("histogram: {error}"))?;
+        Ok(BASE64.encode(deflated))
+    }
+
+    /// Values with their counts, ascending, of buckets that [`Self::to_v2_deflate_base64`] has written; each value
+    /// lies between the extremes that the samples had.
+    ///
+    /// # Errors
+    /// When the text is not what is written, or says something else than the extremes.
+    pub(crate) fn distinct_of_deflated(
+        text: &str,
+        min_ns: u64,
+        max_ns: u64,
+    ) -> Result<Vec<(u64, u64)>, String> {
+        let histogram = Self {
+            buckets: read_buckets(&Encoded::Deflated(text), max_ns)?,
+            moments: Moments::default(),
+            min_ns,
+            max_ns,
+        };
+        if min_ns > max_ns || !histogram.has_extremes() {
+            return Err("histogram: min_ns or max_ns contradict the encoded samples".to_owned());
+        }
+        Ok(histogram.distinct().collect())
+    }
+
+    /// The value that stands for the bucket of this one in a histogram with these extremes.
+    pub(crate) fn representative(value_ns: u64, min_ns: u64, max_ns: u64) -> u64 {
+        let value_ns = value_ns.min(HIGHEST_BUCKET_NS);
+        let bits = u64::BITS - value_ns.leading_zeros();
+        let width_bits = bits.saturating_sub(PARTS.ilog2());
+        let highest_ns = value_ns | ((1 << width_bits) - 1);
+        highest_ns.clamp(min_ns, max_ns)
     }
 
     /// The one value that stands for a bucket, given any value of it.
@@ -303,30 +325,49 @@ fn buckets(highest_ns: u64) -> Hdr<u64> {
     buckets
 }
 
-/// A histogram as it is written. The sums exceed what JSON numbers carry exactly, so they are
-/// decimal text.
-#[derive(Serialize, Deserialize)]
+/// A histogram as it is written; of one without samples there is the count alone. The sums exceed what JSON numbers
+/// carry exactly, so they are decimal text.
+#[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
     min_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     max_ns: Option<u64>,
-    sum_ns: String,
-    sum_of_squares_ns2: String,
-    /// HdrHistogram's V2 encoding, not deflated, in base64 with padding.
-    hdr_v2_base64: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_ns: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sum_of_squares_ns2: Option<String>,
+    /// HdrHistogram's V2 encoding, deflated, in base64 with padding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hdr_v2_deflate_base64: Option<String>,
+    /// The same, not deflated: of documents of version 1.
+    #[serde(skip_serializing)]
+    hdr_v2_base64: Option<String>,
+}
+
+/// Buckets in base64.
+enum Encoded<'a> {
+    Deflated(&'a str),
+    Plain(&'a str),
 }
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let written = Written {
-            count: self.count(),
-            min_ns: self.min_ns(),
-            max_ns: self.max_ns(),
-            sum_ns: self.moments.sum.to_string(),
-            sum_of_squares_ns2: self.moments.sum_of_squares.to_string(),
-            hdr_v2_base64: BASE64.encode(self.to_v2().map_err(S::Error::custom)?),
-        };
+        let mut written = Written::default();
+        if !self.is_empty() {
+            let buckets = self.to_v2_deflate_base64().map_err(S::Error::custom)?;
+            written = Written {
+                count: self.count(),
+                min_ns: self.min_ns(),
+                max_ns: self.max_ns(),
+                sum_ns: Some(self.moments.sum.to_string()),
+                sum_of_squares_ns2: Some(self.moments.sum_of_squares.to_string()),
+                hdr_v2_deflate_base64: Some(buckets),
+                hdr_v2_base64: None,
+            };
+        }
         written.serialize(serializer)
     }
 }
@@ -340,7 +381,12 @@ impl<'de> Deserialize<'de> for Histogram {
 /// Offsets of the V2 encoding: cookie, payload length, normalizing offset, digits (4 bytes each),
 /// lowest value, highest value, ratio (8 bytes each); then the payload. All big-endian.
 mod v2 {
+    use std::io::{self, Read, Write};
     use std::ops::Range;
+
+    use flate2::Compression;
+    use flate2::read::ZlibDecoder;
+    use flate2::write::ZlibEncoder;
 
     pub(super) const COOKIE: Range<usize> = 0..4;
     pub(super) const PAYLOAD_LENGTH: Range<usize> = 4..8;
@@ -350,6 +396,63 @@ mod v2 {
     pub(super) const HEADER_LENGTH: usize = 40;
     /// "V2, not compressed", with word size 16.
     pub(super) const COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
+    /// "V2, compressed", with word size 16.
+    const DEFLATED_COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
+    /// What is inflated is never longer: 54 times 1024 buckets of at most nine bytes each, and the header.
+    const INFLATED_MAX: u64 = 1 << 20;
+
+    /// Cookie, length of what follows, and the V2 encoding as zlib deflates it.
+    pub(super) fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain)?;
+        let zlib = encoder.finish()?;
+        let length = u32::try_from(zlib.len()).map_err(io::Error::other)?;
+        let head = [DEFLATED_COOKIE_BYTES, length.to_be_bytes()].concat();
+        Ok([head, zlib].concat())
+    }
+
+    /// The V2 encoding in it.
+    pub(super) fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
+        let (Some(cookie), Some(length), Some(zlib)) =
+            (bytes.get(..4), bytes.get(4..8), bytes.get(8..))
+        else {
+            return Err("shorter than its header".to_owned());
+        };
+        if cookie != DEFLATED_COOKIE_BYTES || length != &(zlib.len() as u64).to_be_bytes()[4..] {
+            return Err("not the deflated V2 encoding".to_owned());
+        }
+        let mut plain = Vec::new();
+        let mut decoder = ZlibDecoder::new(zlib).take(INFLATED_MAX + 1);
+        let read = decoder.read_to_end(&mut plain);
+        read.map_err(|error| format!("cannot be inflated ({error})"))?;
+        if plain.len() as u64 > INFLATED_MAX {
+            return Err("longer than any that is written".to_owned());
+        }
+        Ok(plain)
+    }
+}
+
+/// The buckets of an encoding, with room for samples up to this one.
+fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> {
+    let (name, text) = match encoded {
+        Encoded::Deflated(text) => ("hdr_v2_deflate_base64", text),
+        Encoded::Plain(text) => ("hdr_v2_base64", text),
+    };
+    let refused = |what: String| format!("histogram: {name}: {what}");
+    let bytes = BASE64.decode(text);
+    let mut bytes = bytes.map_err(|error| refused(error.to_string()))?;
+    if let Encoded::Deflated(_) = encoded {
+        bytes = v2::inflated(&bytes).map_err(refused)?;
+    }
+    check_v2(&bytes).map_err(|what| refused(what.to_owned()))?;
+    // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly empty or of
+    // milliseconds: room for what is in it is enough, and more samples make it grow.
+    let range_ns = max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
+    bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
+    let read = HdrReader::new().deserialize(&mut bytes.as_slice());
+    let mut buckets: Hdr<u64> = read.map_err(|error| refused(error.to_string()))?;
+    buckets.auto(true);
+    Ok(buckets)
 }
 
 impl Histogram {
@@ -366,25 +469,21 @@ impl Histogram {
     }
 
     fn from_written(written: &Written) -> Result<Self, String> {
-        let mut bytes = BASE64
-            .decode(&written.hdr_v2_base64)
-            .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
-        check_v2(&bytes)?;
-        // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly empty or of
-        // milliseconds: room for what is in it is enough, and more samples make it grow.
-        let range_ns = written
-            .max_ns
-            .unwrap_or(0)
-            .clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
-        bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
-        let mut buckets: Hdr<u64> = HdrReader::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| format!("histogram: hdr_v2_base64: {error}"))?;
-        buckets.auto(true);
+        let of_buckets = |encoded| read_buckets(&encoded, written.max_ns.unwrap_or(0));
+        let buckets = match (&written.hdr_v2_deflate_base64, &written.hdr_v2_base64) {
+            (Some(text), None) => of_buckets(Encoded::Deflated(text))?,
+            (None, Some(text)) => of_buckets(Encoded::Plain(text))?,
+            (None, None) => buckets(UNUSED_NS),
+            (Some(_), Some(_)) => return Err("histogram: the buckets stand there twice".to_owned()),
+        };
+        let sum = |name, text: &Option<String>| match text {
+            Some(text) => parse_sum(name, text),
+            None => Ok(0),
+        };
         let moments = Moments {
             count: written.count,
-            sum: parse_sum("sum_ns", &written.sum_ns)?,
-            sum_of_squares: parse_sum("sum_of_squares_ns2", &written.sum_of_squares_ns2)?,
+            sum: sum("sum_ns", &written.sum_ns)?,
+            sum_of_squares: sum("sum_of_squares_ns2", &written.sum_of_squares_ns2)?,
         };
         let (min_ns, max_ns) = match (written.min_ns, written.max_ns) {
             (Some(min_ns), Some(max_ns)) => (min_ns, max_ns),
@@ -412,13 +511,7 @@ impl Histogram {
         let extremes = if self.is_empty() {
             self.min_ns == u64::MAX && self.max_ns == 0 && self.moments == Moments::default()
         } else {
-            let same = |exact: u64, bucket: u64| {
-                self.buckets
-                    .equivalent(exact.min(HIGHEST_BUCKET_NS), bucket)
-            };
-            self.min_ns <= self.max_ns
-                && same(self.min_ns, self.buckets.min())
-                && same(self.max_ns, self.buckets.max())
+            self.min_ns <= self.max_ns && self.has_extremes()
         };
         let lowest_sum = u128::from(self.count()) * u128::from(self.min_ns);
         let highest_sum = u128::from(self.count()) * u128::from(self.max_ns);
@@ -428,6 +521,15 @@ impl Histogram {
         } else {
             Err("histogram: min_ns, max_ns or sum_ns contradict the encoded samples".to_owned())
         }
+    }
+
+    /// Whether the exact extremes are in the lowest and the highest bucket with samples.
+    fn has_extremes(&self) -> bool {
+        let same = |exact: u64, bucket: u64| {
+            self.buckets
+                .equivalent(exact.min(HIGHEST_BUCKET_NS), bucket)
+        };
+        same(self.min_ns, self.buckets.min()) && same(self.max_ns, self.buckets.max())
     }
 }
 
@@ -449,8 +551,8 @@ fn parse_sum(field: &str, text: &str) -> Result<u128, String> {
 
 /// Refuses what the V2 reader would allocate without bound for, or stumble over, and what this
 /// type does not write.
-fn check_v2(bytes: &[u8]) -> Result<(), String> {
-    let refuse = |what: &str| Err(format!("histogram: hdr_v2_base64: {what}"));
+fn check_v2(bytes: &[u8]) -> Result<(), &'static str> {
+    let refuse = Err;
     let Some(payload) = bytes.get(v2::HEADER_LENGTH..) else {
         return refuse("shorter than its header");
     };

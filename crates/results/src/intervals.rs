@@ -1,6 +1,7 @@
 //! Latency over time: the distribution of each interval of the window, in little memory.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Histogram;
 
@@ -8,8 +9,8 @@ use crate::Histogram;
 const INTERVALS_MAX: usize = 1024;
 
 /// The samples of one interval.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WrittenInterval")]
 pub struct Interval {
     /// Smallest and largest sample, exact, nanoseconds; 0 without samples.
     pub min_ns: u64,
@@ -17,6 +18,56 @@ pub struct Interval {
     pub max_ns: u64,
     /// Values with their counts, ascending; each value stands for a bucket of [`Histogram`].
     pub samples: Vec<(u64, u64)>,
+}
+
+/// An interval as it is written: nothing of one without samples.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenInterval {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_ns: Option<u64>,
+    /// The buckets as those of [`Histogram`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hdr_v2_deflate_base64: Option<String>,
+    /// The same as pairs: of documents of version 1.
+    #[serde(skip_serializing)]
+    samples: Option<Vec<(u64, u64)>>,
+}
+
+impl Serialize for Interval {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut written = WrittenInterval::default();
+        if !self.samples.is_empty() {
+            let buckets = self.histogram().to_v2_deflate_base64();
+            written.min_ns = Some(self.min_ns);
+            written.max_ns = Some(self.max_ns);
+            written.hdr_v2_deflate_base64 = Some(buckets.map_err(S::Error::custom)?);
+        }
+        written.serialize(serializer)
+    }
+}
+
+impl TryFrom<WrittenInterval> for Interval {
+    type Error = String;
+
+    fn try_from(written: WrittenInterval) -> Result<Self, String> {
+        let (min_ns, max_ns) = (written.min_ns.unwrap_or(0), written.max_ns.unwrap_or(0));
+        let samples = match (written.hdr_v2_deflate_base64, written.samples) {
+            (Some(text), None) => Histogram::distinct_of_deflated(&text, min_ns, max_ns)
+                .map_err(|error| format!("intervals: {error}"))?,
+            (None, samples) => samples.unwrap_or_default(),
+            (Some(_), Some(_)) => {
+                return Err("intervals: the samples stand there twice".to_owned());
+            }
+        };
+        Ok(Self {
+            min_ns,
+            max_ns,
+            samples,
+        })
+    }
 }
 
 /// Intervals of equal length from the begin of the window on, without gaps.
@@ -38,7 +89,10 @@ impl TryFrom<Written> for Intervals {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { interval_ms, rows } = written;
+        let Written {
+            interval_ms,
+            mut rows,
+        } = written;
         let times = interval_ms / Self::DEFAULT_INTERVAL_MS;
         let is_written = times.is_power_of_two()
             && interval_ms % Self::DEFAULT_INTERVAL_MS == 0
@@ -66,6 +120,7 @@ impl TryFrom<Written> for Intervals {
                 return Err("intervals: a count is out of range".to_owned());
             }
         }
+        rows.iter_mut().for_each(Interval::join_buckets);
         Ok(Self { interval_ms, rows })
     }
 }
@@ -111,6 +166,14 @@ impl Interval {
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.samples.extend_from_slice(&other.samples);
+        self.join_buckets();
+    }
+
+    /// One value for each bucket: with other extremes another one may stand for it.
+    fn join_buckets(&mut self) {
+        for (value_ns, _) in &mut self.samples {
+            *value_ns = Histogram::representative(*value_ns, self.min_ns, self.max_ns);
+        }
         self.samples.sort_unstable();
         self.samples.dedup_by(|later, kept| {
             let same = later.0 == kept.0;

@@ -14,12 +14,40 @@ pub struct Rates {
     counts: BTreeMap<u64, u64>,
 }
 
-/// Equal rate samples, as they are written.
+/// Equal rate samples, as they are written: the rate, and how often it was sampled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "AnySample", into = "(u64, u64)")]
 struct Sample {
     requests_per_sec: u64,
     count: u64,
+}
+
+/// Also as documents of version 1 have them.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum AnySample {
+    Pair(u64, u64),
+    Object { requests_per_sec: u64, count: u64 },
+}
+
+impl From<AnySample> for Sample {
+    fn from(sample: AnySample) -> Self {
+        let (AnySample::Pair(requests_per_sec, count)
+        | AnySample::Object {
+            requests_per_sec,
+            count,
+        }) = sample;
+        Self {
+            requests_per_sec,
+            count,
+        }
+    }
+}
+
+impl From<Sample> for (u64, u64) {
+    fn from(sample: Sample) -> Self {
+        (sample.requests_per_sec, sample.count)
+    }
 }
 
 impl Rates {
@@ -175,9 +203,11 @@ mod tests {
     fn rates_survive_json() {
         let rates = rates(&[7, 7, 100_000]);
         let text = serde_json::to_string(&rates).unwrap();
-        let expected =
+        assert_eq!(text, "[[7,2],[100000,1]]");
+        let of_version_1 =
             r#"[{"requests_per_sec":7,"count":2},{"requests_per_sec":100000,"count":1}]"#;
-        assert_eq!(text, expected);
-        assert_eq!(serde_json::from_str::<Rates>(&text).unwrap(), rates);
+        for text in [&text, of_version_1] {
+            assert_eq!(serde_json::from_str::<Rates>(text).unwrap(), rates);
+        }
     }
 }

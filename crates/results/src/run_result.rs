@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Environment, Generator, Recording, Telemetry, Warning};
 
 /// Version of the saved document. It grows when a field changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The time that the numbers cover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

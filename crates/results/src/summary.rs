@@ -2,23 +2,25 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use crate::lower_bound::lower_bounds;
 use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, RunResult};
 
 /// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
 /// decode histograms; it is not read back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Answers per second of the window, all workers together.
     pub requests_per_sec: f64,
     /// Bytes of responses per second of the window.
     pub bytes_per_sec: f64,
     /// With a rate: asked for and made.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved_rate: Option<AchievedRate>,
     /// Requests in flight on average, counted over time; `None` for a window without length.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_in_flight: Option<f64>,
     /// The headline: [`Recording::latency`]. With a rate, times from the moment that a request was
     /// due, otherwise from its sending.
@@ -37,11 +39,12 @@ pub struct Summary {
     pub socket_errors: SocketErrors,
     /// Answers with a status above 399.
     pub statuses_over_399: u64,
+    /// Requests that failed: an error ended them.
+    pub failed: u64,
 }
 
 /// The phases, each as a distribution.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseSummaries {
     /// [`Phases::connect`].
     pub connect: Distribution,
@@ -54,8 +57,7 @@ pub struct PhaseSummaries {
 }
 
 /// The lags, each as a distribution.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LagSummaries {
     /// [`Lags::send`].
     pub send: Distribution,
@@ -68,28 +70,43 @@ pub struct LagSummaries {
 }
 
 /// A [`Histogram`] in figures. Without samples all that would be a value is `None`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Distribution {
     /// Samples.
     pub count: u64,
     /// Arithmetic mean, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_ns: Option<f64>,
     /// Sample standard deviation, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stdev_ns: Option<f64>,
     /// Smallest sample, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ns: Option<u64>,
     /// Largest sample, nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ns: Option<u64>,
     /// Share of samples within one standard deviation of the mean, 0..=100.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub within_stdev_percent: Option<f64>,
+    /// Mean, percentiles and maximum once more, as `mean_ms`, `p99_ms`, `p99_9_ms` and `max_ms`: what most readers look
+    /// for, in the unit that they expect.
+    #[serde(flatten, serialize_with = "as_fields")]
+    pub in_ms: Vec<(String, f64)>,
     /// Ascending; empty without samples.
     pub percentiles: Vec<Percentile>,
 }
 
+fn as_fields<S: Serializer>(fields: &[(String, f64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(fields.len()))?;
+    for (name, value) in fields {
+        map.serialize_entry(name, value)?;
+    }
+    map.end()
+}
+
 /// One percentile.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Percentile {
     /// Which, 0..=100.
     pub percent: f64,
@@ -104,26 +121,29 @@ pub struct Percentile {
 }
 
 /// [`Rates`] in figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RateSummary {
     /// Samples.
     pub count: u64,
     /// Arithmetic mean, requests per second per worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_requests_per_sec: Option<f64>,
     /// Sample standard deviation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub stdev_requests_per_sec: Option<f64>,
     /// Smallest sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_requests_per_sec: Option<u64>,
     /// Largest sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests_per_sec: Option<u64>,
     /// Share of samples within one standard deviation of the mean, 0..=100.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub within_stdev_percent: Option<f64>,
 }
 
 /// Events by wrk's four counters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct SocketErrors {
     /// [`Legacy::Connect`].
     pub connect: u64,
@@ -201,6 +221,7 @@ impl Summary {
                 timeout: errors.legacy(Legacy::Timeout),
             },
             statuses_over_399: statuses.over_399(),
+            failed: errors.exchanges(),
         }
     }
 }
@@ -221,7 +242,24 @@ impl Distribution {
             enough_samples: enough_samples(percent, histogram.count()),
             lower_bound,
         };
+        let ms = |ns: f64| ns / 1e6;
+        let mut in_ms = Vec::new();
+        if some {
+            in_ms.push(("mean_ms".to_owned(), ms(histogram.mean_ns())));
+            let below_all = percents.iter().zip(&values_ns);
+            in_ms.extend(
+                below_all
+                    .filter(|(percent, _)| **percent < 100.0)
+                    .map(|(percent, value_ns)| (name_in_ms(*percent), ms(*value_ns as f64))),
+            );
+            in_ms.extend(
+                histogram
+                    .max_ns()
+                    .map(|max_ns| ("max_ms".to_owned(), ms(max_ns as f64))),
+            );
+        }
         Self {
+            in_ms,
             count: histogram.count(),
             mean_ns: some.then(|| histogram.mean_ns()),
             stdev_ns: some.then(|| histogram.stdev_ns()),
@@ -237,6 +275,11 @@ impl Distribution {
                 .collect(),
         }
     }
+}
+
+/// `p99_9_ms`: a point in a name would have to be quoted wherever it is used.
+fn name_in_ms(percent: f64) -> String {
+    format!("p{}_ms", percent.to_string().replace('.', "_"))
 }
 
 impl RateSummary {

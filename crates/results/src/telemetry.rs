@@ -14,8 +14,10 @@ pub struct Telemetry {
     /// Times that all sockets were asked for within the window.
     pub samples: u64,
     /// CPU time of the thread that watched, nanoseconds: what all this has cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
     /// The sockets that the filter let through; `None` if none were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<SocketSummary>,
     /// Counters of the kernel by name (`TcpExt.ListenDrops`, `Tcp.RetransSegs`, `softnet.dropped`),
     /// their growth from the begin of the window to its end, zeros included. What this kernel does not
@@ -39,30 +41,41 @@ pub struct SocketSummary {
     /// Of these, how many closed within the run with their last values told by the kernel.
     pub closed: u64,
     /// Bytes sent within the run, again sent ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Of these, bytes that were sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_retransmitted: Option<u64>,
     /// Bytes received within the run; the kernel counts the end of a connection as one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<u64>,
     /// Segments with data sent within the run, again sent ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_sent: Option<u64>,
     /// Segments sent again within the run.
     pub segments_retransmitted: u64,
     /// Smoothed round trip times over all samples of all sockets, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_us: Option<Spread>,
     /// Congestion windows over all samples of all sockets, segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwnd: Option<Spread>,
     /// Time that sockets had something to send, microseconds, summed over sockets.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_us: Option<u64>,
     /// Of it, time limited by the peer's receive window.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_us: Option<u64>,
     /// Of it, time limited by the send buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
     /// Connections that listening sockets dropped within the run; `None` also when the filter lets no
     /// listening socket through.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_drops: Option<u64>,
     /// Longest queue of connections waiting to be accepted that a sample saw; `None` when no sample saw
     /// a listening socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_queue_max: Option<u64>,
 }
 
@@ -147,23 +160,32 @@ pub struct SocketMoment {
     /// Begin of the interval, milliseconds after the begin of the window.
     pub start_ms: u64,
     /// Most sockets that a sample saw; `None` where no sample was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<u64>,
     /// Median of the smoothed round trip times, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_us: Option<f64>,
     /// Their 99th percentile, microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p99_us: Option<f64>,
     /// Median of the congestion windows, segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cwnd_p50: Option<f64>,
     /// Median of the delivery rates (`tcpi_delivery_rate`), bytes per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_rate_p50_bytes_per_sec: Option<f64>,
     /// Segments sent again within the interval. This and the bytes are what was found at its end: where
     /// no sample was taken, they are with the next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_retransmitted: Option<u64>,
     /// Bytes sent within the interval, again sent ones included.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Bytes received within the interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<u64>,
     /// Longest queue of connections waiting to be accepted that a sample saw.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_queue_max: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::RunResult;
 
 /// Version of both documents; see [`crate::SCHEMA_VERSION`] for when it grows.
-pub const EXPERIMENT_SCHEMA_VERSION: u32 = 1;
+pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
 
 /// One level of one factor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -31,6 +31,7 @@ pub struct Cell {
     /// The levels, in the order of the plan's factors.
     pub settings: Vec<Setting>,
     /// Name of the set of load options, if the plan has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Name of the target.
     pub target: String,
@@ -68,6 +69,7 @@ pub struct Experiment {
     /// The cells.
     pub cells: Vec<Cell>,
     /// Wall-clock begin, RFC 3339; a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
 }
 
@@ -80,6 +82,7 @@ pub struct HookOutput {
     /// The command.
     pub command: String,
     /// Its exit code; `None` if a signal or the time limit ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// How long it took, milliseconds.
     pub duration_ms: u64,
@@ -116,6 +119,7 @@ pub struct Trial {
     /// Place in the order of the whole experiment, from 1.
     pub position: u32,
     /// Wall-clock begin, RFC 3339; a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// Why earlier attempts failed, in their order.
     pub failed_attempts: Vec<String>,
@@ -130,5 +134,6 @@ pub struct Trial {
     /// Commands around it, in the order they ran.
     pub hooks: Vec<HookOutput>,
     /// Name of the file with the samples, beside this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub samples_file: Option<String>,
 }

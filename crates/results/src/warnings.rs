@@ -66,6 +66,7 @@ pub enum Warning {
         /// Their status codes, the most frequent one first.
         statuses: Vec<u16>,
         /// Where the first redirect points to: its Location, as the server wrote it.
+        #[serde(skip_serializing_if = "Option::is_none")]
         location: Option<String>,
     },
     /// The run was interrupted before the first response of the window, so nothing was measured.

@@ -2,8 +2,10 @@
 
 mod fixture;
 
-use results::file::{LoadError, load, save};
-use results::{Histogram, Recording, RunResult};
+use results::file::{
+    LoadError, load, load_experiment, load_trial, save, save_experiment, save_trial,
+};
+use results::{Histogram, Recording, RunResult, TrialOutcome, WorkerLags};
 
 fn saved(result: &RunResult) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -29,7 +31,7 @@ fn a_result_is_read_back_as_it_was_saved() {
 #[test]
 fn the_document_has_two_space_indentation_and_one_line_per_row_of_a_list() {
     let text = String::from_utf8(saved(&fixture::result(fixture::recording(300)))).unwrap();
-    assert!(text.starts_with("{\n  \"schema_version\": 1,\n  \"plan\": {\n    \"target\": {\n"));
+    assert!(text.starts_with("{\n  \"schema_version\": 2,\n  \"plan\": {\n    \"target\": {\n"));
     assert!(text.ends_with("\n}\n"));
     assert!(
         text.contains(
@@ -62,6 +64,140 @@ fn the_summary_holds_the_asked_percentiles_beside_the_usual_ones() {
 }
 
 #[test]
+fn the_summary_has_keys_in_milliseconds_beside_its_percentiles_and_the_failed_requests() {
+    let mut bytes = Vec::new();
+    let result = fixture::result(fixture::recording(2000));
+    save(&result, &[99.5], &mut bytes).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    let latency = &document["summary"]["latency"];
+    for row in latency["percentiles"].as_array().unwrap() {
+        let percent = row["percent"].as_f64().unwrap();
+        let key = match percent {
+            100.0 => "max_ms".to_owned(),
+            percent => format!("p{}_ms", percent.to_string().replace('.', "_")),
+        };
+        let expected = row["value_ns"].as_f64().unwrap() / 1e6;
+        assert_eq!(latency[&key], expected, "{key}");
+    }
+    assert!(latency["p99_5_ms"].is_f64() && latency["p99_9_ms"].is_f64());
+    let mean_ns = latency["mean_ns"].as_f64().unwrap();
+    let mean_ms = latency["mean_ms"].as_f64().unwrap();
+    assert!((mean_ms * 1e6 - mean_ns).abs() < 1e-3);
+    assert_eq!(
+        document["summary"]["failed"],
+        result.recording.errors.exchanges()
+    );
+    assert!(result.recording.errors.exchanges() > 0);
+    let empty = saved(&fixture::result(Recording::new()));
+    let document: serde_json::Value = serde_json::from_slice(&empty).unwrap();
+    assert!(document["summary"]["latency"].get("p99_ms").is_none());
+}
+
+#[test]
+fn nothing_that_is_unknown_is_written() {
+    fn nulls(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Null => found.push(path.to_owned()),
+            serde_json::Value::Array(items) => {
+                items.iter().for_each(|item| nulls(item, path, found));
+            }
+            serde_json::Value::Object(fields) => fields
+                .iter()
+                .for_each(|(name, field)| nulls(field, &format!("{path}.{name}"), found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    for recording in [fixture::recording(20), Recording::new()] {
+        let mut result = fixture::result(recording);
+        result.telemetry = Some(results::Telemetry {
+            sockets: Some(results::SocketSummary::default()),
+            ..results::Telemetry::default()
+        });
+        result.generator.machine = Some(results::MachineUsage::default());
+        let document = serde_json::from_slice(&saved(&result)).unwrap();
+        nulls(&document, "", &mut found);
+        assert_eq!(load(&saved(&result)), Ok(result));
+    }
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn documents_of_version_1_are_read_and_written_as_they_are_now() {
+    let result = load(include_bytes!("version_1/result.json")).unwrap();
+    assert_eq!(results::check(&result), Ok(()));
+    assert_eq!(result.recording.counters.answered, 40);
+    let latency = result.recording.latency();
+    assert_eq!(latency.value_at_percentile(90.0), 670_719);
+    assert_eq!((latency.count(), latency.max_ns()), (40, Some(2_795_343)));
+    let [row] = result.recording.intervals.rows() else {
+        panic!("one second has one row");
+    };
+    assert_eq!(row.samples[..2], [(84_799, 1), (86_207, 1)]);
+    assert_eq!(row.histogram().count(), 40);
+    let rates: Vec<(u64, u64)> = result.recording.rates.distinct().collect();
+    assert_eq!(rates, [(18, 8), (19, 8), (29, 2)]);
+    let sends = result.generator.lags.iter().map(|lags| lags.send);
+    let sends: Vec<(u64, u64)> = sends.map(|send| (send.count, send.max_ns)).collect();
+    assert_eq!(sends, [(20, 2_682_085), (20, 1_095_505)]);
+    // The same once more, in the form of today.
+    let bytes = saved(&result);
+    assert!(bytes.starts_with(b"{\n  \"schema_version\": 2,"));
+    assert_eq!(load(&bytes), Ok(result));
+
+    let trial = load_trial(include_bytes!("version_1/trial.json")).unwrap();
+    let TrialOutcome::Finished(result) = &trial.outcome else {
+        panic!("it was measured");
+    };
+    assert_eq!(result.recording.counters.answered, 20);
+    let mut bytes = Vec::new();
+    save_trial(&trial, &mut bytes).unwrap();
+    assert_eq!(load_trial(&bytes), Ok(trial));
+    let experiment = load_experiment(include_bytes!("version_1/experiment.json")).unwrap();
+    assert_eq!(experiment.cells.len(), 2);
+    let mut bytes = Vec::new();
+    save_experiment(&experiment, &mut bytes).unwrap();
+    assert_eq!(load_experiment(&bytes), Ok(experiment));
+}
+
+#[test]
+fn a_quarter_of_a_minute_takes_less_than_a_tenth_of_a_megabyte() {
+    // Fifteen seconds with a rate, each with its thousands of different latencies, four threads.
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut recording = fixture::recording(2000);
+    let mut of_second = Histogram::new();
+    for second in 0..15 {
+        of_second.clear();
+        for _ in 0..10_000 {
+            let noise: f64 = (0..6).map(|_| random.f64()).sum::<f64>() / 3.0 - 1.0;
+            of_second.record((1e6 * (2.0 * noise).exp()) as u64);
+        }
+        recording.intervals.add(1000 * second, &of_second);
+        for histogram in [
+            &mut recording.service_time,
+            &mut recording.response_time,
+            &mut recording.phases.first_byte,
+            &mut recording.lags.send,
+            &mut recording.lags.own,
+            &mut recording.lags.wakeup,
+        ] {
+            histogram.merge(&of_second);
+        }
+        for tenth in 0..10 {
+            recording
+                .series
+                .add(1000 * second + 100 * tenth, 1000, 0, 145_000);
+            (0..4).for_each(|_| recording.rates.add(random.u64(2000..3000)));
+        }
+    }
+    let mut result = fixture::result(recording);
+    let lags = &result.recording.lags;
+    result.generator.lags = (0..4).map(|worker| WorkerLags::of(worker, lags)).collect();
+    let bytes = saved(&result);
+    assert!(bytes.len() < 100_000, "{}", bytes.len());
+}
+
+#[test]
 fn percentiles_say_whether_the_samples_suffice() {
     let bytes = saved(&fixture::result(fixture::recording(1000)));
     let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -80,16 +216,16 @@ fn percentiles_say_whether_the_samples_suffice() {
 #[test]
 fn a_result_of_a_later_version_is_refused_by_its_version() {
     let text = String::from_utf8(saved(&fixture::result(Recording::new()))).unwrap();
-    let later = text.replace("\"schema_version\": 1", "\"schema_version\": 2");
+    let later = text.replace("\"schema_version\": 2", "\"schema_version\": 3");
     let error = load(later.as_bytes()).unwrap_err();
-    assert_eq!(error, LoadError::Newer { found: 2, known: 1 });
+    assert_eq!(error, LoadError::Newer { found: 3, known: 2 });
     assert!(error.to_string().contains("use a newer wrkbench"));
     // Also when everything else has changed.
     assert_eq!(
         load(b"{\"schema_version\": 9, \"x\": []}"),
-        Err(LoadError::Newer { found: 9, known: 1 })
+        Err(LoadError::Newer { found: 9, known: 2 })
     );
-    let never = text.replace("\"schema_version\": 1", "\"schema_version\": 0");
+    let never = text.replace("\"schema_version\": 2", "\"schema_version\": 0");
     assert_eq!(
         load(never.as_bytes()),
         Err(LoadError::NoSuchVersion { found: 0 })
@@ -165,7 +301,7 @@ fn a_document_of_the_largest_counts_can_be_read_merged_and_saved() {
         .replace("\"answered\": 12", &format!("\"answered\": {max}"))
         .replace("\"200\": 11", &format!("\"200\": {max}"))
         .replace("\"events\": 1,", &format!("\"events\": {max},"))
-        .replace("\"count\": 1}", &format!("\"count\": {max}}}"));
+        .replace(", 1]", &format!(", {max}]"));
     let read = load(text.as_bytes()).unwrap();
     let mut recording = read.recording.clone();
     recording.merge(&read.recording);

@@ -1,7 +1,11 @@
 //! The histogram against the truth: sorted samples, exact sums, and itself in another order.
 
+use std::io::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use hdrhistogram::serialization::Deserializer;
 use proptest::prelude::*;
 use results::Histogram;
@@ -256,20 +260,67 @@ fn recording_many_at_once_is_recording_one_many_times() {
     assert_eq!(many, of(&[123_456; 1000]));
 }
 
+/// Cookie, length, and what zlib makes of the bytes.
+fn deflated(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(plain).expect("memory takes every write");
+    let zlib = encoder.finish().expect("memory takes every write");
+    let length = (zlib.len() as u32).to_be_bytes();
+    [vec![0x1c, 0x84, 0x93, 0x14], length.to_vec(), zlib].concat()
+}
+
+#[test]
+fn what_has_no_samples_is_its_count_and_version_1_is_read() {
+    assert_eq!(json(&Histogram::new()), r#"{"count":0}"#);
+    let of_version_1 = r#"{"count":0,"min_ns":null,"max_ns":null,"sum_ns":"0","sum_of_squares_ns2":"0",
+        "hdr_v2_base64":"HISTEwAAAAEAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAAA="}"#;
+    for text in [of_version_1, r#"{"count":0}"#] {
+        let read: Histogram = serde_json::from_str(text).unwrap();
+        assert_eq!(read, Histogram::new());
+    }
+    let of_version_1 = r#"{"count":3,"min_ns":1,"max_ns":3,"sum_ns":"6","sum_of_squares_ns2":"14",
+        "hdr_v2_base64":"HISTEwAAAAQAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAAECAgI="}"#;
+    let read: Histogram = serde_json::from_str(of_version_1).unwrap();
+    assert_eq!(read, of(&[1, 2, 3]));
+}
+
 #[test]
 fn hostile_encodings_are_refused_with_a_reason() {
     let good = json(&of(&[1, 2, 3]));
     let value: serde_json::Value = serde_json::from_str(&good).unwrap();
-    let encoded = value["hdr_v2_base64"].as_str().unwrap();
+    let encoded = value["hdr_v2_deflate_base64"].as_str().unwrap();
     let with_hdr = |hdr: &str| good.replace(encoded, hdr);
+    // Not deflated, as in documents of version 1.
+    let plain = "HISTEwAAAAMAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAAECAgI=";
+    let with_plain = |hdr: &str| {
+        let field = |name: &str, hdr: &str| format!("\"{name}\":\"{hdr}\"");
+        let written = field("hdr_v2_deflate_base64", encoded);
+        good.replace(&written, &field("hdr_v2_base64", hdr))
+    };
+    let deflated = |plain: &[u8]| with_hdr(&BASE64.encode(deflated(plain)));
     let cases = [
-        (with_hdr("!"), "hdr_v2_base64"),
+        (with_hdr("!"), "hdr_v2_deflate_base64"),
         (with_hdr(""), "shorter than its header"),
-        (with_hdr(&encoded[..encoded.len() - 4]), "length"),
+        (with_hdr(&encoded[..encoded.len() - 4]), "not the deflated"),
+        (with_hdr(plain), "not the deflated V2 encoding"),
+        (deflated(b""), "shorter than its header"),
+        (deflated(&[0; 60]), "not the V2 encoding"),
+        // A few kilobytes that would fill the memory.
+        (deflated(&vec![0; 64 << 20]), "longer than any"),
+        (with_plain("!"), "hdr_v2_base64"),
+        (with_plain(""), "shorter than its header"),
+        (with_plain(&plain[..plain.len() - 4]), "length"),
         // "Compressed V2" with a payload of four gigabytes.
         (
-            with_hdr(&format!("HISTFP////{}", &encoded[10..])),
+            with_plain(&format!("HISTFP////{}", &plain[10..])),
             "not the V2 encoding",
+        ),
+        (
+            good.replace(
+                "\"count\":3",
+                &format!("\"hdr_v2_base64\":\"{plain}\",\"count\":3"),
+            ),
+            "twice",
         ),
         (
             good.replace("\"count\":3", "\"count\":4"),

@@ -119,6 +119,9 @@ fn what_is_not_written_is_refused() {
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,0]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,-1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[],"colour":1}]}"#,
+        // Buckets that contradict their extremes, or are none.
+        r#"{"interval_ms":1000,"rows":[{"min_ns":9,"max_ns":1,"hdr_v2_deflate_base64":"HISTFAAAABp42pNpmSzMwMDAxAABIErGHcrYbP8BAEFQA4c="}]}"#,
+        r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"hdr_v2_deflate_base64":"!"}]}"#,
         // More samples than the encoding of a histogram has room for: 2^63, also in several values.
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":1,"samples":[[1,9223372036854775808]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":2,"samples":[[1,4611686018427387904],[2,4611686018427387904]]}]}"#,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Export;
 
 /// Version of the document. It grows when a field changes its meaning or goes away.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -27,12 +27,14 @@ struct Document<'a> {
     /// What speaks against that, in words.
     doubts: Vec<String>,
     /// The numbers behind all three.
+    #[serde(skip_serializing_if = "Option::is_none")]
     conclusions: Option<&'a Conclusions>,
 }
 
 #[derive(Serialize)]
 struct ExperimentDocument<'a> {
     name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<&'a str>,
     rounds: u32,
     cells: usize,
@@ -43,16 +45,22 @@ struct ExperimentDocument<'a> {
 struct RunDocument<'a> {
     source: &'a str,
     settings: BTreeMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<&'a str>,
     run: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
     conditions: Vec<ConditionDocument>,
     /// By name; see docs/tables.md.
     values: BTreeMap<&'a str, f64>,
     /// As in a saved result; only of those.
+    #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Summary>,
     /// Whether the load generator was the limit.
     is_saturated: bool,
@@ -67,6 +75,7 @@ struct ConditionDocument {
     is_failed: bool,
     /// `passed`, `failed` or `unknown`.
     judgement: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
 
