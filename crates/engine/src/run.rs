@@ -5,7 +5,7 @@ use crate::dispatch::Task;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Gathering, Observer, Share};
 use crate::source::RequestSource;
-use crate::worker::{Ended, Settings, Stop, Worker};
+use crate::worker::{Ended, STANDSTILL_NS, Settings, Stop, Worker};
 use crate::{EngineError, Job, Outcome};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, RunPlan};
@@ -311,7 +311,15 @@ impl Crew {
         let mut stop_ns = schedule.end_ns;
         let mut gathering = Gathering::new(self.lockers.len(), schedule);
         while missing.contains(&true) {
-            match reports.recv_timeout(POLL) {
+            let waits_from_ns = monotonic_ns();
+            let report = reports.recv_timeout(POLL);
+            note_standstill(
+                &mut outcome.recording,
+                schedule,
+                waits_from_ns,
+                monotonic_ns(),
+            );
+            match report {
                 Ok(Report::Ended { index, ended }) => {
                     missing[index] = false;
                     // Those that are stuck are never joined.
@@ -376,6 +384,16 @@ impl Crew {
     }
 }
 
+/// Notes a wait of the main thread that ended far too late. Workers note theirs, but a busy one hardly waits, and does
+/// not see that the whole process was suspended in the middle of its work.
+fn note_standstill(recording: &mut Recording, schedule: Schedule, from_ns: u64, to_ns: u64) {
+    let awaited_ns = from_ns.max(schedule.measure_ns) + POLL.as_nanos() as u64;
+    let late_ns = to_ns.min(schedule.end_ns).saturating_sub(awaited_ns);
+    if late_ns >= STANDSTILL_NS {
+        recording.lags.wakeup.record(late_ns);
+    }
+}
+
 /// The recording of a worker that is inside a script. Its connections cannot be asked, so the age of
 /// what is in flight is known only as "since before the script was called". What is left of its share of the
 /// schedule was never sent.
@@ -432,4 +450,33 @@ fn settings(
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn only_a_wait_within_the_window_that_ends_far_too_late_is_a_standstill() {
+        let schedule = Schedule {
+            start_ns: 0,
+            measure_ns: 1_000 * MS,
+            end_ns: 3_000 * MS,
+        };
+        let noted = |from_ms: u64, to_ms: u64| {
+            let mut recording = Recording::new();
+            note_standstill(&mut recording, schedule, from_ms * MS, to_ms * MS);
+            recording.lags.wakeup.max_ns().map(|ns| ns / MS)
+        };
+        assert_eq!(noted(1_200, 1_205), None);
+        assert_eq!(noted(1_200, 1_700), None);
+        assert_eq!(noted(1_200, 1_706), Some(501));
+        // The parts in the warm-up and behind the end are in no figure.
+        assert_eq!(noted(0, 1_400), None);
+        assert_eq!(noted(0, 2_005), Some(1_000));
+        assert_eq!(noted(2_400, 9_000), Some(595));
+        assert_eq!(noted(3_100, 9_000), None);
+    }
 }

@@ -221,7 +221,10 @@ pub(crate) struct Worker<L, S: Session> {
 
 /// Completions taken at a time when requests are due by a schedule: sends wait for the end of a turn.
 const COMPLETIONS_PER_PACED_TURN: usize = 16;
-/// One connection in so many tells how long its bytes lay in the kernel.
+/// So many connections of each thread tell how long their bytes lay in the kernel: all where there are few, whose
+/// samples would be too few otherwise.
+const STAMPED_AT_LEAST: u32 = 8;
+/// Of more connections one in so many does.
 const STAMPED_ONE_IN: u32 = 64;
 
 /// The key of completions that come of other workers waking this one. There are fewer connections.
@@ -244,6 +247,8 @@ const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 const GIVE_UP_NS: u64 = 30_000_000_000;
 /// How often a worker tells the others of its last response.
 const TELL_ANSWER_NS: u64 = 1_000_000_000;
+/// A wait that ends so much later than asked is one in which nothing ran, whatever is found afterwards.
+pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
 /// Send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
@@ -460,8 +465,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let Some(completion) = self.io.next() else {
                 return Ok(taken > 0);
             };
-            // Something happened: it was not the time that ended the wait, or not alone.
-            self.slept_until_ns = None;
+            // Something happened: it was not the time that ended the wait, or not alone. But what is found long
+            // after the wait should have ended was only found then because nothing had been running.
+            self.slept_until_ns = self
+                .slept_until_ns
+                .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
             // Nothing that was seen after the end is counted.
             if completion.at_ns >= self.schedule.end_ns {
                 return Err(Stop::Over);

@@ -41,6 +41,11 @@ const MEDIAN_MIN_NS: u64 = 100_000;
 /// A delay matters if it is this share of the same percentile of the latency.
 const SAME_PERCENT_OF_LATENCY: u64 = 10;
 
+/// So many delays are no accident,
+const DELAYED_MIN: u64 = 3;
+/// and this part of all samples moves the 99th percentile.
+const DELAYED_PER_MILLE: u64 = 8;
+
 /// No thread that may run waits so long, not even on a crowded machine.
 const STOOD_STILL_MIN_NS: u64 = 500_000_000;
 
@@ -274,7 +279,10 @@ pub(crate) fn connects_failed(result: &RunResult, kind: ErrorKind) -> Option<(u6
 
 /// A delay of which either a few samples or half of them matter.
 fn late(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
-    tail(delays, latency).or_else(|| median(delays, latency))
+    let median_ns = latency.value_at_percentile(50.0);
+    tail(delays, latency)
+        .or_else(|| median(delays, latency))
+        .or_else(|| hundredth(delays, median_ns, TAIL_PERCENT_OF_LATENCY))
 }
 
 /// That an answer lies in the kernel is part of its latency, so like is compared with like: a delay with
@@ -282,14 +290,36 @@ fn late(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
 fn receive_delay(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
     let percent = believed_percent(delays.count())?;
     let tail_ns = latency.value_at_percentile(f64::from(percent));
-    median(delays, latency).or_else(|| {
-        exceeds(
-            delays,
-            percent,
-            TAIL_MIN_NS,
-            tail_ns,
-            SAME_PERCENT_OF_LATENCY,
-        )
+    median(delays, latency)
+        .or_else(|| {
+            exceeds(
+                delays,
+                percent,
+                TAIL_MIN_NS,
+                tail_ns,
+                SAME_PERCENT_OF_LATENCY,
+            )
+        })
+        .or_else(|| {
+            let p99_ns = latency.value_at_percentile(99.0);
+            hundredth(delays, p99_ns, SAME_PERCENT_OF_LATENCY)
+        })
+}
+
+/// Delays that matter and that nearly one sample in a hundred had. A short run has too few samples to tell its 99th
+/// percentile, but shows one all the same; and that some samples were delayed is a fact, however many they are.
+fn hundredth(delays: &Histogram, latency_ns: u64, percent_of_latency: u64) -> Option<Delay> {
+    believed_percent(delays.count())?;
+    let limit_ns = u128::from(latency_ns) * u128::from(percent_of_latency) / 100;
+    let matters = |ns: u64| ns > TAIL_MIN_NS && u128::from(ns) > limit_ns;
+    let delayed = || delays.distinct().filter(|(ns, _)| matters(*ns));
+    let count: u64 = delayed().map(|(_, count)| count).sum();
+    let per_mille = u128::from(count) * 1000 / u128::from(delays.count());
+    let (delay_ns, _) = delayed().next()?;
+    (count >= DELAYED_MIN && per_mille >= u128::from(DELAYED_PER_MILLE)).then(|| Delay {
+        percent: 99_u32.min(100 - u32::try_from(per_mille / 10).unwrap_or(0)),
+        delay_ns,
+        latency_ns,
     })
 }
 

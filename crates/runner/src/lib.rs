@@ -32,7 +32,8 @@ use telemetry::{MachineMeter, Sampler};
 pub struct Invocation {
     /// The command line, program name first.
     pub command_line: Vec<String>,
-    /// Wall-clock now, milliseconds since 1970 (UTC); a label.
+    /// Wall-clock now, milliseconds since 1970 (UTC). [`prepare`] is called at once, and counts on from here on the
+    /// monotonic clock: later jumps of the wall clock move nothing.
     pub unix_ms: u64,
     /// The same as RFC 3339 text.
     pub started_at: Option<String>,
@@ -80,6 +81,21 @@ pub struct Audience<'a> {
     pub observer: Option<&'a mut dyn Observer>,
 }
 
+/// The same moment on two clocks.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    unix_ms: u64,
+    monotonic_ns: u64,
+}
+
+impl Moment {
+    /// What the wall clock shows at a later moment of the monotonic clock, if nobody sets it meanwhile.
+    fn unix_ms_at(self, monotonic_ns: u64) -> u64 {
+        let since_ns = monotonic_ns.saturating_sub(self.monotonic_ns);
+        self.unix_ms.saturating_add(since_ns / 1_000_000)
+    }
+}
+
 /// A run that is ready to start.
 pub struct Prepared {
     plan: RunPlan,
@@ -87,7 +103,7 @@ pub struct Prepared {
     chosen: ChosenBackend,
     script: Option<Script>,
     environment: Environment,
-    started_unix_ms: u64,
+    read_at: Moment,
     sampler: Option<Sampler>,
     notes: Vec<String>,
 }
@@ -97,8 +113,15 @@ pub struct Prepared {
 /// # Errors
 /// Whatever can be known to fail before the start.
 pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
+    let read_at = Moment {
+        unix_ms: invocation.unix_ms,
+        monotonic_ns: engine::monotonic_ns(),
+    };
     let chosen = engine::choose_backend(plan.backend)?;
-    let notes = open_file_note(plan.load.connections).into_iter().collect();
+    let notes = engine::raise_open_file_limit()
+        .and_then(|limit| open_file_note(&plan.load, chosen.backend, limit, open_files()))
+        .into_iter()
+        .collect();
     let tls = match plan.target.scheme {
         Scheme::Http => None,
         Scheme::Https => Some(tls::client(&plan)?),
@@ -123,7 +146,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         chosen,
         script: sources.script,
         environment: environment::collect(command_line, invocation.started_at),
-        started_unix_ms: invocation.unix_ms,
+        read_at,
         plan,
         sampler,
         notes,
@@ -171,13 +194,18 @@ impl Prepared {
             chosen,
             script,
             environment,
-            started_unix_ms,
+            read_at,
             sampler,
             ..
         } = self;
         let sampling = sampling::start(sampler, samples);
         let machine = MachineMeter::begin();
-        let outcome = engine::run(&plan, job, interrupted, |at| sampling.begin(at), observer)?;
+        let mut started_unix_ms = 0;
+        let announce = |at: engine::Schedule| {
+            started_unix_ms = read_at.unix_ms_at(at.measure_ns);
+            sampling.begin(at);
+        };
+        let outcome = engine::run(&plan, job, interrupted, announce, observer)?;
         let machine = machine.end();
         let telemetry = sampling.finish(plan.telemetry.as_ref());
         let Outcome {
@@ -384,14 +412,30 @@ pub fn divert_script_output() -> std::io::Result<std::fs::File> {
     script::divert_stdout()
 }
 
-/// Raises the limit of open files and says when it is still too low. io_uring keeps its sockets in a
-/// table of its own, but that table is bounded by the same limit.
-fn open_file_note(connections: u32) -> Option<String> {
-    let limit = engine::raise_open_file_limit()?;
-    let needed = u64::from(connections) + 64;
+/// Files that are open now.
+fn open_files() -> u64 {
+    std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64)
+}
+
+/// Says that the limit of open files is too low for the connections, if it certainly is. When it comes out later, the
+/// verdict says it.
+fn open_file_note(
+    load: &plan::Load,
+    backend: engine::Backend,
+    limit: u64,
+    open: u64,
+) -> Option<String> {
+    let (connections, threads) = (u64::from(load.connections), u64::from(load.threads));
+    let needed = match backend {
+        // Each ring keeps its sockets in a table of its own, which the limit bounds: they are no open files.
+        engine::Backend::Uring => connections.div_ceil(threads.max(1)),
+        // Each thread has an epoll instance, too.
+        engine::Backend::Epoll => connections + open + threads,
+    };
     (limit < needed).then(|| {
+        let enough = needed + 64;
         format!(
-            "the limit of open files is {limit}, too low for {connections} connections: raise it with ulimit -n {needed}"
+            "the limit of open files is {limit}, too low for {connections} connections: raise it with ulimit -n {enough}"
         )
     })
 }
@@ -399,6 +443,39 @@ fn open_file_note(connections: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_window_begins_as_long_after_the_program_as_the_monotonic_clock_says() {
+        let read_at = Moment {
+            unix_ms: 1_795_204_800_000,
+            monotonic_ns: 5_000_000_000,
+        };
+        assert_eq!(read_at.unix_ms_at(7_500_999_999), 1_795_204_802_500);
+        assert_eq!(read_at.unix_ms_at(4_000_000_000), 1_795_204_800_000);
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_told_of_only_where_it_will_be_reached() {
+        let note = |backend, limit, threads, connections| {
+            let load = plan::Load {
+                threads,
+                connections,
+                ..plan::Load::default()
+            };
+            open_file_note(&load, backend, limit, 10)
+        };
+        let (uring, epoll) = (engine::Backend::Uring, engine::Backend::Epoll);
+        // Two tables of 64 places each.
+        assert_eq!(note(uring, 64, 2, 100), None);
+        assert_eq!(note(uring, 64, 2, 128), None);
+        let told = note(uring, 64, 2, 129).expect("one place is missing");
+        assert!(
+            told.contains("is 64, too low for 129 connections"),
+            "{told}"
+        );
+        assert_eq!(note(epoll, 112, 2, 100), None);
+        assert!(note(epoll, 111, 2, 100).is_some());
+    }
 
     #[test]
     fn threads_that_could_not_have_a_ring_are_told_of() {

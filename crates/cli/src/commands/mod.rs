@@ -23,7 +23,12 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
+
 use crate::args::{Dialect, Request};
+
+/// What failed when stdout takes no more: it is full, or closed.
+const TO_STDOUT: &str = "cannot write to stdout";
 
 /// A condition of `--fail-if` holds, or cannot be judged.
 const EXIT_CRITERIA: u8 = 2;
@@ -60,8 +65,8 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
 
 fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(bytes)?;
-    stdout.flush()?;
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.context(TO_STDOUT)?;
     Ok(ExitCode::SUCCESS)
 }
 

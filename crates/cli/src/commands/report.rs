@@ -63,7 +63,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
             tell(program, written(path, runs, bytes.len()));
         }
         None => {
-            print(&bytes).context("the report cannot be written to stdout")?;
+            print(&bytes)?;
         }
     }
     let left_out = export::left_out(&export, request.format);

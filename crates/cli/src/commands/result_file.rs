@@ -2,9 +2,25 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+
+/// Symbolic links that are followed one after the other, as the kernel does (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// Where a path leads to.
+enum Destination {
+    /// A file that is or will be there, no link.
+    File(PathBuf),
+    /// What cannot be replaced: a pipe, a device, somebody's open file.
+    InPlace(PathBuf),
+    /// Our own stdout: opened again by its name it would be written from its begin, over what it has got.
+    Stdout,
+    /// Our own stderr, likewise.
+    Stderr,
+}
 
 /// Refuses a destination that cannot work, before a run is spent on it. `option` is named in the error.
 ///
@@ -18,47 +34,91 @@ pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()>
     if !folder.is_dir() {
         bail!("{option} {path:?}: there is no directory {folder:?} (create it first)");
     }
+    destination(path).with_context(|| format!("{option} {path:?}: cannot be written"))?;
     Ok(())
 }
 
-/// Writes a file as a whole: under a temporary name, to the disk, then renamed.
+/// Writes a file as a whole: under a temporary name, to the disk, then renamed. Behind a symbolic link it is the link's
+/// target that is written.
 ///
-/// What exists and is no plain file (a pipe, `/dev/null`) is written to directly: renaming would
-/// replace the device.
+/// What exists and is no plain file (a pipe, `/dev/null`, `/dev/stdout`) is written to directly: renaming would
+/// replace the device. So is a file in whose folder nothing can be made or renamed.
 ///
 /// # Errors
-/// When the file cannot be written; the old one is then untouched.
+/// When the file cannot be written; the old one is then untouched, unless it could only be written directly.
 pub(super) fn write(
     option: &str,
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let outcome = match fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => write_directly(path, content),
-        // Through a symbolic link, so that the link stays one.
-        Ok(metadata) => fs::canonicalize(path)
-            .and_then(|file| replace(&file, Some(metadata.permissions()), content)),
-        Err(_) => replace(path, None, content),
-    };
+    let outcome = destination(path).and_then(|destination| match destination {
+        Destination::File(file) => replace(&file, content),
+        Destination::InPlace(path) => {
+            fill_stream(OpenOptions::new().write(true).open(path)?, content)
+        }
+        Destination::Stdout => fill_stream(io::stdout().lock(), content),
+        Destination::Stderr => fill_stream(io::stderr().lock(), content),
+    });
     outcome.with_context(|| format!("{option} {path:?}: cannot write the result"))
 }
 
-fn write_directly(
-    path: &Path,
+fn destination(path: &Path) -> io::Result<Destination> {
+    let open_files = fs::canonicalize("/proc/self/fd").ok();
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let folder = fs::canonicalize(folder_of(&path))?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+        let here = folder.join(name);
+        if open_files.as_ref() == Some(&folder) {
+            return Ok(match name.to_str() {
+                Some("1") => Destination::Stdout,
+                Some("2") => Destination::Stderr,
+                _ => Destination::InPlace(here),
+            });
+        }
+        match fs::symlink_metadata(&here) {
+            Ok(metadata) if metadata.is_symlink() => path = folder.join(fs::read_link(&here)?),
+            Ok(metadata) if !metadata.is_file() => return Ok(Destination::InPlace(here)),
+            Ok(_) => return Ok(Destination::File(here)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Destination::File(here));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::from_raw_os_error(ELOOP))
+}
+
+/// "Too many levels of symbolic links" (errno(3)).
+const ELOOP: i32 = 40;
+
+fn fill_stream(
+    stream: impl Write,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut output = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+    let mut output = BufWriter::new(stream);
     content(&mut output)?;
     output.flush()
 }
 
-fn replace(
-    path: &Path,
-    permissions: Option<fs::Permissions>,
-    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
-    let (temporary, file) = create_beside(path)?;
-    let outcome = fill(file, permissions, content).and_then(|()| fs::rename(&temporary, path));
+fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let old = fs::metadata(path).ok();
+    let (temporary, file) = match create_beside(path) {
+        Ok(created) => created,
+        // Nothing can be made in the folder, but the file may be writable.
+        Err(_) if old.is_some() => return fill_stream(truncated(path)?, content),
+        Err(error) => return Err(error),
+    };
+    let outcome = fill(file, old.as_ref(), content).and_then(|()| {
+        match fs::rename(&temporary, path) {
+            // A file that is mounted by itself, as into a container, cannot be replaced.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                io::copy(&mut File::open(&temporary)?, &mut truncated(path)?)?;
+                fs::remove_file(&temporary)
+            }
+            renamed => renamed,
+        }
+    });
     if outcome.is_err() {
         // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
@@ -66,9 +126,13 @@ fn replace(
     outcome
 }
 
+fn truncated(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).truncate(true).open(path)
+}
+
 fn fill(
     file: File,
-    permissions: Option<fs::Permissions>,
+    old: Option<&fs::Metadata>,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut output = BufWriter::new(file);
@@ -76,8 +140,10 @@ fn fill(
     let file = output
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?;
-    if let Some(permissions) = permissions {
-        file.set_permissions(permissions)?;
+    if let Some(old) = old {
+        // Who is not root cannot give files away, and need not.
+        let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
+        file.set_permissions(old.permissions())?;
     }
     file.sync_all()
 }
@@ -182,6 +248,48 @@ mod tests {
             0o640
         );
         assert_eq!(folder.names(), ["file.json", "link.json"]);
+    }
+
+    #[test]
+    fn a_link_whose_target_is_not_there_yet_leads_to_it() {
+        use std::os::unix::fs::symlink;
+        let folder = Folder::new("dangling");
+        fs::create_dir_all(folder.0.join("results")).unwrap();
+        symlink("results/latest.json", folder.0.join("link.json")).unwrap();
+        symlink("link.json", folder.0.join("second.json")).unwrap();
+        write("--json", &folder.0.join("second.json"), text("new")).unwrap();
+        let target = folder.0.join("results/latest.json");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert!(target.symlink_metadata().unwrap().is_file());
+        assert_eq!(folder.names(), ["link.json", "results", "second.json"]);
+        // Nor is a link replaced that leads nowhere.
+        for (name, target) in [("loop.json", "loop.json"), ("lost.json", "missing/r.json")] {
+            let path = folder.0.join(name);
+            symlink(target, &path).unwrap();
+            check_destination("--json", &path).unwrap_err();
+            write("--json", &path, text("x")).unwrap_err();
+            assert!(path.symlink_metadata().unwrap().is_symlink());
+        }
+    }
+
+    #[test]
+    fn a_file_whose_folder_takes_no_other_is_written_in_place() {
+        // Nothing can be created in /proc, whoever tries.
+        let path = Path::new("/proc/self/comm");
+        write("--json", path, text("in-place")).unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "in-place\n");
+    }
+
+    #[test]
+    fn the_streams_of_the_program_are_known_by_all_their_names() {
+        for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            let found = destination(Path::new(path)).unwrap();
+            assert!(matches!(found, Destination::Stdout), "{path}");
+        }
+        let found = destination(Path::new("/dev/stderr")).unwrap();
+        assert!(matches!(found, Destination::Stderr));
+        let found = destination(Path::new("/dev/fd/0")).unwrap();
+        assert!(matches!(found, Destination::InPlace(_)));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use runner::{Audience, Finished, Invocation, Observer, Prepared};
 
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, result_file, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, result_file, tell, watching};
 use crate::args::{JsonTarget, ReportWish, RunRequest, version_line};
 
 /// The run is no success: see [`Finished::failure`].
@@ -68,8 +68,16 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     // Scripts print through C's buffer, we through ours: each is emptied before the other writes.
     runner::flush_script_output();
     if wish.json != Some(JsonTarget::Stdout) {
-        output.write_all(report::text::banner(prepared.plan()).as_bytes())?;
-        output.flush()?;
+        let banner = report::text::banner(prepared.plan());
+        let shown = output
+            .write_all(banner.as_bytes())
+            .and_then(|()| output.flush());
+        // Nobody reads on. A stream that is full takes nothing away from the files: it is told of at the end.
+        if let Err(error) = shown
+            && error.kind() == io::ErrorKind::BrokenPipe
+        {
+            return Err(error.into());
+        }
     }
     let screen = terminal.map(|terminal| {
         let view = View::Run(Box::new(Model::new(prepared.plan().clone())));
@@ -139,7 +147,7 @@ fn deliver(
     let done = finished.done();
     saved?;
     done?;
-    shown.context("cannot write the report")
+    shown.context(TO_STDOUT)
 }
 
 /// Every file that was wished for, also when one of them cannot be written; the first error.

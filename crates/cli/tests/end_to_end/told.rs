@@ -1,6 +1,10 @@
 //! What is told of a run on stderr, in which order, and what of it stands in the document.
 
-use crate::harness::{Run, load, site};
+use std::fs;
+use std::process::Command;
+
+use crate::harness::{Process, Run, io_arguments, load, one_line, site};
+use crate::judge;
 
 /// The lines of stderr without the program's name.
 fn told<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
@@ -133,13 +137,94 @@ fn that_the_load_generator_was_ok_is_told_to_those_who_ask() {
     let site = site();
     let is_ok = |line: &&str| line.contains("load generator OK");
     let run = load(&site).for_ms(300).with(&["-R100"]).run();
-    assert!(
-        !told(&run).iter().any(|line| is_ok(&line)),
-        "{}",
-        run.story()
-    );
+    assert!(!told(&run).iter().any(is_ok), "{}", run.story());
     let run = load(&site).for_ms(300).with(&["-R100", "-v"]).run();
     let fine = run.document["generator"]["verdict"]["kind"] == "fine";
     let said = "note: load generator OK: no sign of a client-side bottleneck";
     assert_eq!(told(&run).contains(&said), fine, "{}", run.story());
+}
+
+/// A shell command in which `$W` is the program with a short run.
+fn in_shell(command: &str, url: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("W=\"$0 $*\"; {command}")]);
+    shell.args([env!("CARGO_BIN_EXE_wrkbench"), "-t1", "-c2", "-n1000"]);
+    shell.args(io_arguments()).arg(url);
+    shell
+}
+
+#[test]
+fn a_full_stdout_is_named_and_the_document_is_saved() {
+    let site = site();
+    let json = site.folder.file("full.json");
+    let output = Process::start(in_shell(
+        &format!("$W -q --json {json} > /dev/full"),
+        &site.url("/"),
+    ));
+    let output = output.finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(
+        one_line(&output.stderr),
+        "wrkbench: cannot write to stdout: No space left on device (os error 28)"
+    );
+    let result = judge::document(&fs::read(json).unwrap());
+    assert_eq!(result.recording.counters.answered, 1000);
+}
+
+#[test]
+fn a_document_for_dev_stdout_follows_the_report_wherever_stdout_leads() {
+    let site = site();
+    let file = site.folder.file("out");
+    for command in [
+        format!("$W --json /dev/stdout > {file}"),
+        format!("$W --json /dev/stdout | cat > {file}"),
+    ] {
+        let output = Process::start(in_shell(&command, &site.url("/"))).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let written = fs::read_to_string(&file).unwrap();
+        assert!(written.starts_with("Running "), "{command}: {written:.200}");
+        let (_, document) = written.split_once("\n{").expect("the document follows");
+        let result = judge::document(format!("{{{document}").as_bytes());
+        assert_eq!(result.recording.counters.answered, 1000);
+    }
+}
+
+#[test]
+fn a_document_is_written_through_a_link_and_into_a_pipe() {
+    let site = site();
+    let (target, link, pipe) = (
+        site.folder.file("target.json"),
+        site.folder.file("link.json"),
+        site.folder.file("pipe"),
+    );
+    let command = format!(
+        "ln -s target.json {link}; mkfifo {pipe}; cat {pipe} > {target}.read & $W --json {link} --hlog {pipe}; wait"
+    );
+    let output = Process::start(in_shell(&command, &site.url("/"))).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let result = judge::document(&fs::read(target.clone()).unwrap());
+    assert_eq!(result.recording.counters.answered, 1000);
+    let log = fs::read_to_string(format!("{target}.read")).unwrap();
+    assert!(log.contains("#[StartTime: "), "{log}");
+}
+
+#[test]
+fn the_window_begins_after_the_warm_up_on_the_wall_clock_too() {
+    let site = site();
+    let of_mtime_ms = |path: &str| {
+        let modified = fs::metadata(path).unwrap().modified().unwrap();
+        let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
+        u64::try_from(since.as_millis()).unwrap()
+    };
+    // Files that are written before the program starts and after it has ended are marks on the same clock.
+    let begin_ms = of_mtime_ms(&site.folder.file_with("before", ""));
+    let run = load(&site).for_ms(300).with(&["--warmup", "2s"]).run();
+    let end_ms = of_mtime_ms(&site.folder.file_with("after", ""));
+    let started_ms = run.result.window.started_unix_ms;
+    // A tick of the clock that file systems use is 10 ms at most.
+    assert!(
+        (begin_ms + 2000 - 10..=end_ms - 300 + 10).contains(&started_ms),
+        "{begin_ms} {started_ms} {end_ms}"
+    );
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use results::{ErrorKind, RunResult};
+use results::{ErrorKind, Evidence, RunResult, Verdict};
 
 use crate::harness::{Folder, Output, Process, io_arguments, one_line, program};
 use crate::judge;
@@ -170,7 +170,18 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> See
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(kinds(&result), [], "{output:?}");
     assert_eq!(result.window.duration_ns, duration_ms * 1_000_000);
+    assert_standstill(&result);
     Seen::Held(format!("{} answers", result.recording.counters.answered))
+}
+
+/// Whatever it was doing then, a suspended load generator says so.
+fn assert_standstill(result: &RunResult) {
+    let verdict = &result.generator.verdict;
+    let Verdict::GeneratorLimited { evidence, .. } = verdict else {
+        panic!("{verdict:?}")
+    };
+    let is_it = |sign: &Evidence| matches!(sign, Evidence::StoodStill { .. });
+    assert!(evidence.iter().any(is_it), "{evidence:?}");
 }
 
 fn a_program_that_stops_at_a_constant_rate() -> Seen {
@@ -191,6 +202,7 @@ fn a_program_that_stops_at_a_constant_rate() -> Seen {
         (700_000_000..1_500_000_000).contains(&max_ns),
         "{max_ns}; {output:?}"
     );
+    assert_standstill(&result);
     let median_ns = recording.service_time.value_at_percentile(50.0);
     assert!(median_ns < 100_000_000, "{median_ns}; {output:?}");
     Seen::Held(format!(
@@ -213,6 +225,7 @@ fn both_stopped() -> Seen {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(kinds(&result), [], "{output:?}");
     assert!(answered_at_the_end(&result) > 0, "{output:?}");
+    assert_standstill(&result);
     Seen::Held(format!("{} answers", result.recording.counters.answered))
 }
 

@@ -1,8 +1,8 @@
 //! A worker's connections: opened, replaced, given up, and what their ends mean.
 
 use super::{
-    BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_PACED_TURN, OPENED_PER_TURN, STAMPED_ONE_IN,
-    Stop, Worker,
+    BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_PACED_TURN, OPENED_PER_TURN, STAMPED_AT_LEAST,
+    STAMPED_ONE_IN, Stop, Worker,
 };
 use crate::connection::{Connection, State};
 use crate::failure;
@@ -34,7 +34,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.answered = 0;
         connection.send_failed = false;
         let mut options = self.settings.options.clone();
-        options.timestamps = key.is_multiple_of(STAMPED_ONE_IN);
+        options.timestamps = key < STAMPED_AT_LEAST || key.is_multiple_of(STAMPED_ONE_IN);
         if let Some(range) = &self.settings.source {
             options.source = Some(range.nth(self.source_index));
             self.source_index += u128::from(self.settings.workers);
