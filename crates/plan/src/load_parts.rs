@@ -30,9 +30,11 @@ impl LoadPart {
 
 impl RunPlan {
     /// The parts that make the load, the same ones in the same order for every plan. Not among them: the
-    /// seed of random arrivals and what is watched in the kernel.
+    /// seed of random arrivals and what is watched in the kernel. Secrets are hidden: loads that differ in a token
+    /// alone are the same.
     #[must_use]
     pub fn load_parts(&self) -> Vec<LoadPart> {
+        let shown = self.without_secrets();
         // Every field by name, here and below: a new one does not compile until somebody decides whether
         // it makes another load.
         let Self {
@@ -46,7 +48,7 @@ impl RunPlan {
             tls,
             backend,
             telemetry: _,
-        } = self;
+        } = &shown;
         let mut parts = Vec::new();
         of_load(load, pacing, &mut parts);
         of_request(request, &mut parts);
@@ -220,6 +222,11 @@ fn of_target(target: &Target, parts: &mut Vec<LoadPart>) {
     parts.push(unnamed("server", &server, ""));
     parts.push(unnamed("Host header", host_header, "Host: "));
     parts.push(unnamed("path", &path, ""));
+    let has_user = target.credentials().is_some();
+    parts.push(LoadPart {
+        option: String::from(if has_user { "(with a user)" } else { "" }),
+        ..unnamed("user in the URL", if has_user { "yes" } else { "no" }, "")
+    });
 }
 
 /// TLS matters with https only.
@@ -364,7 +371,7 @@ mod tests {
                 "CA file: none,  / ca.pem, --cacert ca.pem",
             ),
         ];
-        let of_all: [(Change, &str); 14] = [
+        let of_all: [(Change, &str); 15] = [
             (|plan| plan.load.threads = 3, "threads: 2, -t2 / 3, -t3"),
             (
                 |plan| plan.load.pipeline = 4,
@@ -418,6 +425,10 @@ mod tests {
                 |plan| plan.target.port = Some("8080".to_owned()),
                 "server: https://h:443, https://h:443 / https://h:8080, https://h:8080",
             ),
+            (
+                |plan| plan.target.url = "https://u:p@h/".to_owned(),
+                "user in the URL: no,  / yes, (with a user)",
+            ),
         ];
         for (change, said) in of_https.into_iter().chain(of_all) {
             let mut changed = plan("https://h/");
@@ -438,6 +449,8 @@ mod tests {
         one.pacing = poisson(1);
         other.pacing = poisson(2);
         other.tls.verify = true;
+        one.request.headers = vec![("Authorization".to_owned(), "Bearer one".to_owned())];
+        other.request.headers = vec![("Authorization".to_owned(), "***".to_owned())];
         other.telemetry = Some(TelemetrySpec {
             sockets: None,
             interval: Duration::from_secs(1),

@@ -25,6 +25,7 @@ use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_again, number_runs};
 pub(crate) use unlike::PRINTED_DURATION;
+pub use unlike::unlike_loads;
 
 /// Settings that the outermost headings of notes are levels of.
 pub(crate) const HEADINGS: [&str; 2] = [text::names::PLACE, text::names::HEADING];

@@ -57,6 +57,24 @@ pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     notes
 }
 
+/// In which parts the load of two sides of a comparison differs, `timeout 2s / 5s`, if each side has one. Not
+/// among them: where the requests went, which the names say.
+#[must_use]
+pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String> {
+    let load = |runs: &[Observation]| {
+        let good: Vec<usize> = (0..runs.len())
+            .filter(|index| runs[*index].failure.is_none())
+            .collect();
+        let mut loads = loads(runs, &good);
+        let mut load = loads.pop().filter(|_| loads.is_empty())?;
+        load.parts
+            .retain(|what, _| !["server", "Host header", "path"].contains(what));
+        Some(load)
+    };
+    let words = in_words(&load(base)?, &load(new)?);
+    (!words.is_empty()).then_some(words)
+}
+
 /// Runs of one load.
 struct Load {
     /// What is known of the load; of the first run that knows it.
@@ -234,6 +252,24 @@ mod tests {
         );
         // They are apart now.
         assert_eq!(keep_apart(&mut runs), [""; 0]);
+    }
+
+    #[test]
+    fn sides_of_a_comparison_are_held_against_each_other_if_each_has_one_load() {
+        let of = |timeout, path| run(1, &[("timeout", timeout, "-T"), ("path", path, "")]);
+        let failed = Observation {
+            failure: Some("gone".to_owned()),
+            ..of("9s", "/")
+        };
+        let base = [of("2s", "/a"), of("2s", "/a"), failed];
+        let unlike = |new: &[Observation]| unlike_loads(&base, new);
+        assert_eq!(
+            unlike(&[of("5s", "/b")]).as_deref(),
+            Some("timeout 2s / 5s")
+        );
+        assert_eq!(unlike(&[of("2s", "/b")]), None);
+        assert_eq!(unlike(&[of("2s", "/"), of("5s", "/")]), None);
+        assert_eq!(unlike(&[]), None);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::Reading;
 use analysis::compare::{
     Comparison, Conclusions, Named, Outcome, Question, compare_cells, compare_with_base,
 };
+use analysis::{Reading, unlike_loads};
 use anyhow::{Context, bail};
 
-use super::reading::planned_threshold;
+use super::reading::{on_one_line, planned_threshold};
 use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
 
@@ -29,6 +29,13 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         Some(path) => Some((name(path), read(path, program)?)),
         None => None,
     };
+    if let Some((new_name, new)) = &new
+        && let Some(differences) = unlike_loads(&base.observations, &new.observations)
+    {
+        let base_name = name(&request.base);
+        let line = format!("{base_name} and {new_name}: not the same load: {differences}");
+        tell(program, on_one_line(&line));
+    }
     let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
     let experiments = both
         .into_iter()

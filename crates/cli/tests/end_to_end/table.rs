@@ -246,6 +246,9 @@ fn results_of_unlike_load_are_never_averaged() {
         assert!(output.stderr.contains(said), "{said}: {output:?}");
     }
     assert!(!output.stderr.contains("run-5.json"), "{output:?}");
+    let compared = Process::start(program(&["compare", &files[0], &files[1]])).finish();
+    let said = "wrkbench: run-1.json and run-2.json: not the same load: timeout 2s / 5s\n";
+    assert!(compared.stderr.contains(said), "{compared:?}");
 }
 
 #[test]

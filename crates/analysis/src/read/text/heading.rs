@@ -1,5 +1,6 @@
 //! What stands between reports in people's notes: headings, settings, command lines.
 
+use plan::secrets::hide_secrets;
 use plan::units::parse_count;
 use results::Setting;
 
@@ -39,7 +40,8 @@ impl Noted {
 
 impl std::fmt::Display for Noted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "line {}: \"{}\"", self.number, self.text)
+        // Command lines have passwords and tokens in them.
+        write!(f, "line {}: \"{}\"", self.number, hide_secrets(&self.text))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
+use plan::secrets::hide_secrets;
 use plan::{LoadPart, Target, units};
 use results::Setting;
 
@@ -115,8 +116,8 @@ impl Names {
                     self.notes.push(format!(
                         "line {}: asks for {}, and the first round for {}: taken for the same target",
                         runs[*index].line,
-                        self.urls[*index].as_deref().unwrap_or_default(),
-                        url.as_deref().unwrap_or_default(),
+                        hide_secrets(self.urls[*index].as_deref().unwrap_or_default()),
+                        hide_secrets(url.as_deref().unwrap_or_default()),
                     ));
                     self.urls[*index] = url;
                 }
@@ -289,7 +290,7 @@ impl Names {
                 } else {
                     run.command.as_ref()?.1.to_string()
                 };
-                (name.to_owned(), line)
+                (hide_secrets(name), line)
             }
         };
         origins.push(Origin::new("target", &target, from));
@@ -359,7 +360,8 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
     }
     if let Some(command) = run.own_command() {
         let timeout = command.timeout.as_deref().unwrap_or(DEFAULT_TIMEOUT);
-        parts.push(LoadPart::noted("timeout", timeout, "-T"));
+        let timeout = units::parse_time(timeout).map_or_else(|_| timeout.to_owned(), units::time);
+        parts.push(LoadPart::noted("timeout", &timeout, "-T"));
     }
     let tool = match (run.report.is_of_wrk2, run.report.has_min) {
         (true, _) => Some("wrk2"),
