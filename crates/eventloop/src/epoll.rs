@@ -60,6 +60,14 @@ struct Socket {
     expected: Expected,
 }
 
+/// A socket whose connection has been started.
+struct Connecting {
+    fd: OwnedFd,
+    stamped: bool,
+    /// When it stood, if it does.
+    connected_ns: Option<u64>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Connecting,
@@ -168,13 +176,18 @@ impl Epoll {
         token: Token,
         address: &Address,
         options: &SocketOptions,
-    ) -> Result<(OwnedFd, bool), i32> {
+    ) -> Result<Connecting, i32> {
         let kernel_address = KernelAddress::new(address)?;
         let (fd, stamped) = socket::open(address, options)?;
         // Connecting first: a socket that is registered before has an edge for "not connected yet".
-        socket::connect(fd.as_raw_fd(), &kernel_address)?;
+        let stands = socket::connect(fd.as_raw_fd(), &kernel_address)?;
+        let connected_ns = stands.then(monotonic_ns);
         self.register(fd.as_raw_fd(), token)?;
-        Ok((fd, stamped))
+        Ok(Connecting {
+            fd,
+            stamped,
+            connected_ns,
+        })
     }
 
     fn live(&mut self, token: Token) -> Option<&mut Socket> {
@@ -521,11 +534,24 @@ impl EventLoop for Epoll {
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
         let token = self.insert(key, None, State::Connecting);
         match self.start_connect(token, address, options) {
-            Ok((fd, stamped)) => {
+            Ok(Connecting {
+                fd,
+                stamped,
+                connected_ns,
+            }) => {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.stamped = stamped;
                 socket.is_tcp = matches!(address, Address::Tcp(_));
                 socket.fd = Some(fd);
+                if let Some(at_ns) = connected_ns {
+                    socket.state = State::Open;
+                    self.ready.push_back(Completion {
+                        key,
+                        token,
+                        at_ns,
+                        outcome: Outcome::Connected,
+                    });
+                }
                 if stamped {
                     self.stamps.get_or_insert_with(Stamps::start);
                 }

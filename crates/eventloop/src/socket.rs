@@ -136,15 +136,24 @@ fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
     }
 }
 
-/// Starts connecting. `EINPROGRESS` counts as success.
-pub(crate) fn connect(fd: RawFd, address: &KernelAddress) -> Result<(), i32> {
+/// Starts connecting a non-blocking socket. True when the connection stands already.
+pub(crate) fn connect(fd: RawFd, address: &KernelAddress) -> Result<bool, i32> {
+    match connect_once(fd, address) {
+        // On loopback the handshake is over when the call returns, although it says otherwise: the kernel
+        // handles the answer to the SYN on the way out of it. Asking again tells.
+        Err(libc::EINPROGRESS) => match connect_once(fd, address) {
+            Err(libc::EALREADY) => Ok(false),
+            other => other.map(|()| true),
+        },
+        other => other.map(|()| true),
+    }
+}
+
+fn connect_once(fd: RawFd, address: &KernelAddress) -> Result<(), i32> {
     // SAFETY: the pointer and length describe a live sockaddr.
     match unsafe { libc::connect(fd, address.as_ptr(), address.len()) } {
         0 => Ok(()),
-        _ => match errno() {
-            libc::EINPROGRESS => Ok(()),
-            error => Err(error),
-        },
+        _ => Err(errno()),
     }
 }
 

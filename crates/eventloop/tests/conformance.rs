@@ -86,6 +86,7 @@ on_every_kernel_backend![
     a_unix_socket_whose_listener_is_gone_is_refused,
     unix_sockets_carry_bytes,
     a_reset_on_a_unix_socket_is_reported,
+    a_connection_on_loopback_is_stamped_when_it_stands,
     a_unix_socket_hands_out_what_it_could_not_discard,
     discarded_bytes_have_stamps_too,
     ipv6_carries_bytes,

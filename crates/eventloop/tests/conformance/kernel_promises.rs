@@ -106,6 +106,35 @@ pub(crate) fn unix_sockets_carry_bytes<K: Kernel>() {
     assert_echo_works(&mut client, &far_end);
 }
 
+pub(crate) fn a_connection_on_loopback_is_stamped_when_it_stands<K: Kernel>() {
+    const SOCKETS: usize = 64;
+    let Some(mut io) = K::open(&LoopOptions::default()) else {
+        return;
+    };
+    let far_end = FarEnd::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; SOCKETS]);
+    let far_end = far_end.expect("a listener");
+    let calls: Vec<_> = (0..SOCKETS as u32)
+        .map(|key| {
+            let begun_ns = io.now_ns();
+            io.connect(key, &far_end.address, &SocketOptions::default());
+            begun_ns..=io.now_ns()
+        })
+        .collect();
+    let mut stamps = vec![None; SOCKETS];
+    while stamps.contains(&None) {
+        io.wait(None).expect("the loop works");
+        while let Some(completion) = io.next() {
+            assert!(matches!(completion.outcome, Outcome::Connected));
+            stamps[completion.key as usize] = Some(completion.at_ns);
+        }
+    }
+    // The kernel may put off the handshake now and then, on a machine that has much to do.
+    let within = stamps.iter().zip(&calls);
+    let within = within.filter(|(stamp, call)| stamp.is_some_and(|stamp| call.contains(&stamp)));
+    let within = within.count();
+    assert!(within > SOCKETS / 2, "{within} of {SOCKETS}");
+}
+
 pub(crate) fn a_unix_socket_hands_out_what_it_could_not_discard<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;

@@ -510,14 +510,21 @@ pub(crate) fn a_deadline_in_the_past_returns_at_once<B: Backend>() {
 }
 
 pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Backend>() {
+    // It waits for a byte: otherwise its own could come with the news that the connection stands.
     let scripts = vec![
-        vec![Step::Write(b"keep me".to_vec()), Step::ReadToEnd],
+        vec![
+            Step::Read(1),
+            Step::Write(b"keep me".to_vec()),
+            Step::ReadToEnd,
+        ],
         vec![Step::Write(b"another".to_vec()), Step::ReadToEnd],
     ];
     let Some((mut client, far_end)) = start::<B>(scripts) else {
         return;
     };
     let first = client.connected(1, &far_end.address);
+    let byte = client.io.share(b"x".to_vec());
+    client.send_shared(first, byte, 0..1);
     let mut got = Vec::new();
     let give_up_ns = client.io.now_ns() + PATIENCE_NS;
     while got.len() < 7 {
