@@ -1,7 +1,7 @@
 //! Where control plane and data plane meet: start, stop, and taking over from a stuck worker.
 
 use crate::recorder::Recorder;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The moments of a run, on CLOCK_MONOTONIC, the same for all workers.
@@ -23,6 +23,7 @@ pub(crate) struct RunState(Arc<State>);
 struct State {
     is_stopped: AtomicBool,
     answered_ns: AtomicU64,
+    opened_workers: AtomicU32,
 }
 
 impl RunState {
@@ -33,6 +34,16 @@ impl RunState {
 
     pub(crate) fn is_raised(&self) -> bool {
         self.0.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Notes that one more worker has opened all its connections.
+    pub(crate) fn note_opened(&self) {
+        self.0.opened_workers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many workers have opened all their connections.
+    pub(crate) fn opened_workers(&self) -> u32 {
+        self.0.opened_workers.load(Ordering::Relaxed)
     }
 
     /// Notes that a response came then, and tells when the last one of the whole run came.

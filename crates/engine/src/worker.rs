@@ -6,6 +6,7 @@
 
 mod answers;
 mod connections;
+mod opening;
 mod outage;
 mod requests;
 mod shares;
@@ -20,6 +21,7 @@ use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
 use crate::timers::Timers;
 use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
+use opening::Opening;
 use outage::Outage;
 use plan::{Pacing, SourceRange};
 use protocol::{Event, RequestKind, Session};
@@ -202,8 +204,7 @@ pub(crate) struct Worker<L, S: Session> {
     settled_ns: u64,
     /// Until when the present wait sleeps if nothing happens.
     slept_until_ns: Option<u64>,
-    /// Connections that were opened for the first time.
-    opened: u32,
+    opening: Opening,
     /// Connections that stand now.
     standing: u64,
     /// Somebody watches the run.
@@ -232,11 +233,6 @@ const WAKER: u32 = u32::MAX;
 
 /// The longest wait: so soon a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
-/// Connections opened before clock, completions and the stop are looked at: the kernel takes a tenth of
-/// a millisecond for one on loopback, and there may be a million.
-const OPENED_PER_TURN: u32 = 64;
-/// The same when requests are due by a schedule, which are late by as much.
-const OPENED_PER_PACED_TURN: u32 = 8;
 /// Completions taken before clock, timers and the stop are looked at again.
 const COMPLETIONS_PER_TURN: usize = 256;
 /// The first pause after repeated failures, and the longest.
@@ -310,7 +306,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             has_given_up: false,
             settled_ns: 0,
             slept_until_ns: None,
-            opened: 0,
+            opening: Opening::new(),
             standing: 0,
             sharing: None,
             outage: Outage::default(),
@@ -350,6 +346,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let pacer = Pacer::new(pacing, *worker, *workers, frame);
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
+        }
+        if !self.is_paced() {
+            self.opening.hold(schedule.start_ns, schedule.end_ns);
         }
         let mut recorder = Recorder::new(schedule.measure_ns, self.is_paced());
         if self.sharing.is_some() {
@@ -425,8 +424,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(share) = &mut self.share {
             share.begin_turn();
         }
-        self.open_some(now_ns);
-        self.return_some(now_ns);
+        self.open_some(now_ns, state)?;
+        self.return_some();
         while let Some(key) = self.wakes.take_due(now_ns) {
             self.on_wake(key, now_ns)?;
         }
@@ -481,16 +480,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When something is to be done even if nothing happens.
     fn next_deadline_ns(&self, now_ns: u64) -> u64 {
-        if self.opened < self.settings.connections || self.outage.is_over() {
+        if self.outage.is_over() {
             return now_ns;
         }
         let has_free = !self.free.is_empty();
         let due_ns = self.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
-        [self.wakes.next_ns(), self.deadlines.next_ns(), due_ns]
-            .into_iter()
-            .flatten()
-            .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min)
+        let opening_ns = self.opening.next_ns(self.settings.connections, now_ns);
+        [
+            opening_ns,
+            self.wakes.next_ns(),
+            self.deadlines.next_ns(),
+            due_ns,
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min)
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), Stop> {

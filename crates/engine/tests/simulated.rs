@@ -6,6 +6,8 @@
 
 #[path = "simulated/http.rs"]
 mod http;
+#[path = "simulated/opening.rs"]
+mod opening;
 #[path = "simulated/rig.rs"]
 mod rig;
 

@@ -1,9 +1,6 @@
 //! A worker's connections: opened, replaced, given up, and what their ends mean.
 
-use super::{
-    BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, OPENED_PER_PACED_TURN, OPENED_PER_TURN, STAMPED_AT_LEAST,
-    STAMPED_ONE_IN, Stop, Worker,
-};
+use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, STAMPED_AT_LEAST, STAMPED_ONE_IN, Stop, Worker};
 use crate::connection::{Connection, State};
 use crate::failure;
 use eventloop::{CloseMode, EventLoop};
@@ -11,25 +8,9 @@ use protocol::{Session, SessionError};
 use results::ErrorKind;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// Opens the next of the connections that were never open.
-    pub(super) fn open_some(&mut self, now_ns: u64) {
-        let per_turn = match self.is_paced() {
-            true => OPENED_PER_PACED_TURN,
-            false => OPENED_PER_TURN,
-        };
-        let end = self.opened.saturating_add(per_turn);
-        let end = end.min(self.settings.connections);
-        for key in self.opened..end {
-            self.open(key, now_ns);
-        }
-        self.opened = end;
-    }
-
-    pub(super) fn open(&mut self, key: u32, now_ns: u64) {
+    pub(super) fn open(&mut self, key: u32) {
         let connection = &mut self.connections[key as usize];
         connection.state = State::Connecting;
-        connection.since_ns = now_ns;
-        connection.tried_ns = now_ns;
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
@@ -39,10 +20,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             options.source = Some(range.nth(self.source_index));
             self.source_index += u128::from(self.settings.workers);
         }
+        // Read here, since a turn may open several: the time of one is not the other's.
+        let since_ns = self.io.now_ns();
+        connection.since_ns = since_ns;
+        connection.tried_ns = since_ns;
         let token = self.io.connect(key, &self.settings.address, &options);
         connection.token = Some(token);
         self.deadlines
-            .set(key, now_ns.saturating_add(self.settings.timeout_ns));
+            .set(key, since_ns.saturating_add(self.settings.timeout_ns));
     }
 
     pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
@@ -111,7 +96,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.wanted() == 0 || self.has_enough_opening(now_ns) {
             self.connections[key as usize].state = State::Done;
         } else {
-            self.open(key, now_ns);
+            self.open(key);
         }
     }
 
@@ -291,7 +276,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.state == State::Waiting {
             // Others may count on it, see `has_enough_opening`.
             if self.wanted() > 0 {
-                self.open(key, now_ns);
+                self.open(key);
             } else {
                 self.connections[key as usize].state = State::Done;
             }

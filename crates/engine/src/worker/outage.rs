@@ -4,7 +4,8 @@
 //! due meanwhile. So they are short, and how much of them the requests met is recorded. That it costs a server
 //! that refuses no more than a few hundred attempts a second, one connection of a worker tries for all.
 
-use super::{OPENED_PER_PACED_TURN, Worker};
+use super::Worker;
+use super::opening::OPENED_PER_TURN;
 use crate::connection::State;
 use eventloop::EventLoop;
 use protocol::Session;
@@ -99,15 +100,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Opens some of the connections that have waited for the server.
-    pub(super) fn return_some(&mut self, now_ns: u64) {
-        for _ in 0..OPENED_PER_PACED_TURN {
+    pub(super) fn return_some(&mut self) {
+        for _ in 0..OPENED_PER_TURN {
             let Some(key) = self.outage.returning.pop_front() else {
                 return;
             };
             if self.wanted() == 0 {
                 self.connections[key as usize].state = State::Done;
             } else {
-                self.open(key, now_ns);
+                self.open(key);
             }
         }
     }

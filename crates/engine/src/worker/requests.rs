@@ -31,6 +31,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Sends what a connection may carry now; with a rate, offers it to the requests that are due.
     pub(super) fn go_on(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
         if !self.is_paced() {
+            let is_answered = self.connections[key as usize].answered > 0;
+            if self.opening.takes(key, is_answered) {
+                return Ok(());
+            }
             return self.send_requests(key, now_ns);
         }
         if self.has_room(key) {

@@ -1,0 +1,161 @@
+//! The start of a run: connections are opened in batches, and in a closed loop requests wait for them.
+//!
+//! Servers such as nginx accept one connection each time they have served all that are readable. Once the
+//! first connections send as fast as they can, the others wait in the accept queue, connected as far as
+//! the client can see, with their first request unanswered for up to a second. So no request is sent
+//! before every worker has opened its connections, but for one on the last connection of each batch: the
+//! accept queue is served in order, so that its response shows that the batch has been accepted. A server
+//! that does not answer in time is asked no more, and holds nothing up.
+
+use super::{Stop, Worker};
+use crate::connection::State;
+use crate::control::RunState;
+use eventloop::EventLoop;
+use protocol::Session;
+use std::collections::VecDeque;
+
+/// Connections opened before clock, completions and the stop are looked at: the kernel takes up to a tenth
+/// of a millisecond for one on loopback, and there may be a million.
+pub(super) const OPENED_PER_TURN: u32 = 8;
+/// Connections after which the server is asked whether it keeps up. Far below the usual accept queues of 128
+/// and more, also with a few workers.
+const OPENED_PER_BATCH: u32 = 64;
+/// The longest wait for the response that says so: enough for a server that has nothing else to do.
+const PROBE_NS: u64 = 5_000_000;
+/// Requests wait no longer than this for connections, and no longer than a part of the run.
+const HOLD_NS: u64 = 1_000_000_000;
+const HOLD_SHARE: u64 = 10;
+/// How often it is looked whether the other workers are ready.
+const LOOK_NS: u64 = 200_000;
+/// Held connections that send in one turn.
+const RELEASED_PER_TURN: usize = 64;
+
+/// How far a worker is with opening its connections.
+pub(super) struct Opening {
+    /// Connections that were opened for the first time.
+    opened: u32,
+    /// Requests wait until then at the latest; 0 when they do not wait, or not any more.
+    hold_until_ns: u64,
+    /// The connection whose response is awaited, and until when.
+    probe: Option<(u32, u64)>,
+    /// The server has answered each time so far.
+    is_prompt: bool,
+    /// The other workers know that this one is ready.
+    is_told: bool,
+    /// Connections that could send, in the order in which they were opened.
+    held: VecDeque<u32>,
+}
+
+impl Opening {
+    /// Without holding requests back.
+    pub(super) fn new() -> Self {
+        Self {
+            opened: 0,
+            hold_until_ns: 0,
+            probe: None,
+            is_prompt: true,
+            is_told: false,
+            held: VecDeque::new(),
+        }
+    }
+
+    /// Holds requests back in a run from `start_ns` to `end_ns`.
+    pub(super) fn hold(&mut self, start_ns: u64, end_ns: u64) {
+        let longest_ns = (end_ns.saturating_sub(start_ns) / HOLD_SHARE).min(HOLD_NS);
+        self.hold_until_ns = start_ns.saturating_add(longest_ns);
+    }
+
+    /// Takes a connection that could send and has to wait; false when it may send.
+    #[inline]
+    pub(super) fn takes(&mut self, key: u32, is_answered: bool) -> bool {
+        let is_probe = || self.probe.is_some_and(|(probe, _)| probe == key) && !is_answered;
+        if self.hold_until_ns == 0 || is_probe() {
+            return false;
+        }
+        self.held.push_back(key);
+        true
+    }
+
+    /// When it goes on even if nothing happens; `None` when it is over.
+    pub(super) fn next_ns(&self, connections: u32, now_ns: u64) -> Option<u64> {
+        let is_open = self.opened >= connections;
+        match self.probe {
+            Some((_, until_ns)) => Some(until_ns.max(now_ns)),
+            None if !is_open => Some(now_ns),
+            None if self.hold_until_ns > 0 => Some(now_ns.saturating_add(LOOK_NS)),
+            None => (!self.held.is_empty()).then_some(now_ns),
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Opens the next of the connections that were never open, and lets requests go when all are.
+    pub(super) fn open_some(&mut self, now_ns: u64, run: &RunState) -> Result<(), Stop> {
+        self.end_probe(now_ns);
+        let connections = self.settings.connections;
+        if self.opening.opened < connections && self.opening.probe.is_none() {
+            self.open_next(now_ns);
+        }
+        if self.opening.hold_until_ns > 0 {
+            let is_ready = self.opening.opened == connections && self.opening.probe.is_none();
+            if is_ready && !self.opening.is_told {
+                self.opening.is_told = true;
+                run.note_opened();
+            }
+            let are_ready = is_ready && run.opened_workers() >= self.settings.workers;
+            if are_ready || now_ns >= self.opening.hold_until_ns {
+                self.opening.hold_until_ns = 0;
+                self.opening.probe = None;
+            }
+        }
+        if self.opening.hold_until_ns == 0 && !self.opening.held.is_empty() {
+            self.release_some()?;
+        }
+        Ok(())
+    }
+
+    fn open_next(&mut self, now_ns: u64) {
+        let begin = self.opening.opened;
+        let batch_end = (begin / OPENED_PER_BATCH + 1) * OPENED_PER_BATCH;
+        let connections = self.settings.connections;
+        let end = (begin + OPENED_PER_TURN).min(batch_end).min(connections);
+        for key in begin..end {
+            self.open(key);
+        }
+        self.opening.opened = end;
+        // A single batch needs no asking: none comes after it.
+        let is_batch_end = end == batch_end || end == connections;
+        let has_batches = connections > OPENED_PER_BATCH;
+        if is_batch_end && has_batches && self.opening.is_prompt && self.opening.hold_until_ns > 0 {
+            self.opening.probe = Some((end - 1, now_ns.saturating_add(PROBE_NS)));
+        }
+    }
+
+    /// Sees whether the response that was awaited has come, or will not.
+    fn end_probe(&mut self, now_ns: u64) {
+        let Some((key, until_ns)) = self.opening.probe else {
+            return;
+        };
+        let connection = &self.connections[key as usize];
+        let is_answered = connection.answered > 0;
+        let has_failed = matches!(connection.state, State::Waiting | State::Done);
+        if is_answered || has_failed || now_ns >= until_ns {
+            self.opening.is_prompt = is_answered;
+            self.opening.probe = None;
+        }
+    }
+
+    fn release_some(&mut self) -> Result<(), Stop> {
+        for _ in 0..RELEASED_PER_TURN {
+            let Some(key) = self.opening.held.pop_front() else {
+                break;
+            };
+            // It may have been closed and opened again meanwhile.
+            if self.connections[key as usize].state == State::Open {
+                let now_ns = self.io.now_ns();
+                self.send_requests(key, now_ns)?;
+            }
+        }
+        Ok(())
+    }
+}
