@@ -141,6 +141,28 @@ pub fn unit(name: &str) -> &'static str {
     }
 }
 
+/// In which order names are listed: what people look for first, then everything else that the load generator measured,
+/// then the kernel's counters; by name within each.
+#[must_use]
+pub fn rank(name: &str) -> usize {
+    const FIRST: [&str; 12] = [
+        REQUESTS_PER_SEC,
+        LATENCY_MEAN_US,
+        "latency_p50_us",
+        "latency_p75_us",
+        "latency_p90_us",
+        "latency_p95_us",
+        "latency_p99_us",
+        "latency_p99.9_us",
+        "latency_max_us",
+        ERRORS,
+        STATUSES_OVER_399,
+        REQUESTS,
+    ];
+    let place = FIRST.iter().position(|first| *first == name);
+    place.unwrap_or_else(|| FIRST.len() + usize::from(is_telemetry(name)))
+}
+
 /// Of what the kernel's books say, what tells where the time or the packets went.
 pub const TELEMETRY: [&str; 20] = [
     "sockets_rtt_p50_us",
@@ -355,6 +377,34 @@ fn us(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_are_listed_before_the_counters_of_the_kernel() {
+        let mut names = [
+            "Ip.InReceives",
+            "TcpExt.ListenDrops",
+            "bytes",
+            "connect_p99_us",
+            "errors",
+            "latency_p99.9_us",
+            "latency_p99_us",
+            "requests_per_sec",
+            "sockets_rtt_p50_us",
+        ];
+        names.sort_by_key(|name| rank(name));
+        let expected = [
+            "requests_per_sec",
+            "latency_p99_us",
+            "latency_p99.9_us",
+            "errors",
+            "bytes",
+            "connect_p99_us",
+            "Ip.InReceives",
+            "TcpExt.ListenDrops",
+            "sockets_rtt_p50_us",
+        ];
+        assert_eq!(names, expected);
+    }
 
     #[test]
     fn every_name_has_its_unit() {

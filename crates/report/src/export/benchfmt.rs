@@ -2,13 +2,15 @@
 //! <https://golang.org/design/14313-benchmark-format>.
 //!
 //! A line for each run; runs of one thing have the same name, so that benchstat takes them for repetitions.
-//! Runs that failed have no line.
+//! Runs that failed have no line. What pairs are made across, the target and the file, is no part of a name: where
+//! there are several it is a line of configuration, so that `-col target` puts them side by side; where there is one
+//! it is a comment, so that two exports pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use analysis::compare::Better;
-use analysis::{Observation, quantity};
+use analysis::{FILE_FACTOR, Observation, quantity};
 
 use super::{Export, names, trusted};
 
@@ -71,17 +73,24 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         };
         writeln!(output, "Unit {} better={better}", measure.unit)?;
     }
+    let runs = export.by_cell();
     let mut names = Names::default();
-    let mut cpu = None;
-    for run in export.by_cell() {
+    let mut configuration = [
+        Configuration::new("cpu", cpu_model),
+        Configuration::new("target", |run| run.target.clone()),
+        Configuration::new(FILE_FACTOR, |run| {
+            names::level(run, FILE_FACTOR).map(str::to_owned)
+        }),
+    ];
+    for key in &mut configuration[1..] {
+        key.begin(&runs, output)?;
+    }
+    for run in runs {
         let Some((requests, pairs)) = numbers(run) else {
             continue;
         };
-        let model = cpu_model(run);
-        // A line holds until the next one of its kind; an empty one takes it back.
-        if model != cpu {
-            writeln!(output, "cpu: {}", model.as_deref().unwrap_or_default())?;
-            cpu = model;
+        for key in &mut configuration {
+            key.write(run, output)?;
         }
         writeln!(
             output,
@@ -126,6 +135,81 @@ fn cpu_model(run: &Observation) -> Option<String> {
     (!model.is_empty()).then_some(model)
 }
 
+/// A line `key: value` that holds for the lines below it, until the next one of its kind.
+struct Configuration {
+    key: &'static str,
+    value_of: fn(&Observation) -> Option<String>,
+    /// Values with what is written of them: what differs must not become one.
+    written: Vec<(String, String)>,
+    /// What holds now; nothing at the begin.
+    current: Option<String>,
+    is_comment: bool,
+}
+
+impl Configuration {
+    fn new(key: &'static str, value_of: fn(&Observation) -> Option<String>) -> Self {
+        Self {
+            key,
+            value_of,
+            written: Vec::new(),
+            current: None,
+            is_comment: false,
+        }
+    }
+
+    /// Looks at all runs: if they have one value it is told by a comment, which keeps nothing apart.
+    fn begin(&mut self, runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
+        let runs = runs.iter().filter(|run| has_line(run));
+        let mut values: Vec<Option<String>> = runs.map(|run| (self.value_of)(run)).collect();
+        values.sort_unstable();
+        values.dedup();
+        let [only] = values.as_slice() else {
+            return Ok(());
+        };
+        self.is_comment = true;
+        match only {
+            Some(only) => writeln!(
+                output,
+                "# {}: {}",
+                self.key,
+                word_breaks(&names::short(only))
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the line where the value changes; an empty one takes it back.
+    fn write(&mut self, run: &Observation, output: &mut dyn Write) -> io::Result<()> {
+        let value = (self.value_of)(run);
+        if self.is_comment || value == self.current {
+            return Ok(());
+        }
+        let written = value.as_deref().map(|value| self.written(value));
+        writeln!(output, "{}: {}", self.key, written.unwrap_or_default())?;
+        self.current = value;
+        Ok(())
+    }
+
+    fn written(&mut self, value: &str) -> String {
+        if let Some((_, written)) = self.written.iter().find(|(known, _)| known == value) {
+            return written.clone();
+        }
+        let base = match word_breaks(&names::short(value)) {
+            // Nothing behind the point would take the line before it back.
+            empty if empty.is_empty() => "unnamed".to_owned(),
+            base => base,
+        };
+        let is_taken = |text: &String| self.written.iter().any(|(_, written)| written == text);
+        let numbered = (2_u32..).map(|number| format!("{base} (no {number})"));
+        let free = std::iter::once(base.clone())
+            .chain(numbered)
+            .find(|text| !is_taken(text));
+        let written = free.unwrap_or(base);
+        self.written.push((value.to_owned(), written.clone()));
+        written
+    }
+}
+
 /// Single blanks in place of whatever else parts words.
 fn word_breaks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -140,7 +224,7 @@ struct Names {
 }
 
 impl Names {
-    /// `HTTP/buffers=262144/target=php/connections=200/threads=2`
+    /// `HTTP/buffers=262144/connections=200/threads=2`
     fn of(&mut self, run: &Observation) -> String {
         let parts = parts(run);
         if let Some(name) = self.given.get(&parts) {
@@ -175,15 +259,14 @@ fn ends_like_gomaxprocs(name: &str) -> bool {
     rest.len() < name.len() && rest.ends_with('-')
 }
 
-/// What the run is one of: levels, names, and the load.
+/// What the run is one of, wherever it was measured: levels, names, and the load.
 fn parts(run: &Observation) -> Vec<(String, String)> {
     let levels = run.settings.iter();
+    let levels = levels.filter(|setting| setting.factor != FILE_FACTOR);
     let levels = levels.map(|setting| (setting.factor.clone(), setting.level.clone()));
     // Of a result without a plan it is threads and connections again.
     let profile = run.profile.iter().filter(|_| run.trial.is_some());
     let profile = profile.map(|profile| ("profile".to_owned(), profile.clone()));
-    let target = run.target.iter();
-    let target = target.map(|target| ("target".to_owned(), target.clone()));
     let load = ["connections", "threads"].map(|what| {
         let value = run.value(what).map(|value| value.to_string());
         // Something must follow the other names, whose last `-2` would be taken for GOMAXPROCS.
@@ -195,7 +278,7 @@ fn parts(run: &Observation) -> Vec<(String, String)> {
     // With another rate it is another load.
     let rate = run.value("rate").map(short);
     let rate = rate.map(|rate| ("rate".to_owned(), rate));
-    let named = levels.chain(profile).chain(target);
+    let named = levels.chain(profile);
     named.chain(rate).chain(load).collect()
 }
 

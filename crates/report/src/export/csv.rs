@@ -16,7 +16,7 @@ const FIXED: [&str; 9] = [
     "source", "profile", "target", "run", "position", "failure", "metric", "unit", "value",
 ];
 
-/// Writes the rows. A run without any value has one row, without a metric.
+/// Writes the rows, results before the kernel's counters. A run without any value has one row, without a metric.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let factors = names::factors(export.runs());
     let mut titles: Vec<Cow<'_, str>> = vec![FIXED[0].into()];
@@ -34,6 +34,8 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         begin.push(position.unwrap_or_default().into());
         begin.push(text(run.failure.as_deref().unwrap_or_default()));
         let known = run.values.iter().filter(|(_, value)| value.is_finite());
+        let mut known: Vec<(&String, &f64)> = known.collect();
+        known.sort_by_key(|(metric, _)| quantity::rank(metric));
         let mut is_empty = true;
         for (metric, value) in known {
             is_empty = false;

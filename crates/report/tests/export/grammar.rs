@@ -169,11 +169,14 @@ fn unescaped(text: &str) -> String {
 pub(crate) struct Benchmark {
     pub(crate) name: String,
     pub(crate) values: BTreeMap<String, f64>,
+    /// The lines of configuration that hold for it.
+    pub(crate) configuration: BTreeMap<String, String>,
 }
 
 /// Results of Go's benchmark format; every line is one of its kinds.
 pub(crate) fn benchmarks(text: &str) -> Vec<Benchmark> {
     let mut benchmarks = Vec::new();
+    let mut configuration = BTreeMap::new();
     for line in text.split_terminator('\n') {
         assert!(line.len() < 64 * 1024, "longer than its scanner takes");
         if let Some(rest) = line.strip_prefix("Unit ") {
@@ -198,11 +201,16 @@ pub(crate) fn benchmarks(text: &str) -> Vec<Benchmark> {
                 values: values
                     .map(|pair| (pair[1].to_owned(), pair[0].parse().expect("a number")))
                     .collect(),
+                configuration: configuration.clone(),
             });
-        } else {
+        } else if !line.starts_with("# ") {
             let (key, value) = line.split_once(':').expect("a configuration line");
-            assert_eq!(key, "cpu");
+            assert!(["cpu", "target", "file"].contains(&key), "{line}");
             assert!(value.starts_with(' '), "{line}");
+            match value.trim() {
+                "" => configuration.remove(key),
+                value => configuration.insert(key.to_owned(), value.to_owned()),
+            };
         }
     }
     benchmarks

@@ -177,6 +177,24 @@ proptest! {
     }
 
     #[test]
+    fn benchmarks_of_different_targets_have_one_name_and_lines_of_their_own(
+        first in label(), second in label()
+    ) {
+        let mut both = set("buffers", ["1", "2"], &first);
+        both.runs.extend(set("buffers", ["1", "2"], &second).runs);
+        let benchmarks = grammar::benchmarks(&shown(&both, ExportFormat::Benchfmt));
+        prop_assert_eq!(benchmarks.len(), 4);
+        let mut names: Vec<&str> = benchmarks.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        prop_assert_eq!(names.len(), 2);
+        let mut targets: Vec<_> = benchmarks.iter().map(|one| one.configuration.get("target")).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        prop_assert_eq!(targets.len(), if first == second { 1 } else { 2 });
+    }
+
+    #[test]
     fn junit_is_xml_and_says_every_label(
         factor in label(), first in label(), second in label(), target in label()
     ) {

@@ -236,9 +236,31 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     assert!((0.0031..0.0032).contains(&p50_s), "{p50_s}");
     assert!((row(",req/s") - 20.0 / 3.02).abs() < 1e-6, "{text}");
     // By a part of the names, side by side.
-    let text = table(&["-col", "/buffers", "-row", "/target"], &file);
+    let text = table(&["-col", "/buffers", "-row", "/threads"], &file);
     assert!(text.contains("4096") && text.contains("8388608"), "{text}");
-    assert!(text.contains("php-2"), "{text}");
+    // Two targets in one file, side by side; and two files of one target each.
+    let [staging, production] = ["staging", "production"].map(|target| {
+        let levels = ["4096", "8388608"];
+        runs::sweep_of("buffers", levels, target)
+    });
+    let mut both = runs::sweep_of("buffers", ["4096", "8388608"], "staging");
+    both.runs.extend(production.runs.iter().cloned());
+    let file = Written::new("both", &both, ExportFormat::Benchfmt);
+    let text = table(&["-format", "csv", "-col", "target"], &file);
+    let is_paired = |row: &str| {
+        let cells: Vec<&str> = row.split(',').collect();
+        cells[0].contains("buffers=4096")
+            && cells
+                .iter()
+                .filter(|cell| cell.parse::<f64>().is_ok())
+                .count()
+                >= 2
+    };
+    assert!(text.lines().any(is_paired), "{text}");
+    let old = Written::new("staging", &staging, ExportFormat::Benchfmt);
+    let new = Written::new("production", &production, ExportFormat::Benchfmt);
+    let text = table(&["-format", "csv", old.0.to_str().unwrap()], &new);
+    assert!(text.lines().any(is_paired), "{text}");
     let file = Written::new("hostile", &hostile(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
     assert!(text.contains("buffers==1+1"), "{text}");
