@@ -114,7 +114,9 @@ impl StatusLine {
             self.terminal.columns().saturating_sub(1),
             self.terminal.look(),
         );
-        let _ = io::stderr().write_all(format!("\r{line}{ERASE_REST}").as_bytes());
+        // The cursor goes back: what a terminal echoes, ^C above all, then stands on the line, which is erased, and does
+        // not go on in the next row.
+        let _ = io::stderr().write_all(format!("\r{line}{ERASE_REST}\r").as_bytes());
         self.is_shown = true;
     }
 

@@ -92,6 +92,20 @@ fn a_line_is_never_wider_than_the_terminal() {
 }
 
 #[test]
+fn ctrl_c_leaves_nothing_of_the_line_although_the_terminal_echoes_it() {
+    let site = site();
+    // The line is cut to the width: whatever is echoed behind it would go on in the next row.
+    for columns in [60, 80] {
+        let mut terminal = Terminal::start(columns, 40, &run(&site, &["-d60s"]));
+        terminal.await_text("the line", has_line);
+        terminal.press(CTRL_C);
+        let ended = terminal.finish();
+        assert!(ended.text.contains("^C"), "the terminal echoes: {:?}", ended.text);
+        assert_report(&left(&ended, usize::from(columns)));
+    }
+}
+
+#[test]
 fn a_window_that_gets_smaller_gets_a_shorter_line() {
     let site = site();
     let mut terminal = Terminal::start(120, 24, &run(&site, &["-d60s"]));
