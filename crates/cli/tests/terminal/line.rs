@@ -100,7 +100,11 @@ fn ctrl_c_leaves_nothing_of_the_line_although_the_terminal_echoes_it() {
         terminal.await_text("the line", has_line);
         terminal.press(CTRL_C);
         let ended = terminal.finish();
-        assert!(ended.text.contains("^C"), "the terminal echoes: {:?}", ended.text);
+        assert!(
+            ended.text.contains("^C"),
+            "the terminal echoes: {:?}",
+            ended.text
+        );
         assert_report(&left(&ended, usize::from(columns)));
     }
 }
