@@ -165,7 +165,7 @@ impl Store {
 /// Name of the file with a trial's samples, in the folder of the trial.
 #[must_use]
 pub fn samples_name(name: &str) -> String {
-    format!("{name}.samples.jsonl")
+    format!("{name}.samples.jsonl.zst")
 }
 
 /// What a trial is called: round, cell, and for people the levels: `r01-c003-262144`. Different trials

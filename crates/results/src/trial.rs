@@ -1,7 +1,7 @@
 //! What an experiment saves: itself once, and each of its trials when it ends.
 //!
 //! A folder holds one experiment: `experiment.json` ([`Experiment`]) and `trials/<name>.json`
-//! ([`Trial`]), beside each `trials/<name>.samples.jsonl` if telemetry was asked for.
+//! ([`Trial`]), beside each `trials/<name>.samples.jsonl.zst` if telemetry was asked for.
 
 use std::collections::BTreeMap;
 

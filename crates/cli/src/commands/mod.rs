@@ -11,6 +11,7 @@ mod report;
 mod restore;
 mod result_file;
 mod run;
+mod samples;
 mod screen;
 mod serve;
 mod sockets;

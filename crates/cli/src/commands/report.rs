@@ -13,7 +13,7 @@ use report::export::{self, Export, ExportFormat};
 use report::page::Subject;
 
 use super::reading::{Read, on_one_line, planned_threshold, read_all};
-use super::{EXIT_CRITERIA, print, result_file, tell};
+use super::{EXIT_CRITERIA, print, result_file, samples, tell};
 use crate::args::ReportRequest;
 
 /// Reads everything that can be read and shows it; exit code 1 if something could not, else 2 if a
@@ -139,7 +139,11 @@ fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyh
         .iter()
         .any(|input| is_it(&input.join("experiment.json")));
     // The samples of a trial stand beside it.
-    let is_samples = file.to_string_lossy().ends_with(".samples.jsonl");
+    let name = file.to_string_lossy();
+    let is_samples = name
+        .strip_suffix(samples::COMPRESSED)
+        .unwrap_or(&name)
+        .ends_with(".samples.jsonl");
     let mut sources = runs.iter().map(|run| source_of(&run.source));
     // buffertest's runs have a log beside the document, which is read as well.
     let is_log = |source: &Path| {

@@ -1,6 +1,5 @@
 //! One run: prepare, banner, load, report, save.
 
-use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -15,7 +14,7 @@ use runner::{Audience, Finished, Invocation, Observer, Prepared};
 
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, result_file, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, result_file, samples, tell, watching};
 use crate::args::{JsonTarget, ReportWish, RunRequest, version_line};
 
 /// The run is no success: see [`Finished::failure`].
@@ -108,9 +107,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
 /// Opens the file that samples are written to while the run is on; what was in it is gone.
 fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
     let file = result_file::check_destination("--samples", path).and_then(|()| {
-        File::create(path).with_context(|| format!("--samples {path:?}: cannot be written"))
+        samples::create(path).with_context(|| format!("--samples {path:?}: cannot be written"))
     })?;
-    Ok(Box::new(file))
+    Ok(file)
 }
 
 /// Fills in a seed that nobody could have guessed, and that is short enough to be typed.

@@ -223,9 +223,18 @@ impl Undertaking {
             store: &self.store,
             run_one: &mut |assignment| {
                 let stop = &*interrupts.stop;
-                one_run::make(assignment, &self.runs, stop, |plan| {
+                let made = one_run::make(assignment, &self.runs, stop, |plan| {
                     progress.borrow().observer(plan, stop)
-                })
+                });
+                if made.is_ok()
+                    && let Ok(samples) = fs::metadata(assignment.samples)
+                {
+                    let trials = self.schedule.trials.len();
+                    progress
+                        .borrow_mut()
+                        .announce_samples(samples.len(), trials);
+                }
+                made
             },
             observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
             is_over: &|| interrupts.has_come(),

@@ -261,7 +261,9 @@ fn no_file_of_a_folder_that_is_read_is_replaced() {
     let folder = Folder::new();
     let (root, plan, trial) = sweep(&folder, "nobody listened");
     let samples = folder.file_with("trials/r01-c001-262144-4096.samples.jsonl", "samples");
-    for path in [&plan, &trial, &samples] {
+    let compressed = format!("{samples}.zst");
+    fs::write(&compressed, "samples").unwrap();
+    for path in [&plan, &trial, &samples, &compressed] {
         let old = fs::read(path).unwrap();
         for input in [&root, &plan] {
             let line = refused(&[input, "--format", "md", "-o", path]);

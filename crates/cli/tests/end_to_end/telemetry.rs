@@ -60,6 +60,29 @@ fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
 }
 
 #[test]
+fn samples_are_compressed_where_the_name_of_the_file_says_so() {
+    let site = site();
+    let samples = site.folder.file("s.jsonl.zst");
+    load(&site)
+        .for_ms(300)
+        .with(&["--sockets", &of(site.authority())])
+        .with(&["--interval", "50ms", "--samples", &samples])
+        .run()
+        .expect_answered_only();
+    let compressed = fs::read(&samples).unwrap();
+    let lines = zstd::stream::decode_all(&compressed[..]).unwrap();
+    let plain = site.folder.file("s.jsonl");
+    fs::write(&plain, &lines).unwrap();
+    assert!(self::lines(&plain).len() >= 3);
+    assert!(
+        compressed.len() * 4 < lines.len(),
+        "{} of {} bytes",
+        compressed.len(),
+        lines.len()
+    );
+}
+
+#[test]
 fn sockets_that_close_after_one_answer_are_told_by_their_ends() {
     let site = site();
     let samples = site.folder.file("s.jsonl");

@@ -428,8 +428,12 @@ fn telemetry_lines(spec: &Spec) -> Option<String> {
     });
     let counters = telemetry.counters.then(|| "counters".to_owned());
     let what: Vec<_> = sockets.into_iter().chain(counters).collect();
+    let samples = match telemetry.sockets {
+        Some(_) => ", each sample in trials/*.samples.jsonl.zst",
+        None => "",
+    };
     Some(format!(
-        "{}, every {}",
+        "{}, every {}{samples}",
         what.join(" and "),
         units::time(telemetry.interval)
     ))

@@ -1,7 +1,6 @@
 //! One run of a sweep, in this process.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use results::{Cell, RunResult};
 use runner::{Audience, Observer, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
+use super::super::samples;
 use super::Runs;
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
@@ -80,9 +80,9 @@ fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>,
     if plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
         return Ok(None);
     }
-    let file = File::create(path)
-        .map_err(|error| format!("{}: cannot be written ({error})", path.display()))?;
-    Ok(Some(Box::new(BufWriter::new(file))))
+    samples::create(path)
+        .map(Some)
+        .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
 }
 
 /// Asks a URL once and says the status.

@@ -65,6 +65,8 @@ pub(super) struct Progress<'a> {
     /// Which trial is on.
     place: Option<line::Place>,
     screen: Option<Screen>,
+    /// How large samples become has been said.
+    has_announced: bool,
     /// Lines that wait until the screen is gone, so that they are there to be read afterwards.
     waiting: Vec<String>,
 }
@@ -80,6 +82,7 @@ impl<'a> Progress<'a> {
             line: terminal.map(StatusLine::new),
             place: None,
             screen,
+            has_announced: false,
             waiting: Vec::new(),
         }
     }
@@ -96,6 +99,19 @@ impl<'a> Progress<'a> {
         }
         let line = RunLine::new(self.terminal?, plan, self.place.clone(), stop);
         Some(Box::new(line))
+    }
+
+    /// Says once what room the samples of all trials will take, as the first ones do.
+    pub(super) fn announce_samples(&mut self, bytes: u64, trials: usize) {
+        if mem::replace(&mut self.has_announced, true) || self.quiet {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let [one, all] = [1, trials].map(|runs| units::binary(bytes as f64 * runs as f64));
+        self.line(&format!(
+            "{}: note: the samples of this run take {one}, those of {trials} about {all} (interval in [telemetry] thins them)",
+            self.program
+        ));
     }
 
     pub(super) fn show(&mut self, event: Event<'_>) {
