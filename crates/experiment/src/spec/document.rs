@@ -198,6 +198,16 @@ pub(super) fn unknown(key: &str, place: &str, known: &[&str]) -> String {
     {
         return format!("{key_shown} does not belong in {place} but in {}", home.1);
     }
+    if OPTIONS.contains(&key.replace('-', "_").as_str()) {
+        return match place {
+            "[[factor]]" => format!(
+                "{key_shown} in [[factor]] takes a list of levels, like {key} = [4, 8]; a value for every run belongs in [load]"
+            ),
+            place => format!(
+                "{key_shown} does not belong in {place} but in [load]; to vary it, write {key} = [...] below [[factor]]"
+            ),
+        };
+    }
     match nearest(key, known) {
         Some(near) => format!("unknown key {key_shown} in {place} (did you mean {near}?)"),
         None => format!(
@@ -207,8 +217,44 @@ pub(super) fn unknown(key: &str, place: &str, known: &[&str]) -> String {
     }
 }
 
+/// Options of the load that people put beside the keys of other tables.
+const OPTIONS: [&str; 17] = [
+    "body",
+    "connections",
+    "duration",
+    "header",
+    "io",
+    "method",
+    "no_keepalive",
+    "pipeline",
+    "rate",
+    "requests",
+    "requests_per_connection",
+    "script",
+    "stages",
+    "threads",
+    "timeout",
+    "verify",
+    "warmup",
+];
+
+/// What is said of an option that is none, because the key belongs elsewhere.
+pub(super) fn misplaced(key: &str) -> Option<String> {
+    let (_, home) = HOMES.iter().find(|(known, _)| *known == key)?;
+    let before = match *home {
+        TOP_OF_FILE => ", before its first [table]",
+        _ => "",
+    };
+    Some(format!(
+        "{} is no option of the load; it belongs in {home}{before}",
+        shown(key)
+    ))
+}
+
+const TOP_OF_FILE: &str = "the top of the file";
+
 /// Keys that people put in the wrong table, and where they are at home.
-const HOMES: [(&str, &str); 9] = [
+const HOMES: [(&str, &str); 19] = [
     ("settle", "[hooks]"),
     ("restart", "[hooks]"),
     ("ready", "[hooks]"),
@@ -217,7 +263,17 @@ const HOMES: [(&str, &str); 9] = [
     ("sockets", "[telemetry]"),
     ("counters", "[telemetry]"),
     ("url", "[[target]]"),
-    ("rounds", "the top of the file"),
+    ("before", "[hooks]"),
+    ("after", "[hooks]"),
+    ("rounds", TOP_OF_FILE),
+    ("results", TOP_OF_FILE),
+    ("order", TOP_OF_FILE),
+    ("retries", TOP_OF_FILE),
+    ("max_failures", TOP_OF_FILE),
+    ("threshold", TOP_OF_FILE),
+    ("exclude", TOP_OF_FILE),
+    ("baseline", TOP_OF_FILE),
+    ("levels", "[[factor]]"),
 ];
 
 /// The known word that is nearest to this one, if one is near: the distance of Levenshtein, at most a

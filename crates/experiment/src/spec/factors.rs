@@ -325,7 +325,14 @@ fn read_short_option(table: &mut Table<'_>, base: &Path, problems: &mut Problems
             .iter()
             .filter(|value| !KEYS.contains(&value.key.as_str()))
         {
-            problems.add(value.line, unknown(&value.key, &table.name, &KEYS));
+            let text = match value.elements() {
+                Some(_) => format!(
+                    "{}: a factor varies one thing, and several options cross: give each a [[factor]] of its own",
+                    value.key
+                ),
+                None => unknown(&value.key, &table.name, &KEYS),
+            };
+            problems.add(value.line, text);
         }
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::document::{Problem, Problems, Value, shown};
+use super::document::{Problem, Problems, Value, misplaced, shown};
 
 /// wrkbench's long options with their values, in the order of the plan; each name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -123,6 +123,10 @@ pub(super) fn option_name(value: &Value<'_>, key: &str) -> Result<String, Proble
 /// Reads one option.
 pub(super) fn read_option(value: &Value<'_>, base: &Path) -> Result<LoadOption, Problem> {
     let name = option_name(value, &value.key)?;
+    // Sockets and counters of a single run are options; in a plan they are the telemetry's, which says so itself.
+    if let Some(text) = misplaced(&value.key) {
+        return Err(value.problem(text));
+    }
     let read = match value.elements() {
         Some(elements) if REPEATABLE.contains(&name.as_str()) => {
             let texts = elements

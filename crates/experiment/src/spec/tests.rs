@@ -493,8 +493,30 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
              [[factor]]\nname = 'b'\nfile = '/etc/./y/../x'\ntemplate = 't'\nlevels = [2]",
             "the factors a and b both set /etc/x",
         ),
-        ("[[factor]]\nrate = [1]\nthreads = [2]", "unknown key"),
-        ("[[factor]]\nrate = 5", "unknown key \"rate\" in [[factor]]"),
+        (
+            "[[factor]]\nrate = [1]\nthreads = [2]",
+            "threads: a factor varies one thing",
+        ),
+        (
+            "[[factor]]\nrate = 5",
+            "\"rate\" in [[factor]] takes a list of levels, like rate = [4, 8]",
+        ),
+        (
+            "[load]\nrounds = 5",
+            "\"rounds\" is no option of the load; it belongs in the top of the file, before its first [table]",
+        ),
+        (
+            "[[profile]]\nname = 'p'\nsettle = '1s'",
+            "\"settle\" is no option of the load; it belongs in [hooks]",
+        ),
+        (
+            "connections = 4",
+            "\"connections\" does not belong in the top of the file but in [load]",
+        ),
+        (
+            "[hooks]\nno-keepalive = true",
+            "\"no-keepalive\" does not belong in [hooks] but in [load]",
+        ),
         (
             "[[factor]]\nname = 'a-b'\nrate = [1]\n[[factor]]\nname = 'a_b'\nthreads = [1]",
             "would share the variable WRKBENCH_A_B",
