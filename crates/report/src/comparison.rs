@@ -1,5 +1,7 @@
 //! Comparisons as sentences with the numbers under them, or as JSON.
 
+mod brief;
+
 use std::io::{self, Write};
 
 use analysis::compare::{
@@ -10,6 +12,8 @@ use plan::units;
 
 use crate::page;
 use crate::page::words::{self, counted};
+
+pub use brief::{render_brief, render_one_cell};
 
 /// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under it, and then what
 /// to keep in mind.
@@ -183,6 +187,15 @@ fn too_few(comparison: &Comparison, needed: usize) -> String {
     let metric = &comparison.metric.label;
     match (comparison.runs, comparison.levels.len()) {
         (_, 0 | 1) => format!("{metric} is not known on both sides"),
+        (1, _) if comparison.levels.iter().any(|level| level.runs > 1) => {
+            let single = comparison.levels.iter().filter(|level| level.runs == 1);
+            let single: Vec<&str> = single.map(|level| level.name.as_str()).collect();
+            format!(
+                "nothing can be said about {metric}: there is only one run of {} to compare ({needed} each are the fewest \
+                 that can show a difference)",
+                single.join(" and ")
+            )
+        }
         (1, _) => format!(
             "nothing can be said about {metric}: with one run each the noise between runs is not known ({needed} each are \
              the fewest that can show a difference)"

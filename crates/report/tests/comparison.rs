@@ -430,3 +430,72 @@ fn sides_have_the_names_that_were_given() {
         include_str!("golden/comparison_sides.txt"),
     );
 }
+
+#[test]
+fn a_single_run_beside_several_is_named() {
+    let cells = swept::cells_of_levels(&["4096", "8192"]);
+    let mut runs = swept::rounds(&cells, 3, |cell, position| {
+        200.0 + 20.0 * cell as f64 + f64::from(position)
+    });
+    let mut seen = 0;
+    runs.retain(|run| {
+        let is_second = run.cell == Some(2);
+        seen += usize::from(is_second);
+        !is_second || seen == 1
+    });
+    let text = rendered(&runs);
+    assert!(
+        text.contains("there is only one run of 8192 to compare"),
+        "{text}"
+    );
+    assert!(!text.contains("one run each"), "{text}");
+}
+
+#[test]
+fn in_short_the_sentences_come_first_and_the_table_fits_a_terminal() {
+    let brief = |levels: &[&str]| {
+        let cells = swept::cells_of_levels(levels);
+        let runs = swept::rounds(&cells, 6, |cell, position| {
+            (200.0 + 20.0 * cell as f64) * (1.0 + 0.002 * f64::from(position % 5))
+        });
+        let conclusions = compare_cells(&runs, &Question::default()).expect("there are levels");
+        let mut text = Vec::new();
+        comparison::render_brief(&conclusions, &runs, &mut text).expect("memory takes every write");
+        String::from_utf8(text).expect("it is text")
+    };
+    let text = brief(&["4096", "8192"]);
+    assert!(text.starts_with("rmem_max: 8192 beats 4096 by "), "{text}");
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.is_empty()).collect();
+    let words: Vec<&str> = table[1].split_whitespace().collect();
+    assert_eq!(
+        words,
+        [
+            "rmem_max",
+            "n",
+            "requests/s",
+            "p50",
+            "p99",
+            "change",
+            "in",
+            "requests/s"
+        ]
+    );
+    assert!(table[2].starts_with("4096      6  "), "{text}");
+    assert!(table[3].contains("  +10 % ("), "{text}");
+    assert_eq!(text.matches("change in").count(), 1, "{text}");
+    let long = "a level with a name that is far longer than any terminal is wide, and then some more of it";
+    let text = brief(&["4096", long]);
+    let table: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.is_empty())
+        .take(4)
+        .collect();
+    assert!(
+        table.iter().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(
+        table[3].starts_with("a level with") && table[3].contains("...  6  "),
+        "{text}"
+    );
+}

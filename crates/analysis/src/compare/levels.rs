@@ -1,7 +1,7 @@
 //! Which runs stand behind a comparison, for who wants to show them.
 
-use super::Comparison;
 use super::design::{factors, places, sides, stratum};
+use super::{Comparison, Metric};
 use crate::Observation;
 
 /// Something that differs between runs: a factor of a sweep, several that always change together, or the
@@ -125,6 +125,39 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
         .iter()
         .map(|level| level_runs(&level.name))
         .collect()
+}
+
+/// The medians of a quantity over the runs behind each level of a comparison, in the order of its levels. `None` where
+/// no run knows it.
+#[must_use]
+pub fn medians_of_levels(
+    observations: &[Observation],
+    comparison: &Comparison,
+    metric: &Metric,
+) -> Vec<Option<f64>> {
+    let of_metric = Comparison {
+        metric: metric.clone(),
+        ..comparison.clone()
+    };
+    let levels = runs_of_levels(observations, &of_metric);
+    levels.iter().map(|level| median(&level.values)).collect()
+}
+
+/// The median of a quantity over all runs that did not fail; `None` where no run knows it.
+#[must_use]
+pub fn median_of_all(observations: &[Observation], metric: &Metric) -> Option<f64> {
+    let values: Vec<(usize, f64)> = counted(observations)
+        .into_iter()
+        .filter_map(|run| run.value(&metric.name))
+        .filter(|value| value.is_finite())
+        .enumerate()
+        .collect();
+    median(&values)
+}
+
+fn median(values: &[(usize, f64)]) -> Option<f64> {
+    let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+    stats::median(&plain)
 }
 
 /// The runs that did not fail, as in [`compare_cells`](super::compare_cells); all if none is left.

@@ -19,7 +19,9 @@ use judge::{judge, judge_cells};
 use runs::Values;
 
 pub use doubts::Doubt;
-pub use levels::{Factor, LevelRuns, MedianInterval, factors_of, runs_of_levels};
+pub use levels::{
+    Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
+};
 pub use metric::{Better, FixedRate, Metric};
 pub use validity::{ClampedLevels, Validity};
 

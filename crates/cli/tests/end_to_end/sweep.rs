@@ -155,7 +155,13 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
             .unwrap();
         assert_eq!(before.stdout, format!("{conf} {connections}\n"));
         let samples = trial.samples_file.unwrap();
-        assert!(experiment.path("results/trials").join(samples).is_file());
+        let samples = experiment.path("results/trials").join(samples);
+        let lines = zstd::stream::decode_all(fs::File::open(samples).unwrap()).unwrap();
+        let lines = String::from_utf8(lines).unwrap();
+        assert!(
+            lines.starts_with("{\"time\":\"") && lines.ends_with("}\n"),
+            "{lines}"
+        );
         assert!(trial.environment_before.contains_key("net.core.somaxconn"));
     }
     // Results are for everyone, as whatever the user makes.
@@ -166,9 +172,15 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
     assert_eq!(mode("results/trials"), mode("."));
     assert_eq!(mode("results/experiment.json"), mode("plan.toml"));
     assert_eq!(mode("results/trials/r01-c001-2-a.json"), mode("plan.toml"));
+    let announced = output
+        .stderr
+        .matches(" note: the samples of this run take ");
+    assert_eq!(announced.count(), 1, "{}", output.stderr);
     // A row for each run, and a sentence for each factor.
+    let has_table = |line: &str| line.starts_with("connections  n  requests/s");
+    assert!(output.stdout.lines().any(has_table), "{}", output.stdout);
     assert!(
-        output.stdout.contains("| connections | conf | run |"),
+        output.stdout.contains("\nEvery run: wrkbench table "),
         "{}",
         output.stdout
     );
@@ -282,7 +294,7 @@ fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
     let hooks = experiment.text("count");
     let output = experiment.run(&plan, &["--resume"]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(output.stdout.contains("Averages only:"), "{output:?}");
+    assert!(output.stdout.contains("\nconnections  n  "), "{output:?}");
     assert_eq!(experiment.text("count"), hooks);
 }
 
@@ -590,7 +602,7 @@ fn a_table_that_nobody_takes_is_said_to_be_lost_and_the_results_are_kept() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(
-        stderr.contains("the table cannot be written to stdout"),
+        stderr.contains("the results cannot be written to stdout"),
         "{stderr}"
     );
     assert_eq!(experiment.trial_files().len(), 8);

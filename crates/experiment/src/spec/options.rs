@@ -123,7 +123,6 @@ pub(super) fn option_name(value: &Value<'_>, key: &str) -> Result<String, Proble
 /// Reads one option.
 pub(super) fn read_option(value: &Value<'_>, base: &Path) -> Result<LoadOption, Problem> {
     let name = option_name(value, &value.key)?;
-    // Sockets and counters of a single run are options; in a plan they are the telemetry's, which says so itself.
     if let Some(text) = misplaced(&value.key) {
         return Err(value.problem(text));
     }

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use analysis::compare::{CompareError, Question, compare_cells};
 use analysis::{Observation, Reading};
 use anyhow::Context;
-use report::table::Format;
+use plan::shell::quoted;
 
 use super::super::{compare, tell};
 
@@ -20,8 +20,7 @@ pub(super) struct Judgement {
     pub(super) regression_limit: Option<f64>,
 }
 
-/// Shows what the folder of a sweep says: a row for each run and the averages, then a sentence for each
-/// factor. The exit code is that of a regression, if that was asked and is found.
+/// Shows what the folder of a sweep says: a sentence for each factor and metric, then a short table of levels. The exit code is that of a regression, if that was asked and is found.
 ///
 /// # Errors
 /// When the folder cannot be read, a regression cannot be judged, or the output not be written.
@@ -39,15 +38,17 @@ pub(super) fn conclude(
         return Ok(ExitCode::SUCCESS);
     }
     let mut output = io::BufWriter::new(output);
-    let wish = analysis::table::Wish::default();
-    let table = analysis::table::table(&reading.observations, &wish)?;
-    report::table::render(&table, Format::Markdown, &mut output)
-        .and_then(|()| output.flush())
-        .context("the table cannot be written to stdout")?;
-    compared(&reading.observations, judgement, &mut output, program)
+    compared(
+        folder,
+        &reading.observations,
+        judgement,
+        &mut output,
+        program,
+    )
 }
 
 fn compared(
+    folder: &Path,
     observations: &[Observation],
     judgement: &Judgement,
     output: &mut dyn Write,
@@ -59,18 +60,37 @@ fn compared(
     };
     let conclusions = match compare_cells(observations, &question) {
         Ok(conclusions) => conclusions,
-        // What a plan of one cell measures is in the table.
-        Err(CompareError::OneCell) => return Ok(ExitCode::SUCCESS),
         Err(error) => {
-            tell(program, format_args!("no conclusions: {error}"));
-            return Ok(ExitCode::SUCCESS);
+            if !matches!(error, CompareError::OneCell) {
+                tell(program, format_args!("no conclusions: {error}"));
+            }
+            let is_measured = observations.iter().any(|run| run.failure.is_none());
+            return match is_measured {
+                true => report::comparison::render_one_cell(observations, output)
+                    .and_then(|()| more(folder, output))
+                    .context(UNWRITTEN)
+                    .map(|()| ExitCode::SUCCESS),
+                false => Ok(ExitCode::SUCCESS),
+            };
         }
     };
-    writeln!(output)?;
-    report::comparison::render(&conclusions, output)?;
-    output.flush()?;
+    report::comparison::render_brief(&conclusions, observations, output)
+        .and_then(|()| more(folder, output))
+        .context(UNWRITTEN)?;
     match judgement.regression_limit {
         Some(limit) => compare::judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+const UNWRITTEN: &str = "the results cannot be written to stdout";
+
+/// Where the rest is.
+fn more(folder: &Path, output: &mut dyn Write) -> io::Result<()> {
+    let folder = quoted(&folder.to_string_lossy());
+    writeln!(
+        output,
+        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\nAs a page: wrkbench report {folder} -o report.html"
+    )?;
+    output.flush()
 }

@@ -1,0 +1,147 @@
+//! What a sweep says, in short: the sentences first, then a table that fits a terminal.
+
+use std::io::{self, Write};
+
+use analysis::Observation;
+use analysis::compare::{Comparison, Conclusions, Metric, median_of_all, medians_of_levels};
+
+use super::{
+    doubt_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
+    value,
+};
+
+/// Columns of a terminal that nobody has made wider.
+const WIDTH: usize = 80;
+
+/// Least width of the column of levels.
+const LEVEL_MIN: usize = 8;
+
+/// Writes how far the runs can be trusted and what each comparison came to, a sentence each; then for each factor a
+/// table of its levels, at most 80 columns wide; then what to keep in mind.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_brief(
+    conclusions: &Conclusions,
+    observations: &[Observation],
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    for limit in validity_sentences(&conclusions.validity) {
+        writeln!(output, "{limit}")?;
+    }
+    for comparison in &conclusions.comparisons {
+        writeln!(output, "{}", sentence(comparison))?;
+    }
+    let mut known: Vec<(&Option<String>, &[String])> = Vec::new();
+    for comparison in &conclusions.comparisons {
+        let factor = (&comparison.factor, comparison.place.as_slice());
+        // One table has all metrics of a factor.
+        if known.contains(&factor) {
+            continue;
+        }
+        known.push(factor);
+        writeln!(output)?;
+        if !comparison.place.is_empty() {
+            writeln!(output, "{}:", comparison.place.join(", "))?;
+        }
+        write_table(&rows(comparison, observations), output)?;
+        if let Some(remark) = relative_remark(comparison) {
+            writeln!(output, "({})", remark.replacen("ratios", "changes", 1))?;
+        }
+    }
+    if !conclusions.doubts.is_empty() {
+        writeln!(output)?;
+    }
+    for doubt in &conclusions.doubts {
+        writeln!(output, "Note: {}", doubt_sentence(doubt))?;
+    }
+    Ok(())
+}
+
+/// Writes the table of runs of which none differs from the others in anything that was set.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+    let counted = observations.iter().filter(|run| run.failure.is_none());
+    let mut row = vec!["all runs".to_owned(), counted.count().to_string()];
+    for metric in metrics() {
+        row.push(value(&metric, median_of_all(observations, &metric)));
+    }
+    let head = head("", None);
+    write_table(&[head[..row.len()].to_vec(), row], output)
+}
+
+/// What the table shows of each level.
+fn metrics() -> [Metric; 3] {
+    ["requests/s", "p50", "p99"].map(Metric::named)
+}
+
+fn head(factor: &str, change_of: Option<&str>) -> Vec<String> {
+    let change = change_of.map_or_else(String::new, |label| format!("change in {label}"));
+    [factor, "n", "requests/s", "p50", "p99", &change]
+        .map(ToOwned::to_owned)
+        .to_vec()
+}
+
+fn rows(comparison: &Comparison, observations: &[Observation]) -> Vec<Vec<String>> {
+    let medians = metrics().map(|metric| {
+        let values = medians_of_levels(observations, comparison, &metric);
+        (metric, values)
+    });
+    let factor = comparison.factor.as_deref().unwrap_or("runs");
+    let mut rows = vec![head(factor, Some(&comparison.metric.label))];
+    for (index, level) in comparison.levels.iter().enumerate() {
+        let mut row = vec![level.name.clone(), level.runs.to_string()];
+        for (metric, values) in &medians {
+            row.push(value(metric, values.get(index).copied().flatten()));
+        }
+        let change = level.difference.and_then(|difference| {
+            let interval = interval_as_changes(&difference)?;
+            Some(format!("{} % ({interval})", signed(difference.ratio?)))
+        });
+        row.push(change.unwrap_or_default());
+        rows.push(row);
+    }
+    rows
+}
+
+/// Aligns the columns: names to the left, numbers to the right. Names that are too long are cut.
+fn write_table(rows: &[Vec<String>], output: &mut dyn Write) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+    if let Some(first) = widths.first_mut() {
+        *first = (*first).min(WIDTH.saturating_sub(others).max(LEVEL_MIN));
+    }
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // The last one is a text.
+            let is_left = column == 0 || column == 5;
+            let cell = cut(cell, *width);
+            if column > 0 {
+                line.push_str("  ");
+            }
+            line.push_str(&match is_left {
+                true => format!("{cell:<width$}"),
+                false => format!("{cell:>width$}"),
+            });
+        }
+        writeln!(output, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width.saturating_sub(3));
+    kept.chain("...".chars()).collect()
+}
