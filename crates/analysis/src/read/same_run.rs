@@ -5,16 +5,21 @@ use crate::{Form, Observation, quantity};
 /// More notes of one kind would not be read.
 const NOTES_MAX: usize = 20;
 
-/// Times that were rounded to two decimals of their unit agree to this ratio.
-const ROUNDING: f64 = 0.01;
-
-/// What is compared beside requests per second, if both have it.
-const TIMES: [&str; 4] = [
+/// Times that must agree as far as both runs have them. Requests and their rate alone say too little: of a fixed rate
+/// they are the same in every run.
+const TIMES: [&str; 8] = [
     quantity::DURATION_US,
     quantity::LATENCY_MEAN_US,
+    "latency_stdev_us",
+    "latency_max_us",
     "latency_p50_us",
+    "latency_p75_us",
+    "latency_p90_us",
     "latency_p99_us",
 ];
+
+/// So many of them are enough, the duration included.
+const TIMES_MIN: usize = 2;
 
 /// Takes away runs that are there in a form that says more, and notes each.
 pub(super) fn drop_copies<'a>(
@@ -93,15 +98,102 @@ impl Figures {
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
-        let pairs = self.times.iter().zip(&other.times);
-        let near = |a: f64, b: f64| (a - b).abs() <= a.abs().max(b.abs()) * ROUNDING;
-        let times: Vec<bool> = pairs
-            .filter_map(|(a, b)| Some(near((*a)?, (*b)?)))
-            .collect();
-        match (self.requests, other.requests) {
-            // wrk's correction may change the latencies of a text: requests and their rate say enough.
+        let requests = match (self.requests, other.requests) {
             (Some(a), Some(b)) => a == b,
-            _ => !times.is_empty() && times.into_iter().all(|is_near| is_near),
+            _ => true,
+        };
+        let is_whole = self.form == Form::Object || other.form == Form::Object;
+        let pairs = self.times.iter().zip(&other.times);
+        let mut known = 0;
+        let agree = pairs
+            .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
+            .inspect(|_| known += 1)
+            .all(|(a, b)| (a - b).abs() <= rounding_us(a.max(b), is_whole));
+        requests && agree && known >= TIMES_MIN
+    }
+}
+
+/// How far a time may be off its exact value, in microseconds: texts have two decimals of a unit, which begins at
+/// 0.85 of it, and json.lua prints whole microseconds.
+fn rounding_us(time_us: f64, is_whole: bool) -> f64 {
+    let step_us = match time_us {
+        _ if time_us >= 51e6 => 600_000.0,
+        _ if time_us >= 850_000.0 => 10_000.0,
+        _ if time_us >= 850.0 => 10.0,
+        _ => 0.01,
+    };
+    let step_us = if is_whole {
+        f64::max(step_us, 1.0)
+    } else {
+        step_us
+    };
+    step_us * 0.51
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(form: Form, source: &str, values: &[(&str, f64)]) -> Observation {
+        let values = values.iter();
+        Observation {
+            source: source.to_owned(),
+            form,
+            values: values
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect(),
+            ..Observation::default()
         }
+    }
+
+    fn of_rate(form: Form, source: &str, max_us: f64) -> Observation {
+        let values = [
+            (quantity::REQUESTS, 10_000.0),
+            (quantity::REQUESTS_PER_SEC, 1_000.0),
+            (quantity::DURATION_US, 10e6),
+            (quantity::LATENCY_MEAN_US, 120.0),
+            ("latency_max_us", max_us),
+        ];
+        run(form, source, &values)
+    }
+
+    #[test]
+    fn a_copy_has_the_same_times_as_far_as_they_were_printed() {
+        let mut groups = [
+            vec![
+                of_rate(Form::Saved, "a.json", 1_234.0),
+                of_rate(Form::Saved, "b.json", 1_334.0),
+            ],
+            vec![
+                of_rate(Form::Text, "a.txt", 1_230.0),
+                of_rate(Form::Text, "c.txt", 1_300.0),
+            ],
+            vec![of_rate(Form::Table, "t:1", 1_334.0)],
+        ];
+        let notes = drop_copies(groups.iter_mut());
+        assert_eq!(
+            notes,
+            [
+                "a.txt: the same run as a.json, counted once",
+                "t:1: the same run as b.json, counted once",
+            ]
+        );
+        assert_eq!(groups.map(|runs| runs.len()), [2, 1, 0]);
+    }
+
+    #[test]
+    fn runs_without_times_and_runs_of_one_form_are_no_copies() {
+        let bare = [
+            (quantity::REQUESTS, 10_000.0),
+            (quantity::REQUESTS_PER_SEC, 1_000.0),
+        ];
+        let mut groups = [
+            vec![
+                of_rate(Form::Text, "a.txt", 1_230.0),
+                of_rate(Form::Text, "b.txt", 1_230.0),
+            ],
+            vec![run(Form::Table, "t:1", &bare)],
+        ];
+        assert_eq!(drop_copies(groups.iter_mut()), [""; 0]);
     }
 }
