@@ -83,6 +83,49 @@ for (const [name, charts] of Object.entries(PAGES)) {
       }
     }));
 
+    it("has its charts before anybody scrolls", on({}, async (page) => {
+      await page.waitForFunction(() => [...document.querySelectorAll("figure.chart:not([data-drawn])")].every((figure) => figure.closest("details.fold:not([open])")));
+      assert.equal(await page.evaluate(() => scrollY), 0);
+    }));
+
+    it("prints tables that can be read", on({ viewport: { width: 718, height: 1000 } }, async (page) => {
+      await page.emulateMedia({ media: "print" });
+      await frames(page);
+      const sizes = await page.evaluate(() => [...document.querySelectorAll("main table")].map((table) => [table.caption.textContent, Number.parseFloat(getComputedStyle(table).fontSize)]));
+      const small = sizes.filter(([, size]) => size < 8.5);
+      assert.deepEqual(small, []);
+      assert.equal(await overflow(page), 0);
+    }));
+
     it("has its pictures taken", on({}, (page) => screenshots(page, name)));
   });
 }
+
+describe("tables of a sweep", () => {
+  it("fit with the columns that matter, and show all when asked", async () => {
+    const { page, wrongs, close } = await open(browser, `${WRKBENCH_PAGES}/sweep.html`);
+    try {
+      for (const width of [1280, 420]) {
+        await page.setViewportSize({ width, height: 900 });
+        await frames(page);
+        const wide = await page.evaluate(() =>
+          [...document.querySelectorAll("#verdict .scroll, #effects .scroll, #averages .scroll")].filter((frame) => frame.scrollWidth > frame.clientWidth + 1).map((frame) => frame.getAttribute("aria-label")),
+        );
+        assert.deepEqual(wide, [], `${width}`);
+      }
+      const table = page.locator("#averages table").first();
+      const heads = () => table.locator("thead th:visible").allInnerTexts();
+      assert.deepEqual((await heads()).map((text) => text.trim()), ["connections", "runs", "requests/s", "p50", "p99", "change"]);
+      const button = table.getByRole("button", { name: /All columns/ });
+      assert.equal(await button.getAttribute("aria-expanded"), "false");
+      await button.click();
+      assert.ok((await heads()).length > 12);
+      assert.equal(await overflow(page), 0);
+      await table.getByRole("button", { name: /Fewer columns/ }).click();
+      assert.equal((await heads()).length, 6);
+      assert.deepEqual(wrongs, []);
+    } finally {
+      await close();
+    }
+  });
+});

@@ -4,7 +4,7 @@ use analysis::quantity;
 use results::{ThinPercentiles, Verdict};
 
 use super::{Drawn, Runs};
-use crate::page::tables::{self, number_column, words_column};
+use crate::page::tables::{self, number_column, wide, words_column};
 use crate::page::{Block, Figure, TableBlock, TableCell, Tone, curves, words};
 
 /// What is shown of each run: its name in [`quantity`], its head, and how it is written.
@@ -43,7 +43,21 @@ pub(super) fn block(drawn: &[Drawn<'_>]) -> Option<Block> {
     }
     // Beside the name: whether to believe the numbers behind it.
     let mut columns = vec![words_column("Run"), words_column("Generator")];
-    columns.extend(shown.iter().map(|(_, head, _)| number_column(*head)));
+    columns.extend(shown.iter().map(|(name, head, _)| {
+        let column = number_column(*head);
+        // Of wide tables these are looked for last.
+        if [
+            "latency_p99.9_us",
+            "latency_max_us",
+            quantity::BYTES_PER_SEC,
+        ]
+        .contains(name)
+        {
+            wide(column)
+        } else {
+            column
+        }
+    }));
     let rows = drawn.iter().map(|drawn| {
         let mut row = vec![tables::text(drawn.name.clone()), generator(drawn)];
         let result = drawn.run.result.as_deref();

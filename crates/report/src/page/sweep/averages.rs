@@ -332,7 +332,7 @@ fn runs(table: &Table, design: &Design<'_>) -> TableBlock {
         columns.push(words_column("failed"));
     }
     if has_saturated {
-        columns.push(words_column("generator"));
+        columns.push(wide(words_column("generator")));
     }
     columns.push(asked(words_column("file")));
     let saturated: BTreeSet<(&str, u32)> = design
