@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "jfcQPYTzffUD9DYE0k0icouuQwxd+uN4Sgz0BWOIKiI="),
+    asset!("page.css", "UPyo26mtaqOibK/wXxJ//kmYmJAY48lgHmbBI/8UoWw="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
