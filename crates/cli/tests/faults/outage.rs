@@ -22,6 +22,12 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         Row::told(
             "F4",
+            "the server goes away for good, with -n",
+            "the run gives up after 30 s, says how many of how many were sent, exit 1",
+            a_run_by_number_whose_server_does_not_come_back_gives_up,
+        ),
+        Row::told(
+            "F4",
             "the server goes away and comes back, at a constant rate",
             "the gap is in the response times",
             at_a_constant_rate_an_outage_is_in_the_response_times_and_the_connections_come_back,
@@ -99,6 +105,24 @@ fn a_run_survives_an_outage_and_goes_on_when_the_server_is_back() {
     let refused = run.events(ErrorKind::Refused);
     assert!(refused as f64 <= 8.0 * most, "{most}\n{}", run.story());
     assert_eq!(run.failed(ErrorKind::Refused), 0);
+}
+
+fn a_run_by_number_whose_server_does_not_come_back_gives_up() {
+    let site = site();
+    let mut running = load(&site).requests(1_000_000_000).start();
+    running.await_banner();
+    site.await_counts("load", |counts| counts.responses > 10);
+    site.go_down();
+    let run = running.finish();
+    assert_eq!(run.code, Some(1), "{}", run.story());
+    let said = "of 1000000000 requests were sent (-n)";
+    assert!(run.stderr.contains(said), "{}", run.story());
+    let kinds = run.document["warnings"].as_array().unwrap();
+    assert!(
+        kinds.iter().any(|warning| warning["kind"] == "gave_up"),
+        "{}",
+        run.story()
+    );
 }
 
 fn a_run_whose_server_does_not_come_back_ends_in_time() {
