@@ -25,7 +25,8 @@ pub(crate) fn rows() -> Vec<Row> {
             "the server goes away for good, with -n",
             "the run gives up after 30 s, says how many of how many were sent, exit 1",
             a_run_by_number_whose_server_does_not_come_back_gives_up,
-        ),
+        )
+        .slow(),
         Row::told(
             "F4",
             "the server goes away and comes back, at a constant rate",
