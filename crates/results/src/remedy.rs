@@ -18,7 +18,7 @@ pub(crate) fn remedy(evidence: &[Evidence], result: &RunResult) -> String {
             .to_owned();
     }
     if has(|sign| matches!(sign, Evidence::PortsExhausted { .. })) {
-        return "widen net.ipv4.ip_local_port_range, connect from more addresses (--source), or keep connections open"
+        return "widen net.ipv4.ip_local_port_range, connect from more addresses (-b), or keep connections open"
             .to_owned();
     }
     if has(|sign| matches!(sign, Evidence::CgroupThrottled { .. })) {

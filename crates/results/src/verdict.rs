@@ -119,6 +119,11 @@ pub fn verdict(result: &RunResult) -> Verdict {
         || send_lag.or(receive_delay).is_some()
         || median(&lags.send, &latency).is_some();
     let mut evidence: Vec<Evidence> = [
+        stood_still(result),
+        connects_failed(result, ErrorKind::AddressUnavailable)
+            .map(|(events, connects)| Evidence::PortsExhausted { events, connects }),
+        connects_failed(result, ErrorKind::FileLimit)
+            .map(|(events, connects)| Evidence::FilesExhausted { events, connects }),
         worker_busy(result).filter(|_| may_be_busy),
         run_queue_wait(result),
         throttled(result),
@@ -126,11 +131,6 @@ pub fn verdict(result: &RunResult) -> Verdict {
         send_lag,
         tail(&lags.wakeup, &latency).map(Evidence::WakeupLag),
         receive_delay,
-        stood_still(result),
-        connects_failed(result, ErrorKind::AddressUnavailable)
-            .map(|(events, connects)| Evidence::PortsExhausted { events, connects }),
-        connects_failed(result, ErrorKind::FileLimit)
-            .map(|(events, connects)| Evidence::FilesExhausted { events, connects }),
     ]
     .into_iter()
     .flatten()
