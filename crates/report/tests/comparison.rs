@@ -352,6 +352,19 @@ fn a_saturated_generator_is_told_first_and_no_level_beats_another() {
 }
 
 #[test]
+fn runs_of_one_cell_say_first_how_far_they_can_be_trusted() {
+    let told = |saturated: u32| {
+        let mut runs = sweep_with_saturated(saturated);
+        runs.retain(|run| run.cell == Some(1));
+        let mut text = Vec::new();
+        comparison::render_one_cell(&runs, &mut text).expect("memory takes every write");
+        String::from_utf8(text).expect("it is text")
+    };
+    assert!(!told(0).contains("saturated"));
+    assert!(told(2).starts_with("Load generator saturated in 2 of 6 runs\n\n"));
+}
+
+#[test]
 fn failures_and_levels_that_are_one_are_part_of_the_first_sentence() {
     let mut runs = sweep_with_saturated(6);
     runs[0].failure = Some("refused".to_owned());

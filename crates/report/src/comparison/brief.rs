@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use analysis::Observation;
-use analysis::compare::{Comparison, Conclusions, Metric, median_of_all, medians_of_levels};
+use analysis::compare::{
+    Comparison, Conclusions, Metric, Validity, median_of_all, medians_of_levels,
+};
 
 use super::{
     doubt_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
@@ -63,6 +65,9 @@ pub fn render_brief(
 /// # Errors
 /// Those of the writer.
 pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> io::Result<()> {
+    for limit in validity_sentences(&[Validity::of(observations, None)]) {
+        writeln!(output, "{limit}\n")?;
+    }
     let counted = observations.iter().filter(|run| run.failure.is_none());
     let mut row = vec!["all runs".to_owned(), counted.count().to_string()];
     for metric in metrics() {
