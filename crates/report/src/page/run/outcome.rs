@@ -8,19 +8,17 @@ use crate::page::{Block, Section, TableBlock, Tone, words};
 /// What is said first of a run in which no request had what it asked for: `All 5,000 responses had the status 404 (Not
 /// Found)`.
 pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
-    let (answered, statuses, others) =
-        result.warnings.iter().find_map(|warning| match warning {
-            Warning::OnlyBadStatuses { answered, statuses } => {
-                Some((answered, statuses, "no success"))
-            }
-            Warning::OnlyRedirects {
-                answered, statuses, ..
-            } => Some((answered, statuses, "redirects")),
-            _ => None,
-        })?;
+    let (answered, others) = result.warnings.iter().find_map(|warning| match warning {
+        Warning::OnlyBadStatuses { answered, .. } => Some((answered, "without success")),
+        Warning::OnlyRedirects { answered, .. } => Some((answered, "redirects")),
+        _ => None,
+    })?;
     let all = words::counted(*answered, "response");
-    Some(match statuses.as_slice() {
-        [status] => format!("All {all} had the status {status} ({})", meaning(*status)),
+    let mut statuses = result.recording.statuses.iter();
+    Some(match (statuses.next(), statuses.next()) {
+        (Some((status, _)), None) => {
+            format!("All {all} had the status {status} ({})", meaning(status))
+        }
         _ => format!("All {all} were {others}"),
     })
 }
