@@ -42,6 +42,7 @@ missing_packages() {
     has wrk || echo wrk
     has openssl || echo openssl
     has curl || echo curl
+    has jq || echo jq
     has strace || echo strace
     has taskset && has nsenter || echo util-linux
     has ip || echo iproute2

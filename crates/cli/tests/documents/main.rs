@@ -56,6 +56,7 @@ documents! {
     the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
     the_commands_of_report_work: "docs/report.md",
+    the_commands_of_result_format_work: "docs/result-format.md",
     the_commands_of_restoring_work: "docs/restoring.md",
     the_commands_of_scripting_work: "docs/scripting.md",
     the_commands_of_serve_work: "docs/serve.md",

@@ -172,8 +172,15 @@ fn too_low_a_limit_of_open_files_is_said_first_and_counted_and_the_run_goes_on()
     assert_eq!(run.failed(ErrorKind::FileLimit), 0);
     let opened = run.opened();
     assert!((1..=50).contains(&opened), "{}", run.story());
+    // The limit is what limited the load: it stands in the verdict, with its remedy.
+    let verdict = run.document["generator"]["verdict"].to_string();
+    assert!(verdict.contains("\"files_exhausted\""), "{verdict}");
+    assert!(
+        run.stderr.contains("raise the limit of open files"),
+        "{}",
+        run.stderr
+    );
     let warnings = run.document["warnings"].to_string();
-    assert!(warnings.contains("\"file_limit\""), "{warnings}");
     assert!(warnings.contains("\"connections_missing\""), "{warnings}");
 }
 
