@@ -152,6 +152,12 @@ impl ServerLog {
             .collect()
     }
 
+    /// When each request came, in nanoseconds since the first one.
+    pub(crate) fn arrivals_ns(&self) -> Vec<f64> {
+        let arrival_ns = |one: &Served| self.since_first_ns(one.arrival_ns);
+        self.served.iter().map(arrival_ns).collect()
+    }
+
     /// Nanoseconds since the first arrival.
     pub(crate) fn since_first_ns(&self, at_ns: u64) -> f64 {
         let first_ns = self.served.first().map_or(0, |one| one.arrival_ns);

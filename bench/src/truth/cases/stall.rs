@@ -47,7 +47,10 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     );
     let served_ms = stats::sorted(&log.sojourns_ms());
     let median_ms = stats::quantile(&served_ms, 0.5).context("the server answered nothing")?;
-    let response_ms = stats::sorted(&responses_ms(&log, f64::from(RATE_PER_SEC)));
+    let response_ms = stats::sorted(&responses_ms(
+        &log,
+        &log.even_schedule_ns(f64::from(RATE_PER_SEC)),
+    ));
     for percent in [50.0, 90.0, 95.0, 99.0] {
         let seen = ours.latency_ms(percent);
         let formula_ms = formula_ms(percent, median_ms);
@@ -118,10 +121,10 @@ fn formula_ms(percent: f64, service_ms: f64) -> f64 {
     stats::stall_quantile(STALL_MS, STALLED_SHARE, percent / 100.0) + service_ms
 }
 
-/// From the moment at which each request of an even schedule was due to the departure of its answer.
-pub(super) fn responses_ms(log: &ServerLog, rate_per_sec: f64) -> Vec<f64> {
-    let due_ns = log.even_schedule_ns(rate_per_sec);
-    let response = |(one, due_ns): (&crate::truth::log::Served, f64)| {
+/// From the moment at which each request was due, by the order in which they came, to the departure of its
+/// response.
+pub(super) fn responses_ms(log: &ServerLog, due_ns: &[f64]) -> Vec<f64> {
+    let response = |(one, due_ns): (&crate::truth::log::Served, &f64)| {
         Some((log.since_first_ns(one.departure_ns?) - due_ns) / 1e6)
     };
     log.served.iter().zip(due_ns).filter_map(response).collect()
