@@ -159,8 +159,10 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
         let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) else {
             return;
         };
+        // Of several runs one suite more says how far they can be trusted.
         let runs = set.runs.len();
-        assert_eq!(read["suites"].as_array().unwrap().len(), runs, "{name}");
+        let suites = runs + usize::from(runs > 1);
+        assert_eq!(read["suites"].as_array().unwrap().len(), suites, "{name}");
         let told = json!([read["cases"], read["failures"], read["errors"]]);
         assert_eq!(read["told"], told, "{name}");
         let failed = set.runs.iter().filter(|run| run.failure.is_some());
