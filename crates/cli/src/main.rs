@@ -1,4 +1,4 @@
-//! The program: arguments in, exit code out.
+//! The program `wrkbench`.
 
 mod args;
 mod commands;
@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use args::{Dialect, Refusal};
 
-/// What a shell reports for a program that SIGPIPE has ended. Rust ignores the signal, and we end
-/// as quietly as others do.
+/// The exit code a shell reports for a program killed by SIGPIPE. Rust ignores the signal, so this
+/// imitates it.
 const EXIT_BROKEN_PIPE: u8 = 141;
 
 fn main() -> ExitCode {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the reader of our stdout has gone away (`wrkbench ... | head -1`).
+/// Whether the reader of stdout has exited (`wrkbench ... | head -1`).
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

@@ -92,7 +92,7 @@ fn without_a_url_the_usage_is_on_stdout_and_the_reason_on_stderr() {
     let output = output_of(Path::new(PROGRAM), &[]);
     assert_eq!(output.status.code(), Some(1));
     let stdout = text(&output.stdout);
-    assert!(stdout.starts_with("HTTP load generator"), "{stdout}");
+    assert!(stdout.starts_with("An HTTP load generator"), "{stdout}");
     assert!(stdout.contains("Usage: "), "{stdout}");
     assert_eq!(text(&output.stderr).lines().count(), 1);
 }

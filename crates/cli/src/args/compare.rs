@@ -1,4 +1,4 @@
-//! The arguments of the comparison.
+//! Arguments of `wrkbench compare`.
 
 use std::path::PathBuf;
 
@@ -6,55 +6,51 @@ use analysis::compare::Metric;
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
 
-/// Whether runs differ: new ones beside old ones, or the levels of a sweep
+/// Tell whether runs differ: new runs and old runs, or the levels of a sweep
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct CompareArgs {
-    /// The old runs, or the folder of one sweep: a folder, files with commas between them, a pattern
-    /// like 'base-*.json', notes with reports in them
+    /// Old runs, or one sweep: a folder, files separated by commas, a pattern like 'base-*.json',
+    /// or text with reports of wrk, wrk2 or wrk-cmm
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// The new runs; without them the levels of BASE are compared with each other
+    /// New runs; without them, the levels of the sweep BASE are compared with each other
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
-    /// Differences up to this do not matter [default: that of the sweep's plan, else 2%]
+    /// Smallest difference that matters [default: the threshold of the experiment, otherwise 2%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     threshold: Option<f64>,
-    /// What is compared, like requests_per_sec, p99, latency_mean_us (docs/tables.md has all); may be
+    /// Metric to compare, like requests_per_sec, p99, latency_mean_us (all: docs/tables.md); may be
     /// repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',', action = clap::ArgAction::Append)]
     metric: Vec<String>,
-    /// End with code 3 if a difference for the worse was found and is larger than this
+    /// Exit with code 3 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
-    /// How the answer is written
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: CompareFormat,
 }
 
-/// How a comparison is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompareFormat {
-    /// Sentences with the numbers under them
+    /// Sentences, each followed by its numbers
     #[default]
     Text,
     /// One JSON document
     Json,
 }
 
-/// What is compared, and what for.
+/// The runs to compare, and by what.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CompareRequest {
-    /// The old runs, or a sweep.
     pub(crate) base: PathBuf,
-    /// The new runs.
     pub(crate) new: Option<PathBuf>,
-    /// What is compared; the defaults if empty.
+    /// The defaults if empty.
     pub(crate) metrics: Vec<Metric>,
-    /// Differences up to this share do not matter.
+    /// Smallest relative difference that matters.
     pub(crate) threshold: Option<f64>,
-    /// A difference for the worse by more than this share is a regression.
+    /// A change for the worse by more than this share is a regression.
     pub(crate) regression_limit: Option<f64>,
-    /// How the answer is written.
     pub(crate) format: CompareFormat,
 }
 
@@ -75,7 +71,7 @@ impl From<CompareArgs> for CompareRequest {
     }
 }
 
-/// Reads a percentage above 0, with or without its sign, as a share.
+/// Parses a percentage above 0, with or without `%`, into a share.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let number = text.trim();
     let number = number.strip_suffix('%').unwrap_or(number).trim_end();
@@ -92,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_are_read_with_and_without_their_sign() {
+    fn percentages_are_parsed_with_and_without_percent_sign() {
         for (text, share) in [("2%", 0.02), ("2 %", 0.02), ("0.5", 0.005), ("100%", 1.0)] {
             assert_eq!(parse_share(text), Ok(share), "{text:?}");
         }

@@ -1,14 +1,14 @@
-//! Several conditions after one `--fail-if`, as in `--fail-if 'p99>50ms' 'errors>0.1%' URL`.
+//! Allows several conditions after one `--fail-if`: `--fail-if 'p99>50ms' 'errors>0.1%' URL`.
 //!
-//! An option of clap's takes either one value or all that follow, the URL included. So each further
-//! condition is given the option again before the arguments are read.
+//! A clap option takes either one value or all that follow, including the URL. So the option is
+//! inserted again before each further condition, before clap sees the arguments.
 
 use std::ffi::OsString;
 
 const OPTION: &str = "--fail-if";
 
-/// Puts the option before every condition that directly follows another one. What stands after `--`
-/// belongs to the script.
+/// Inserts the option before every condition that directly follows another one. Arguments after
+/// `--` belong to the script.
 pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut spread = Vec::with_capacity(arguments.len());
     let mut arguments = arguments.into_iter().peekable();
@@ -38,12 +38,13 @@ pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
     spread
 }
 
-/// By its name or an unambiguous beginning of it.
+/// Matches the name or a prefix of it.
 fn is_the_option(name: &str) -> bool {
     name.len() > "--".len() && OPTION.starts_with(name)
 }
 
-/// A comparison, right or wrong: if it is wrong the message is about it, not about a URL.
+/// Looks like a comparison, valid or not: an invalid one should be reported as a condition, not as
+/// a URL.
 fn is_a_condition(argument: &OsString) -> bool {
     let text = argument.to_string_lossy();
     !text.starts_with('-') && !text.contains("://") && text.contains(['<', '>', '='])

@@ -1,4 +1,4 @@
-//! The arguments of the demonstration.
+//! Arguments of `wrkbench demo`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use plan::units::parse_time;
 use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
 use report::TextOptions;
 
-use super::{Io, JsonTarget, Refusal, ReportWish, RunRequest};
+use super::{Io, JsonTarget, OutputOptions, Refusal, RunRequest};
 
-/// Serve, load and report on loopback
+/// Start a server on loopback, load it and print the report
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
-    /// File that the result is written to
+    /// File for the result
     #[arg(short, long, value_name = "FILE", default_value = "demo-result.json")]
     output: PathBuf,
     /// How long to measure
     #[arg(short, long, value_name = "T", default_value = "5s", value_parser = parse_time,
           allow_hyphen_values = true)]
     duration: Duration,
-    /// Kernel interface that drives the sockets
+    /// Kernel interface for socket I/O
     #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
     io: Io,
 }
 
 impl DemoArgs {
-    /// The run against a server that has been started at `target`.
+    /// A run against a server that already listens at `target`.
     ///
     /// # Errors
-    /// When an option has a value that no run can have.
+    /// When an option value is invalid.
     pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
         let plan = RunPlan {
             telemetry: None,
             target,
-            // One worker: the server shares the machine, and two cores are all we may assume.
+            // One worker: the server runs on the same machine, which may have only two cores.
             load: Load {
                 threads: 1,
                 connections: 64,
@@ -52,14 +52,14 @@ impl DemoArgs {
             backend: BackendChoice::from(self.io),
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
-        let report = ReportWish {
+        let report = OutputOptions {
             text: TextOptions {
                 latency: true,
                 plain_if_empty: true,
                 ..TextOptions::default()
             },
             json: Some(JsonTarget::File(self.output)),
-            ..ReportWish::default()
+            ..OutputOptions::default()
         };
         Ok(RunRequest {
             plan,

@@ -1,14 +1,14 @@
-//! Options of other load generators and of curl: what they are called here.
+//! Options of other load generators and of curl, with their equivalents here.
 
 use std::ffi::OsString;
 
 use super::Refusal;
 
-/// Options that we do not have, each with what to write instead.
+/// Options that do not exist here, each with what to use instead.
 const FOREIGN: &[(&[&str], &str)] = &[
     (
         &["-k"],
-        "certificates are only verified with --verify, and connections are kept open without an option",
+        "certificates are verified only with --verify, and connections are kept open by default",
     ),
     (
         &[
@@ -19,7 +19,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
             "--tls-skip-verify",
             "--insecure-skip-tls-verify",
         ],
-        "certificates are only verified with --verify",
+        "certificates are verified only with --verify",
     ),
     (
         &["-z", "--time-limit", "--test-duration"],
@@ -29,11 +29,11 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["-I"], "the method is -X here: -X HEAD"),
     (
         &["-o", "--output", "-O"],
-        "the result goes to a file with --json FILE",
+        "use --json FILE to write the result to a file",
     ),
     (
         &["-e", "--csv"],
-        "the result goes to a file with --json FILE, and wrkbench report FILE --format csv makes a table of it",
+        "use --json FILE, then wrkbench report FILE --format csv",
     ),
     (
         &[
@@ -76,7 +76,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--ramp", "--ramp-up", "--rampup"],
-        "rates one after the other are --stages here, like 1k:30s,1k-5k:1m",
+        "use --stages for changing rates, like 1k:30s,1k-5k:1m",
     ),
     (
         &[
@@ -96,19 +96,19 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["-a", "-u", "--user", "--basic", "--basic-auth", "--auth"],
-        "user and password are in the URL here: http://user:password@host/",
+        "put user and password into the URL: http://user:password@host/",
     ),
     (
         &["-A", "--user-agent", "--accept"],
-        "write it as a header: -H 'Accept: ...', -H 'User-Agent: ...'",
+        "use a header: -H 'Accept: ...', -H 'User-Agent: ...'",
     ),
     (
         &["-C", "--cookie", "--cookies"],
-        "write it as a header: -H 'Cookie: ...'",
+        "use a header: -H 'Cookie: ...'",
     ),
     (
         &["--headers", "--host", "--referer", "--content-type"],
-        "write it as a header: -H 'Name: value'",
+        "use a header: -H 'Name: value'",
     ),
     (
         &[
@@ -130,7 +130,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--keepalive", "--keep-alive", "--keepAlive"],
-        "connections are kept open without an option",
+        "connections are kept open by default",
     ),
     (&["--pipelining"], "this is --pipeline here"),
     (
@@ -141,7 +141,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["--silent"], "this is -q here"),
     (
         &["--no-tui", "--no-progress", "--disable-color"],
-        "the screen is shown with --tui only, and -q takes the line away",
+        "the full screen needs --tui, and -q hides the progress line",
     ),
     (
         &[
@@ -155,11 +155,11 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--proxy", "-x", "--socks5"],
-        "there are no proxies: name the target itself",
+        "proxies are not supported: use the URL of the target itself",
     ),
     (
         &["--http2", "--h2", "--http3", "--http2-prior-knowledge"],
-        "HTTP/1.1 is spoken, and nothing else",
+        "only HTTP/1.1 is supported",
     ),
     (
         &[
@@ -169,11 +169,11 @@ const FOREIGN: &[(&[&str], &str)] = &[
             "--disable-compression",
             "--no-alpn",
         ],
-        "leave it out: this is so without an option",
+        "leave it out: this is the default",
     ),
     (
         &["--compressed", "--gzip"],
-        "write it as a header: -H 'Accept-Encoding: gzip'",
+        "use a header: -H 'Accept-Encoding: gzip'",
     ),
     (
         &["-E", "--client-cert"],
@@ -181,15 +181,15 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--ca-cert", "--root-certs"],
-        "the authorities are --cacert FILE here",
+        "the CA certificates are --cacert FILE here",
     ),
     (
         &["--urls-from-file", "--urls", "--targets"],
-        "paths from a file are read by a script: -s examples/scripts/paths-from-file.lua",
+        "use a script to read paths from a file: -s examples/scripts/paths-from-file.lua",
     ),
 ];
 
-/// What to write instead of an option that we do not have.
+/// What to use instead of an option that does not exist here.
 pub(super) fn advice(option: &str) -> Option<&'static str> {
     FOREIGN
         .iter()
@@ -197,7 +197,7 @@ pub(super) fn advice(option: &str) -> Option<&'static str> {
         .map(|(_, advice)| *advice)
 }
 
-/// What was probably meant where the value of one of our options is that of another tool's.
+/// What was probably meant by a value that fits the option of the same name in another tool.
 pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str> {
     let is_text = !value.starts_with(|c: char| c.is_ascii_digit() || "+-. ".contains(c));
     match option {
@@ -208,7 +208,8 @@ pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str>
     }
 }
 
-/// Refuses `-q 100`, the rate of hey and oha: `-q` is quiet here, and the number would be read as the URL.
+/// Rejects `-q 100`, the rate in hey and oha: `-q` is `--quiet` here, so the number would be parsed
+/// as the URL.
 pub(super) fn check_quiet(arguments: &[OsString]) -> Result<(), Refusal> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = |at: usize| arguments.get(at).and_then(|argument| argument.to_str());
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_option_of_ours_is_explained_as_one_of_others_and_none_twice() {
+    fn no_foreign_option_exists_here_and_none_is_listed_twice() {
         let command = RunArgs::command();
         let ours: Vec<String> = command
             .get_arguments()
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_after_q_is_refused_and_quiet_is_not() {
+    fn a_number_after_q_is_rejected_and_q_alone_is_not() {
         let check = |line: &str| {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             check_quiet(&arguments).map_err(|Refusal(line)| line)

@@ -1,6 +1,6 @@
-//! The command line, read and checked: no effects, so that tests can drive it.
+//! Parses and checks the command line. Nothing here has side effects, so tests can call it.
 //!
-//! One clap declaration ([`WholeLine`]) gives the parser, the help, the completions and the man page.
+//! One clap declaration ([`CommandLine`]) provides parser, help, completions and manual pages.
 
 mod compare;
 mod conditions;
@@ -31,76 +31,63 @@ pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use demo::DemoArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
-pub(crate) use report::{JsonTarget, ReportWish, Style};
+pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{GuardianArgs, RestoreArgs};
-use run::VersionWish;
+use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
 pub(crate) use sweep::SweepArgs;
 pub(crate) use table::{TableLayout, TableRequest};
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Load one target.
     Run(Box<RunRequest>),
-    /// Serve until interrupted.
     Serve(Box<ServeArgs>),
-    /// Serve, load and report on loopback.
     Demo(DemoArgs),
-    /// Run an experiment.
     Sweep(SweepArgs),
-    /// Show runs as a table.
     Table(TableRequest),
-    /// Show runs as a page, or in the format of another tool.
     Report(Box<ReportRequest>),
-    /// Say whether runs differ.
     Compare(Box<CompareRequest>),
-    /// List sockets.
     Sockets(SocketsRequest),
-    /// Put back what an interrupted sweep has left changed.
     Restore(RestoreArgs),
-    /// Guard a sweep.
     Guardian(GuardianArgs),
-    /// Print a completion script.
     Completions(Shell),
-    /// Print a manual page, of a command if one is named.
+    /// Print the manual page, or that of the named command.
     Man(Option<String>),
-    /// Print a text that was asked for, help or version, and exit with the code.
+    /// Print help or version and exit with this code.
     Help {
-        /// The text, with its final line feed.
         text: String,
-        /// wrk exits with 1 even when its help was asked for.
+        /// 1 when called as one of the tools: wrk exits with 1 after its help.
         exit_code: u8,
     },
-    /// Something is missing: usage on stdout, a line on stderr, exit code 1.
+    /// Something is missing: print usage to stdout and one line to stderr, exit with 1.
     Incomplete {
-        /// The text, with its final line feed; behind the version line if that was asked for.
+        /// Preceded by the version line if that was requested.
         usage: String,
-        /// The line that says what.
         missing: &'static str,
     },
 }
 
-/// Which tool the program was called as.
+/// The name under which the program was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// Under its own name: commands, and everything else is `run`.
+    /// `wrkbench`: commands, and `run` for everything else.
     Native,
-    /// Through a link named `wrk`, as the binaries of all three tools are: always `run`.
+    /// A link named `wrk`, the binary name of all three tools: always `run`.
     Wrk,
-    /// Through a link named `wrk2`: always `run`, with a rate.
+    /// A link named `wrk2`: always `run`, and a rate is required.
     Wrk2,
-    /// Through a link named `wrk-cmm`: always `run`.
+    /// A link named `wrk-cmm`: always `run`.
     Cmm,
 }
 
 impl Dialect {
     const ALL: [Self; 4] = [Self::Native, Self::Wrk, Self::Wrk2, Self::Cmm];
 
-    /// Reads it off `argv[0]`.
+    /// Derives it from `argv[0]`.
     pub(crate) fn of(argv0: Option<&OsStr>) -> Self {
         let name = argv0.map(Path::new).and_then(Path::file_name);
         Self::ALL
@@ -109,7 +96,7 @@ impl Dialect {
             .unwrap_or(Self::Native)
     }
 
-    /// The name that messages begin with.
+    /// The prefix of messages.
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::Native => "wrkbench",
@@ -119,8 +106,8 @@ impl Dialect {
         }
     }
 
-    /// Whose text a link asks for. Through one named `wrk` the options decide: all three tools build a binary of this
-    /// name, and each refuses what only the others have.
+    /// The report style that a link implies. With a link named `wrk` the options decide, since all
+    /// three tools build a binary of that name and each rejects the options of the others.
     fn style(self) -> Option<Style> {
         match self {
             Self::Native | Self::Wrk => None,
@@ -130,41 +117,42 @@ impl Dialect {
     }
 }
 
-/// How a run can end, for the help and the manual page.
+/// Exit codes, for the help and the manual page.
 pub(crate) const EXIT_CODES: [(u8, &str); 9] = [
     (
         0,
-        "the run finished, also if requests failed, or after Ctrl-C",
+        "the run finished, even if requests failed or Ctrl-C ended it early",
     ),
     (
         1,
-        "wrong arguments, a target or script that does not work, nothing answered; sweep: refused, given up, or not everything put back",
+        "invalid arguments, an unusable target or script, or no response at all; \
+         sweep: refused, gave up, or could not restore every setting",
     ),
-    (2, "a condition of --fail-if holds, or cannot be judged"),
+    (2, "a --fail-if condition holds, or cannot be evaluated"),
     (
         3,
-        "compare and sweep --fail-on-regression: something got worse (goes before 4)",
+        "compare and sweep with --fail-on-regression: a regression was found \
+         (takes precedence over 4)",
     ),
     (
         4,
-        "sweep: some trials failed at each attempt, and are in no average",
+        "sweep: some trials failed every attempt and are excluded from averages",
     ),
     (
         5,
-        "with --strict: the generator was the limit (goes before 2)",
+        "with --strict: the load generator was saturated (takes precedence over 2)",
     ),
     (
         129,
-        "SIGHUP, in a sweep: see 130; with --tui: the report is made",
+        "SIGHUP: in a sweep as 130; with --tui the report is still printed",
     ),
     (
         130,
-        "Ctrl-C twice; in a sweep once: everything is put back, and --resume goes on",
+        "Ctrl-C twice; in a sweep once: settings are restored, and --resume continues",
     ),
-    (143, "SIGTERM; the report is made all the same"),
+    (143, "SIGTERM; the report is still printed"),
 ];
 
-/// Below the options.
 fn exit_codes() -> String {
     let lines = EXIT_CODES
         .iter()
@@ -174,10 +162,10 @@ fn exit_codes() -> String {
         .collect()
 }
 
-/// HTTP load generator: the drop-in for wrk, wrk2 and wrk-cmm
+/// An HTTP load generator whose numbers you can trust: a drop-in for wrk, wrk2 and wrk-cmm
 ///
-/// Loads a server over HTTP, at a rate or with as many requests as its connections can carry, and
-/// reports what came back. Without a command the arguments are those of `run`.
+/// Sends requests at a fixed rate or as fast as the server responds, and reports throughput,
+/// latency and errors. Without a command, the arguments are those of `run`.
 #[derive(Debug, Parser)]
 #[command(
     name = "wrkbench",
@@ -187,62 +175,61 @@ fn exit_codes() -> String {
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
-struct WholeLine {
+struct CommandLine {
     #[command(flatten)]
     run: RunArgs,
     #[command(subcommand)]
-    word: Option<Word>,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Word {
-    /// Load one target (this is also what happens without a command)
+enum Command {
+    /// Load one target (the default command)
     Run(Box<RunArgs>),
-    /// Serve test answers: delays, sizes, stalls and faults on request
+    /// Run a test server whose requests choose delays, sizes, stalls and faults
     Serve(Box<ServeArgs>),
-    /// Serve, load and report on loopback for five seconds
+    /// Start a server on loopback, load it for five seconds and print the report
     Demo(DemoArgs),
-    /// Run an experiment: every combination of levels, several rounds, and the machine as it was at the end
+    /// Run an experiment: every combination of levels, in rounds; settings are restored at the end
     Sweep(SweepArgs),
-    /// Print runs as rows and averages: sweeps, results, and what wrk, wrk2 and wrk-cmm printed
+    /// Print runs and averages as a table: sweeps, saved results, reports of wrk, wrk2 and wrk-cmm
     Table(table::TableArgs),
-    /// Make a page with charts of runs, or text in the format of another tool
+    /// Write a page with charts, or convert runs to the format of another tool
     Report(Box<report_command::ReportCommandArgs>),
-    /// Say whether runs differ: new ones beside old ones, or the levels of a sweep
+    /// Tell whether runs differ: new runs and old runs, or the levels of a sweep
     Compare(compare::CompareArgs),
-    /// List every TCP socket with its TCP_INFO, as JSON
+    /// List TCP sockets with their TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
-    /// Put back what an interrupted sweep has left changed
+    /// Restore the settings that an interrupted sweep left changed
     Restore(RestoreArgs),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
         #[arg(value_name = "SHELL")]
         shell: Shell,
     },
-    /// Print the manual page, in roff
+    /// Print a manual page, in roff
     Man {
-        /// The page of this command instead of the whole program's
+        /// Command whose page to print [default: the page of the whole program]
         #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sweep", "restore", "table", "report", "compare", "sockets", "completions", "man"])]
         command: Option<String>,
     },
 }
 
-/// The declaration of the whole command line, for help, completions and the manual page.
+/// The clap declaration with all commands.
 pub(crate) fn declaration() -> clap::Command {
-    with_common_settings(WholeLine::command())
+    with_common_settings(CommandLine::command())
 }
 
-/// getopt's manners, which scripts written for wrk rely on: unambiguous prefixes of long options, and
-/// the last one of repeated options wins.
+/// Parses like getopt, which scripts written for wrk rely on: long options can be abbreviated to
+/// any unambiguous prefix, and the last of repeated options wins.
 fn with_common_settings(command: clap::Command) -> clap::Command {
     command
         .infer_long_args(true)
         .args_override_self(true)
-        .mut_subcommands(|word| word.infer_long_args(true).args_override_self(true))
+        .mut_subcommands(|command| command.infer_long_args(true).args_override_self(true))
 }
 
-/// Reads the arguments after `argv[0]`.
+/// Parses the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     if dialect == Dialect::Native
         && let Some(guardian) = GuardianArgs::of(&arguments)
@@ -250,11 +237,11 @@ pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Reques
         return Ok(Request::Guardian(guardian));
     }
     let arguments = conditions::each_with_its_option(arguments);
-    if dialect == Dialect::Native && begins_with_a_word(&arguments) {
-        return parse_word(arguments);
+    if dialect == Dialect::Native && begins_with_command(&arguments) {
+        return parse_command(arguments);
     }
     if dialect == Dialect::Native
-        && let Some((typed, meant)) = almost_a_word(&arguments)
+        && let Some((typed, meant)) = misspelled_command(&arguments)
     {
         return Err(Refusal(format!(
             "{typed}: unknown command (did you mean {meant}? A URL begins with http://)"
@@ -264,18 +251,18 @@ pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Reques
     parse_run(dialect, arguments)
 }
 
-/// The first argument and the command that it resembles, if it is no URL; by clap's measure.
-fn almost_a_word(arguments: &[OsString]) -> Option<(String, String)> {
+/// The first argument and the command it resembles, by clap's similarity measure.
+fn misspelled_command(arguments: &[OsString]) -> Option<(String, String)> {
     let typed = arguments.first()?.to_str()?;
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if typed.starts_with('-') || !typed.chars().all(is_word) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if typed.starts_with('-') || !typed.chars().all(is_allowed) {
         return None;
     }
-    let words = WholeLine::command();
-    let words = clap::Command::new("wrkbench").subcommands(words.get_subcommands().cloned());
-    let error = words.try_get_matches_from(["wrkbench", typed]).err()?;
+    let whole = CommandLine::command();
+    let commands = clap::Command::new("wrkbench").subcommands(whole.get_subcommands().cloned());
+    let error = commands.try_get_matches_from(["wrkbench", typed]).err()?;
     let meant = match error.get(ContextKind::SuggestedSubcommand)? {
-        // The best one is the last.
+        // clap sorts the best match last.
         ContextValue::Strings(meant) => meant.last()?.clone(),
         ContextValue::String(meant) => meant.clone(),
         _ => return None,
@@ -283,19 +270,19 @@ fn almost_a_word(arguments: &[OsString]) -> Option<(String, String)> {
     Some((typed.to_owned(), meant))
 }
 
-/// Whether the first argument is one of our commands. A URL or an option means `run`, and so does
-/// anything unknown: it is then refused as a URL.
-fn begins_with_a_word(arguments: &[OsString]) -> bool {
+/// Whether the first argument is a command. Anything else means `run`, where an unknown word is
+/// then rejected as an invalid URL.
+fn begins_with_command(arguments: &[OsString]) -> bool {
     let Some(first) = arguments.first() else {
         return false;
     };
     first == "help"
-        || WholeLine::command()
+        || CommandLine::command()
             .get_subcommands()
-            .any(|word| first == word.get_name())
+            .any(|command| first == command.get_name())
 }
 
-fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
+fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let matches = match match_arguments(declaration(), Dialect::Native, arguments) {
         Ok(matches) => matches,
         Err(error) if is_help(&error) => {
@@ -306,23 +293,23 @@ fn parse_word(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         }
         Err(error) => return Err(Refusal::of_clap(&error, &declaration())),
     };
-    let line = WholeLine::from_arg_matches(&matches)
+    let line = CommandLine::from_arg_matches(&matches)
         .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
-    match line.word {
-        Some(Word::Run(run)) => run_request(*run, Dialect::Native),
-        Some(Word::Serve(serve)) => Ok(Request::Serve(serve)),
-        Some(Word::Demo(demo)) => Ok(Request::Demo(demo)),
-        Some(Word::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
-        Some(Word::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
-        Some(Word::Report(report)) => {
+    match line.command {
+        Some(Command::Run(run)) => run_request(*run, Dialect::Native),
+        Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
+        Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
+        Some(Command::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
+        Some(Command::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
+        Some(Command::Report(report)) => {
             let request = report.into_request()?;
             Ok(Request::Report(Box::new(request)))
         }
-        Some(Word::Table(table)) => table.into_request().map(Request::Table),
-        Some(Word::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
-        Some(Word::Restore(restore)) => Ok(Request::Restore(restore)),
-        Some(Word::Completions { shell }) => Ok(Request::Completions(shell)),
-        Some(Word::Man { command }) => Ok(Request::Man(command)),
+        Some(Command::Table(table)) => table.into_request().map(Request::Table),
+        Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
+        Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
+        Some(Command::Completions { shell }) => Ok(Request::Completions(shell)),
+        Some(Command::Man { command }) => Ok(Request::Man(command)),
         None => run_request(line.run, Dialect::Native),
     }
 }
@@ -336,7 +323,7 @@ fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refu
             Err(error) => refuse(error),
         },
         Err(error) if is_help(&error) => {
-            // wrk's own help ends with 1, and a script may look at it.
+            // wrk exits with 1 after its help, and scripts may check that.
             let exit_code = u8::from(dialect != Dialect::Native);
             Ok(Request::Help {
                 text: usage_of(
@@ -349,7 +336,7 @@ fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refu
     }
 }
 
-/// clap reports a wish for help as an error.
+/// clap reports a request for help as an error.
 fn is_help(error: &clap::Error) -> bool {
     error.kind() == clap::error::ErrorKind::DisplayHelp
 }
@@ -364,8 +351,8 @@ fn match_arguments(
 }
 
 fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
-    let (tool, wish) = (run.tool(dialect), run.version_wish(dialect));
-    if wish == VersionWish::Only {
+    let (tool, mode) = (run.tool(dialect), run.version_mode(dialect));
+    if mode == VersionMode::Only {
         return Ok(Request::Help {
             text: version_line(tool),
             exit_code: 0,
@@ -378,9 +365,9 @@ fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
         }
         Some(request) => return Ok(Request::Run(Box::new(request))),
     };
-    let version = match wish {
-        VersionWish::First => version_line(tool),
-        VersionWish::None | VersionWish::Only => String::new(),
+    let version = match mode {
+        VersionMode::First => version_line(tool),
+        VersionMode::None | VersionMode::Only => String::new(),
     };
     Ok(Request::Incomplete {
         usage: version + &usage_of(tool),
@@ -388,7 +375,7 @@ fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
     })
 }
 
-/// What is printed for `--help`, and when something is missing; of a tool when the program stands in for one.
+/// The text for `--help` and for incomplete arguments, in the layout of `tool` if there is one.
 fn usage_of(tool: Option<Style>) -> String {
     match tool {
         None => declaration().render_help().to_string(),
@@ -398,8 +385,8 @@ fn usage_of(tool: Option<Style>) -> String {
     }
 }
 
-/// The line that names the version, with its line feed. In the place of a tool it begins as that tool's line does, with the
-/// version that is stood in for: scripts look at its second word.
+/// The version line. For a tool it starts with the version of that tool that wrkbench emulates,
+/// since scripts read its second word.
 pub(crate) fn version_line(tool: Option<Style>) -> String {
     const BACKENDS: &str = "[io_uring|epoll]";
     let (version, licence) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_LICENSE"));

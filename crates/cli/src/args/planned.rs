@@ -1,7 +1,7 @@
-//! A run that a plan describes instead of a command line.
+//! A run described by an experiment file instead of a command line.
 //!
-//! The plan's options become arguments and are read by the same declaration, so that every option of a
-//! run works there and is refused in the same words.
+//! The options in the file become arguments and go through the same parser, so that every option of
+//! a run works there, with the same messages.
 
 use std::ffi::OsString;
 
@@ -11,33 +11,33 @@ use experiment::{LoadOptions, OptionValue};
 use super::run::RunArgs;
 use super::{Dialect, Refusal, Request, RunRequest};
 
-/// Options that a run of a plan cannot have, each with the reason.
+/// Options that an experiment cannot set, each with the reason.
 const REFUSED: [(&str, &str); 13] = [
-    ("json", "a sweep saves each run by itself"),
-    ("hgrm", "a sweep saves each run by itself"),
-    ("hlog", "a sweep saves each run by itself"),
-    ("samples", "a sweep keeps the samples beside each run"),
-    ("sockets", "it belongs to [telemetry]"),
-    ("interval", "it belongs to [telemetry]"),
-    ("counters", "it belongs to [telemetry]"),
+    ("json", "a sweep saves every run itself"),
+    ("hgrm", "a sweep saves every run itself"),
+    ("hlog", "a sweep saves every run itself"),
+    ("samples", "a sweep saves the samples next to each run"),
+    ("sockets", "set it in [telemetry]"),
+    ("interval", "set it in [telemetry]"),
+    ("counters", "set it in [telemetry]"),
     ("style", "a sweep prints tables"),
-    ("version", "it is no option of the load"),
-    ("help", "it is no option of the load"),
+    ("version", "it is not a load option"),
+    ("help", "it is not a load option"),
     ("quiet", "it is an option of wrkbench sweep"),
     ("tui", "it is an option of wrkbench sweep"),
     (
         "fail-if",
-        "runs that are left out by what came of them would bend the comparison",
+        "leaving out runs by their outcome would bias the comparison",
     ),
 ];
 
-/// The run of these options.
+/// The run described by these options.
 ///
 /// # Errors
-/// As on the command line, in one line.
+/// The same one-line messages as on the command line.
 pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest, Refusal> {
     let mut command = RunArgs::command();
-    // Then it has --help as well.
+    // Adds --help to the arguments.
     command.build();
     for option in options.iter() {
         check(&option.name, &option.value, &command)?;
@@ -45,16 +45,16 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
     let arguments = options.arguments(url).into_iter().map(OsString::from);
     match super::parse_run(Dialect::Native, arguments.collect())? {
         Request::Run(request) => Ok(*request),
-        // There is a URL, and help is refused.
-        _ => Err(Refusal("the options ask for no run".to_owned())),
+        // Unreachable: there is a URL, and help is rejected above.
+        _ => Err(Refusal("the options do not describe a run".to_owned())),
     }
 }
 
-/// Refuses what the parser would take for something else.
+/// Rejects what the parser would misinterpret.
 fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(), Refusal> {
     if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
         return Err(Refusal(format!(
-            "--{name}: has no place in a plan: {reason}"
+            "--{name}: not allowed in an experiment: {reason}"
         )));
     }
     let names = |arg: &clap::Arg| -> Vec<String> {
@@ -66,19 +66,19 @@ fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(),
         .get_arguments()
         .find(|arg| names(arg).iter().any(|known| known == name))
     else {
-        // A plan is read by others, and what it refuses is refused by name.
+        // Abbreviations are rejected: an experiment file should be readable by others.
         let meant = command.get_arguments().flat_map(names);
         return match meant.into_iter().find(|known| known.starts_with(name)) {
             Some(meant) => Err(Refusal(format!(
                 "--{name}: unknown option (did you mean --{meant}?)"
             ))),
-            // The parser knows what to say.
+            // The parser reports it.
             None => Ok(()),
         };
     };
     match value {
         OptionValue::Flag(given) if arg.get_action().takes_values() => {
-            Err(Refusal(format!("--{name}: needs a value, and is {given}")))
+            Err(Refusal(format!("--{name}: needs a value, but is {given}")))
         }
         _ => Ok(()),
     }
@@ -122,12 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_stand_in_a_plan_is_refused_by_its_name() {
+    fn an_option_that_an_experiment_cannot_set_is_named_in_the_message() {
         for (load, expected) in [
-            ("json = 'x'", "--json: has no place in a plan"),
-            ("fail_if = 'p99>1s'", "--fail-if: has no place in a plan"),
-            ("quiet = true", "--quiet: has no place in a plan"),
-            ("help = true", "--help: has no place in a plan"),
+            ("json = 'x'", "--json: not allowed in an experiment"),
+            (
+                "fail_if = 'p99>1s'",
+                "--fail-if: not allowed in an experiment",
+            ),
+            ("quiet = true", "--quiet: not allowed in an experiment"),
+            ("help = true", "--help: not allowed in an experiment"),
             ("hel = true", "--hel: unknown option"),
             ("jso = 'x'", "--jso: unknown option (did you mean --json?)"),
             (
@@ -138,16 +141,16 @@ mod tests {
             ("connections = '2x'", "--connections: "),
             (
                 "connections = true",
-                "--connections: needs a value, and is true",
+                "--connections: needs a value, but is true",
             ),
             (
                 "connections = false",
-                "--connections: needs a value, and is false",
+                "--connections: needs a value, but is false",
             ),
             ("connections = 1", "--connections 1: number of"),
             (
                 "breakout = 'yes'",
-                "--breakout: takes no value, and has \"yes\"",
+                "--breakout: takes no value, but got \"yes\"",
             ),
         ] {
             let refusal = run(load).unwrap_err();

@@ -1,4 +1,4 @@
-//! The arguments of a run with a rate.
+//! Arguments of a fixed-rate run.
 
 use std::time::Duration;
 
@@ -11,23 +11,24 @@ use super::Refusal;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Rate")]
 pub(super) struct RateArgs {
-    /// Send so many requests per second in all, whatever the server does: 1000, 1.5k, 600/m
-    // `--r` is this option in wrk2, and would be ambiguous here.
+    /// Send N requests per second in total, regardless of response times (open loop): 1000, 1.5k,
+    /// 600/m
+    // wrk2 accepts `--r`, which would be ambiguous here.
     #[arg(short = 'R', long, alias = "r", value_name = "N", value_parser = parse_rate,
           conflicts_with = "stages", allow_hyphen_values = true)]
     rate: Option<f64>,
-    /// Rates one after the other, like 1k:30s,5k:1m for steps or 1k-5k:1m for a ramp
+    /// Rates to run one after another: 1k:30s,5k:1m for steps, 1k-5k:1m for a ramp
     #[arg(long, value_name = "LIST", value_parser = read_stages, allow_hyphen_values = true)]
     stages: Option<Stages>,
-    /// How the requests of a rate are spread [default: even]
+    /// How requests are spaced at a fixed rate [default: even]
     #[arg(long, value_name = "HOW", value_enum)]
     arrivals: Option<Spread>,
-    /// Begins the random numbers of poisson arrivals [default: drawn and told]
+    /// Seed for Poisson arrivals [default: random, printed]
     #[arg(long, value_name = "N", value_parser = parse_count, allow_hyphen_values = true)]
     seed: Option<u64>,
 }
 
-/// [`Arrivals`] with names for the command line.
+/// [`Arrivals`] as a command-line value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Spread {
     Even,
@@ -42,21 +43,20 @@ fn read_stages(text: &str) -> Result<Stages, UnitError> {
 }
 
 impl RateArgs {
-    /// Whether there is a rate.
     pub(super) fn is_open(&self) -> bool {
         self.rate.is_some() || self.stages.is_some()
     }
 
-    /// How long the stages are together, which is as long as the run wants to be.
+    /// The total length of all stages, which is the default duration of the run.
     pub(super) fn stages_duration(&self) -> Option<Duration> {
         let Stages(stages) = self.stages.as_ref()?;
         Some(stages.iter().map(|stage| stage.duration).sum())
     }
 
-    /// When requests are due, and whether a seed has still to be drawn for it.
+    /// When requests are due, and whether a seed must still be chosen at random.
     ///
     /// # Errors
-    /// When an option is given that only a rate would give a meaning.
+    /// When an option is given that has no meaning without a rate.
     pub(super) fn into_pacing(self) -> Result<(Pacing, bool), Refusal> {
         let arrivals = match self.arrivals {
             Some(Spread::Poisson) => Arrivals::Poisson,

@@ -1,4 +1,4 @@
-//! A command line that is refused: one line that says what, why and what was expected.
+//! Rejected command lines: one line that says what is wrong, why, and what was expected.
 
 use std::error::Error as _;
 
@@ -7,22 +7,22 @@ use plan::PlanError;
 
 use super::foreign;
 
-/// The line, without the program's name and without a line feed.
+/// The message, without the program name and without a line feed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Refusal(pub(crate) String);
 
 impl Refusal {
-    /// Of a setting that the plan's checks refuse: `--connections 2: must be ...`.
+    /// For a setting that [`plan::RunPlan::check`] rejects: `--connections 2: must be ...`.
     pub(crate) fn of_plan(error: &PlanError) -> Self {
         Self(format!("--{error}"))
     }
 
-    /// Of clap's error, whose own text has several lines. `declaration` is the whole command line.
+    /// For a clap error, whose own text has several lines. `declaration` has all options.
     pub(crate) fn of_clap(error: &clap::Error, declaration: &clap::Command) -> Self {
         let option = option_name(error);
         Self(match error.kind() {
-            // A URL is seen at a glance, and its message names it.
+            // The message about a URL contains the URL.
             ErrorKind::ValueValidation if option.starts_with('[') => reason(error),
             ErrorKind::ValueValidation => {
                 let value = text(error, ContextKind::InvalidValue);
@@ -41,7 +41,7 @@ impl Refusal {
                 )
             }
             ErrorKind::TooManyValues => format!(
-                "{option}: takes no value, and has {:?}",
+                "{option}: takes no value, but got {:?}",
                 text(error, ContextKind::InvalidValue)
             ),
             ErrorKind::MissingRequiredArgument => format!("{option}: is missing"),
@@ -62,18 +62,18 @@ fn reason(error: &clap::Error) -> String {
         .map_or_else(|| first_line(error), ToString::to_string)
 }
 
-/// A value outside of a closed set, or none at all.
+/// A value that is not in the list of possible values, or no value at all.
 fn wrong_choice(error: &clap::Error) -> String {
     let value = text(error, ContextKind::InvalidValue);
     let choices = text(error, ContextKind::ValidValue);
     match (value.is_empty(), choices.is_empty()) {
         (true, true) => "needs a value".to_owned(),
         (true, false) => format!("needs a value (expected one of {choices})"),
-        (false, _) => format!("{value:?} is not known (expected one of {choices})"),
+        (false, _) => format!("{value:?} is not a valid value (expected one of {choices})"),
     }
 }
 
-/// An option that does not exist, or a prefix that several options share.
+/// An option that does not exist, or an ambiguous prefix.
 fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
     let typed = text(error, ContextKind::InvalidArg);
     let prefix = typed.strip_prefix("--").unwrap_or_default();
@@ -101,7 +101,7 @@ fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
     }
 }
 
-/// Something that clap knows about its error, in one line whatever was typed.
+/// One part of clap's error, with control characters replaced so that it stays one line.
 fn text(error: &clap::Error, kind: ContextKind) -> String {
     let text = match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! The arguments about what is printed, saved and judged, and the wish they make.
+//! Arguments that select what a run prints, saves and checks.
 
 use std::path::{Path, PathBuf};
 
@@ -12,52 +12,54 @@ use super::{Dialect, Refusal};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Report")]
 pub(super) struct ReportArgs {
-    /// Print how the latency is distributed
+    /// Print the latency distribution
     #[arg(short = 'L', long)]
     latency: bool,
-    /// Print these percentiles, like 50,90,99.9 (with --latency implied)
+    /// Print these latency percentiles, like 50,90,99.9; implies --latency
     #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
     percentiles: Option<Percentiles>,
-    /// Print the latency as well without the wait for sending (with --latency implied)
-    // `--u` is this option in wrk2, and would be ambiguous here.
+    /// Also print uncorrected latency: from sending a request, not from when it was due; implies
+    /// --latency
+    // wrk2 accepts `--u`, which would be ambiguous here.
     #[arg(short = 'U', long = "u_latency", aliases = ["u-latency", "u"])]
     uncorrected: bool,
-    /// Print rows for connecting, the first byte and the last byte of answers
+    /// Print connect, first-byte and last-byte times
     #[arg(long)]
     breakout: bool,
-    /// Correct the latencies as wrk does, by its expected interval
+    /// Correct latencies the way wrk does, by its expected interval
     #[arg(long)]
     wrk_correction: bool,
-    /// The tool whose text is printed [default: cmm with --breakout, wrk2 with a rate or -U, cmm with -D or -b]
+    /// Tool whose report format to print [default: cmm with --breakout, wrk2 with a rate or -U, cmm
+    /// with -D or -b, otherwise wrk]
     #[arg(long, value_name = "TOOL", value_enum)]
     style: Option<Style>,
-    /// Write the whole result as JSON; - is stdout, then nothing else is written there
+    /// Write the full result as JSON; - writes it to stdout, in place of the report
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
-    /// Write the distribution of latency for HdrHistogram's plotter
+    /// Write the latency distribution for the HdrHistogram plotter
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hgrm: Option<PathBuf>,
-    /// Write the latency over time as a log of HdrHistograms
+    /// Write latency over time as an HdrHistogram log
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hlog: Option<PathBuf>,
-    /// Exit with 2 if a condition holds, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
+    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
     #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
-    /// Exit with 5 if the generator was the limit, not the server
+    /// Exit with code 5 if the load generator was saturated
     #[arg(long)]
     strict: bool,
-    /// Leave passwords, tokens and cookies in what is shown and saved, instead of ***
+    /// Do not replace passwords, tokens and cookies by *** in output and files
     #[arg(long)]
     show_secrets: bool,
-    /// Neither notes and warnings nor the run's progress on stderr
+    /// Print no notes, warnings or progress on stderr
     #[arg(short, long)]
     quiet: bool,
-    /// Show the run on the whole terminal while it is on; q stops and reports
+    /// Show the run full-screen while it is in progress; q stops it and prints the report
     #[arg(long)]
     tui: bool,
 }
 
-/// A tool by its text, with names for the command line.
+/// A tool whose report format can be printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Style {
     #[default]
@@ -76,53 +78,47 @@ impl From<Style> for Format {
     }
 }
 
-/// What is printed and saved of a run, and what it is judged by.
+/// What a run prints and saves, and the conditions under which it fails.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ReportWish {
-    /// Whose text is printed.
+pub(crate) struct OutputOptions {
     pub(crate) style: Style,
-    /// What the text shows beyond its fixed lines.
+    /// Optional parts of the text report.
     pub(crate) text: TextOptions,
-    /// Where the document goes.
     pub(crate) json: Option<JsonTarget>,
-    /// Where the distribution goes.
     pub(crate) hgrm: Option<PathBuf>,
-    /// Where the latency over time goes.
     pub(crate) hlog: Option<PathBuf>,
-    /// Any of them ends the program with another exit code.
+    /// If any of these holds, the exit code is 2.
     pub(crate) fail_if: Vec<Criterion>,
-    /// So does a generator that was the limit.
+    /// If the load generator was saturated, the exit code is 5.
     pub(crate) strict: bool,
-    /// Passwords, tokens and cookies are not hidden.
+    /// Do not hide passwords, tokens and cookies.
     pub(crate) show_secrets: bool,
-    /// Neither notes nor warnings.
+    /// No notes and no warnings.
     pub(crate) quiet: bool,
-    /// How it goes is shown while the run is on.
+    /// Show progress while the run is in progress.
     pub(crate) live: bool,
-    /// On the whole terminal.
     pub(crate) tui: bool,
 }
 
-/// Where the JSON document goes.
+/// Destination of the JSON document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JsonTarget {
-    /// Standard output, which then carries nothing else of ours.
+    /// Then nothing else is written to stdout.
     Stdout,
-    /// A file, replaced as a whole.
     File(PathBuf),
 }
 
-/// What of a run decides on its text when nobody has said which one is wanted.
+/// Properties of a run that decide the report style when none was given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Traits {
-    /// It has a rate: wrk2's territory.
+    /// It has a rate, which of the three tools only wrk2 supports.
     pub(super) is_open: bool,
-    /// It has one of wrk-cmm's own options.
+    /// It uses an option that only wrk-cmm has.
     pub(super) has_options_of_cmm: bool,
 }
 
-impl ReportWish {
-    /// Files that are written after the run, each with its option and what it gets.
+impl OutputOptions {
+    /// The files that are written after the run, each with its option and format.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, Format, &Path)> {
         let json = match &self.json {
             Some(JsonTarget::File(path)) => Some(path),
@@ -137,10 +133,10 @@ impl ReportWish {
         .filter_map(|(option, format, path)| Some((option, format, path?.as_path())))
     }
 
-    /// Whether a file of another option can be one.
+    /// Checks the file of another option against the files of the report.
     ///
     /// # Errors
-    /// When it is stdout, or one of the report's files.
+    /// When it is stdout or one of those files.
     pub(super) fn check_other_file(&self, option: &str, path: &Path) -> Result<(), Refusal> {
         check_file(option, path, &self.files().collect::<Vec<_>>())
     }
@@ -158,15 +154,15 @@ fn check_file(
     }
     match others.iter().find(|known| known.2 == path) {
         Some((other, ..)) => Err(Refusal(format!(
-            "{option} {path:?}: is the file of {other}"
+            "{option} {path:?}: is also the file of {other}"
         ))),
         None => Ok(()),
     }
 }
 
 impl ReportArgs {
-    /// Whose text is printed. Rows for phases are in wrk-cmm's alone, the uncorrected latency in wrk2's, which is also
-    /// that of a rate.
+    /// The report style. Only wrk-cmm prints phases; only wrk2 prints uncorrected latency and has
+    /// a rate.
     pub(super) fn style(&self, dialect: Dialect, run: Traits) -> Style {
         let by_options = match (self.breakout, run.is_open || self.uncorrected) {
             (true, _) => Style::Cmm,
@@ -178,9 +174,14 @@ impl ReportArgs {
     }
 
     /// # Errors
-    /// When a file cannot be one, two are the same, or a condition asks for what the run will not have.
-    pub(super) fn into_wish(self, dialect: Dialect, run: Traits) -> Result<ReportWish, Refusal> {
-        let wish = ReportWish {
+    /// When a file cannot be written, two options name the same file, or a condition needs a
+    /// rate that the run does not have.
+    pub(super) fn into_options(
+        self,
+        dialect: Dialect,
+        run: Traits,
+    ) -> Result<OutputOptions, Refusal> {
+        let options = OutputOptions {
             style: self.style(dialect, run),
             text: TextOptions {
                 latency: self.latency || self.uncorrected || self.percentiles.is_some(),
@@ -188,7 +189,7 @@ impl ReportArgs {
                 breakout: self.breakout,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),
                 wrk_correction: self.wrk_correction,
-                // Whoever asks for the text of a tool gets its table.
+                // An explicit style prints that tool's table even without data.
                 plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
             json: self.json.map(|path| {
@@ -204,28 +205,27 @@ impl ReportArgs {
             strict: self.strict,
             show_secrets: self.show_secrets,
             quiet: self.quiet,
-            // The other tools say nothing until they are done.
+            // The emulated tools print nothing during the run.
             live: !self.quiet && dialect == Dialect::Native,
             tui: self.tui,
         };
-        let files: Vec<_> = wish.files().collect();
+        let files: Vec<_> = options.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {
             check_file(option, path, &files[..at])?;
         }
-        let unknowable = wish
+        let needs_rate = options
             .fail_if
             .iter()
             .find(|criterion| criterion.needs_a_rate());
-        if let Some(criterion) = unknowable.filter(|_| !run.is_open) {
+        if let Some(criterion) = needs_rate.filter(|_| !run.is_open) {
             return Err(Refusal(format!(
                 "--fail-if {criterion}: needs a rate (-R or --stages)"
             )));
         }
-        Ok(wish)
+        Ok(options)
     }
 }
 
-/// The conditions of one value.
 #[derive(Debug, Clone)]
 pub(super) struct Criteria(pub(super) Vec<Criterion>);
 
@@ -233,11 +233,11 @@ pub(super) fn parse_criteria(text: &str) -> Result<Criteria, CriterionError> {
     Criterion::parse_list(text).map(Criteria)
 }
 
-/// Ascending, each in 0..=100, none twice.
+/// Ascending, without duplicates, each in 0..=100.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Percentiles(pub(super) Vec<f64>);
 
-/// More would not fit a screen, and each is a walk over the histogram.
+/// More would not fit on a screen, and each one walks the histogram.
 const MAX_PERCENTILES: usize = 100;
 
 pub(super) fn parse_percentiles(text: &str) -> Result<Percentiles, String> {

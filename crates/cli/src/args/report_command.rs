@@ -1,4 +1,4 @@
-//! The arguments of the command `report`: what is read, where it goes, and in which format.
+//! Arguments of `wrkbench report`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,40 +10,39 @@ use results::Criterion;
 use super::Refusal;
 use super::report::{Criteria, parse_criteria};
 
-/// A page with charts, or a text for another tool: of runs, sweeps, and what wrk, wrk2 and wrk-cmm printed
+/// Write a page with charts, or convert runs to the format of another tool
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReportCommandArgs {
-    /// Folders of sweeps, folders of results, results, notes with reports in them; - is stdin
+    /// Sweep folders, result folders, result files, or text files with reports of wrk, wrk2 or
+    /// wrk-cmm; - is stdin
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Where it goes [default: report.html, or stdout with --format]; - is stdout
+    /// Output file [default: report.html, or stdout with --format]; - is stdout
     #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<PathBuf>,
-    /// How it is written [default: what the end of FILE's name says]
+    /// Output format [default: from the extension of FILE]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     format: Option<ExportFormat>,
-    /// What it is called, instead of what the runs suggest
+    /// Title [default: derived from the runs]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
-    /// Exit with 2 if a condition holds for a run, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
+    /// Exit with code 2 if a condition holds for any run, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
     #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
 }
 
-/// What is read, and what becomes of it.
+/// What to read, and what to write.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReportRequest {
-    /// What is read; `-` is stdin.
+    /// Inputs; `-` is stdin.
     pub(crate) paths: Vec<PathBuf>,
-    /// The file it goes to; stdout if there is none.
+    /// The output file; `None` for stdout.
     pub(crate) output: Option<PathBuf>,
-    /// Nobody has named the file: it must not replace what is no page of ours.
+    /// The output file was not given: it must only replace a page written by wrkbench.
     pub(crate) is_default_output: bool,
-    /// How it is written.
     pub(crate) format: ExportFormat,
-    /// What it is called.
     pub(crate) title: Option<String>,
-    /// Any of them that holds ends the program with another exit code.
+    /// If any of these holds for a run, the exit code is 2.
     pub(crate) fail_if: Vec<Criterion>,
 }
 
@@ -54,18 +53,17 @@ fn formats() -> impl TypedValueParser<Value = ExportFormat> {
     PossibleValuesParser::new(values).try_map(|name| {
         let mut all = ExportFormat::ALL.iter().copied();
         all.find(|format| format.name() == name)
-            .ok_or_else(|| format!("{name:?} is no format"))
+            .ok_or_else(|| format!("{name:?} is not a format"))
     })
 }
 
-/// Where a page goes that nobody has named a file for.
 const DEFAULT_OUTPUT: &str = "report.html";
 
 impl ReportCommandArgs {
-    /// Reads the wish.
+    /// Resolves defaults.
     ///
     /// # Errors
-    /// When nothing says which format is wanted.
+    /// When the format is neither given nor implied by the file name.
     pub(crate) fn into_request(self) -> Result<ReportRequest, Refusal> {
         let is_default_output = self.output.is_none() && self.format.is_none();
         let output = match self.output {
@@ -100,7 +98,7 @@ fn of_name(path: &Path) -> Result<ExportFormat, Refusal> {
             .filter_map(|format| format.endings().first());
         let endings: Vec<String> = endings.map(|ending| format!(".{ending}")).collect();
         Refusal(format!(
-            "-o {path:?}: no format has files of this name (expected {}, or --format)",
+            "-o {path:?}: unknown file name extension (expected {}, or --format)",
             endings.join(", ")
         ))
     })

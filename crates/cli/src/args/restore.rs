@@ -1,4 +1,4 @@
-//! The arguments of what puts back.
+//! Arguments of `wrkbench restore` and of the guardian process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::path::PathBuf;
 use clap::Args;
 use experiment::Conflicts;
 
-/// Put back what an interrupted sweep has left changed
+/// Restore the settings that an interrupted sweep left changed
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreArgs {
-    /// Overwrite also what someone else has changed meanwhile, and read what can be read of a
+    /// Also overwrite values that someone else has changed since, and use the readable part of a
     /// damaged journal
     #[arg(long, conflicts_with = "keep")]
     force: bool,
-    /// Leave what someone else has changed meanwhile as it is, and forget how it was; forget commands
-    /// that fail as well
+    /// Keep values that someone else has changed since, and drop their old values from the journal;
+    /// also drop commands that fail
     #[arg(long)]
     keep: bool,
-    /// Print what would be put back and run; change nothing
+    /// Print what would be restored and run; change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Folder of the journal [default: /var/lib/wrkbench/restore for root, else
-    /// wrkbench/restore below $XDG_STATE_HOME or ~/.local/state]
+    /// Folder of the restore journal [default: /var/lib/wrkbench/restore for root, otherwise
+    /// wrkbench/restore in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
 }
 
 impl RestoreArgs {
-    /// What to do with what someone else has changed.
+    /// What to do with values that someone else has changed.
     pub(crate) fn conflicts(&self) -> Conflicts {
         match (self.force, self.keep) {
             (true, _) => Conflicts::Overwrite,
@@ -37,19 +37,17 @@ impl RestoreArgs {
     }
 }
 
-/// The arguments of a guardian.
 #[derive(Debug, Clone)]
 pub(crate) struct GuardianArgs {
-    /// Folder of the journal.
     pub(crate) journal: PathBuf,
 }
 
 impl GuardianArgs {
-    /// What a guardian is started with. It is no command of the declared ones: a sweep starts it, and
-    /// nobody else, so that neither help nor completions offer it.
+    /// The word that starts a guardian. It is not a declared command, so that neither help nor
+    /// completions offer it: only a sweep starts it.
     pub(crate) const WORD: &str = "guardian";
 
-    /// Reads them; `None` if they are no guardian's.
+    /// `None` if the arguments do not start a guardian.
     pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
         match arguments {
             [word, journal] if word == Self::WORD => Some(Self {

@@ -1,4 +1,4 @@
-//! The arguments of a run, and the plan they make.
+//! Arguments of a run, and the conversion to a [`RunPlan`].
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use plan::{
 use super::rate::RateArgs;
 use super::report::{ReportArgs, Traits};
 use super::telemetry::TelemetryArgs;
-use super::{Dialect, Refusal, ReportWish, Style};
+use super::{Dialect, OutputOptions, Refusal, Style};
 
-/// wrk's default, which `-n` takes away.
+/// wrk's default; does not apply with `-n`.
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
-/// Load one target (this is also what happens without a command)
+/// Load one target (the default command)
 #[derive(Debug, Clone, Parser)]
 #[command(name = "wrkbench", disable_version_flag = true, after_help = super::exit_codes())]
 pub(crate) struct RunArgs {
-    // First, so that no group's heading is over them in the help.
-    /// Where the requests go: http://host[:port][/path] or https://
+    // First, so that the help lists them above the first heading.
+    /// Target URL: http://host[:port][/path] or https://
     #[arg(value_name = "URL", value_parser = Target::parse)]
     url: Option<Target>,
-    /// Handed to the script's init(); write -- before those that begin with -
+    /// Arguments for the script's init(); put -- before any that start with -
     #[arg(value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct RunArgs {
     report: ReportArgs,
     #[command(flatten)]
     telemetry: TelemetryArgs,
-    /// Print the version and go on; with a URL also say which backend runs and why
+    /// Print the version, then run; with a URL, also print the backend and why it was chosen
     #[arg(short = 'v')]
     version_first: bool,
     /// Print the version
@@ -53,13 +53,13 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load")]
 struct LoadArgs {
-    /// Connections in all, kept open; at least one for each thread
-    // `--c` and `--co` are this option in wrk, and would be ambiguous here.
+    /// Total number of connections to keep open; at least one per thread
+    // wrk accepts `--c` and `--co`, which would be ambiguous here.
     #[arg(short, long, aliases = ["c", "co"], value_name = "N", default_value = "10",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
-    /// How long to measure [default: 10s; with --stages all of them; with -n until the last request]
-    // `--d` is this option in wrk, and would be ambiguous here.
+    /// How long to measure [default: 10s; with --stages their sum; with -n until the last request]
+    // wrk accepts `--d`, which would be ambiguous here.
     #[arg(short, long, alias = "d", value_name = "T", value_parser = parse_time,
           allow_hyphen_values = true)]
     duration: Option<Duration>,
@@ -67,30 +67,30 @@ struct LoadArgs {
     #[arg(short, long, value_name = "N", default_value = "2",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     threads: u32,
-    /// Stop when so many requests have been sent and answered (or have failed)
+    /// Stop after N requests, successful or failed
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count,
           allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Requests in flight on each connection
+    /// Requests to keep in flight on each connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count_u32,
           allow_hyphen_values = true)]
     pipeline: u32,
     /// Close each connection after one request
     #[arg(long, conflicts_with = "requests_per_connection")]
     no_keepalive: bool,
-    /// Close each connection after so many requests
+    /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = parse_count, allow_hyphen_values = true)]
     requests_per_connection: Option<u64>,
-    /// Send load for this long before measuring begins
+    /// Send load for this long before measuring
     #[arg(long, value_name = "T", default_value = "0", value_parser = parse_time,
           allow_hyphen_values = true)]
     warmup: Duration,
-    /// The same as --warmup: wrk-cmm's option
+    /// Same as --warmup; the option of wrk-cmm
     #[arg(short = 'D', long, value_name = "T", value_parser = parse_time,
           conflicts_with = "warmup", allow_hyphen_values = true)]
     delay_stats: Option<Duration>,
-    /// Of answers to requests that were sent together, measure only the last
-    // `--b` is this option in wrk2, and would be ambiguous here.
+    /// With --pipeline, measure only the last response of each batch
+    // wrk2 accepts `--b`, which would be ambiguous here.
     #[arg(short = 'B', long = "batch_latency", aliases = ["batch-latency", "b"])]
     batch_latency: bool,
 }
@@ -98,8 +98,8 @@ struct LoadArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Request")]
 struct RequestArgs {
-    /// Lua script with wrk's interface
-    // `--s` is this option in wrk, and would be ambiguous here.
+    /// Lua script, with the same interface as in wrk
+    // wrk accepts `--s`, which would be ambiguous here.
     #[arg(
         short,
         long,
@@ -108,11 +108,11 @@ struct RequestArgs {
         allow_hyphen_values = true
     )]
     script: Option<PathBuf>,
-    /// Header as "Name: value"; may be given several times
+    /// Add a header to each request, as "Name: value"; may be repeated
     #[arg(short = 'H', long, value_name = "HEADER", value_parser = read_headers,
           allow_hyphen_values = true)]
     header: Vec<Headers>,
-    /// Method of the request [default: GET; POST with a body]
+    /// Request method [default: GET, or POST with a body]
     #[arg(
         short = 'X',
         long,
@@ -121,7 +121,7 @@ struct RequestArgs {
         allow_hyphen_values = true
     )]
     method: Option<String>,
-    /// Body of the request
+    /// Request body
     #[arg(
         long,
         value_name = "TEXT",
@@ -129,12 +129,12 @@ struct RequestArgs {
         conflicts_with = "body_file"
     )]
     body: Option<String>,
-    /// File whose content is the body of the request
+    /// Read the request body from a file
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     body_file: Option<PathBuf>,
 }
 
-/// The headers of one value: usually one.
+/// The headers in one option value: usually one, but a value may hold several lines.
 #[derive(Debug, Clone)]
 struct Headers(Vec<(String, String)>);
 
@@ -145,35 +145,35 @@ fn read_headers(text: &str) -> Result<Headers, HeaderError> {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 struct ConnectionArgs {
-    /// How long a connect or a response may take; 0 is without a limit
+    /// Time limit for a connect and for each response; 0 means no limit
     #[arg(short = 'T', long, value_name = "T", default_value = "2s", value_parser = parse_time,
           allow_hyphen_values = true)]
     timeout: Duration,
-    /// Connect from this address, or from all of a network in turn, like 10.0.0.0/24
+    /// Connect from this address, or from each address of a network in turn, like 10.0.0.0/24
     #[arg(short = 'b', long, value_name = "ADDRESS", value_parser = SourceRange::parse,
           allow_hyphen_values = true)]
     bind_ip: Option<SourceRange>,
-    /// Connect to this socket; the URL then gives only the Host header and the path
+    /// Connect to this Unix socket; the URL then only sets the Host header and the path
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     unix_socket: Option<PathBuf>,
-    /// Kernel interface that drives the sockets
+    /// Kernel interface for socket I/O
     #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
     io: Io,
-    /// Refuse a certificate that is not valid for the host
+    /// Reject server certificates that are not valid for the host
     #[arg(long)]
     verify: bool,
-    /// Trust the authorities in this PEM file, and verify
+    /// Trust the CA certificates in this PEM file; implies --verify
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     cacert: Option<PathBuf>,
-    /// Our certificate chain, a PEM file; needs --key
+    /// Client certificate chain, a PEM file; needs --key
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     cert: Option<PathBuf>,
-    /// Private key of our certificate, a PEM file
+    /// Private key of the client certificate, a PEM file
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     key: Option<PathBuf>,
 }
 
-/// [`BackendChoice`] with names for the command line.
+/// [`BackendChoice`] as a command-line value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Io {
     Auto,
@@ -191,48 +191,45 @@ impl From<Io> for BackendChoice {
     }
 }
 
-/// A run as the command line describes it.
+/// A run as described by the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunRequest {
-    /// Checked: [`RunPlan::check`] has accepted it.
+    /// Accepted by [`RunPlan::check`].
     pub(crate) plan: RunPlan,
-    /// The arrivals of the plan are random, and nobody has said with which seed.
+    /// Arrivals are random and no seed was given.
     pub(crate) draws_seed: bool,
-    /// What is printed and saved.
-    pub(crate) report: ReportWish,
-    /// The tool that is stood in for, when the program was called through a link.
+    pub(crate) report: OutputOptions,
+    /// The emulated tool, when called through a link.
     pub(crate) tool: Option<Style>,
-    /// Where samples of sockets go.
+    /// File for socket samples.
     pub(crate) samples: Option<PathBuf>,
-    /// Print the version line first, and the backend with its reason.
+    /// Print the version line first, then the backend and why it was chosen.
     pub(crate) version: bool,
 }
 
-/// What is to become of the version line.
+/// When to print the version line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VersionWish {
-    /// It is not asked for.
+pub(super) enum VersionMode {
     None,
-    /// It comes before everything else, as in wrk.
+    /// Before everything else, as in wrk.
     First,
-    /// Nothing else is wanted.
+    /// Print it and exit.
     Only,
 }
 
 impl RunArgs {
-    /// What is to become of the version line.
-    pub(super) fn version_wish(&self, dialect: Dialect) -> VersionWish {
+    pub(super) fn version_mode(&self, dialect: Dialect) -> VersionMode {
         match (self.version, self.version_first, dialect) {
-            (true, _, Dialect::Native) => VersionWish::Only,
-            // A version and no run.
-            (_, true, Dialect::Native) if self.url.is_none() => VersionWish::Only,
-            // In the three tools `-v` and `--version` are one option.
-            (true, ..) | (_, true, _) => VersionWish::First,
-            (false, false, _) => VersionWish::None,
+            (true, _, Dialect::Native) => VersionMode::Only,
+            // Without a URL there is nothing to run.
+            (_, true, Dialect::Native) if self.url.is_none() => VersionMode::Only,
+            // In wrk, wrk2 and wrk-cmm, `-v` and `--version` are the same option.
+            (true, ..) | (_, true, _) => VersionMode::First,
+            (false, false, _) => VersionMode::None,
         }
     }
 
-    /// The tool that is stood in for: through a link named `wrk` the options decide which of the three it is.
+    /// The emulated tool. With a link named `wrk`, the options decide which of the three it is.
     pub(super) fn tool(&self, dialect: Dialect) -> Option<Style> {
         (dialect != Dialect::Native).then(|| self.report.style(dialect, self.traits()))
     }
@@ -245,7 +242,7 @@ impl RunArgs {
         }
     }
 
-    /// Refuses a URL behind the URL, unless a script gets it: it would be read over in silence.
+    /// Rejects a second URL, which would be ignored silently, unless a script receives it.
     fn check_arguments(&self) -> Result<(), Refusal> {
         let is_url = |text: &&String| {
             let scheme = text
@@ -256,24 +253,24 @@ impl RunArgs {
         let second = self.script_arguments.iter().find(is_url);
         match second.filter(|_| self.request.script.is_none()) {
             Some(url) => Err(Refusal(format!(
-                "{:?}: a second URL (expected one; what follows it is for a script, -s)",
+                "{:?}: a second URL (expected one; arguments after it need a script, -s)",
                 hide_secrets(url)
             ))),
             None => Ok(()),
         }
     }
 
-    /// The run that the arguments describe; `None` when there is no URL.
+    /// Converts the arguments to a run; `None` without a URL.
     pub(crate) fn into_request(self, dialect: Dialect) -> Result<Option<RunRequest>, Refusal> {
         let (tool, traits) = (self.tool(dialect), self.traits());
-        let version = self.version_wish(dialect) != VersionWish::None;
+        let version = self.version_mode(dialect) != VersionMode::None;
         self.check_arguments()?;
         let Some(mut target) = self.url else {
             return Ok(None);
         };
         let connection = self.connection;
         target.unix_socket = connection.unix_socket;
-        let by_default = match (self.rate.stages_duration(), self.load.requests) {
+        let default_duration = match (self.rate.stages_duration(), self.load.requests) {
             (Some(stages), _) => Some(stages),
             (None, Some(_)) => None,
             (None, None) => Some(DEFAULT_DURATION),
@@ -284,7 +281,7 @@ impl RunArgs {
             telemetry,
             target,
             stop: Stop {
-                duration: self.load.duration.or(by_default),
+                duration: self.load.duration.or(default_duration),
                 requests: self.load.requests,
             },
             warmup: self.load.delay_stats.unwrap_or(self.load.warmup),
@@ -293,7 +290,7 @@ impl RunArgs {
             timeout: connection.timeout,
             request: self.request.into_spec(self.script_arguments),
             tls: TlsSpec {
-                // Naming an authority without wanting its word would make no sense.
+                // A CA without verification would have no effect.
                 verify: connection.verify || connection.cacert.is_some(),
                 cacert: connection.cacert,
                 cert: connection.cert,
@@ -302,7 +299,7 @@ impl RunArgs {
             backend: connection.io.into(),
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
-        let report = self.report.into_wish(dialect, traits)?;
+        let report = self.report.into_options(dialect, traits)?;
         if let Some(path) = &samples {
             report.check_other_file("--samples", path)?;
         }

@@ -1,4 +1,4 @@
-//! The arguments of the list of sockets.
+//! Arguments of `wrkbench sockets`.
 
 use std::time::Duration;
 
@@ -8,42 +8,42 @@ use telemetry::sockets::{Filter, States};
 
 use super::Refusal;
 
-/// Every TCP socket with its TCP_INFO, one JSON object a line
+/// List TCP sockets with their TCP_INFO, one JSON object per line
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct SocketsArgs {
-    /// Which sockets, in ss's words: sport = :80 or dport = :443, state established, dst 10.0.0.0/8
+    /// Sockets to list, in the filter syntax of ss: sport = :80 or dport = :443, state established,
+    /// dst 10.0.0.0/8
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
-    /// List again and again, this long apart, until Ctrl-C; each object has the time
+    /// Repeat the list at this interval until Ctrl-C, with the time in each object
     #[arg(short, long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
     watch: Option<Duration>,
-    /// Sockets in every state, like ss -a; without it neither listening nor closed nor TIME-WAIT ones
+    /// List sockets in every state, like ss -a [default: without listening, closed and TIME-WAIT]
     #[arg(short, long, overrides_with = "listening")]
     all: bool,
-    /// Listening sockets only, like ss -l
+    /// List only listening sockets, like ss -l
     #[arg(short, long, overrides_with = "all")]
     listening: bool,
 }
 
-/// What to list, and how often.
+/// Which sockets to list, and how often.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SocketsRequest {
-    /// Which sockets.
     pub(crate) filter: Filter,
-    /// Time between lists; once if there is none. More than zero.
+    /// Time between lists, above zero; `None` to list once.
     pub(crate) interval: Option<Duration>,
 }
 
 impl SocketsArgs {
-    /// Reads the filter.
+    /// Parses the filter.
     ///
     /// # Errors
-    /// When it is not understood, or the time is none that one can wait.
+    /// When the filter is invalid or the interval is zero.
     pub(crate) fn into_request(self) -> Result<SocketsRequest, Refusal> {
         if self.watch == Some(Duration::ZERO) {
             return Err(Refusal("--watch 0: must be longer than 0".to_owned()));
         }
-        // In a shell the words of a filter may stand in quotes or not.
+        // In a shell, the filter may be one quoted argument or several words.
         let filter = Filter::parse(&self.filter.join(" "))
             .map_err(|error| Refusal(format!("filter, {error}")))?;
         let states = if self.listening {

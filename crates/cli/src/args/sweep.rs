@@ -1,47 +1,47 @@
-//! The arguments of an experiment.
+//! Arguments of `wrkbench sweep`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use plan::units::parse_count_u32;
 
-/// Run an experiment: every combination of levels, several rounds, and the machine as it was at the end
+/// Run an experiment: every combination of levels, in rounds; settings are restored at the end
 #[derive(Debug, Clone, Args)]
 #[command(after_help = super::exit_codes())]
 pub(crate) struct SweepArgs {
-    /// The plan of the experiment, a TOML file
+    /// The experiment, a TOML file
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
-    /// Print the whole plan and find what would fail; change nothing, run nothing
+    /// Print the trials and check for problems; change nothing, run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on with the sweep that the folder of results holds
+    /// Continue the sweep in the results folder
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Folder of the results, in place of the plan's
+    /// Results folder, overriding the experiment's
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     pub(crate) results: Option<PathBuf>,
-    /// Rounds, in place of the plan's; with --resume there can be more than before
+    /// Number of rounds, overriding the experiment's; with --resume it can be more than before
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     pub(crate) rounds: Option<u32>,
-    /// End after so many failed trials in a row, in place of the plan's [default: 3]; 0 goes on whatever fails
+    /// Stop after N failed trials in a row, overriding the experiment's [default: 3]; 0 never stops
     #[arg(long, value_name = "N")]
     pub(crate) max_failures: Option<u32>,
-    /// Seed of the order, in place of the plan's
+    /// Seed for the order of trials, overriding the experiment's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// End with code 3 if a level is worse than the first one of its factor by more than this, and not by
-    /// chance
+    /// Exit with code 3 if a level is worse than the first level of its factor by more than PERCENT
+    /// and the difference is significant
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
     pub(crate) fail_on_regression: Option<f64>,
-    /// Only refusals and failures on stderr: neither the plan nor a line for each run
+    /// Print only refusals and failures: neither the experiment nor a line for each run
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Show the sweep on the whole terminal: all cells, and the run that is on; q ends it as Ctrl-C does
+    /// Show the sweep full-screen: all cells and the current run; q ends it like Ctrl-C
     #[arg(long)]
     pub(crate) tui: bool,
-    /// Folder of the journal that everything is put back by [default: as of wrkbench restore]
+    /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
 }

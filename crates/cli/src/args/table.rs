@@ -1,4 +1,4 @@
-//! The arguments of the table.
+//! Arguments of `wrkbench table`.
 
 use std::path::PathBuf;
 
@@ -9,42 +9,42 @@ use report::table::Format;
 use super::Refusal;
 use super::report::{Percentiles, parse_percentiles};
 
-/// Rows and averages of runs: of a sweep, of saved results, of what wrk, wrk2 and wrk-cmm printed
+/// Print runs and averages as a table: sweeps, saved results, reports of wrk, wrk2 and wrk-cmm
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct TableArgs {
-    /// Folders of sweeps, folders of results, results, notes with reports in them; - is stdin
+    /// Sweep folders, result folders, result files, or text files with reports of wrk, wrk2 or
+    /// wrk-cmm; - is stdin
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// How the table is written
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: FormatName,
-    /// Show these quantities, like requests,requests_per_sec,latency_mean_us (docs/tables.md has all)
+    /// Metrics to show, like requests,requests_per_sec,latency_mean_us (all: docs/tables.md)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Show these percentiles of the latency, like 50,99.9
+    /// Latency percentiles to show, like 50,99.9
     #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
     percentiles: Option<Percentiles>,
-    /// Add rows for the spread: min, median, max, standard deviation, coefficient of variation
+    /// Add rows for minimum, median, maximum, standard deviation and coefficient of variation
     #[arg(long)]
     spread: bool,
     /// Add columns for errors, by wrk's counters and by kind
     #[arg(long)]
     errors: bool,
-    /// Add columns for answers by status
+    /// Add columns for responses by status
     #[arg(long)]
     statuses: bool,
-    /// Add columns for what the kernel's books said
+    /// Add columns for kernel counters and sockets
     #[arg(long)]
     telemetry: bool,
-    /// Print each target's rounds side by side and nothing else
+    /// Print only a summary, with the rounds of each target side by side
     #[arg(long)]
     summary: bool,
-    /// Print how each run was named and why, and which text was ignored, instead of the table
+    /// Instead of the table, print how each run was named and why, and which text was ignored
     #[arg(long, conflicts_with = "summary")]
     explain: bool,
 }
 
-/// A format by its name on the command line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum FormatName {
     /// Markdown, as generate-table.sh prints it
@@ -56,33 +56,27 @@ enum FormatName {
     Json,
 }
 
-/// What is read, and how it is shown.
+/// What to read, and how to show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TableRequest {
-    /// What is read; `-` is stdin.
+    /// Inputs; `-` is stdin.
     pub(crate) paths: Vec<PathBuf>,
-    /// What the table shows.
     pub(crate) wish: Wish,
-    /// How it is written.
     pub(crate) layout: TableLayout,
 }
 
-/// How a table is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableLayout {
-    /// As a table.
     Table(Format),
-    /// Each target's rounds side by side.
     Summary,
-    /// How each run was named.
     Explanation,
 }
 
 impl TableArgs {
-    /// Reads the wish.
+    /// Resolves the options.
     ///
     /// # Errors
-    /// When the summary or the explanation, which are text, are wanted in another format.
+    /// When `--summary` or `--explain`, which are text only, are combined with another format.
     pub(crate) fn into_request(self) -> Result<TableRequest, Refusal> {
         let format = match self.format {
             FormatName::Md => Format::Markdown,
@@ -92,7 +86,7 @@ impl TableArgs {
         for (option, is_wanted) in [("--summary", self.summary), ("--explain", self.explain)] {
             if is_wanted && format != Format::Markdown {
                 return Err(Refusal(format!(
-                    "{option}: is text only (leave out --format)"
+                    "{option}: prints text only (leave out --format)"
                 )));
             }
         }

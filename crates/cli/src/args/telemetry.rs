@@ -1,4 +1,4 @@
-//! The arguments about what is watched beside a run.
+//! Arguments that select what is sampled during a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use telemetry::sockets::{Filter, FilterError};
 
 use super::Refusal;
 
-/// Often enough to see a run of seconds, and hardly any work.
+/// Short enough for a run of a few seconds, long enough to cost hardly any CPU.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Telemetry")]
 pub(super) struct TelemetryArgs {
-    /// Watch TCP sockets beside the run, like 'sport = :80 or dport = :443'; '' watches all
+    /// Sample TCP sockets during the run, like 'sport = :80 or dport = :443'; '' selects all
     #[arg(long, value_name = "FILTER", value_parser = parse_filter, allow_hyphen_values = true)]
     sockets: Option<String>,
-    /// Time between samples of the sockets [default: 1s]
+    /// Time between socket samples [default: 1s]
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
     interval: Option<Duration>,
-    /// Record by how much the kernel's counters grow, of TCP, packets, CPUs and pressure
+    /// Record kernel counters over the run: TCP, packets, CPUs and pressure
     #[arg(long)]
     counters: bool,
-    /// Write each sample of the sockets, a line of JSON each; needs --sockets
+    /// Write every socket sample to a file, one JSON object per line; needs --sockets
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     samples: Option<PathBuf>,
 }
 
 impl TelemetryArgs {
-    /// What is watched, if anything, and the file for samples.
+    /// What to sample, if anything, and the file for samples.
     ///
     /// # Errors
-    /// When an option has nothing to do.
+    /// When an option has no effect without another one.
     pub(super) fn into_parts(self) -> Result<(Option<TelemetrySpec>, Option<PathBuf>), Refusal> {
         if let (None, Some(path)) = (&self.sockets, &self.samples) {
             return Err(Refusal(format!(
@@ -57,7 +57,7 @@ impl TelemetryArgs {
     }
 }
 
-/// The plan keeps the filter as it was typed.
+/// The plan keeps the filter as text.
 fn parse_filter(text: &str) -> Result<String, FilterError> {
     Filter::parse(text).map(|_| text.to_owned())
 }

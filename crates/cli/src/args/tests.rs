@@ -96,13 +96,13 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.request, plan::RequestSpec::default());
     assert_eq!(plan.tls, plan::TlsSpec::default());
     assert_eq!(plan.backend, BackendChoice::Auto);
-    let live = ReportWish {
+    let live = OutputOptions {
         live: true,
         text: ::report::TextOptions {
             plain_if_empty: true,
             ..::report::TextOptions::default()
         },
-        ..ReportWish::default()
+        ..OutputOptions::default()
     };
     assert_eq!(report, live);
     assert_eq!(plan.pacing, Pacing::Closed);
@@ -541,7 +541,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--sockets= --samples s --json s U",
-            "--samples \"s\": is the file of --json",
+            "--samples \"s\": is also the file of --json",
         ),
         (
             "--interval 2s U",
@@ -591,7 +591,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-d 0 U", "--duration 0: must be longer than 0"),
         (
             "U http://i/",
-            "\"http://i/\": a second URL (expected one; what follows it is for a script, -s)",
+            "\"http://i/\": a second URL (expected one; arguments after it need a script, -s)",
         ),
         ("U a -- HTTPS://u:p@i/", "\"HTTPS://***@i/\": a second URL"),
         (
@@ -604,17 +604,17 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "-k U",
-            "-k: unknown option (certificates are only verified with --verify, and connections are kept open without an option)",
+            "-k: unknown option (certificates are verified only with --verify, and connections are kept open by default)",
         ),
         (
             "--insecure U",
-            "--insecure: unknown option (certificates are only verified with --verify)",
+            "--insecure: unknown option (certificates are verified only with --verify)",
         ),
         ("-z10s U", "-z: unknown option (the duration is -d here)"),
         ("-m POST U", "-m: unknown option (the method is -X here)"),
         (
             "-o x U",
-            "-o: unknown option (the result goes to a file with --json FILE)",
+            "-o: unknown option (use --json FILE to write the result to a file)",
         ),
         ("--qps 100 U", "--qps: unknown option (the rate is -R here)"),
         ("--qps=100 U", "--qps: unknown option (the rate is -R here)"),
@@ -622,10 +622,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--concurrency 5 U",
             "--concurrency: unknown option (the number of connections is -c here)",
         ),
-        (
-            "-A text/html U",
-            "-A: unknown option (write it as a header: ",
-        ),
+        ("-A text/html U", "-A: unknown option (use a header: "),
         (
             "-q 100 U",
             "-q 100: -q is --quiet here, and takes no value (the rate is -R)",
@@ -694,7 +691,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--io kqueue U",
-            "--io: \"kqueue\" is not known (expected one of auto, uring, epoll)",
+            "--io: \"kqueue\" is not a valid value (expected one of auto, uring, epoll)",
         ),
         ("--cert c U", "--cert \"c\": needs the private key (--key)"),
         ("--key k U", "--key \"k\": needs the certificate (--cert)"),
@@ -706,7 +703,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--percentiles nan U",
             "--percentiles: \"nan\" is not a percentile (expected numbers up to 100, like 50,90,99.9)",
         ),
-        ("--latency=5 U", "--latency: takes no value, and has \"5\""),
+        ("--latency=5 U", "--latency: takes no value, but got \"5\""),
         ("-c", "--connections: needs a value"),
         ("-s", "--script: needs a value"),
         (
@@ -758,7 +755,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-R5 --seed -1 U", "--seed: \"-1\" is negative"),
         (
             "-R5 --arrivals normal U",
-            "--arrivals: \"normal\" is not known (expected one of even, poisson)",
+            "--arrivals: \"normal\" is not a valid value (expected one of even, poisson)",
         ),
         (
             "-D 1 --warmup 1 U",
@@ -767,7 +764,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-D x U", "--delay-stats: \"x\" is not a time"),
         (
             "--style nice U",
-            "--style: \"nice\" is not known (expected one of wrk, wrk2, cmm)",
+            "--style: \"nice\" is not a valid value (expected one of wrk, wrk2, cmm)",
         ),
         (
             "-b abc U",
@@ -795,8 +792,14 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--hgrm - U",
             "--hgrm \"-\": only --json can go to stdout (expected a file)",
         ),
-        ("--json a --hlog a U", "--hlog \"a\": is the file of --json"),
-        ("--hgrm a --hlog a U", "--hlog \"a\": is the file of --hgrm"),
+        (
+            "--json a --hlog a U",
+            "--hlog \"a\": is also the file of --json",
+        ),
+        (
+            "--hgrm a --hlog a U",
+            "--hlog \"a\": is also the file of --hgrm",
+        ),
         (
             "ftp://h/",
             "invalid URL: \"ftp://h/\": scheme \"ftp\" is not supported (expected http or https)",
@@ -811,11 +814,11 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("completions", "<SHELL>: is missing"),
         (
             "completions tcsh",
-            "<SHELL>: \"tcsh\" is not known (expected one of bash, ",
+            "<SHELL>: \"tcsh\" is not a valid value (expected one of bash, ",
         ),
         (
             "man dance",
-            "[COMMAND]: \"dance\" is not known (expected one of run, serve, ",
+            "[COMMAND]: \"dance\" is not a valid value (expected one of run, serve, ",
         ),
     ] {
         let message = refusal(&line.replace('U', URL));

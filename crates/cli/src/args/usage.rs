@@ -1,6 +1,6 @@
-//! Usage in the layout of wrk, wrk2 and wrk-cmm, for those who called us by one of these names.
+//! Usage in the layout of wrk, wrk2 and wrk-cmm, for calls through links of these names.
 
-/// What each tool prints, blanks at the ends of lines included.
+/// The usage text of each tool, byte for byte, including trailing spaces.
 const WRK: &str = "\
 Usage: wrk <options> <url>                            
   Options:                                            
@@ -65,20 +65,20 @@ Usage: wrk <options> <url>
 ";
 
 pub(super) fn of_wrk(command: &clap::Command) -> String {
-    with_the_rest(WRK, command)
+    with_other_options(WRK, "wrk", command)
 }
 
 pub(super) fn of_wrk2(command: &clap::Command) -> String {
-    with_the_rest(WRK2, command)
+    with_other_options(WRK2, "wrk2", command)
 }
 
 pub(super) fn of_cmm(command: &clap::Command) -> String {
-    with_the_rest(CMM, command)
+    with_other_options(CMM, "wrk-cmm", command)
 }
 
-/// The tool's own text to the blank, and below it what the tool does not have, in two columns, every
-/// line padded to the same width, from the same declaration as everything else.
-fn with_the_rest(text: &str, command: &clap::Command) -> String {
+/// The tool's own text, followed by the options that the tool does not have. As in wrk, all lines
+/// are padded to the same width.
+fn with_other_options(text: &str, tool: &str, command: &clap::Command) -> String {
     let options: Vec<&clap::Arg> = command
         .get_arguments()
         .filter(|arg| {
@@ -93,7 +93,8 @@ fn with_the_rest(text: &str, command: &clap::Command) -> String {
             .map(str::len),
     ) + 2;
     let value_width = widest(options.iter().map(|arg| value_name(arg).len()));
-    let mut lines = vec![String::new(), "  Further options:".to_owned()];
+    let heading = format!("  Options that {tool} does not have:");
+    let mut lines = vec![String::new(), heading];
     for arg in options {
         let short = arg
             .get_short()
@@ -110,7 +111,7 @@ fn with_the_rest(text: &str, command: &clap::Command) -> String {
     std::iter::once(text.to_owned()).chain(rest).collect()
 }
 
-/// `<N>`, or nothing for an option that takes no value.
+/// `<N>`, or empty for an option that takes no value.
 fn value_name(arg: &clap::Arg) -> String {
     if !arg.get_action().takes_values() {
         return String::new();

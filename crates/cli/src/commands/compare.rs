@@ -1,4 +1,4 @@
-//! Whether runs differ.
+//! `wrkbench compare`: whether runs differ.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use super::reading::{on_one_line, planned_threshold};
 use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
 
-/// A difference for the worse was found.
+/// A regression was found.
 const EXIT_REGRESSION: u8 = 3;
 
-/// Reads the runs, says whether they differ, and ends with code 3 if one got worse where that was asked.
+/// Reads the runs, prints whether they differ, and returns code 3 for a regression if requested.
 ///
 /// # Errors
-/// When not all of the runs can be read, there is nothing to compare, a regression was asked for and
-/// cannot be judged, or stdout takes nothing.
+/// When not all runs can be read, there is nothing to compare, `--fail-on-regression` cannot be
+/// evaluated, or stdout cannot be written.
 pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
     let base = read(&request.base, program)?;
     let new = match &request.new {
@@ -33,7 +33,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         && let Some(differences) = unlike_loads(&base.observations, &new.observations)
     {
         let base_name = name(&request.base);
-        let line = format!("{base_name} and {new_name}: not the same load: {differences}");
+        let line = format!("{base_name} and {new_name}: different loads: {differences}");
         tell(program, on_one_line(&line));
     }
     let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
@@ -59,7 +59,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     }
     .context("compare")?;
     print(&conclusions, request.format)
-        .context("compare: the comparison cannot be written to stdout")?;
+        .context("compare: cannot write the comparison to stdout")?;
     match request.regression_limit {
         Some(limit) => judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),
@@ -75,7 +75,7 @@ fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
     output.flush()
 }
 
-/// Code 3 if something got worse by more than the limit, which is told.
+/// Prints each regression beyond the limit; code 3 if there is any.
 ///
 /// # Errors
 /// When there are too few runs to judge.
@@ -109,13 +109,14 @@ pub(super) fn judge_regression(
     {
         tell(
             program,
-            "--fail-on-regression: no regression was found, but the load generator was saturated, so that one may be hidden",
+            "--fail-on-regression: no regression found, but the load generator was saturated, which \
+             can hide one",
         );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The runs of a path, of several with commas between them, or of those that fit a pattern.
+/// Reads the runs of a path, of several paths separated by commas, or of a pattern.
 fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
     let mut parts = Vec::new();
     for path in paths(argument)? {
@@ -131,7 +132,7 @@ fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
     for line in &reading.notes {
         tell(program, line);
     }
-    // A conclusion of half of the runs would look like one of all.
+    // A conclusion from some of the runs would look like one from all of them.
     match reading.problems.first() {
         Some(problem) => bail!(problem.clone()),
         None => Ok(reading),
@@ -149,17 +150,17 @@ fn paths(argument: &Path) -> anyhow::Result<Vec<PathBuf>> {
         if path.exists() || !part.contains(['*', '?']) {
             paths.push(path.to_owned());
         } else {
-            paths.append(&mut fitting(path)?);
+            paths.append(&mut matching(path)?);
         }
     }
-    // A file that is named twice would count twice.
+    // A file that is named twice must not count twice.
     paths.sort();
     paths.dedup();
     Ok(paths)
 }
 
-/// The files of a folder whose names fit a pattern, by name.
-fn fitting(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// The files in a folder that match a pattern, sorted by name.
+fn matching(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let folder = match pattern.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -171,7 +172,7 @@ fn fitting(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
-        if fits(
+        if matches(
             name.as_bytes(),
             entry.file_name().to_string_lossy().as_bytes(),
         ) {
@@ -179,14 +180,15 @@ fn fitting(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        bail!("{}: no file fits this pattern", pattern.display());
+        bail!("{}: no file matches this pattern", pattern.display());
     }
     found.sort();
     Ok(found)
 }
 
-/// Whether a name fits a pattern of `*` and `?`. After a mismatch only the last `*` need be tried again.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+/// Matches a name against a pattern with `*` and `?`. After a mismatch, only the last `*` needs to
+/// be tried again.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while read < name.len() {
@@ -211,7 +213,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// What sentences call these runs: the last part of the path.
+/// The name of these runs in sentences: the last component of the path.
 fn name(path: &Path) -> String {
     match path.file_name() {
         Some(name) => name.to_string_lossy().into_owned(),
@@ -224,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_fit_as_in_a_shell() {
+    fn patterns_match_as_in_a_shell() {
         for (pattern, name, expected) in [
             ("base-*.json", "base-1.json", true),
             ("base-*.json", "base-.json", true),
@@ -237,12 +239,12 @@ mod tests {
             ("", "a", false),
         ] {
             assert_eq!(
-                fits(pattern.as_bytes(), name.as_bytes()),
+                matches(pattern.as_bytes(), name.as_bytes()),
                 expected,
                 "{pattern} {name}"
             );
         }
         let long = "a".repeat(2_000);
-        assert!(!fits("*a*a*a*a*a*b".as_bytes(), long.as_bytes()));
+        assert!(!matches("*a*a*a*a*a*b".as_bytes(), long.as_bytes()));
     }
 }

@@ -1,10 +1,9 @@
-//! The completion script of a shell.
+//! `wrkbench completions`: shell completion scripts.
 
 use clap_complete::Shell;
 
 use crate::args;
 
-/// The script, to be sourced by the shell.
 pub(super) fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut args::declaration(), "wrkbench", &mut script);

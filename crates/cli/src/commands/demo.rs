@@ -1,4 +1,4 @@
-//! The demonstration: a server, a run and a report on loopback, with nothing to install.
+//! `wrkbench demo`: a server, a run and a report on loopback.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use plan::Target;
 use super::run;
 use crate::args::DemoArgs;
 
-/// Starts the server in this process, loads it, reports, and stops it.
+/// Starts a server in this process, loads it and prints the report.
 ///
 /// # Errors
 /// As [`run::run`], and when the server does not start.
@@ -17,7 +17,7 @@ pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCod
     let server = Server::start(Options::default()).context("demo: cannot start the server")?;
     let request = arguments.into_request(Target::parse(&server.url())?)?;
     let outcome = run::run(request, program);
-    // What the server counted is not of interest here.
+    // The demo does not need the server's own counts.
     let _ = server.stop();
     outcome
 }

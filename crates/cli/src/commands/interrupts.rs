@@ -1,10 +1,10 @@
-//! Ctrl-C, SIGTERM, and the end of a terminal that was ours.
+//! Handling of Ctrl-C, SIGTERM and, where it matters, SIGHUP.
 //!
-//! The first of either ends the run early and the report is made; a second one ends the process at
-//! once. After SIGTERM the exit code is 143 although the report was made: who sent it wants to see
-//! that it arrived. After Ctrl-C it is that of a finished run, as in wrk.
+//! The first signal ends the run early and the report is printed; a second one ends the process at
+//! once. After SIGTERM the exit code is 143 although the report was printed, so that the sender can
+//! see that the signal arrived. After Ctrl-C it is that of a finished run, as in wrk.
 //!
-//! While there is a screen a second signal waits until the terminal was given back.
+//! With `--tui`, a second signal takes effect only after the terminal has been restored.
 
 use std::fs;
 use std::io;
@@ -16,29 +16,29 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::pipe;
 
-/// What a shell reports for a process that a signal has ended.
+/// The exit code a shell reports for a process killed by a signal.
 const fn exit_code_of(signal: i32) -> i32 {
     128 + signal
 }
 
-/// The signals of a run, or of a sweep.
+/// The signal handlers of a run or a sweep.
 pub(super) struct Interrupts {
     /// Set by the first signal.
     pub(super) stop: Arc<AtomicBool>,
-    /// The exit code of the last one that has one of its own.
+    /// The exit code of the last signal that has one.
     exit_code: Arc<AtomicUsize>,
     second: Second,
-    /// Set when the process goes on after it was stopped.
+    /// Set when the process continues after a stop (SIGCONT).
     stopped: Arc<AtomicBool>,
 }
 
-/// What a second signal does: it ends the process, once it may.
+/// Lets a second signal end the process, once that is allowed.
 #[derive(Clone)]
 pub(super) struct Second {
     signals: Vec<i32>,
     /// Set by the first signal.
     pub(super) stop: Arc<AtomicBool>,
-    /// The next signal ends the process.
+    /// Whether the next signal ends the process.
     ends: Arc<AtomicBool>,
 }
 
@@ -51,8 +51,9 @@ impl Second {
         }
     }
 
-    /// The first of such signals sets `stop`. Handlers run in the order of registration: the one that ends the
-    /// process must find its flag as the signal before left it.
+    /// Registers a signal whose first occurrence sets `stop`. Handlers run in the order of
+    /// registration: the one that ends the process must see the flag as the previous signal left
+    /// it.
     fn add(&mut self, signal: i32) -> io::Result<()> {
         flag::register_conditional_shutdown(signal, exit_code_of(signal), self.ends.clone())?;
         flag::register(signal, self.stop.clone())?;
@@ -60,10 +61,10 @@ impl Second {
         Ok(())
     }
 
-    /// From now on a second signal ends the process.
+    /// From now on, a second signal ends the process.
     pub(super) fn allow(&self) {
         for signal in &self.signals {
-            // A handler is there already, so that this one is taken as well.
+            // A handler for this signal is registered already, so this cannot fail.
             let _ = flag::register(*signal, self.ends.clone());
         }
         if self.stop.load(Ordering::SeqCst) {
@@ -73,19 +74,19 @@ impl Second {
 }
 
 impl Interrupts {
-    /// From now on SIGINT and SIGTERM are caught.
+    /// Catches SIGINT and SIGTERM from now on.
     ///
     /// # Errors
-    /// When the kernel does not take the handlers.
+    /// When a handler cannot be registered.
     pub(super) fn watch() -> io::Result<Self> {
         let interrupts = Self::of(&[SIGINT, SIGTERM], &[SIGTERM])?;
         interrupts.second.allow();
         Ok(interrupts)
     }
 
-    /// The same for a run with a screen, which must allow the second signal. The end of the terminal is no end of
-    /// this process either: one that has changed the terminal must be able to change it back, and what
-    /// was measured can go to a file.
+    /// The same for a run with `--tui`, which must allow the second signal itself. SIGHUP must not
+    /// kill the process either: the terminal settings have to be restored, and the result can still
+    /// be saved to a file.
     ///
     /// # Errors
     /// As [`Self::watch`].
@@ -93,8 +94,9 @@ impl Interrupts {
         Self::of(&[SIGINT, SIGTERM, SIGHUP], &[SIGTERM, SIGHUP])
     }
 
-    /// The signals of a sweep. The first one ends it, and everything is put back; a second one ends the process at
-    /// once, and the guardian puts everything back. A screen must allow the second one.
+    /// The signals of a sweep. The first one ends it, and everything is restored; a second one ends
+    /// the process at once, and the guardian restores everything. A screen must allow the second
+    /// one.
     ///
     /// # Errors
     /// As [`Self::watch`].
@@ -108,7 +110,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    /// Catches signals, some of which have an exit code of their own.
+    /// Catches `signals`; those in `with_code` determine the exit code.
     fn of(signals: &[i32], with_code: &[i32]) -> io::Result<Self> {
         let stop = Arc::default();
         let mut second = Second::new(&stop);
@@ -117,7 +119,7 @@ impl Interrupts {
             if signal == SIGHUP && is_ignored(signal) {
                 continue;
             }
-            // Before the flag that it goes with.
+            // Before the handler that sets `stop`.
             if with_code.contains(&signal) {
                 let code = usize::try_from(exit_code_of(signal)).unwrap_or_default();
                 flag::register_usize(signal, exit_code.clone(), code)?;
@@ -132,30 +134,29 @@ impl Interrupts {
         })
     }
 
-    /// For the screen.
     pub(super) fn second(&self) -> Second {
         self.second.clone()
     }
 
-    /// Whether the process was stopped and has gone on since this was asked last. Only those of a sweep know.
+    /// Whether the process was stopped and continued since the last call. Only for sweeps.
     pub(super) fn was_stopped(&self) -> bool {
         self.stopped.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether one has come.
+    /// Whether a signal has arrived.
     pub(super) fn has_come(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The exit code when a signal has come that has one of its own.
+    /// The exit code, if a signal has arrived that determines it.
     pub(super) fn exit_code(&self) -> Option<u8> {
         let code = self.exit_code.load(Ordering::Relaxed);
         u8::try_from(code).ok().filter(|code| *code > 0)
     }
 }
 
-/// Whether who started this process has it ignore a signal, as nohup does: then it stays so. `SigIgn` of proc(5) has
-/// bit 0 for signal 1.
+/// Whether the process was started with this signal ignored, as by nohup; then it stays ignored.
+/// Bit 0 of `SigIgn` is signal 1 (proc(5)).
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     is_in_mask(&status, signal)
@@ -167,10 +168,10 @@ fn is_in_mask(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Yields a byte for each signal.
+/// A stream from which one byte can be read for each SIGINT and SIGTERM.
 ///
 /// # Errors
-/// When the kernel does not take the handlers.
+/// When a handler cannot be registered.
 pub(super) fn signal_pipe() -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     pipe::register(SIGINT, writer.try_clone()?)?;
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_which_signals_are_ignored() {
+    fn ignored_signals_are_found_in_proc_status() {
         let status = "SigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n";
         assert!(is_in_mask(status, 13) && !is_in_mask(status, SIGHUP));
         assert!(is_in_mask("SigIgn:\t0000000000000001\n", SIGHUP));

@@ -1,4 +1,4 @@
-//! The manual pages, in roff.
+//! `wrkbench man`: manual pages in roff.
 
 use std::io;
 
@@ -6,10 +6,10 @@ use clap_mangen::Man;
 
 use crate::args;
 
-/// The page of the program, or of one of its commands.
+/// The page of the program or of one command.
 ///
 /// # Errors
-/// When the page cannot be made.
+/// When the page cannot be rendered.
 pub(super) fn page(command: Option<&str>) -> io::Result<Vec<u8>> {
     let mut whole = args::declaration();
     whole.build();
@@ -19,7 +19,7 @@ pub(super) fn page(command: Option<&str>) -> io::Result<Vec<u8>> {
     };
     let mut page = Vec::new();
     let has_exit_codes = of.get_after_help().is_some();
-    // The text of the help would be filled like a paragraph.
+    // roff would join the lines of the help's exit codes into one paragraph.
     Man::new(of.after_help(None::<&str>)).render(&mut page)?;
     if has_exit_codes {
         page.extend_from_slice(exit_status().as_bytes());
@@ -27,7 +27,7 @@ pub(super) fn page(command: Option<&str>) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The section that man-pages(7) calls so.
+/// The section EXIT STATUS of man-pages(7).
 fn exit_status() -> String {
     let rows = args::EXIT_CODES.iter().map(|(code, meaning)| {
         let meaning = meaning.replace('-', "\\-");
@@ -42,7 +42,7 @@ fn exit_status() -> String {
 mod tests {
     use super::*;
 
-    /// roff writes a dash of an option as `\-`.
+    /// The page without roff's backslashes: it writes `-` as `\-`.
     fn plain(command: Option<&str>) -> String {
         String::from_utf8(page(command).unwrap())
             .unwrap()

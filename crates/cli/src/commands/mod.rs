@@ -1,4 +1,4 @@
-//! What the commands do: each gets its read arguments and ends in an exit code.
+//! The commands: each takes its parsed arguments and returns an exit code.
 
 mod compare;
 mod completions;
@@ -28,16 +28,15 @@ use anyhow::Context;
 
 use crate::args::{Dialect, Request};
 
-/// What failed when stdout takes no more: it is full, or closed.
 const TO_STDOUT: &str = "cannot write to stdout";
 
-/// A condition of `--fail-if` holds, or cannot be judged.
+/// A `--fail-if` condition holds, or cannot be evaluated.
 const EXIT_CRITERIA: u8 = 2;
 
-/// Does what was asked for.
+/// Runs the requested command.
 ///
 /// # Errors
-/// When it could not be done; the error's display is one line.
+/// When the command failed; the error's display is one line.
 pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<ExitCode> {
     match request {
         Request::Run(request) => run::run(*request, dialect.program()),
@@ -71,7 +70,7 @@ fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes one line to stderr. Where even that fails there is nobody left to tell.
+/// Writes one line to stderr; errors are ignored.
 pub(crate) fn tell(program: &str, message: impl Display) {
     let _ = writeln!(io::stderr(), "{program}: {message}");
 }

@@ -1,4 +1,4 @@
-//! Runs for the commands that show them: everything that can be read of everything that is named.
+//! Reads the runs that the commands table and report show.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,26 +11,26 @@ use results::Experiment;
 
 use super::tell;
 
-/// What was read: at least one run.
+/// At least one run.
 pub(super) struct Read {
-    /// The runs, with the notes that have been told already.
+    /// The runs, with notes that have already been printed.
     pub(super) reading: Reading,
-    /// Nothing that was named could not be read.
+    /// Every input could be read.
     pub(super) is_complete: bool,
 }
 
-/// Reads each path once, `-` being stdin, and tells what there is to say about it.
+/// Reads each path once (`-` is stdin) and prints notes and problems to stderr.
 ///
 /// # Errors
-/// When there is no run in any of it.
+/// When there is not a single run.
 pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read> {
     let mut parts = Vec::new();
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
     for path in paths {
-        // A run that is given twice would count twice.
+        // A run that is given twice must not count twice.
         if !seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
-            let line = format!("{}: given twice, read once", path.display());
+            let line = format!("{}: given twice; read only once", path.display());
             tell(program, on_one_line(&line));
             continue;
         }
@@ -49,7 +49,7 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read>
                 }
                 bail!(on_one_line(&last));
             }
-            None => bail!("no runs to show"),
+            None => bail!("no runs found"),
         }
     }
     for line in reading.notes.iter().chain(&problems) {
@@ -61,8 +61,8 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Read>
     })
 }
 
-/// Up to what share a difference does not matter by the plans of these sweeps; `None` if they have none, or do not
-/// agree.
+/// The threshold set by the experiments: the smallest relative difference that matters. `None` if
+/// they set none, or different ones.
 pub(super) fn planned_threshold<'a>(
     experiments: impl IntoIterator<Item = &'a Experiment>,
 ) -> Option<f64> {
@@ -77,7 +77,7 @@ pub(super) fn planned_threshold<'a>(
         .then_some(first)
 }
 
-/// Names of files, and what hooks said, may have line feeds in them.
+/// Replaces control characters: file names and messages of hooks may contain line feeds.
 pub(super) fn on_one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_of_a_plan_is_known_where_all_plans_agree() {
+    fn a_threshold_counts_only_if_all_experiments_agree_on_it() {
         let five = || sweep("threshold = \"5%\"");
         assert_eq!(planned_threshold(&[five()]), Some(0.05));
         assert_eq!(planned_threshold(&[five(), five()]), Some(0.05));

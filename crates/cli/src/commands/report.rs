@@ -1,4 +1,4 @@
-//! Runs as a page, or as text for another tool.
+//! `wrkbench report`: runs as a page, or in the format of another tool.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read as _};
@@ -16,11 +16,11 @@ use super::reading::{Read, on_one_line, planned_threshold, read_all};
 use super::{EXIT_CRITERIA, print, result_file, samples, tell};
 use crate::args::ReportRequest;
 
-/// Reads everything that can be read and shows it; exit code 1 if something could not, else 2 if a
-/// condition holds.
+/// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
+/// otherwise 2 if a condition holds.
 ///
 /// # Errors
-/// When nothing could be read, the format cannot hold it, or it cannot be written.
+/// When no run could be read, the format cannot represent it, or it cannot be written.
 pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<ExitCode> {
     match &request.output {
         Some(path) => {
@@ -38,7 +38,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
     }
-    // Runs of one thing, or too few of them, say nothing together.
+    // With a single group, or too few runs, there is nothing to compare.
     let question = Question {
         threshold: Question::threshold(planned_threshold(&reading.experiments), None),
         ..Question::default()
@@ -72,7 +72,8 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         tell(
             program,
             format!(
-                "{format}: {left_out} of {runs} runs left out: they failed, or do not hold what the format needs"
+                "{format}: {left_out} of {runs} runs left out: they failed, or lack data that the \
+                 format needs"
             ),
         );
     }
@@ -84,7 +85,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     })
 }
 
-/// A line for each run and condition that it fails by.
+/// Prints a line for each run and failing condition.
 fn tell_failures(export: &Export<'_>, program: &str) -> bool {
     let judged = judge_all(export.subject.observations, export.criteria);
     let mut is_failed = false;
@@ -98,21 +99,21 @@ fn tell_failures(export: &Export<'_>, program: &str) -> bool {
     is_failed
 }
 
-/// Refuses a file that cannot be written, or that is one of those that are read.
+/// Rejects an output file that cannot be written or is also an input.
 fn check_output(path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     result_file::check_destination("-o", path)?;
     if let Ok(file) = path.canonicalize() {
         let mut others = inputs.iter().filter_map(|input| input.canonicalize().ok());
         if others.any(|input| input == file) {
-            bail!("-o {path:?}: is one of the files that are read (expected another one)");
+            bail!("-o {path:?}: is also an input (choose another output file)");
         }
     }
     Ok(())
 }
 
-/// Refuses to replace what exists and is no page of ours, when nobody has named the file.
+/// Rejects the default output file if it exists and is not a page written by wrkbench.
 fn check_replaceable(path: &Path) -> anyhow::Result<()> {
-    // The mark stands in the page's head.
+    // The generator mark is in the page's head.
     const HEAD_BYTES: u64 = 16 * 1024;
     let mut head = Vec::new();
     match File::open(path) {
@@ -122,14 +123,14 @@ fn check_replaceable(path: &Path) -> anyhow::Result<()> {
     };
     if !String::from_utf8_lossy(&head).contains("<meta name=\"generator\" content=\"wrkbench ") {
         bail!(
-            "{0} exists and is no page of wrkbench (give -o FILE; -o {0} replaces it)",
+            "{0} exists and was not written by wrkbench (give -o FILE; -o {0} overwrites it)",
             path.display()
         );
     }
     Ok(())
 }
 
-/// Refuses a file out of which runs came, or that is part of their sweep: nobody wants to lose those.
+/// Rejects an output file that runs were read from, or that belongs to their sweep.
 fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyhow::Result<()> {
     let Ok(file) = path.canonicalize() else {
         return Ok(());
@@ -138,25 +139,25 @@ fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyh
     let is_of_sweep = inputs
         .iter()
         .any(|input| is_it(&input.join("experiment.json")));
-    // The samples of a trial stand beside it.
+    // The samples of a trial are in the same folder.
     let name = file.to_string_lossy();
     let is_samples = name
         .strip_suffix(samples::COMPRESSED)
         .unwrap_or(&name)
         .ends_with(".samples.jsonl");
     let mut sources = runs.iter().map(|run| source_of(&run.source));
-    // buffertest's runs have a log beside the document, which is read as well.
+    // For buffertest's runs, the log next to the document is read as well.
     let is_log = |source: &Path| {
         source.extension().is_some_and(|end| end == "json") && is_it(&source.with_extension("log"))
     };
     let is_source = sources.any(|source| is_it(source) || is_log(source));
     if is_of_sweep || is_samples || is_source {
-        bail!("-o {path:?}: is one of the files that are read (expected another one)");
+        bail!("-o {path:?}: is also an input (choose another output file)");
     }
     Ok(())
 }
 
-/// The file; one of several runs in a text has its line behind it: `notes.md:12`.
+/// The file of a source, which may end with a line number: `notes.md:12`.
 fn source_of(source: &str) -> &Path {
     let digits = source.trim_end_matches(|c: char| c.is_ascii_digit());
     let file = digits
@@ -165,10 +166,10 @@ fn source_of(source: &str) -> &Path {
     Path::new(file.unwrap_or(source))
 }
 
-/// A page on a terminal helps nobody.
+/// Rejects writing a page to a terminal.
 fn check_stdout(format: ExportFormat) -> anyhow::Result<()> {
     if format == ExportFormat::Html && io::stdout().is_terminal() {
-        bail!("report: a page is not for a terminal (give -o report.html)");
+        bail!("report: stdout is a terminal, which cannot show a page (give -o report.html)");
     }
     Ok(())
 }

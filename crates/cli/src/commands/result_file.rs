@@ -1,4 +1,4 @@
-//! Writes a file of results so that a reader finds the old one or the new one, never half of one.
+//! Writes result files atomically: a reader sees the old file or the new one, never a part of it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Symbolic links that are followed one after the other, as the kernel does (path_resolution(7)).
+/// The kernel's limit for following symbolic links (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Where a path leads to.
+/// What a path resolves to.
 enum Destination {
-    /// A file that is or will be there, no link.
+    /// A regular file, or one that does not exist yet; not a link.
     File(PathBuf),
-    /// What cannot be replaced: a pipe, a device, somebody's open file.
+    /// Something that cannot be replaced: a pipe, a device, another process's open file.
     InPlace(PathBuf),
-    /// Our own stdout: opened again by its name it would be written from its begin, over what it has got.
+    /// The program's stdout. Opened again by name, it would be overwritten from the start.
     Stdout,
-    /// Our own stderr, likewise.
+    /// The program's stderr, likewise.
     Stderr,
 }
 
-/// Refuses a destination that cannot work, before a run is spent on it. `option` is named in the error.
+/// Rejects an unusable destination before the run starts. `option` is named in the error.
 ///
 /// # Errors
-/// When the path is a folder, or lies in none.
+/// When the path is a folder, or its folder does not exist.
 pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         bail!("{option} {path:?}: is a directory (expected a file)");
@@ -38,14 +38,15 @@ pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Writes a file as a whole: under a temporary name, to the disk, then renamed. Behind a symbolic link it is the link's
-/// target that is written.
+/// Writes a file under a temporary name, syncs it and renames it. Through a symbolic link, the
+/// link's target is written.
 ///
-/// What exists and is no plain file (a pipe, `/dev/null`, `/dev/stdout`) is written to directly: renaming would
-/// replace the device. So is a file in whose folder nothing can be made or renamed.
+/// What is not a regular file (a pipe, `/dev/null`, `/dev/stdout`) is written directly, since a
+/// rename would replace the device. So is a file whose folder is not writable.
 ///
 /// # Errors
-/// When the file cannot be written; the old one is then untouched, unless it could only be written directly.
+/// When the file cannot be written. The old file is then unchanged, unless it had to be written
+/// directly.
 pub(super) fn write(
     option: &str,
     path: &Path,
@@ -105,13 +106,13 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     let old = fs::metadata(path).ok();
     let (temporary, file) = match create_beside(path) {
         Ok(created) => created,
-        // Nothing can be made in the folder, but the file may be writable.
+        // The folder is not writable, but the file may be.
         Err(_) if old.is_some() => return fill_stream(truncated(path)?, content),
         Err(error) => return Err(error),
     };
     let outcome = fill(file, old.as_ref(), content).and_then(|()| {
         match fs::rename(&temporary, path) {
-            // A file that is mounted by itself, as into a container, cannot be replaced.
+            // A file that is itself a mount point, as in containers, cannot be replaced.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                 io::copy(&mut File::open(&temporary)?, &mut truncated(path)?)?;
                 fs::remove_file(&temporary)
@@ -120,7 +121,7 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
         }
     });
     if outcome.is_err() {
-        // The first error is the one to report.
+        // Report the first error, not this one.
         let _ = fs::remove_file(&temporary);
     }
     outcome
@@ -141,14 +142,14 @@ fn fill(
         .into_inner()
         .map_err(io::IntoInnerError::into_error)?;
     if let Some(old) = old {
-        // Who is not root cannot give files away, and need not.
+        // Only root can change the owner; for others the owner is already right.
         let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
         file.set_permissions(old.permissions())?;
     }
     file.sync_all()
 }
 
-/// A new file in the same folder, since a rename does not cross file systems.
+/// Creates a temporary file in the same folder, since a rename cannot cross file systems.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
@@ -172,7 +173,7 @@ fn folder_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
-    /// A folder of its own for each test, removed with it.
+    /// A temporary folder for one test.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_is_written_and_nothing_else_is_left() {
+    fn a_new_file_is_written_and_no_temporary_file_remains() {
         let folder = Folder::new("new");
         let path = folder.0.join("r.json");
         write("--json", &path, text("one")).unwrap();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_writer_leaves_the_old_file_and_no_temporary_one() {
+    fn a_failed_write_keeps_the_old_file_and_leaves_no_temporary_one() {
         let folder = Folder::new("failing");
         let path = folder.0.join("r.json");
         write("--json", &path, text("old")).unwrap();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_whose_target_is_not_there_yet_leads_to_it() {
+    fn a_link_to_a_missing_file_creates_the_file() {
         use std::os::unix::fs::symlink;
         let folder = Folder::new("dangling");
         fs::create_dir_all(folder.0.join("results")).unwrap();
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert!(target.symlink_metadata().unwrap().is_file());
         assert_eq!(folder.names(), ["link.json", "results", "second.json"]);
-        // Nor is a link replaced that leads nowhere.
+        // A link that cannot be resolved is not replaced.
         for (name, target) in [("loop.json", "loop.json"), ("lost.json", "missing/r.json")] {
             let path = folder.0.join(name);
             symlink(target, &path).unwrap();
@@ -273,15 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_folder_takes_no_other_is_written_in_place() {
-        // Nothing can be created in /proc, whoever tries.
+    fn a_file_in_a_read_only_folder_is_written_in_place() {
+        // Not even root can create files in /proc.
         let path = Path::new("/proc/self/comm");
         write("--json", path, text("in-place")).unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "in-place\n");
     }
 
     #[test]
-    fn the_streams_of_the_program_are_known_by_all_their_names() {
+    fn stdout_and_stderr_are_recognized_by_all_their_names() {
         for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
             let found = destination(Path::new(path)).unwrap();
             assert!(matches!(found, Destination::Stdout), "{path}");
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_to_and_not_replaced() {
+    fn a_device_is_written_and_not_replaced() {
         use std::os::unix::fs::FileTypeExt;
         write("--json", Path::new("/dev/null"), text("gone")).unwrap();
         assert!(
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_that_cannot_work_is_refused_before_the_run() {
+    fn an_unusable_destination_is_rejected_before_the_run() {
         let folder = Folder::new("refused");
         for (path, said) in [
             (folder.0.clone(), "is a directory"),

@@ -1,4 +1,4 @@
-//! Where samples go: to a file, compressed if its name says so.
+//! The file for socket samples, compressed if its name ends with `.zst`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,14 +6,14 @@ use std::path::Path;
 
 use zstd::stream::write::Encoder;
 
-/// How the name of a compressed file ends.
+/// Extension of compressed files.
 pub(super) const COMPRESSED: &str = ".zst";
 
-/// The least work: samples are written while the load runs, and repeat themselves so much that more saves little.
+/// The cheapest level: samples are written during the run, and they are so repetitive that higher
+/// levels save little.
 const LEVEL: i32 = 1;
 
-/// Makes the file; what was in it is gone. A name that ends with `.zst` is one to be compressed. What is flushed can be
-/// read at once, compressed or not.
+/// Creates or truncates the file. Data can be read back after each flush, compressed or not.
 ///
 /// # Errors
 /// The system's.
@@ -23,7 +23,7 @@ pub(super) fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
         return Ok(Box::new(file));
     }
     let mut encoder = Encoder::new(file, LEVEL)?;
-    // So that a file that was damaged is known as such.
+    // Makes damaged files detectable.
     encoder.include_checksum(true)?;
     Ok(Box::new(encoder.auto_finish()))
 }

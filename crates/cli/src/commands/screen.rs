@@ -1,11 +1,12 @@
-//! The whole terminal as a view of a run, or of a sweep (`--tui`).
+//! The full-screen view of a run or a sweep (`--tui`).
 //!
-//! A thread of its own draws and reads keys, since the main one may wait for a hook of a sweep for minutes. It
-//! shares the model with the main thread and nothing with the workers. The first signal, key `q`, and the
-//! end give the terminal back at once: from then on everything is as it is without a screen.
+//! A separate thread draws and reads keys, since the main thread may wait minutes for a hook of a
+//! sweep. It shares the model with the main thread and nothing with the workers. The first signal,
+//! the key `q` and the end of the run restore the terminal; after that, everything works as without
+//! a screen.
 
-mod aside;
 mod device;
+mod script_output;
 mod thread;
 
 use std::io::Write;
@@ -31,10 +32,9 @@ use signal_hook::low_level::{pipe, unregister};
 
 use super::interrupts::Second;
 use super::terminal::Terminal;
-use aside::Diversion;
 use device::Device;
+use script_output::Redirection;
 
-/// What is seen.
 pub(super) enum View {
     Run(Box<Model>),
     Sweep(Box<Grid>),
@@ -71,21 +71,20 @@ impl View {
     }
 }
 
-/// What the main thread and the screen's have in common.
+/// State shared by the main thread and the screen's thread.
 struct Shared {
     view: Mutex<View>,
     /// Time since the latest snapshot, milliseconds.
     since_ms: AtomicU64,
     /// The signals that end the run.
     second: Second,
-    /// The screen is no longer wanted.
+    /// The screen should close.
     is_over: AtomicBool,
-    /// The terminal was given back, for good.
+    /// The terminal has been restored for good.
     is_closed: AtomicBool,
-    /// A byte into it wakes the thread.
+    /// Writing a byte wakes the thread.
     waker: UnixStream,
-    /// Where the output of scripts goes.
-    diversion: Diversion,
+    redirection: Redirection,
 }
 
 impl Shared {
@@ -94,33 +93,34 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // A pipe that is full wakes as well.
+        // If the socket is full, the thread wakes anyway.
         let _ = (&self.waker).write(&[0]);
     }
 }
 
-/// A screen that is there; it goes when this is dropped.
+/// An open screen; closes on drop.
 pub(super) struct Screen {
     shared: Arc<Shared>,
     signals: Vec<SigId>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The terminal that a screen would be on.
+/// The terminal to draw on.
 ///
 /// # Errors
-/// Why there can be none, in one line.
+/// When stderr cannot show a screen.
 pub(super) fn terminal() -> anyhow::Result<Terminal> {
     Terminal::of_stderr().context(
-        "--tui: stderr is no terminal that a screen can be drawn on (leave --tui out, or see TERM)",
+        "--tui: stderr is not a terminal that can show a screen (leave out --tui, or set TERM)",
     )
 }
 
 impl Screen {
-    /// Takes the terminal. At the first signal it is given back, and the second one is allowed.
+    /// Enters the screen. At the first signal the terminal is restored, and a second one is
+    /// allowed.
     ///
     /// # Errors
-    /// When it cannot be had.
+    /// When the terminal cannot be used.
     pub(super) fn open(terminal: Terminal, view: View, second: Second) -> anyhow::Result<Self> {
         let unusable = "--tui: the terminal cannot be used";
         let device = Arc::new(Device::of_stderr().context(unusable)?);
@@ -134,7 +134,7 @@ impl Screen {
             is_over: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
             waker,
-            diversion: Diversion::default(),
+            redirection: Redirection::default(),
         });
         let mut screen = Self {
             shared: shared.clone(),
@@ -144,7 +144,7 @@ impl Screen {
         let continued = Arc::new(AtomicBool::new(false));
         let flag = signal_hook::flag::register(SIGCONT, continued.clone());
         screen.signals.push(flag.context(unusable)?);
-        // After what the run does about them: when the thread wakes, the flags are as they should be.
+        // After the run's own handlers: when the thread wakes, their flags are set.
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT] {
             let waker = screen.shared.waker.try_clone().context(unusable)?;
             let registered = pipe::register(signal, waker).context(unusable)?;
@@ -160,17 +160,17 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Whether the terminal is still taken: what is printed now would be lost.
+    /// Whether the screen is still shown: output printed now would be lost.
     pub(super) fn is_open(&self) -> bool {
         !self.shared.is_closed.load(Ordering::Acquire)
     }
 
-    /// Gives the terminal back, and returns when it is as it was.
+    /// Closes the screen and returns when the terminal has been restored.
     pub(super) fn close(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {
-            // It has given the terminal back also when it has panicked.
+            // Even if it panicked, it has restored the terminal.
             let _ = thread.join();
         }
         for signal in self.signals.drain(..) {
@@ -178,7 +178,7 @@ impl Screen {
         }
     }
 
-    /// Takes what happened in a sweep.
+    /// Changes the model of a sweep.
     pub(super) fn of_sweep(&self, change: impl FnOnce(&mut Grid)) {
         if let View::Sweep(grid) = &mut *self.shared.view() {
             change(grid);
@@ -186,9 +186,9 @@ impl Screen {
         self.shared.wake();
     }
 
-    /// Shows it a run by this plan. What a script prints meanwhile is kept until the screen is gone.
+    /// The observer that shows a run. Output of its script is buffered until the screen is closed.
     pub(super) fn observer(&self, plan: &RunPlan) -> Box<dyn Observer> {
-        if plan.request.script.is_some() && self.shared.diversion.begin().is_ok() {
+        if plan.request.script.is_some() && self.shared.redirection.begin().is_ok() {
             self.shared.wake();
         }
         Box::new(Watcher(self.shared.clone()))
@@ -200,7 +200,7 @@ struct Watcher(Arc<Shared>);
 impl Drop for Watcher {
     fn drop(&mut self) {
         runner::flush_script_output();
-        self.0.diversion.end();
+        self.0.redirection.end();
         self.0.wake();
     }
 }
@@ -223,7 +223,7 @@ impl Drop for Screen {
     }
 }
 
-/// What panics say is to be read: whichever thread it was, the screen does not come back.
+/// Closes the screen for good when any thread panics, so that the message is visible.
 fn give_back_on_panic(device: &Arc<Device>, shared: &Arc<Shared>) {
     let device = Arc::downgrade(device);
     let shared = Arc::downgrade(shared);

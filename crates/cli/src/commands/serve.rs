@@ -1,4 +1,4 @@
-//! The built-in server, until it is interrupted.
+//! `wrkbench serve`: the built-in server.
 
 use std::fs;
 use std::io::{self, BufWriter, Read, Write};
@@ -11,16 +11,16 @@ use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, TlsSettin
 use super::interrupts::signal_pipe;
 use crate::args::{Io, ServeArgs};
 
-/// Names of the certificate that is made when none is given.
+/// Names in the generated certificate.
 const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
 
 /// Serves until Ctrl-C or SIGTERM, then prints the counts.
 ///
 /// # Errors
-/// When the address cannot be served, or the log not be written.
+/// When the server cannot start, or the log cannot be written.
 pub(super) fn serve(arguments: &ServeArgs) -> anyhow::Result<ExitCode> {
     let options = options(arguments)?;
-    // Watched before the address is printed: who reads it may send the signal at once.
+    // Before the address is printed, since a reader of it may send the signal at once.
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
     let server = Server::start(options).context("serve: cannot start")?;
     announce(&server)?;

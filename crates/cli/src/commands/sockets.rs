@@ -1,4 +1,4 @@
-//! The list of sockets, once or again and again.
+//! `wrkbench sockets`: lists sockets, once or periodically.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,13 +12,11 @@ use telemetry::sockets::{Diag, Filter, Socket};
 use super::interrupts::{Interrupts, signal_pipe};
 use crate::args::SocketsRequest;
 
-/// Lists sockets.
-///
 /// # Errors
-/// When the kernel does not tell, or stdout takes nothing.
+/// When the kernel cannot list sockets, or stdout cannot be written.
 pub(super) fn sockets(request: &SocketsRequest) -> anyhow::Result<ExitCode> {
     let mut list = List {
-        diag: Diag::open().context(NOT_TOLD)?,
+        diag: Diag::open().context(CANNOT_LIST)?,
         sockets: Vec::new(),
     };
     match request.interval {
@@ -30,10 +28,11 @@ pub(super) fn sockets(request: &SocketsRequest) -> anyhow::Result<ExitCode> {
     }
 }
 
-const NOT_TOLD: &str = "sockets: the kernel does not list its sockets (sock_diag, module tcp_diag)";
+const CANNOT_LIST: &str =
+    "sockets: the kernel cannot list its sockets (sock_diag, module tcp_diag)";
 
-/// Prints a list at once and then after each interval, until a signal. A list that takes longer than
-/// the interval leaves out those that were due meanwhile.
+/// Prints a list at once and then at each interval, until a signal. If a list takes longer than the
+/// interval, those that were due in the meantime are skipped.
 fn watch(list: &mut List, filter: &Filter, interval: Duration) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
@@ -51,16 +50,16 @@ fn watch(list: &mut List, filter: &Filter, interval: Duration) -> anyhow::Result
     }
 }
 
-/// Time from a moment to the next whole number of intervals.
+/// Time to the next multiple of the interval.
 fn rest_of_interval(elapsed: Duration, interval: Duration) -> Duration {
     let into = elapsed.as_nanos() % interval.as_nanos().max(1);
-    // Less than what has elapsed, of which a u64 holds 584 years.
+    // Less than the elapsed time, and a u64 holds 584 years.
     interval.saturating_sub(Duration::from_nanos(
         u64::try_from(into).unwrap_or(u64::MAX),
     ))
 }
 
-/// Waits for a signal until a moment; for ever if there is none that the clock could show.
+/// Waits for a signal until `due`, or forever without it.
 fn wait(signals: &mut UnixStream, due: Option<Instant>) -> io::Result<()> {
     loop {
         let rest = due.map(|due| due.saturating_duration_since(now()));
@@ -77,7 +76,7 @@ fn wait(signals: &mut UnixStream, due: Option<Instant>) -> io::Result<()> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "no engine runs here whose clock it should be"
+    reason = "no engine runs here whose clock could be used"
 )]
 fn now() -> Instant {
     Instant::now()
@@ -88,7 +87,6 @@ struct List {
     sockets: Vec<Socket>,
 }
 
-/// A line of the list.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,11 +96,11 @@ struct Line<'a> {
 }
 
 impl List {
-    /// Prints the sockets that there are now, whole lines only.
+    /// Prints the current sockets, whole lines only.
     fn print(&mut self, filter: &Filter, time: Option<&str>) -> anyhow::Result<()> {
         self.diag
             .dump(filter, &mut self.sockets)
-            .context(NOT_TOLD)?;
+            .context(CANNOT_LIST)?;
         let mut lines = Vec::new();
         for socket in &self.sockets {
             serde_json::to_writer(&mut lines, &Line { time, socket })?;
@@ -110,7 +108,7 @@ impl List {
         }
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(&lines).and_then(|()| stdout.flush());
-        written.context("sockets: the list cannot be written to stdout")
+        written.context("sockets: cannot write the list to stdout")
     }
 }
 
@@ -119,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_stand_on_a_grid_however_long_one_took_and_however_short_the_interval_is() {
+    fn lists_are_due_at_multiples_of_the_interval_however_long_one_takes() {
         let rest = |elapsed_ns, interval_ns| {
             let of = Duration::from_nanos;
             rest_of_interval(of(elapsed_ns), of(interval_ns)).as_nanos()

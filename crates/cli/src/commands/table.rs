@@ -1,4 +1,4 @@
-//! Runs as a table.
+//! `wrkbench table`: runs as a table.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,10 +10,11 @@ use anyhow::Context;
 use super::reading::{Read, read_all};
 use crate::args::{TableLayout, TableRequest};
 
-/// Reads everything that can be read and prints the table; exit code 1 if something could not.
+/// Reads everything that can be read and prints the table; exit code 1 if some input could not be
+/// read.
 ///
 /// # Errors
-/// When nothing could be read, or stdout takes nothing.
+/// When no run could be read, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
     let Read {
         reading,
@@ -22,7 +23,7 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
     let table =
         analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
     print(&table, &reading.observations, request.layout)
-        .context("the table cannot be written to stdout")?;
+        .context("cannot write the table to stdout")?;
     Ok(if is_complete {
         ExitCode::SUCCESS
     } else {

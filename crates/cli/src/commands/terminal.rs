@@ -1,4 +1,4 @@
-//! The terminal behind stderr: whether there is one, what it can show, and when it may be written to.
+//! The terminal on stderr: whether there is one, what it can show, and when it can be written.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,23 +11,23 @@ use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use rustix::time::Timespec;
 
-/// Columns of a terminal that does not say how many it has.
+/// Width of a terminal that does not report one.
 const USUAL_COLUMNS: u16 = 80;
 
-/// Back to the begin of the line, and erase the rest of it (ECMA-48: CR, EL).
+/// Return to the start of the line and erase it (ECMA-48: CR, EL).
 const ERASE: &str = "\r\x1b[K";
 /// Erase the rest of the line.
 const ERASE_REST: &str = "\x1b[K";
 
-/// Whether a write to stderr would be taken at once. Nobody who runs a load waits for a reader that has
-/// stopped (Ctrl-S), and a process in the background would be stopped for writing (SIGTTOU, after `stty
-/// tostop`).
+/// Whether a write to stderr would neither block nor stop the process. The main thread must not
+/// wait for a paused terminal (Ctrl-S), and a background process may be stopped for writing
+/// (SIGTTOU, after `stty tostop`).
 pub(super) fn is_stderr_free() -> bool {
     is_free(&io::stderr())
 }
 
 fn is_free(output: &impl AsFd) -> bool {
-    // Without a terminal, or without job control, nobody is in the foreground.
+    // Without a terminal or job control there is no foreground process group.
     let is_behind = tcgetpgrp(output).is_ok_and(|group| group != getpgrp());
     let mut fds = [PollFd::new(output, PollFlags::OUT)];
     let at_once = Timespec {
@@ -38,14 +38,14 @@ fn is_free(output: &impl AsFd) -> bool {
     !is_behind && is_ready && fds[0].revents().contains(PollFlags::OUT)
 }
 
-/// A terminal that goes back in a line when it is asked to.
+/// A terminal on which a line can be overwritten.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terminal {
     look: Look,
 }
 
 impl Terminal {
-    /// That of stderr, if it is one.
+    /// The terminal on stderr, if it is one.
     pub(super) fn of_stderr() -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -67,12 +67,11 @@ impl Terminal {
         })
     }
 
-    /// What may be shown.
     pub(super) fn look(self) -> Look {
         self.look
     }
 
-    /// Its width as it is now.
+    /// The current width.
     pub(super) fn columns(self) -> usize {
         let size = tcgetwinsize(io::stderr());
         let columns = size.map_or(0, |size| size.ws_col);
@@ -80,14 +79,14 @@ impl Terminal {
     }
 }
 
-/// Whether a locale's characters are those of Unicode, as in `de_DE.UTF-8`.
+/// Whether a locale uses UTF-8, as in `de_DE.UTF-8`.
 fn is_utf8(locale: Option<OsString>) -> bool {
     let locale = locale.unwrap_or_default();
     let locale = locale.to_string_lossy().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// The one line of a terminal that is written over. It is erased when this is dropped.
+/// A line that is overwritten in place, and erased on drop.
 #[derive(Debug)]
 pub(super) struct StatusLine {
     terminal: Terminal,
@@ -95,7 +94,6 @@ pub(super) struct StatusLine {
 }
 
 impl StatusLine {
-    /// On this terminal; nothing is written yet.
     pub(super) fn new(terminal: Terminal) -> Self {
         Self {
             terminal,
@@ -103,24 +101,24 @@ impl StatusLine {
         }
     }
 
-    /// Replaces the line by what is made for so many columns and such a look, if the terminal takes it at
-    /// once.
+    /// Replaces the line, if the terminal can be written without waiting. `line` gets the number of
+    /// columns and what the terminal can show.
     pub(super) fn draw(&mut self, line: impl FnOnce(usize, Look) -> String) {
         if !is_stderr_free() {
             return;
         }
-        // A line that fills the last column may go on in the next row.
+        // A character in the last column may move the cursor to the next row.
         let line = line(
             self.terminal.columns().saturating_sub(1),
             self.terminal.look(),
         );
-        // The cursor goes back: what a terminal echoes, ^C above all, then stands on the line, which is erased, and does
-        // not go on in the next row.
+        // Moves the cursor back, so that echoed input like ^C overwrites the line, which is erased
+        // later, and does not continue on the next row.
         let _ = io::stderr().write_all(format!("\r{line}{ERASE_REST}\r").as_bytes());
         self.is_shown = true;
     }
 
-    /// Makes room for something else.
+    /// Removes the line before other output.
     pub(super) fn erase(&mut self) {
         if self.is_shown && is_stderr_free() {
             let _ = io::stderr().write_all(ERASE.as_bytes());
@@ -143,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_has_stopped_is_not_written_to() {
+    fn a_stalled_reader_is_not_written_to() {
         let (mut reader, mut writer) = UnixStream::pair().unwrap();
         assert!(is_free(&writer));
         writer.set_nonblocking(true).unwrap();
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locale_tells_whether_there_are_signs_beyond_ascii() {
+    fn unicode_is_used_only_in_a_utf_8_locale() {
         let is = |locale: &str| is_utf8(Some(locale.into()));
         assert!(is("de_DE.UTF-8") && is("C.utf8"));
         assert!(!is("C") && !is("de_DE.ISO-8859-1") && !is_utf8(None));

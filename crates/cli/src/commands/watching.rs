@@ -1,4 +1,4 @@
-//! What is seen of a run while it is on: a line that is written over, or one every ten seconds.
+//! Progress of a run on stderr: a line that is overwritten, or a new line every ten seconds.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,11 +12,12 @@ use runner::Observer;
 use super::tell;
 use super::terminal::{StatusLine, Terminal, is_stderr_free};
 
-/// Without a new snapshot for so long the line is drawn again, so that its time goes on.
+/// Without a new snapshot for this long, the line is redrawn so that its time advances.
 const REDRAW_AFTER: Duration = Duration::from_millis(1_300);
 const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
-/// Who watches a run, as stderr is: the line of a terminal, lines now and then elsewhere, nobody when the run is short.
+/// The progress display for stderr: one line on a terminal; elsewhere a line every ten seconds, or
+/// none for a short run.
 pub(super) fn observer<'a>(
     plan: &RunPlan,
     stop: &'a AtomicBool,
@@ -35,19 +36,19 @@ pub(super) fn observer<'a>(
     }
 }
 
-/// A run in the line of a terminal.
+/// Shows a run on one line of a terminal.
 pub(super) struct RunLine<'a> {
     line: StatusLine,
     plan: RunPlan,
     place: Option<Place>,
     stop: &'a AtomicBool,
     latest: Option<Snapshot>,
-    /// How old the latest snapshot was when it was drawn.
+    /// Age of the latest snapshot when it was last drawn.
     drawn_at: Duration,
 }
 
 impl<'a> RunLine<'a> {
-    /// Until `stop` is raised; `place` tells which trial of a sweep it is.
+    /// `place` names the trial of a sweep. The line disappears when `stop` is set.
     pub(super) fn new(
         terminal: Terminal,
         plan: &RunPlan,
@@ -82,7 +83,7 @@ impl<'a> RunLine<'a> {
 
 impl Observer for RunLine<'_> {
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        // Memory that is new each second would cost more than all the rest of the line.
+        // Reuse the histogram: allocating one each second would cost more than the rest.
         let mut latency = self.latest.take().unwrap_or_default().last.latency;
         latency.clear();
         latency.merge(&snapshot.last.latency);
@@ -90,7 +91,7 @@ impl Observer for RunLine<'_> {
             counters: snapshot.counters,
             statuses: snapshot.statuses.clone(),
             errors: snapshot.errors.clone(),
-            // The largest part of it by far, and in no line.
+            // By far the largest part, and not shown.
             latency: Histogram::new(),
             last: Interval {
                 latency,
@@ -103,7 +104,7 @@ impl Observer for RunLine<'_> {
 
     fn turn(&mut self, since: Duration) {
         if self.stop.load(Ordering::Relaxed) {
-            // A second Ctrl-C ends the process on the spot.
+            // A second Ctrl-C ends the process without a chance to erase the line.
             self.line.erase();
         } else if since > REDRAW_AFTER && since > self.drawn_at + REDRAW_EVERY {
             self.draw(since);
@@ -111,7 +112,7 @@ impl Observer for RunLine<'_> {
     }
 }
 
-/// A run in lines that stay.
+/// Shows a run as separate lines.
 struct PlainLines<'a> {
     lines: Plain,
     plan: RunPlan,

@@ -176,7 +176,7 @@ fn without_a_url_and_for_help_both_show_their_usage_and_end_with_1() {
 }
 
 #[test]
-fn the_usage_of_wrk_is_the_begin_of_ours_to_the_blank() {
+fn usage_through_a_link_starts_with_that_of_wrk_byte_for_byte() {
     let Some(pair) = Pair::find("layout") else {
         return;
     };
@@ -185,7 +185,7 @@ fn the_usage_of_wrk_is_the_begin_of_ours_to_the_blank() {
     let rest = rest.unwrap_or_else(|| panic!("not the usage of wrk: {}", ours.stdout));
     let widths: Vec<usize> = rest.lines().map(|line| line.chars().count()).collect();
     assert!(widths.iter().all(|width| *width == widths[0]), "{rest}");
-    assert!(rest.contains("  Further options:"), "{rest}");
+    assert!(rest.contains("  Options that wrk does not have:"), "{rest}");
 }
 
 #[test]

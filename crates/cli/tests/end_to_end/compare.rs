@@ -167,7 +167,7 @@ fn what_cannot_be_compared_ends_with_one_line_and_code_one() {
         (&["old.txt", "missing.txt"][..], "missing.txt"),
         (&["old.txt", "empty.txt"], "empty.txt"),
         (&["old.txt", "cut.json"], "cut.json"),
-        (&["old.txt", "new-*.txt"], "no file fits this pattern"),
+        (&["old.txt", "new-*.txt"], "no file matches this pattern"),
         (
             &["old.txt", "old.txt", "--metric", "p99.9"],
             "latency_p99.9_us: no run has it",

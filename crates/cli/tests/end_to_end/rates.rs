@@ -108,10 +108,9 @@ fn a_number_of_requests_ends_a_run_with_a_rate() {
 
 /// The seed that the note tells.
 fn told_seed(stderr: &str) -> u64 {
-    let begin = "wrkbench: note: random arrivals: --seed ";
+    let begin = "wrkbench: note: random arrivals; repeat them with --seed ";
     let line = stderr.lines().find(|line| line.starts_with(begin)).unwrap();
-    let (seed, _) = line[begin.len()..].split_once(' ').unwrap();
-    seed.parse().unwrap()
+    line[begin.len()..].parse().unwrap()
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         (
             vec!["-k"],
             text(
-                "-k: unknown option (certificates are only verified with --verify, and connections are kept open without an option)",
+                "-k: unknown option (certificates are verified only with --verify, and connections are kept open by default)",
             ),
         ),
         (
@@ -106,7 +106,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         ),
         (
             vec!["--io", "kqueue"],
-            text("--io: \"kqueue\" is not known (expected one of auto, uring, epoll)"),
+            text("--io: \"kqueue\" is not a valid value (expected one of auto, uring, epoll)"),
         ),
         (
             vec!["--cert", "a"],
@@ -132,7 +132,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         ),
         (
             vec!["--latency=yes"],
-            text("--latency: takes no value, and has \"yes\""),
+            text("--latency: takes no value, but got \"yes\""),
         ),
     ]
 }
@@ -197,11 +197,11 @@ fn wrong_input_of_the_other_commands_is_one_line_too() {
         ),
         (
             &["completions", "csh"],
-            "<SHELL>: \"csh\" is not known (expected one of bash, elvish, fish, powershell, zsh)",
+            "<SHELL>: \"csh\" is not a valid value (expected one of bash, elvish, fish, powershell, zsh)",
         ),
         (
             &["man", "x"],
-            "[COMMAND]: \"x\" is not known (expected one of run, serve, demo, sweep, restore, table, report, compare, sockets, completions, man)",
+            "[COMMAND]: \"x\" is not a valid value (expected one of run, serve, demo, sweep, restore, table, report, compare, sockets, completions, man)",
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),
     ] {

@@ -155,7 +155,7 @@ fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
     let output = report(&[&good, "/nonexistent", &good, "-o", &page]);
     assert_eq!(output.code, Some(1), "{output:?}");
     let lines: Vec<&str> = output.stderr.lines().collect();
-    assert!(lines[0].ends_with("good.txt: given twice, read once"));
+    assert!(lines[0].ends_with("good.txt: given twice; read only once"));
     assert!(lines[1].contains("cannot read /nonexistent"), "{output:?}");
     assert!(lines[2].contains("page.html: 1 run, "), "{output:?}");
     assert!(fs::read_to_string(&page).unwrap().contains("</html>"));
@@ -174,14 +174,11 @@ fn what_makes_no_report_is_refused_in_one_line_and_writes_nothing() {
         ),
         (
             &[&good, "-o", "r.txt"],
-            "no format has files of this name (expected .html, .md, ",
+            "unknown file name extension (expected .html, .md, ",
         ),
         (&[&good, "--format", "xml"], "--format: "),
         (&[&good, "-o", &nowhere], "there is no directory"),
-        (
-            &[&good, "--format", "md", "-o", &good],
-            "is one of the files that are read",
-        ),
+        (&[&good, "--format", "md", "-o", &good], "is also an input"),
         (&[&good, "-o", &other], "hlog is made of histograms"),
         (&["/nonexistent", "-o", &other], "cannot read /nonexistent"),
         (
@@ -272,14 +269,14 @@ fn no_file_of_a_folder_that_is_read_is_replaced() {
         let old = fs::read(path).unwrap();
         for input in [&root, &plan] {
             let line = refused(&[input, "--format", "md", "-o", path]);
-            assert!(line.contains("one of the files that are read"), "{line}");
+            assert!(line.contains("is also an input"), "{line}");
         }
         assert!(fs::read(path).unwrap() == old, "{path} was replaced");
     }
     let notes = Folder::new();
     let text = notes.file_with("notes.md", WRK);
     let line = refused(&[&notes.file(""), "-o", &text]);
-    assert!(line.contains("one of the files that are read"), "{line}");
+    assert!(line.contains("is also an input"), "{line}");
     assert_eq!(fs::read_to_string(&text).unwrap(), WRK);
     // What is no run may be written again and again.
     let page = folder.file("report.html");
@@ -361,7 +358,7 @@ fn without_a_name_a_page_goes_to_report_html_and_replaces_only_pages() {
     }
     fs::write(&page, "<html>mine</html>").unwrap();
     let output = make();
-    let refused = "wrkbench: report.html exists and is no page of wrkbench (give -o FILE; -o report.html replaces it)";
+    let refused = "wrkbench: report.html exists and was not written by wrkbench (give -o FILE; -o report.html overwrites it)";
     assert_eq!((output.code, output.only_line()), (Some(1), refused));
     assert_eq!(fs::read_to_string(&page).unwrap(), "<html>mine</html>");
 }

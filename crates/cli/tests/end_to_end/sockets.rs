@@ -216,6 +216,6 @@ fn a_list_that_cannot_be_written_is_one_line() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         one_line(&stderr),
-        "wrkbench: sockets: the list cannot be written to stdout: No space left on device (os error 28)"
+        "wrkbench: sockets: cannot write the list to stdout: No space left on device (os error 28)"
     );
 }

@@ -112,7 +112,7 @@ fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
     let lines: Vec<&str> = output.stderr.lines().collect();
     assert_eq!(lines.len(), 3, "{output:?}");
     assert!(
-        lines[0].ends_with("good.txt: given twice, read once"),
+        lines[0].ends_with("good.txt: given twice; read only once"),
         "{output:?}"
     );
     assert!(lines[1].contains("other.txt: no run in it"), "{output:?}");
@@ -137,11 +137,11 @@ fn what_makes_no_table_is_refused_in_one_line() {
         (&[good.as_str(), "--columns", ""], "--columns: needs names"),
         (
             &[good.as_str(), "--summary", "--format", "json"],
-            "--summary: is text only",
+            "--summary: prints text only",
         ),
         (
             &[good.as_str(), "--explain", "--format", "csv"],
-            "--explain: is text only",
+            "--explain: prints text only",
         ),
         (
             &[good.as_str(), "--percentiles", "101"],
@@ -164,18 +164,19 @@ fn a_table_or_comparison_that_cannot_be_written_is_one_line() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     for (arguments, what) in [
-        (&["table", &good][..], "the table"),
-        (&["table", &good, "--summary"], "the table"),
-        (&["compare", &good, &good], "compare: the comparison"),
+        (&["table", &good][..], "cannot write the table"),
+        (&["table", &good, "--summary"], "cannot write the table"),
+        (
+            &["compare", &good, &good],
+            "compare: cannot write the comparison",
+        ),
     ] {
         let full = std::fs::File::options().write(true).open("/dev/full");
         let output = program(arguments).stdout(full.unwrap()).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(
             one_line(&String::from_utf8(output.stderr).unwrap()),
-            format!(
-                "wrkbench: {what} cannot be written to stdout: No space left on device (os error 28)"
-            )
+            format!("wrkbench: {what} to stdout: No space left on device (os error 28)")
         );
     }
 }
@@ -247,7 +248,7 @@ fn results_of_unlike_load_are_never_averaged() {
     }
     assert!(!output.stderr.contains("run-5.json"), "{output:?}");
     let compared = Process::start(program(&["compare", &files[0], &files[1]])).finish();
-    let said = "wrkbench: run-1.json and run-2.json: not the same load: timeout 2s / 5s\n";
+    let said = "wrkbench: run-1.json and run-2.json: different loads: timeout 2s / 5s\n";
     assert!(compared.stderr.contains(said), "{compared:?}");
 }
 

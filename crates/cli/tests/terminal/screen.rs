@@ -262,7 +262,7 @@ fn without_a_terminal_it_is_refused_before_any_load() {
     assert_eq!(output.status.code(), Some(1));
     let line = String::from_utf8(output.stderr).unwrap();
     assert!(
-        line.starts_with("wrkbench: --tui: stderr is no terminal"),
+        line.starts_with("wrkbench: --tui: stderr is not a terminal"),
         "{line}"
     );
     assert_eq!(line.lines().count(), 1);

@@ -1,7 +1,7 @@
-//! A terminal as a device: taken, written to without ever waiting for it, and given back as it was.
+//! The terminal device: entered, written without blocking, and restored.
 //!
-//! It is opened a second time, so that non-blocking reads and writes are ours alone: the flag belongs to the open
-//! file, which a shell shares with everything it starts.
+//! It is opened a second time, because O_NONBLOCK belongs to the open file description, which the
+//! shell shares with all its children.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,24 +17,23 @@ use rustix::termios::{
     tcflush, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
 };
 
-/// Screen of its own (xterm's 1049: it keeps the cursor, too), no cursor (DECTCEM).
+/// Alternate screen (xterm's 1049, which also saves the cursor), hide the cursor (DECTCEM), clear.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
-/// Ends whatever sequence was cut short (CAN), plain letters, then the reverse.
+/// Cancel an incomplete sequence (CAN), reset the style, then undo [`ENTER`].
 const LEAVE: &[u8] = b"\x18\x1b[0m\x1b[?25h\x1b[?1049l";
-/// How long the end of a picture may take to be given back to a terminal that does not read.
-/// A connection that hangs for a moment must not leave its user with half a screen.
+/// How long to wait for a stalled terminal when leaving, so that a connection that hangs briefly
+/// does not leave a broken screen.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
-/// A terminal that tells no size.
+/// Size of a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
-/// More than any has. What it tells is only a number that somebody has set, and a picture needs room in memory.
+/// Upper limit: the reported size can be any number, and a frame needs memory.
 const MAX_SIZE: (u16, u16) = (1000, 500);
-/// POSIX: a special character of this value is none (`_POSIX_VDISABLE` of Linux).
+/// Disables a special character (`_POSIX_VDISABLE` on Linux).
 const NO_CHARACTER: u8 = 0;
 
-/// A terminal that can be taken.
 pub(super) struct Device {
     tty: OwnedFd,
-    /// How it was before it was ours.
+    /// The settings to restore.
     before: Termios,
     state: Mutex<State>,
 }
@@ -42,28 +41,28 @@ pub(super) struct Device {
 #[derive(Default)]
 struct State {
     is_entered: bool,
-    /// It was given back for good.
+    /// Released for good.
     is_closed: bool,
-    /// What it has not taken yet.
+    /// Output that the terminal has not accepted yet.
     unsent: Vec<u8>,
 }
 
 impl Device {
-    /// The one that stderr is.
+    /// The terminal on stderr.
     ///
     /// # Errors
-    /// When it is none, or cannot be opened.
+    /// When stderr is not a terminal, or it cannot be opened.
     pub(super) fn of_stderr() -> io::Result<Self> {
         Self::of(&io::stderr())
     }
 
     pub(super) fn of(terminal: &impl AsFd) -> io::Result<Self> {
         if !isatty(terminal) {
-            return Err(io::Error::other("it is no terminal"));
+            return Err(io::Error::other("not a terminal"));
         }
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let path = format!("/proc/self/fd/{}", terminal.as_fd().as_raw_fd());
-        // After su the device may belong to somebody else; the controlling terminal may always be opened.
+        // After su the device may belong to another user; /dev/tty can always be opened.
         let tty =
             open(path, flags, Mode::empty()).or_else(|_| open("/dev/tty", flags, Mode::empty()))?;
         Ok(Self {
@@ -73,7 +72,7 @@ impl Device {
         })
     }
 
-    /// Takes it, if nobody else has it: a process in the background must not.
+    /// Switches to the screen, unless the process is in the background or the device is closed.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -82,24 +81,29 @@ impl Device {
         if state.is_entered || state.is_closed || !self.is_foreground() {
             return Ok(());
         }
-        // Whoever had it in between may have changed it: what was before us holds.
-        tcsetattr(&self.tty, OptionalActions::Now, &ours(&self.before))?;
+        // Others may have changed the settings in between; derive from the original ones.
+        tcsetattr(
+            &self.tty,
+            OptionalActions::Now,
+            &screen_settings(&self.before),
+        )?;
         state.is_entered = true;
         state.unsent = ENTER.to_vec();
         Ok(())
     }
 
-    /// Gives it back for good, as [`Self::leave`] does.
+    /// [`Self::leave`]s for good.
     pub(super) fn close(&self) {
-        if let Some(mut state) = self.state_within_reason() {
+        if let Some(mut state) = self.try_state() {
             state.is_closed = true;
         }
         self.leave();
     }
 
-    /// Gives it back. Safe to call from any thread, at any time, any number of times; it never waits long.
+    /// Restores the terminal. May be called from any thread, any number of times; waits at most
+    /// [`LEAVE_WITHIN`] for each write.
     pub(super) fn leave(&self) {
-        let Some(mut state) = self.state_within_reason() else {
+        let Some(mut state) = self.try_state() else {
             return;
         };
         if !std::mem::take(&mut state.is_entered) || !self.is_foreground() {
@@ -115,12 +119,12 @@ impl Device {
                 Err(_) => break,
             }
         }
-        // Keys for us are none for the shell.
+        // Pending keys must not reach the shell.
         let _ = tcflush(&self.tty, QueueSelector::IFlush);
         let _ = tcsetattr(&self.tty, OptionalActions::Now, &self.before);
     }
 
-    /// After a stop from outside: what is on the screen, and how the terminal is set, is not known any more.
+    /// After a stop by another process, the state of the terminal is unknown.
     pub(super) fn forget(&self) {
         self.state().is_entered = false;
     }
@@ -139,7 +143,7 @@ impl Device {
         }
     }
 
-    /// What was typed, as much as is there; empty without any.
+    /// The available input; may be empty.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -153,7 +157,7 @@ impl Device {
         }
     }
 
-    /// Sends a picture, or as much of it as the terminal takes now.
+    /// Sends a frame, or as much of it as the terminal accepts now.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -174,12 +178,12 @@ impl Device {
         Ok(())
     }
 
-    /// Whether it has taken all that it was sent.
+    /// Whether the terminal has accepted everything.
     pub(super) fn has_taken_all(&self) -> bool {
         self.state().unsent.is_empty()
     }
 
-    /// Whether we may use it. Where there is no job control we may.
+    /// Whether the process is in the foreground, or there is no job control.
     fn is_foreground(&self) -> bool {
         tcgetpgrp(&self.tty).map_or(true, |group| group == getpgrp())
     }
@@ -194,8 +198,8 @@ impl Device {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for a panic's hook, whose thread may hold the lock itself: then there is nothing to do about it.
-    fn state_within_reason(&self) -> Option<MutexGuard<'_, State>> {
+    /// For the panic hook, whose thread may hold the lock itself: gives up after some tries.
+    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
         const TRIES: u32 = 1_000_000;
         for _ in 0..TRIES {
             match self.state.try_lock() {
@@ -220,17 +224,17 @@ impl Drop for Device {
     }
 }
 
-/// Keys come at once and unseen. Ctrl-C remains the signal that it is without a screen, so that it works
-/// whatever this process is doing; Ctrl-Z becomes a key, since the terminal must be given back first, and Ctrl-\
-/// nothing at all, and neither can Ctrl-S hold the picture.
-fn ours(before: &Termios) -> Termios {
-    let mut ours = before.clone();
-    ours.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
-    ours.input_modes -= InputModes::IXON;
+/// Keys arrive immediately and without echo. Ctrl-C still sends SIGINT, so that it works whatever
+/// the process is doing. Ctrl-Z becomes a key, since the terminal must be restored first. Ctrl-\
+/// and Ctrl-S are disabled.
+fn screen_settings(before: &Termios) -> Termios {
+    let mut screen_settings = before.clone();
+    screen_settings.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN;
+    screen_settings.input_modes -= InputModes::IXON;
     for character in [SpecialCodeIndex::VSUSP, SpecialCodeIndex::VQUIT] {
-        ours.special_codes[character] = NO_CHARACTER;
+        screen_settings.special_codes[character] = NO_CHARACTER;
     }
-    ours.special_codes[SpecialCodeIndex::VMIN] = 1;
-    ours.special_codes[SpecialCodeIndex::VTIME] = 0;
-    ours
+    screen_settings.special_codes[SpecialCodeIndex::VMIN] = 1;
+    screen_settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+    screen_settings
 }

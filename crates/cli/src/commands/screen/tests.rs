@@ -1,4 +1,4 @@
-//! The screen on a terminal of its own: panics, and sizes that no terminal has.
+//! The screen on a pseudo-terminal: panics, and impossible sizes.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::*;
 
-/// A terminal of its own: the far end, and a device on it.
+/// A pseudo-terminal: its controlling end, and a device on the other one.
 fn terminal() -> (File, Arc<Device>) {
     let far = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&far).unwrap();
@@ -30,7 +30,7 @@ fn shared() -> Arc<Shared> {
         is_over: AtomicBool::new(false),
         is_closed: AtomicBool::new(false),
         waker,
-        diversion: Diversion::default(),
+        redirection: Redirection::default(),
     })
 }
 
@@ -45,7 +45,7 @@ fn read_until(far: &mut File, end: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn after_a_panic_of_any_thread_the_terminal_stays_as_it_was() {
+fn a_panic_in_any_thread_restores_the_terminal_for_good() {
     let (mut far, device) = terminal();
     let shared = shared();
     give_back_on_panic(&device, &shared);
@@ -55,14 +55,14 @@ fn after_a_panic_of_any_thread_the_terminal_stays_as_it_was() {
     let panicked = thread::spawn(|| panic!("on purpose")).join();
     assert!(panicked.is_err());
     read_until(&mut far, b"\x1b[?25h\x1b[?1049l");
-    // The thread that draws may be about to.
+    // The drawing thread may be about to enter again.
     device.enter().unwrap();
     assert!(!device.is_entered());
     assert!(shared.is_over.load(Ordering::Acquire));
 }
 
 #[test]
-fn a_size_that_no_terminal_has_is_not_believed() {
+fn an_impossible_size_is_corrected() {
     let (far, device) = terminal();
     let size = |ws_col, ws_row| rustix::termios::Winsize {
         ws_row,

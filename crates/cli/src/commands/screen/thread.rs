@@ -1,4 +1,4 @@
-//! The thread that draws the screen and reads its keys.
+//! The thread that draws the screen and reads keys.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -19,28 +19,29 @@ use signal_hook::consts::SIGINT;
 use signal_hook::low_level::raise;
 
 use super::Shared;
-use super::aside::Aside;
 use super::device::Device;
+use super::script_output::ScriptOutput;
 
-/// Pictures are not made more often than eyes can follow.
+/// Shortest time between two frames.
 const BETWEEN_PICTURES: Duration = Duration::from_millis(100);
-/// So soon a stop that this process asked for has come.
+/// A SIGTSTP that this process sends to itself arrives within this time.
 const SUSPENDED_WITHIN: Duration = Duration::from_millis(500);
-/// Time goes on in the picture although nothing is new. News come every second: they are not forestalled.
+/// Redraw after this time even without news, so that the shown time advances. Longer than a second,
+/// so that the regular news come first.
 const WITHOUT_NEWS: Duration = Duration::from_millis(1_300);
 
 pub(super) struct Thread {
     shared: Arc<Shared>,
     device: Arc<Device>,
     woken: UnixStream,
-    /// SIGCONT has come.
+    /// Set by SIGCONT.
     continued: Arc<AtomicBool>,
     look: Look,
-    /// What the terminal shows; `None` if that is not known.
+    /// What the terminal shows, if known.
     shown: Option<Buffer>,
     drawn_ns: u64,
     has_news: bool,
-    aside: Aside,
+    script_output: ScriptOutput,
 }
 
 impl Thread {
@@ -60,15 +61,15 @@ impl Thread {
             shown: None,
             drawn_ns: 0,
             has_news: true,
-            aside: Aside::default(),
+            script_output: ScriptOutput::default(),
         }
     }
 
-    /// Until the screen is over, the run is ended, or the terminal is gone.
+    /// Returns when the screen is closed, a signal ends the run, or the terminal is gone.
     pub(super) fn run(mut self) {
         while !self.is_over() {
             if self.turn().is_err() {
-                // The terminal is gone: that ends the picture, and nothing else.
+                // The terminal is gone; the run continues.
                 break;
             }
         }
@@ -103,7 +104,8 @@ impl Thread {
             self.device.show(&[])?;
             for key in keys::read(&self.device.typed()?) {
                 self.press(key);
-                // What follows a key that gives the terminal back was not meant for us: a second q least of all.
+                // Keys after one that releases the terminal are not for the screen, above all not a
+                // second q.
                 if !self.device.is_entered() {
                     break;
                 }
@@ -121,7 +123,7 @@ impl Thread {
         u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Until there are keys, news or signals, or the time is over.
+    /// Waits for keys, news or signals, at most this long.
     fn wait(&mut self, time: Duration) {
         let mut wanted = PollFlags::IN;
         if !self.device.has_taken_all() {
@@ -131,7 +133,7 @@ impl Thread {
         if self.device.is_entered() {
             fds.push(PollFd::new(&*self.device, wanted));
         }
-        if let Some(source) = self.aside.source() {
+        if let Some(source) = self.script_output.source() {
             fds.push(PollFd::from_borrowed_fd(source, PollFlags::IN));
         }
         let time = Timespec::try_from(time).ok();
@@ -140,13 +142,13 @@ impl Thread {
         while matches!((&self.woken).read(&mut bytes), Ok(count) if count > 0) {
             self.has_news = true;
         }
-        self.aside.take(&self.shared.diversion);
+        self.script_output.take(&self.shared.redirection);
     }
 
     fn press(&mut self, key: Key) {
         self.has_news = true;
         match key {
-            // First the terminal: a second signal ends the process where it stands.
+            // Release the terminal first: a second signal ends the process immediately.
             Key::Quit => {
                 self.device.leave();
                 let _ = raise(SIGINT);
@@ -157,13 +159,13 @@ impl Thread {
         }
     }
 
-    /// Does what Ctrl-Z does without a screen: all processes of the job stop, a script that has started this one too, or
-    /// its shell would not notice.
+    /// Does what Ctrl-Z does without a screen: stops all processes of the job, including a shell
+    /// script that started this one, or the shell would not notice.
     fn suspend(&mut self) {
         self.device.leave();
         let _ = kill_current_process_group(Signal::TSTP);
-        // Another thread may take the signal: until this one has stopped and goes on, nothing may be drawn. Where
-        // nobody could have the job go on, the kernel does not stop it.
+        // Another thread may receive the signal, so wait until the process has been stopped and
+        // continued. The kernel does not stop an orphaned process group; hence the time limit.
         let mut fds = [PollFd::new(&self.woken, PollFlags::IN)];
         let time = Timespec::try_from(SUSPENDED_WITHIN).ok();
         while !self.continued.load(Ordering::Relaxed)
@@ -200,13 +202,13 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// Also after a panic, which must leave neither the terminal as it is here nor what is printed unread.
+    /// Also runs after a panic: restores the terminal and writes the buffered output.
     fn drop(&mut self) {
-        self.shared.diversion.end_for_good();
+        self.shared.redirection.end_for_good();
         self.device.close();
         self.shared.second.allow();
-        self.aside.take(&self.shared.diversion);
-        self.aside.write();
+        self.script_output.take(&self.shared.redirection);
+        self.script_output.write();
         self.shared.is_closed.store(true, Ordering::Release);
     }
 }

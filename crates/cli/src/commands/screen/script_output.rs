@@ -1,4 +1,4 @@
-//! What a script prints while the screen is there: kept aside, and written when the screen is gone.
+//! Output of a script while the screen is shown: buffered, and written after the screen is closed.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
@@ -10,37 +10,37 @@ use rustix::io::{Errno, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
-/// How much is kept, the end of it: a script may print with every answer, for hours.
+/// Only the end of the output is kept: a script may print with every response, for hours.
 const KEPT_BYTES: usize = 256 * 1024;
 
-/// What is read at a time: more than a pipe holds.
+/// Limit of one read loop: more than a pipe holds.
 const DRAINED_BYTES: usize = 1024 * 1024;
 
-/// Where stdout and stderr go, which both threads may change back.
+/// The redirection of stdout and stderr into a pipe, which both threads may end.
 #[derive(Default)]
-pub(super) struct Diversion(Mutex<State>);
+pub(super) struct Redirection(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// Where they went before, while they are diverted.
-    before: Option<Before>,
-    /// The end that is read, until the reader takes it.
+    /// The original descriptors, while redirected.
+    before: Option<Originals>,
+    /// The reading end, until [`ScriptOutput`] takes it.
     reader: Option<OwnedFd>,
-    /// Nobody reads any more.
+    /// Nobody will read from the pipe any more.
     is_over: bool,
 }
 
-struct Before {
-    /// Unless it is no terminal: then nothing of it is on the screen.
+struct Originals {
+    /// `None` if stdout is not a terminal and thus not redirected.
     stdout: Option<OwnedFd>,
     stderr: OwnedFd,
 }
 
-impl Diversion {
-    /// Diverts what goes to the terminal from here on.
+impl Redirection {
+    /// Redirects output to the terminal from now on.
     ///
     /// # Errors
-    /// When the system has no descriptor left; nothing has changed then.
+    /// When no descriptor is left; then nothing has changed.
     pub(super) fn begin(&self) -> io::Result<()> {
         let mut state = self.state();
         if state.is_over || state.before.is_some() {
@@ -58,16 +58,16 @@ impl Diversion {
             dup2_stdout(&writer)?;
         }
         state.reader = Some(reader);
-        state.before = Some(Before { stdout, stderr });
+        state.before = Some(Originals { stdout, stderr });
         Ok(dup2_stderr(&writer)?)
     }
 
-    /// Has both go where they went.
+    /// Restores both streams.
     pub(super) fn end(&self) {
         self.state().restore();
     }
 
-    /// The same for good: nobody will read what is diverted.
+    /// Restores both streams and prevents later redirections, whose output nobody would read.
     pub(super) fn end_for_good(&self) {
         let mut state = self.state();
         state.is_over = true;
@@ -85,10 +85,10 @@ impl Diversion {
 
 impl State {
     fn restore(&mut self) {
-        let Some(Before { stdout, stderr }) = self.before.take() else {
+        let Some(Originals { stdout, stderr }) = self.before.take() else {
             return;
         };
-        // dup2 onto a descriptor that is open fails for no reason that could be helped here.
+        // dup2 onto an open descriptor fails only for reasons that cannot be handled here.
         if let Some(stdout) = stdout {
             let _ = dup2_stdout(stdout);
         }
@@ -96,22 +96,22 @@ impl State {
     }
 }
 
-/// What was printed, as much as is kept of it.
+/// The buffered output.
 #[derive(Default)]
-pub(super) struct Aside {
+pub(super) struct ScriptOutput {
     reader: Option<OwnedFd>,
     kept: VecDeque<u8>,
     left_out: usize,
 }
 
-impl Aside {
-    /// What there is to wait for.
+impl ScriptOutput {
+    /// The descriptor to poll.
     pub(super) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.reader.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what is there.
-    pub(super) fn take(&mut self, diversion: &Diversion) {
+    /// Reads what is available.
+    pub(super) fn take(&mut self, diversion: &Redirection) {
         self.drain();
         if let Some(reader) = diversion.reader() {
             self.reader = Some(reader);
@@ -121,7 +121,7 @@ impl Aside {
 
     fn drain(&mut self) {
         let mut some = [0; 4096];
-        // Not all that comes: a script may write faster than this reads.
+        // Bounded, since a script may write faster than this reads.
         for _ in 0..DRAINED_BYTES / some.len() {
             let Some(reader) = &self.reader else { break };
             match read(reader, &mut some) {
@@ -140,13 +140,13 @@ impl Aside {
         self.left_out += over;
     }
 
-    /// Writes it to stderr, where it would have been seen.
+    /// Writes the buffer to stderr.
     pub(super) fn write(&mut self) {
         let mut stderr = io::stderr();
         if self.left_out > 0 {
             let _ = writeln!(
                 stderr,
-                "({} bytes of output before this are left out)",
+                "({} bytes of earlier output omitted)",
                 self.left_out
             );
         }
@@ -163,14 +163,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_endless_output_the_end_is_kept() {
-        let mut aside = Aside::default();
+    fn the_end_of_endless_output_is_kept() {
+        let mut output = ScriptOutput::default();
         for _ in 0..100 {
-            aside.keep(&[b'x'; 10_000]);
+            output.keep(&[b'x'; 10_000]);
         }
-        aside.keep(b"the end");
-        assert_eq!(aside.kept.len(), KEPT_BYTES);
-        assert_eq!(aside.left_out, 1_000_007 - KEPT_BYTES);
-        assert!(aside.kept.iter().copied().rev().take(7).eq(*b"dne eht"));
+        output.keep(b"the end");
+        assert_eq!(output.kept.len(), KEPT_BYTES);
+        assert_eq!(output.left_out, 1_000_007 - KEPT_BYTES);
+        assert!(output.kept.iter().copied().rev().take(7).eq(*b"dne eht"));
     }
 }
