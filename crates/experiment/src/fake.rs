@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
+use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
 
 /// The files of a made-up machine, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -68,7 +68,7 @@ pub struct Fake {
     /// Whether the lock is ours.
     pub is_locked: bool,
     /// A file that somebody else could have written.
-    pub distrusted: Option<Distrust>,
+    pub distrusted: Option<UntrustedPath>,
     /// Whether a guardian watches.
     pub has_guardian: bool,
     /// Whether a guardian can be started.
@@ -343,7 +343,7 @@ impl Host for Fake {
         unless_killed(part)
     }
 
-    fn distrust(&self, path: &Path) -> io::Result<Option<Distrust>> {
+    fn untrusted(&self, path: &Path) -> io::Result<Option<UntrustedPath>> {
         Ok(self.distrusted.clone().filter(|it| it.path == path))
     }
 

@@ -9,9 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::host::Host;
-use crate::machine::{LastWord, end_group, listen};
+use crate::machine::{LinkEnd, end_group, listen};
 use crate::restore::{Conflicts, RestoreReport, restore_locked};
-use crate::safekeeping::SafetyError;
+use crate::transaction::SafetyError;
 
 /// Guards until the process at the other end of the link (the guardian's stdin) dies or says
 /// farewell, and puts back what the journal in the folder says. `None` if there was nothing to do. It leaves
@@ -27,8 +27,8 @@ pub fn guard<H: Host + ?Sized>(
 ) -> Result<Option<RestoreReport>, SafetyError> {
     let link = leave(link).map_err(SafetyError::Guardian)?;
     match listen(&link) {
-        LastWord::Farewell => Ok(None),
-        LastWord::Death(running) => {
+        LinkEnd::Finished => Ok(None),
+        LinkEnd::Death(running) => {
             if let Some(group) = running {
                 end_group(group, |pause| host.sleep(pause));
             }

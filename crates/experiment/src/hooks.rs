@@ -100,13 +100,13 @@ fn end_of(output: &[u8]) -> String {
 /// Asks until an answer is taken or the time is over.
 ///
 /// # Errors
-/// Why it was not ready, in one line; `None` if `is_over` said that there is no need any more.
+/// Why it was not ready, in one line; `None` if `is_interrupted` said that there is no need any more.
 pub(crate) fn await_ready(
     host: &mut dyn Host,
     url: &str,
     takes: impl Fn(u16) -> bool,
     within: Duration,
-    is_over: &dyn Fn() -> bool,
+    is_interrupted: &dyn Fn() -> bool,
 ) -> Result<(), Option<String>> {
     let deadline_ns = later(host.now_ns(), within);
     loop {
@@ -118,7 +118,7 @@ pub(crate) fn await_ready(
             Ok(status) => format!("status {status}"),
             Err(error) => error.to_string(),
         };
-        if is_over() {
+        if is_interrupted() {
             return Err(None);
         }
         if later(host.now_ns(), PAUSE) >= deadline_ns {
@@ -130,9 +130,9 @@ pub(crate) fn await_ready(
 }
 
 /// Lets time pass, but not when there is no need any more.
-pub(crate) fn settle(host: &mut dyn Host, duration: Duration, is_over: &dyn Fn() -> bool) {
+pub(crate) fn settle(host: &mut dyn Host, duration: Duration, is_interrupted: &dyn Fn() -> bool) {
     let end_ns = later(host.now_ns(), duration);
-    while !is_over() {
+    while !is_interrupted() {
         let left = Duration::from_nanos(end_ns.saturating_sub(host.now_ns()));
         if left.is_zero() {
             return;

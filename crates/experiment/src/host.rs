@@ -95,7 +95,7 @@ pub struct SettingsFolder {
 
 /// Why somebody else could have put words into a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Distrust {
+pub struct UntrustedPath {
     /// The file, or the folder on the way to it, that others can change.
     pub path: PathBuf,
     /// How, in words that follow the path: `belongs to user 1000`.
@@ -167,7 +167,7 @@ pub trait Host {
     ///
     /// # Errors
     /// The system's.
-    fn distrust(&self, _path: &Path) -> io::Result<Option<Distrust>> {
+    fn untrusted(&self, _path: &Path) -> io::Result<Option<UntrustedPath>> {
         Ok(None)
     }
 

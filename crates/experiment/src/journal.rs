@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::change::{sysctl_name, sysctl_path};
 use crate::host::Host;
 
-pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Thing, Undo};
+pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Resource, Undo};
 use record::{Line, encode, lines};
 
 /// Name of the file in its folder.
@@ -24,7 +24,7 @@ const DAMAGED_NAME: &str = "journal.damaged";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: u32,
-    pub(crate) thing: Thing,
+    pub(crate) resource: Resource,
     /// How it was; `None` for a file that was not there, and for commands.
     pub(crate) old: Option<Content>,
     /// What was written, and what it showed then: the kernel rounds and clamps. Each once, in the order
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 impl Entry {
     /// The file that shows it.
     pub(crate) fn place(&self) -> Option<PathBuf> {
-        place(&self.thing)
+        place(&self.resource)
     }
 
     /// Whether this came from the sweep.
@@ -88,11 +88,11 @@ impl Entry {
 }
 
 /// The file that shows a thing; a command has none.
-pub(crate) fn place(thing: &Thing) -> Option<PathBuf> {
-    match thing {
-        Thing::Sysctl { key } => sysctl_path(key),
-        Thing::File { path } => Some(path.clone()),
-        Thing::Command { .. } | Thing::AtEnd => None,
+pub(crate) fn place(resource: &Resource) -> Option<PathBuf> {
+    match resource {
+        Resource::Sysctl { key } => sysctl_path(key),
+        Resource::File { path } => Some(path.clone()),
+        Resource::Command { .. } | Resource::AtEnd => None,
     }
 }
 
@@ -232,12 +232,12 @@ impl Journal {
     fn take(&mut self, record: Record) -> bool {
         match record {
             Record::Begin(_) => false,
-            Record::Save { id, thing, old } => {
+            Record::Save { id, resource, old } => {
                 let is_new = self.entry(id).is_none();
                 if is_new {
                     self.entries.push(Entry {
                         id,
-                        thing,
+                        resource,
                         old,
                         contents: Vec::new(),
                         is_written: false,
@@ -252,7 +252,7 @@ impl Journal {
                 }
                 is_new
             }
-            Record::Near { values } => {
+            Record::Related { values } => {
                 self.near.extend(values);
                 true
             }
@@ -313,11 +313,11 @@ impl Journal {
     }
 
     /// The entry of the same thing, by whatever name.
-    pub(crate) fn entry_of(&self, thing: &Thing) -> Option<&Entry> {
-        let place_of_it = place(thing);
+    pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&Entry> {
+        let place_of_it = place(resource);
         self.entries.iter().find(|entry| match &place_of_it {
             Some(place) => entry.place().as_ref() == Some(place),
-            None => entry.thing == *thing,
+            None => entry.resource == *resource,
         })
     }
 
@@ -358,7 +358,7 @@ impl Journal {
     }
 
     /// What of these values the journal does not have yet. Settings with an entry are left out: that has them.
-    pub(crate) fn unknown_near(
+    pub(crate) fn unknown_related(
         &self,
         near: &BTreeMap<PathBuf, Content>,
     ) -> BTreeMap<PathBuf, Content> {
@@ -395,7 +395,7 @@ impl Journal {
             } else if let Some(key) = sysctl_name(path) {
                 records.push(Record::Save {
                     id: next_id,
-                    thing: Thing::Sysctl { key },
+                    resource: Resource::Sysctl { key },
                     old: Some(was.clone()),
                 });
                 records.push(Record::Moved {
@@ -419,7 +419,7 @@ impl Journal {
     pub(crate) fn has_changes(&self) -> bool {
         self.entries
             .iter()
-            .any(|entry| entry.thing != Thing::AtEnd && entry.is_written)
+            .any(|entry| entry.resource != Resource::AtEnd && entry.is_written)
     }
 
     /// What remains to be put back, the last change first; the command for the end among it. Of a damaged

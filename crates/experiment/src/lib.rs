@@ -16,15 +16,15 @@ mod hooks;
 mod host;
 mod journal;
 mod machine;
-mod neighbours;
 mod preflight;
 mod progress;
+mod related_settings;
 mod restore;
 mod resume;
 mod run;
-mod safekeeping;
 mod spec;
 mod store;
+mod transaction;
 
 pub use change::{Change, sysctl_path};
 pub use design::{Planned, Schedule};
@@ -32,18 +32,18 @@ pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use hooks::Failure;
-pub use host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
-pub use machine::{AskHttps, Machine, MachineSettings, OnWait, Waiting};
+pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
+pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
 pub use preflight::{Preflight, left_in_words, nominal_time, preflight};
 pub use progress::Progress;
 pub use restore::{
     Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
 };
-pub use resume::{Remaining, ResumeError, Wish, remaining, taken_up};
-pub use run::{Abort, Assignment, Event, Outcome, Programme, Surroundings, run};
-pub use safekeeping::{Effective, FILE_SIZE_MAX, Safekeeping, SafetyError};
+pub use resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
+pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use spec::{
     Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, Profile, Ready,
     Selection, Spec, SpecError, TargetSpec,
 };
 pub use store::{Store, StoreError, samples_name, trial_name};
+pub use transaction::{Effective, FILE_SIZE_MAX, SafetyError, Transaction};

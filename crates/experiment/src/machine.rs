@@ -1,10 +1,10 @@
 //! The real machine.
 
+mod atomic_file;
 mod command;
-mod question;
-mod replacement;
-mod trust;
-mod watch;
+mod guardian_process;
+mod http_status;
+mod ownership;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -18,13 +18,13 @@ use rustix::fs::{Access, access};
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{CommandOutput, Distrust, Host, Lock, SettingsFolder};
-use watch::Watch;
+use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
+use guardian_process::GuardianProcess;
 
-pub(crate) use watch::{LastWord, end_group, listen};
+pub(crate) use guardian_process::{LinkEnd, end_group, listen};
 
 /// Asks an https URL once, within a time, and says the status; this crate speaks no TLS.
-pub type AskHttps = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
+pub type HttpsStatus = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
 
 /// A command that is waited for.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub type OnWait = Box<dyn FnMut(Waiting<'_>)>;
 /// What the machine cannot know by itself: it comes from the command line's side.
 pub struct MachineSettings {
     /// Asks https URLs, and those with a user.
-    pub ask_https: AskHttps,
+    pub https_status: HttpsStatus,
     /// Wall-clock time, RFC 3339.
     pub wall_clock: fn() -> Option<String>,
     /// Starts a guardian; the journal's folder is added as its last argument. Without it nothing can be
@@ -56,7 +56,7 @@ pub struct Machine {
     settings: MachineSettings,
     lock: Option<File>,
     claims: BTreeMap<PathBuf, File>,
-    watch: Option<Watch>,
+    watch: Option<GuardianProcess>,
     on_wait: Option<OnWait>,
 }
 
@@ -113,11 +113,11 @@ impl Host for Machine {
     }
 
     fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        replacement::replace(path, content)
+        atomic_file::replace(path, content)
     }
 
     fn discard_replacement(&mut self, path: &Path) -> io::Result<()> {
-        replacement::discard(path)
+        atomic_file::discard(path)
     }
 
     fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
@@ -132,14 +132,14 @@ impl Host for Machine {
         file.write_all(content)?;
         file.sync_data()?;
         if is_new {
-            replacement::sync_folder(path)?;
+            atomic_file::sync_folder(path)?;
         }
         Ok(())
     }
 
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)?;
-        replacement::sync_folder(path)
+        atomic_file::sync_folder(path)
     }
 
     fn make_folder(&mut self, path: &Path) -> io::Result<()> {
@@ -157,8 +157,8 @@ impl Host for Machine {
         Ok(())
     }
 
-    fn distrust(&self, path: &Path) -> io::Result<Option<Distrust>> {
-        trust::distrust(path)
+    fn untrusted(&self, path: &Path) -> io::Result<Option<UntrustedPath>> {
+        ownership::untrusted(path)
     }
 
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock> {
@@ -202,7 +202,7 @@ impl Host for Machine {
     }
 
     fn keep_guardian(&mut self, folder: &Path) -> io::Result<()> {
-        if self.watch.as_mut().is_some_and(Watch::is_alive) {
+        if self.watch.as_mut().is_some_and(GuardianProcess::is_alive) {
             return Ok(());
         }
         self.watch = None;
@@ -214,7 +214,7 @@ impl Host for Machine {
             ));
         };
         let folder = std::path::absolute(folder)?;
-        self.watch = Some(Watch::start(command, &folder, lock)?);
+        self.watch = Some(GuardianProcess::start(command, &folder, lock)?);
         Ok(())
     }
 
@@ -252,8 +252,8 @@ impl Host for Machine {
             return fs::metadata(path).map(drop);
         }
         // It is replaced, for which the folder must be writable.
-        let real = replacement::real_path(path)?;
-        let folder = replacement::folder_of(&real);
+        let real = atomic_file::real_path(path)?;
+        let folder = atomic_file::folder_of(&real);
         Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
     }
 
@@ -294,9 +294,9 @@ impl Host for Machine {
         let target = plan::Target::parse(url)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
         match (target.scheme, target.credentials()) {
-            (plan::Scheme::Http, None) => question::ask(&target, limit),
+            (plan::Scheme::Http, None) => http_status::get(&target, limit),
             // The engine asks as the load will: with TLS, and with the user of the URL.
-            _ => (self.settings.ask_https)(url, limit),
+            _ => (self.settings.https_status)(url, limit),
         }
     }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use plan::shell::quoted;
 
 use crate::host::{Host, Lock};
-use crate::journal::{Content, Entry, Journal, ReadError, Thing, Undo, is_absence, place};
-use crate::safekeeping::{LOCK_NAME, SafetyError, changed_machine, refuse_distrusted};
+use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, is_absence, place};
+use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
 
 pub use preview::preview;
 
@@ -172,7 +172,7 @@ impl RestoreReport {
 
     /// Adds what became of a thing. A setting can be looked at more than once, with each that it goes with.
     fn add(&mut self, journal: &Journal, entry: &Entry, Done { outcome, said }: Done) {
-        let what = entry.thing.to_string();
+        let what = entry.resource.to_string();
         let command = restore_command(journal.folder());
         match self.steps.iter_mut().find(|step| step.what == what) {
             Some(_) if outcome == RestoreOutcome::Unchanged => {}
@@ -212,7 +212,7 @@ pub fn restore<H: Host + ?Sized>(
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
-    refuse_distrusted(host, folder)?;
+    refuse_untrusted(host, folder)?;
     let lock = folder.join(LOCK_NAME);
     match host.lock(&lock, "wrkbench restore") {
         Ok(Lock::Ours) => {}
@@ -232,7 +232,7 @@ pub(crate) fn restore_locked<H: Host + ?Sized>(
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
-    refuse_distrusted(host, folder)?;
+    refuse_untrusted(host, folder)?;
     let read = Journal::read(host, folder);
     let Some(mut journal) = usable(host, folder, read, conflicts)? else {
         return Ok(None);
@@ -300,7 +300,7 @@ fn refuse_other_namespace<H: Host + ?Sized>(
     journal: &Journal,
     conflicts: Conflicts,
 ) -> Result<(), SafetyError> {
-    let has_to_do_with_it = |entry: &Entry| !matches!(entry.thing, Thing::File { .. });
+    let has_to_do_with_it = |entry: &Entry| !matches!(entry.resource, Resource::File { .. });
     if conflicts == Conflicts::Overwrite
         || !is_elsewhere(host, journal)
         || !journal.unfinished().any(has_to_do_with_it)
@@ -328,7 +328,7 @@ pub(crate) fn put_back<H: Host + ?Sized>(
     let (at_end, changes): (Vec<_>, Vec<_>) = journal
         .unfinished()
         .cloned()
-        .partition(|entry| entry.thing == Thing::AtEnd);
+        .partition(|entry| entry.resource == Resource::AtEnd);
     for entry in changes {
         // Whatever changed with another setting is put back together with that one.
         if journal.is_only_moved(&entry) && journal.has_unfinished_mover(entry.id) {
@@ -371,19 +371,19 @@ fn put_entry_back<H: Host + ?Sized>(
     entry: &Entry,
     conflicts: Conflicts,
 ) -> Vec<(u32, Done)> {
-    let outcome = match &entry.thing {
-        Thing::Sysctl { .. } if is_rebooted(host, journal) => {
+    let outcome = match &entry.resource {
+        Resource::Sysctl { .. } if is_rebooted(host, journal) => {
             RestoreOutcome::Dropped("ended with the restart of the machine")
         }
-        Thing::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
+        Resource::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
             RestoreOutcome::Dropped("left out: it is of another network namespace")
         }
-        Thing::Sysctl { .. } => {
+        Resource::Sysctl { .. } => {
             let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();
             return outcomes.map(|(id, outcome)| (id, outcome.into())).collect();
         }
-        Thing::File { path } => put_file_back(host, path, entry, conflicts),
-        Thing::Command { .. } | Thing::AtEnd => {
+        Resource::File { path } => put_file_back(host, path, entry, conflicts),
+        Resource::Command { .. } | Resource::AtEnd => {
             return vec![(entry.id, undo(host, entry.undo.as_ref(), conflicts))];
         }
     };
@@ -393,7 +393,7 @@ fn put_entry_back<H: Host + ?Sized>(
 
 /// Whether a setting is one of the network's, which each namespace has for itself.
 fn is_of_network(key: &str) -> bool {
-    place(&Thing::Sysctl {
+    place(&Resource::Sysctl {
         key: key.to_owned(),
     })
     .is_some_and(|path| path.starts_with("/proc/sys/net"))
@@ -431,8 +431,8 @@ fn put_file_back<H: Host + ?Sized>(
 }
 
 fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcome {
-    let shown = |content: &Content| match entry.thing {
-        Thing::File { .. } => format!("{} bytes", content.0.len()),
+    let shown = |content: &Content| match entry.resource {
+        Resource::File { .. } => format!("{} bytes", content.0.len()),
         _ => content.to_string(),
     };
     RestoreOutcome::Foreign {

@@ -52,7 +52,7 @@ pub enum ResumeError {
 
 /// What the user has said on the command line about the experiment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ResumeOptions {
     /// Go on with what is there.
     pub resume: bool,
     /// Seed of the order.
@@ -65,11 +65,11 @@ pub struct Wish {
 ///
 /// # Errors
 /// When the folder holds another one, or this one in another state of the plan.
-pub fn taken_up(
+pub fn existing_experiment(
     host: &dyn Host,
     store: &Store,
     plan_toml: &str,
-    wish: Wish,
+    wish: ResumeOptions,
 ) -> Result<Option<Experiment>, ResumeError> {
     let Some(present) = store.experiment(host)? else {
         return Ok(None);

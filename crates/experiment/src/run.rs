@@ -16,9 +16,9 @@ use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
 use crate::host::Host;
 use crate::progress::Progress;
 use crate::restore::RestoreReport;
-use crate::safekeeping::{Safekeeping, SafetyError};
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
+use crate::transaction::{SafetyError, Transaction};
 
 /// What happens, as it happens.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ pub struct Assignment<'a> {
     pub samples: &'a Path,
 }
 
-/// What the loop needs of its surroundings.
-pub struct Surroundings<'a> {
+/// What the loop needs of its context.
+pub struct ExperimentContext<'a> {
     /// The machine.
     pub host: &'a mut dyn Host,
     /// Where trials go.
@@ -76,14 +76,14 @@ pub struct Surroundings<'a> {
     /// Is told what happens.
     pub observer: &'a mut dyn FnMut(Event<'_>),
     /// Whether the user has had enough.
-    pub is_over: &'a dyn Fn() -> bool,
+    pub is_interrupted: &'a dyn Fn() -> bool,
     /// Whether the process was stopped (SIGSTOP) and has gone on since this was asked last.
-    pub was_stopped: &'a dyn Fn() -> bool,
+    pub was_suspended: &'a dyn Fn() -> bool,
 }
 
 /// What is to be done: a plan that has been checked.
 #[derive(Clone, Copy)]
-pub struct Programme<'a> {
+pub struct ExperimentRun<'a> {
     /// The plan.
     pub spec: &'a Spec,
     /// Which experiment it is.
@@ -123,7 +123,7 @@ pub enum Abort {
 
 /// How an experiment ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ExperimentOutcome {
     /// Trials that were measured.
     pub finished: u32,
     /// Trials that failed at each attempt.
@@ -143,21 +143,20 @@ pub struct Outcome {
 /// Makes the trials. Whatever happens, everything that was changed is put back, and the teardown runs if
 /// the setup did.
 pub fn run(
-    programme: Programme<'_>,
-    mut safekeeping: Safekeeping,
-    surroundings: Surroundings<'_>,
-) -> Outcome {
+    run: ExperimentRun<'_>,
+    mut transaction: Transaction,
+    context: ExperimentContext<'_>,
+) -> ExperimentOutcome {
     let mut sweep = Sweep {
-        programme,
+        run,
         progress: Progress::new(
-            programme.total,
-            programme.experiment.rounds,
-            programme
-                .remaining
+            run.total,
+            run.experiment.rounds,
+            run.remaining
                 .iter()
-                .map(|planned| (programme.nominal)(&planned.cell)),
+                .map(|planned| (run.nominal)(&planned.cell)),
         ),
-        surroundings,
+        context,
         applied: BTreeMap::new(),
         effective: BTreeMap::new(),
         needs_restart: false,
@@ -167,18 +166,18 @@ pub fn run(
     };
     let ended = sweep
         .setup()
-        .and_then(|()| sweep.make_trials(&mut safekeeping));
-    let restored = safekeeping.restore_all(sweep.surroundings.host);
+        .and_then(|()| sweep.make_trials(&mut transaction));
+    let restored = transaction.restore_all(sweep.context.host);
     let teardown_failure = sweep.teardown();
     let made = sweep.finished + sweep.failed;
-    Outcome {
+    ExperimentOutcome {
         finished: sweep.finished,
         failed: sweep.failed,
-        left: u32::try_from(programme.remaining.len()).unwrap_or(u32::MAX) - made,
-        is_interrupted: matches!(ended, Err(Stop::Over)),
+        left: u32::try_from(run.remaining.len()).unwrap_or(u32::MAX) - made,
+        is_interrupted: matches!(ended, Err(EndReason::Interrupted)),
         abort: match ended {
-            Err(Stop::Abort(abort)) => Some(abort),
-            Err(Stop::Over) | Ok(()) => None,
+            Err(EndReason::Abort(abort)) => Some(abort),
+            Err(EndReason::Interrupted) | Ok(()) => None,
         },
         restored,
         teardown_failure,
@@ -186,26 +185,26 @@ pub fn run(
 }
 
 /// Why no further trial is made.
-enum Stop {
-    Over,
+enum EndReason {
+    Interrupted,
     Abort(Abort),
 }
 
 /// Why an attempt has no result.
-enum NoResult {
+enum AttemptError {
     Failed(Failure),
-    Stop(Stop),
+    Stop(EndReason),
 }
 
-impl From<Stop> for NoResult {
-    fn from(stop: Stop) -> Self {
+impl From<EndReason> for AttemptError {
+    fn from(stop: EndReason) -> Self {
         Self::Stop(stop)
     }
 }
 
 struct Sweep<'p, 's> {
-    programme: Programme<'p>,
-    surroundings: Surroundings<'s>,
+    run: ExperimentRun<'p>,
+    context: ExperimentContext<'s>,
     progress: Progress,
     /// Levels that the machine has, by factor; of a factor whose change failed nothing is known.
     applied: BTreeMap<String, String>,
@@ -220,55 +219,59 @@ struct Sweep<'p, 's> {
 }
 
 impl Sweep<'_, '_> {
-    fn setup(&mut self) -> Result<(), Stop> {
-        let Some(hook) = &self.programme.spec.hooks.setup else {
+    fn setup(&mut self) -> Result<(), EndReason> {
+        let Some(hook) = &self.run.spec.hooks.setup else {
             return Ok(());
         };
-        let environment = self.programme.spec.environment();
+        let environment = self.run.spec.environment();
         let (_, outcome) = self.command("setup", hook, &environment);
-        outcome.map_err(|failure| Stop::Abort(Abort::Setup(failure)))
+        outcome.map_err(|failure| EndReason::Abort(Abort::Setup(failure)))
     }
 
     fn teardown(&mut self) -> Option<Failure> {
-        let hook = self.programme.spec.hooks.teardown.as_ref()?;
-        let environment = self.programme.spec.environment();
+        let hook = self.run.spec.hooks.teardown.as_ref()?;
+        let environment = self.run.spec.environment();
         let (_, outcome) = self.command("teardown", hook, &environment);
         outcome.err()
     }
 
-    fn make_trials(&mut self, safekeeping: &mut Safekeeping) -> Result<(), Stop> {
-        let spec = self.programme.spec;
+    fn make_trials(&mut self, transaction: &mut Transaction) -> Result<(), EndReason> {
+        let spec = self.run.spec;
         if let Some(restart) = &spec.hooks.restart
             && spec.factors.iter().any(Factor::needs_restart)
         {
             // Servers that were started with changed settings take up the old ones.
-            safekeeping
+            transaction
                 .at_end(
-                    self.surroundings.host,
+                    self.context.host,
                     &restart.command,
                     spec.environment(),
                     restart.limit,
                 )
-                .map_err(|error| Stop::Abort(error.into()))?;
+                .map_err(|error| EndReason::Abort(error.into()))?;
         }
-        self.programme
+        self.run
             .remaining
             .iter()
-            .try_for_each(|planned| self.make_trial(planned, safekeeping))
+            .try_for_each(|planned| self.make_trial(planned, transaction))
     }
 
     /// One trial, with as many attempts as it may have.
-    fn make_trial(&mut self, planned: &Planned, safekeeping: &mut Safekeeping) -> Result<(), Stop> {
-        let most = self.programme.spec.max_failures;
+    fn make_trial(
+        &mut self,
+        planned: &Planned,
+        transaction: &mut Transaction,
+    ) -> Result<(), EndReason> {
+        let most = self.run.spec.max_failures;
         if most > 0 && self.failures_in_a_row >= most {
             let count = self.failures_in_a_row;
-            return Err(Stop::Abort(Abort::Hopeless { count }));
+            return Err(EndReason::Abort(Abort::Hopeless { count }));
         }
-        let name = trial_name(self.programme.experiment, planned);
-        let begin_ns = self.surroundings.host.now_ns();
+        let name = trial_name(self.run.experiment, planned);
+        let begin_ns = self.context.host.now_ns();
         // Before it began.
-        let _ = (self.surroundings.was_stopped)();
-        let mut trial = blank(self.programme.experiment, planned);
+        let _ = (self.context.was_suspended)();
+        let mut trial = blank(self.run.experiment, planned);
         loop {
             self.check_over()?;
             let attempt = u32::try_from(trial.failed_attempts.len()).unwrap_or(u32::MAX) + 1;
@@ -277,14 +280,14 @@ impl Sweep<'_, '_> {
                 attempt,
                 progress,
             });
-            trial.started_at = self.surroundings.host.wall_clock();
-            match self.attempt(&name, &mut trial, safekeeping) {
+            trial.started_at = self.context.host.wall_clock();
+            match self.attempt(&name, &mut trial, transaction) {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
-                Err(NoResult::Stop(stop)) => return Err(stop),
-                Err(NoResult::Failed(failure)) => {
+                Err(AttemptError::Stop(stop)) => return Err(stop),
+                Err(AttemptError::Failed(failure)) => {
                     // A server with which something failed may be in any state.
                     self.needs_restart = true;
-                    let again = attempt <= self.programme.spec.retries;
+                    let again = attempt <= self.run.spec.retries;
                     self.tell(|progress| Event::Failed {
                         planned,
                         failure: &failure,
@@ -300,12 +303,12 @@ impl Sweep<'_, '_> {
             }
             break;
         }
-        self.surroundings
+        self.context
             .store
-            .save(self.surroundings.host, &name, &trial)
-            .map_err(|error| Stop::Abort(error.into()))?;
-        let spent_ns = self.surroundings.host.now_ns().saturating_sub(begin_ns);
-        if (self.surroundings.was_stopped)() {
+            .save(self.context.host, &name, &trial)
+            .map_err(|error| EndReason::Abort(error.into()))?;
+        let spent_ns = self.context.host.now_ns().saturating_sub(begin_ns);
+        if (self.context.was_suspended)() {
             self.progress.skip();
         } else {
             self.progress.advance(Duration::from_nanos(spent_ns));
@@ -319,13 +322,13 @@ impl Sweep<'_, '_> {
         &mut self,
         name: &str,
         trial: &mut Trial,
-        safekeeping: &mut Safekeeping,
-    ) -> Result<RunResult, NoResult> {
-        let spec = self.programme.spec;
+        transaction: &mut Transaction,
+    ) -> Result<RunResult, AttemptError> {
+        let spec = self.run.spec;
         let mut environment = spec.environment_of(&trial.cell);
         environment.insert("WRKBENCH_TRIAL".to_owned(), name.to_owned());
         environment.insert("WRKBENCH_ROUND".to_owned(), trial.round.to_string());
-        self.set_levels(trial, &environment, safekeeping)?;
+        self.set_levels(trial, &environment, transaction)?;
         self.check_over()?;
         if self.needs_restart
             && let Some(restart) = &spec.hooks.restart
@@ -335,9 +338,9 @@ impl Sweep<'_, '_> {
         self.needs_restart = false;
         self.await_ready(&trial.cell)?;
         settle(
-            self.surroundings.host,
+            self.context.host,
             spec.hooks.settle,
-            self.surroundings.is_over,
+            self.context.is_interrupted,
         );
         self.check_over()?;
         if let Some(before) = &spec.hooks.before {
@@ -345,8 +348,8 @@ impl Sweep<'_, '_> {
         }
         self.check_over()?;
         trial.environment_before = self.observe();
-        let samples = self.surroundings.store.samples_path(name);
-        let result = (self.surroundings.run_one)(Assignment {
+        let samples = self.context.store.samples_path(name);
+        let result = (self.context.run_one)(Assignment {
             cell: &trial.cell,
             samples: &samples,
         });
@@ -354,19 +357,19 @@ impl Sweep<'_, '_> {
         let has_samples = spec.telemetry.as_ref().is_some_and(|t| t.sockets.is_some());
         trial.samples_file = has_samples.then(|| samples_name(name));
         let result = match result {
-            Ok(result) if result.window.interrupted => return Err(Stop::Over.into()),
+            Ok(result) if result.window.interrupted => return Err(EndReason::Interrupted.into()),
             Ok(result) => result,
             Err(reason) => {
                 // Nothing is learnt from a run that the user has ended.
                 self.check_over()?;
-                return Err(NoResult::Failed(reason.into()));
+                return Err(AttemptError::Failed(reason.into()));
             }
         };
         if let Some(after) = &spec.hooks.after {
             self.hook("after", after, &environment, trial)?;
         }
         self.check_effective(&trial.environment_after)
-            .map_err(|reason| NoResult::Failed(reason.into()))?;
+            .map_err(|reason| AttemptError::Failed(reason.into()))?;
         Ok(result)
     }
 
@@ -375,9 +378,9 @@ impl Sweep<'_, '_> {
         &mut self,
         trial: &mut Trial,
         environment: &BTreeMap<String, String>,
-        safekeeping: &mut Safekeeping,
-    ) -> Result<(), NoResult> {
-        let spec = self.programme.spec;
+        transaction: &mut Transaction,
+    ) -> Result<(), AttemptError> {
+        let spec = self.run.spec;
         for setting in trial.cell.settings.clone() {
             let Some(factor) = spec.factor(&setting.factor) else {
                 continue;
@@ -389,12 +392,12 @@ impl Sweep<'_, '_> {
             if factor.needs_restart() {
                 self.needs_restart = true;
             }
-            let host = &*self.surroundings.host;
+            let host = &*self.context.host;
             let changes = factor
                 .changes(&setting.level, |path| host.read(path))
-                .map_err(|error| NoResult::Failed(error.to_string().into()))?;
+                .map_err(|error| AttemptError::Failed(error.to_string().into()))?;
             for change in &changes {
-                self.change(factor, change, trial, safekeeping)?;
+                self.change(factor, change, trial, transaction)?;
             }
             if let FactorKind::File {
                 check: Some(check), ..
@@ -402,7 +405,7 @@ impl Sweep<'_, '_> {
             {
                 let hook = format!("check of {}", factor.name);
                 let kept = run_hook(
-                    self.surroundings.host,
+                    self.context.host,
                     &hook,
                     &check.command,
                     environment,
@@ -414,7 +417,7 @@ impl Sweep<'_, '_> {
         }
         let now = self.observe_keys(self.effective.keys().map(String::as_str));
         self.check_effective(&now)
-            .map_err(|reason| NoResult::Failed(reason.into()))?;
+            .map_err(|reason| AttemptError::Failed(reason.into()))?;
         trial.effective.clone_from(&self.effective);
         Ok(())
     }
@@ -424,9 +427,9 @@ impl Sweep<'_, '_> {
         factor: &Factor,
         change: &Change,
         trial: &mut Trial,
-        safekeeping: &mut Safekeeping,
-    ) -> Result<(), NoResult> {
-        let made = safekeeping.change(self.surroundings.host, change);
+        transaction: &mut Transaction,
+    ) -> Result<(), AttemptError> {
+        let made = transaction.change(self.context.host, change);
         if let Change::Command { apply, .. } = change {
             let output = match &made {
                 Ok(effective) => effective.output.as_ref(),
@@ -445,10 +448,10 @@ impl Sweep<'_, '_> {
                 | SafetyError::Guardian(_)
                 | SafetyError::Claimed { .. }),
             ) => {
-                return Err(Stop::Abort(error.into()).into());
+                return Err(EndReason::Abort(error.into()).into());
             }
             Err(error) => {
-                return Err(NoResult::Failed(Failure {
+                return Err(AttemptError::Failed(Failure {
                     reason: error.to_string(),
                     said: match &error {
                         SafetyError::Apply { output, .. } => output.last_lines(),
@@ -470,8 +473,8 @@ impl Sweep<'_, '_> {
         Ok(())
     }
 
-    fn await_ready(&mut self, cell: &Cell) -> Result<(), NoResult> {
-        let spec = self.programme.spec;
+    fn await_ready(&mut self, cell: &Cell) -> Result<(), AttemptError> {
+        let spec = self.run.spec;
         let Some(ready) = &spec.hooks.ready else {
             return Ok(());
         };
@@ -480,15 +483,15 @@ impl Sweep<'_, '_> {
             return Ok(());
         };
         await_ready(
-            self.surroundings.host,
+            self.context.host,
             url,
             |status| ready.takes(status),
             ready.within,
-            self.surroundings.is_over,
+            self.context.is_interrupted,
         )
         .map_err(|failure| match failure {
-            Some(reason) => NoResult::Failed(reason.into()),
-            None => Stop::Over.into(),
+            Some(reason) => AttemptError::Failed(reason.into()),
+            None => EndReason::Interrupted.into(),
         })
     }
 
@@ -498,7 +501,7 @@ impl Sweep<'_, '_> {
         hook: &Hook,
         environment: &BTreeMap<String, String>,
         trial: &mut Trial,
-    ) -> Result<(), NoResult> {
+    ) -> Result<(), AttemptError> {
         keep(self.command(name, hook, environment), trial)
     }
 
@@ -508,7 +511,7 @@ impl Sweep<'_, '_> {
         hook: &Hook,
         environment: &BTreeMap<String, String>,
     ) -> (HookOutput, Result<(), Failure>) {
-        let host = &mut *self.surroundings.host;
+        let host = &mut *self.context.host;
         run_hook(host, name, &hook.command, environment, hook.limit)
     }
 
@@ -526,24 +529,20 @@ impl Sweep<'_, '_> {
     }
 
     fn observe(&self) -> BTreeMap<String, String> {
-        let of_plan = self.programme.spec.sysctls();
-        self.observe_keys(
-            of_plan
-                .into_iter()
-                .chain(self.programme.sysctls.iter().copied()),
-        )
+        let of_plan = self.run.spec.sysctls();
+        self.observe_keys(of_plan.into_iter().chain(self.run.sysctls.iter().copied()))
     }
 
     fn observe_keys<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k str>,
     ) -> BTreeMap<String, String> {
-        observe(self.surroundings.host, keys)
+        observe(self.context.host, keys)
     }
 
-    fn check_over(&self) -> Result<(), Stop> {
-        if (self.surroundings.is_over)() {
-            return Err(Stop::Over);
+    fn check_over(&self) -> Result<(), EndReason> {
+        if (self.context.is_interrupted)() {
+            return Err(EndReason::Interrupted);
         }
         Ok(())
     }
@@ -564,11 +563,11 @@ impl Sweep<'_, '_> {
     }
 
     fn note(&mut self, text: String) {
-        (self.surroundings.observer)(Event::Note(text));
+        (self.context.observer)(Event::Note(text));
     }
 
     fn tell<'e>(&'e mut self, event: impl FnOnce(&'e Progress) -> Event<'e>) {
-        (self.surroundings.observer)(event(&self.progress));
+        (self.context.observer)(event(&self.progress));
     }
 }
 
@@ -596,9 +595,9 @@ fn blank(experiment: &Experiment, planned: &Planned) -> Trial {
 fn keep(
     (output, outcome): (HookOutput, Result<(), Failure>),
     trial: &mut Trial,
-) -> Result<(), NoResult> {
+) -> Result<(), AttemptError> {
     trial.hooks.push(output);
-    outcome.map_err(NoResult::Failed)
+    outcome.map_err(AttemptError::Failed)
 }
 
 /// A setting as it is compared: the kernel puts tabs between numbers.

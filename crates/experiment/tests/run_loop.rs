@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
-    CommandOutput, Conflicts, Event, Outcome, Programme, Safekeeping, Schedule, Spec, Store,
-    Surroundings, Wish, remaining, restore, run, taken_up,
+    CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
+    ResumeOptions, Schedule, Spec, Store, Transaction, existing_experiment, remaining, restore,
+    run,
 };
-use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{BackendChoice, EndReason, Load, Pacing, RequestSpec, RunPlan, Target, TlsSpec};
 use results::{
     Backend, Environment, Experiment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial,
     TrialOutcome, Window,
@@ -126,7 +127,7 @@ fn result() -> RunResult {
             target: Target::parse(URL).unwrap(),
             load: Load::default(),
             pacing: Pacing::Closed,
-            stop: Stop {
+            stop: EndReason {
                 duration: Some(Duration::from_secs(10)),
                 requests: None,
             },
@@ -167,7 +168,7 @@ fn session(plan: &str) -> Session<'_> {
 
 /// How a process ended, and what it told.
 struct Ended {
-    outcome: Outcome,
+    outcome: ExperimentOutcome,
     told: Vec<String>,
     /// Names of the trials that were still to be made.
     begun: usize,
@@ -179,25 +180,26 @@ impl Session<'_> {
     fn run(&self, host: &mut Fake) -> Result<Ended, String> {
         let mut spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
         let store = Store::at(&spec.results);
-        let wish = Wish {
+        let wish = ResumeOptions {
             resume: self.resume,
-            ..Wish::default()
+            ..ResumeOptions::default()
         };
-        let begun = taken_up(host, &store, self.plan, wish).map_err(|error| error.to_string())?;
+        let begun = existing_experiment(host, &store, self.plan, wish)
+            .map_err(|error| error.to_string())?;
         spec.rounds = begun.as_ref().map_or(spec.rounds, |begun| begun.rounds);
         let schedule = Schedule::new(&spec, SEED);
         let experiment = experiment_of(&spec, &schedule);
         let left = remaining(host, &store, &experiment, &schedule.trials);
-        let safekeeping = Safekeeping::begin(host, Path::new(JOURNALS), &spec.name)
+        let transaction = Transaction::begin(host, Path::new(JOURNALS), &spec.name)
             .map_err(|error| error.to_string())?;
         if let Err(error) = store.begin(host, &experiment) {
-            let _ = safekeeping.restore_all(host);
+            let _ = transaction.restore_all(host);
             return Err(error.to_string());
         }
         let mut told = left.notes.clone();
         let made = Flag::new(0);
         let outcome = run(
-            Programme {
+            ExperimentRun {
                 spec: &spec,
                 experiment: &experiment,
                 total: schedule.trials.len(),
@@ -205,8 +207,8 @@ impl Session<'_> {
                 sysctls: &["net.ipv4.tcp_rmem"],
                 nominal: &|_| Duration::from_secs(10),
             },
-            safekeeping,
-            Surroundings {
+            transaction,
+            ExperimentContext {
                 host,
                 store: &store,
                 run_one: &mut |_| {
@@ -215,8 +217,8 @@ impl Session<'_> {
                     next.unwrap_or_else(|| Ok(result()))
                 },
                 observer: &mut |event| told.push(line(&event)),
-                is_over: &|| made.get() >= self.ends_after,
-                was_stopped: &|| false,
+                is_interrupted: &|| made.get() >= self.ends_after,
+                was_suspended: &|| false,
             },
         );
         Ok(Ended {
@@ -645,13 +647,13 @@ fn how_many_failures_end_a_sweep_is_said_in_the_plan_and_it_goes_on_after_them()
             "{:?}",
             ended.told
         );
-        let taken_up = Session {
+        let existing_experiment = Session {
             resume: true,
             ..session(PLAN)
         };
         host.on_command("restart-it", |_, _| succeeded(""));
         restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
-        let ended = taken_up.run(&mut host).unwrap();
+        let ended = existing_experiment.run(&mut host).unwrap();
         assert_eq!((ended.outcome.finished, ended.outcome.left), (8, 0));
     }
 }
@@ -818,7 +820,7 @@ fn any_operation_may_fail_and_the_machine_is_as_it_was_all_the_same() {
             assert_eq!(state(&host), state(&machine()), "operation {operation}");
             continue;
         };
-        let Outcome {
+        let ExperimentOutcome {
             finished: made,
             failed,
             left,

@@ -7,7 +7,7 @@ use engine::Schedule;
 use plan::TelemetrySpec;
 use results::Telemetry;
 use telemetry::sockets::Filter;
-use telemetry::{Sampler, Sampling, Window, Wishes};
+use telemetry::{Sampler, SamplerOptions, Sampling, Window};
 
 use crate::RunnerError;
 
@@ -24,12 +24,12 @@ pub(crate) fn prepare(spec: Option<&TelemetrySpec>) -> Result<Option<Sampler>, R
         let filter = sockets.unwrap_or_default();
         RunnerError::Telemetry(format!("--sockets {filter:?}: {error}"))
     })?;
-    let wishes = Wishes {
+    let options = SamplerOptions {
         sockets: filter,
         interval: spec.interval,
         counters: spec.counters,
     };
-    Sampler::prepare(wishes).map(Some).map_err(|error| {
+    Sampler::prepare(options).map(Some).map_err(|error| {
         RunnerError::Telemetry(format!(
             "--sockets: the kernel does not tell of its sockets: {error} (it needs the modules inet_diag and tcp_diag)"
         ))

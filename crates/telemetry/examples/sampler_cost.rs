@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use telemetry::{Sampler, Window, Wishes};
+use telemetry::{Sampler, SamplerOptions, Window};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     let port = address.port();
-    let sampler = Sampler::prepare(Wishes {
+    let sampler = Sampler::prepare(SamplerOptions {
         sockets: Some(format!("sport = :{port} or dport = :{port}").parse()?),
         interval: Duration::from_secs(1),
         counters: true,

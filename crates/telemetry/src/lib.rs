@@ -15,5 +15,5 @@ mod thread;
 
 pub use counters::Counters;
 pub use machine::MachineMeter;
-pub use sampler::{Sampler, Sampling, Window, Wishes};
+pub use sampler::{Sampler, SamplerOptions, Sampling, Window};
 pub use thread::ThreadMeter;

@@ -1,11 +1,11 @@
 //! Watches sockets and counters beside a run, on a thread of its own.
 
-mod kernel;
-mod ledger;
-mod lines;
 #[cfg(test)]
-mod rig;
-mod watch;
+mod fixtures;
+mod sample_writer;
+mod sampling_loop;
+mod socket_stats;
+mod system;
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use results::Telemetry;
 
-pub use watch::Window;
+pub use sampling_loop::Window;
 
 use crate::sockets::{Filter, State, States};
-use kernel::{Netlink, SystemClock};
-use lines::Lines;
-use watch::Watch;
+use sample_writer::SampleWriter;
+use sampling_loop::SamplingLoop;
+use system::{NetlinkSockets, SystemClock};
 
 /// What is to be watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wishes {
+pub struct SamplerOptions {
     /// Which sockets; listening ones too, unless it names states. `None` for none at all.
     pub sockets: Option<Filter>,
     /// Time between samples, more than zero.
@@ -35,7 +35,7 @@ pub struct Wishes {
 /// A watch that is ready to begin.
 #[derive(Debug)]
 pub struct Sampler {
-    kernel: Option<Netlink>,
+    kernel: Option<NetlinkSockets>,
     interval_ns: u64,
     counters: bool,
     notes: Vec<String>,
@@ -61,26 +61,27 @@ impl Sampler {
     ///
     /// # Errors
     /// When this system does not tell of its sockets.
-    pub fn prepare(wishes: Wishes) -> io::Result<Self> {
+    pub fn prepare(options: SamplerOptions) -> io::Result<Self> {
         let mut notes = Vec::new();
-        let kernel =
-            match wishes.sockets {
-                None => None,
-                Some(filter) => {
-                    let states = States::OPEN | State::Listen.into();
-                    let (kernel, why_not) = Netlink::open(filter.with_default_states(states))?;
-                    notes.extend(why_not.map(|error| {
+        let kernel = match options.sockets {
+            None => None,
+            Some(filter) => {
+                let states = States::OPEN | State::Listen.into();
+                let (kernel, why_not) = NetlinkSockets::open(filter.with_default_states(states))?;
+                notes.extend(
+                    why_not.map(|error| {
                         format!("final values of closed sockets are missing: {error}")
-                    }));
-                    Some(kernel)
-                }
-            };
+                    }),
+                );
+                Some(kernel)
+            }
+        };
         Ok(Self {
             kernel,
-            interval_ns: u64::try_from(wishes.interval.as_nanos())
+            interval_ns: u64::try_from(options.interval.as_nanos())
                 .unwrap_or(u64::MAX)
                 .max(1),
-            counters: wishes.counters,
+            counters: options.counters,
             notes,
         })
     }
@@ -99,11 +100,11 @@ impl Sampler {
         } = self;
         let (window_in, window) = mpsc::channel();
         let (outcome_in, outcome) = mpsc::channel();
-        let watch = Watch {
+        let watch = SamplingLoop {
             kernel,
             interval_ns,
             counters,
-            lines: Lines::new(samples),
+            lines: SampleWriter::new(samples),
             notes,
         };
         let thread = std::thread::Builder::new()
@@ -168,12 +169,12 @@ mod tests {
     use super::*;
 
     fn sampler() -> Sampler {
-        let wishes = Wishes {
+        let options = SamplerOptions {
             sockets: Some(Filter::parse("sport = :1").unwrap()),
             interval: Duration::from_secs(3_600),
             counters: true,
         };
-        Sampler::prepare(wishes).unwrap()
+        Sampler::prepare(options).unwrap()
     }
 
     /// From now on until somebody ends it.

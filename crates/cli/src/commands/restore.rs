@@ -65,7 +65,7 @@ fn user_folder(state_home: Option<OsString>, home: Option<OsString>) -> Option<P
 /// The machine for who puts back only: it asks nobody, and guards nothing.
 pub(super) fn quiet_machine() -> Machine {
     Machine::new(MachineSettings {
-        ask_https: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
+        https_status: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
         wall_clock: || None,
         guardian: None,
     })

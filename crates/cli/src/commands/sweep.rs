@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use experiment::{
-    Abort, Event, Host as _, Machine, MachineSettings, OptionValue, Outcome, Planned, Programme,
-    Remaining, ResumeError, Safekeeping, SafetyError, Schedule, Spec, Store, Surroundings, Wish,
+    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Host as _, Machine,
+    MachineSettings, OptionValue, Planned, Remaining, ResumeError, ResumeOptions, SafetyError,
+    Schedule, Spec, Store, Transaction,
 };
 use live::grid::{Grid, Spot};
 use plan::secrets::hide_secrets;
@@ -38,7 +39,7 @@ const EXIT_FAILED_TRIALS: u8 = 4;
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 
 /// A plan and everything that follows from it.
-struct Undertaking {
+struct PreparedExperiment {
     spec: Spec,
     store: Store,
     experiment: Experiment,
@@ -62,30 +63,30 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
     let mut machine = machine();
-    let undertaking = Undertaking::new(spec, arguments, &machine)?;
+    let prepared = PreparedExperiment::new(spec, arguments, &machine)?;
     // What scripts print belongs to no table.
     let mut output = runner::divert_script_output()?;
-    let has_trials = !undertaking.remaining.trials.is_empty();
+    let has_trials = !prepared.remaining.trials.is_empty();
     let mut code = 0;
     if has_trials || arguments.dry_run {
-        if let Some(refused) = undertaking.check(arguments, &mut machine, &mut output, program)? {
+        if let Some(refused) = prepared.check(arguments, &mut machine, &mut output, program)? {
             return Ok(refused);
         }
         if arguments.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
-        let kept = undertaking.schedule.trials.len() - undertaking.remaining.trials.len();
+        let kept = prepared.schedule.trials.len() - prepared.remaining.trials.len();
         let outcome;
-        (outcome, code) = undertaking.make(arguments, &mut machine, program)?;
+        (outcome, code) = prepared.make(arguments, &mut machine, program)?;
         if kept == 0 && outcome.finished + outcome.failed == 0 {
             return Ok(ExitCode::from(code));
         }
     }
     let judgement = Judgement {
-        threshold: undertaking.spec.threshold,
+        threshold: prepared.spec.threshold,
         regression_limit: arguments.fail_on_regression,
     };
-    let folder = undertaking.store.folder();
+    let folder = prepared.store.folder();
     let judged = conclusion::conclude(folder, &judgement, &mut output, program)?;
     // What was measured is judged only when all of it was.
     let is_whole = code == 0 || code == EXIT_FAILED_TRIALS;
@@ -96,7 +97,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
     })
 }
 
-impl Undertaking {
+impl PreparedExperiment {
     /// Nothing is touched for it.
     fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
         if let Some(results) = &arguments.results {
@@ -106,13 +107,13 @@ impl Undertaking {
             spec.max_failures = most;
         }
         let store = Store::at(&spec.results);
-        let wish = Wish {
+        let wish = ResumeOptions {
             resume: arguments.resume,
             seed: arguments.seed,
             rounds: arguments.rounds,
         };
-        let begun =
-            experiment::taken_up(machine, &store, &saved_text(&spec), wish).map_err(|error| {
+        let begun = experiment::existing_experiment(machine, &store, &saved_text(&spec), wish)
+            .map_err(|error| {
                 let is_occupied = matches!(error, ResumeError::Occupied { .. });
                 let error = anyhow::Error::from(error);
                 match is_occupied {
@@ -175,7 +176,7 @@ impl Undertaking {
         }
         let mut problems = preflight.problems;
         let journal = journal_folder(arguments, machine);
-        if let Err(error) = journal.and_then(|it| Ok(Safekeeping::check(machine, &it)?)) {
+        if let Err(error) = journal.and_then(|it| Ok(Transaction::check(machine, &it)?)) {
             problems.push(error.to_string());
         }
         Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
@@ -187,7 +188,7 @@ impl Undertaking {
         arguments: &SweepArgs,
         machine: &mut Machine,
         program: &str,
-    ) -> anyhow::Result<(Outcome, u8)> {
+    ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: a terminal that cannot be had ends nothing that has begun.
@@ -196,17 +197,17 @@ impl Undertaking {
             false => None,
         };
         let journal = journal_folder(arguments, machine)?;
-        let safekeeping = Safekeeping::begin(machine, &journal, &self.spec.name)?;
+        let transaction = Transaction::begin(machine, &journal, &self.spec.name)?;
         if let Err(error) = begin(machine, &self.store, &self.experiment) {
             // Nothing was changed yet: this gives the lock back.
-            let _ = safekeeping.restore_all(machine);
+            let _ = transaction.restore_all(machine);
             return Err(error);
         }
         let nominal = |cell: &Cell| match self.runs.get(&cell.number) {
             Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
             _ => Duration::ZERO,
         };
-        let programme = Programme {
+        let run = ExperimentRun {
             spec: &self.spec,
             experiment: &self.experiment,
             total: self.schedule.trials.len(),
@@ -218,7 +219,7 @@ impl Undertaking {
             machine.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
         }
         let progress = RefCell::new(Progress::new(program, arguments.quiet, screen));
-        let surroundings = Surroundings {
+        let context = ExperimentContext {
             host: machine,
             store: &self.store,
             run_one: &mut |assignment| {
@@ -237,10 +238,10 @@ impl Undertaking {
                 made
             },
             observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
-            is_over: &|| interrupts.has_come(),
-            was_stopped: &|| interrupts.was_stopped(),
+            is_interrupted: &|| interrupts.has_come(),
+            was_suspended: &|| interrupts.was_stopped(),
         };
-        let outcome = experiment::run(programme, safekeeping, surroundings);
+        let outcome = experiment::run(run, transaction, context);
         // The terminal is as it was from here on.
         drop(progress);
         let code = tell_end(&outcome, arguments, &journal, program, &interrupts);
@@ -300,7 +301,7 @@ fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
 
 fn machine() -> Machine {
     Machine::new(MachineSettings {
-        ask_https: Box::new(one_run::ask),
+        https_status: Box::new(one_run::ask),
         wall_clock: || {
             Some(
                 jiff::Timestamp::now()
@@ -316,7 +317,7 @@ fn machine() -> Machine {
 fn settled(
     spec: &mut Spec,
     begun: Option<Experiment>,
-    wish: Wish,
+    wish: ResumeOptions,
     machine: &Machine,
 ) -> anyhow::Result<Experiment> {
     let rounds = begun.as_ref().map(|begun| begun.rounds).or(wish.rounds);
@@ -380,7 +381,7 @@ fn tell_said(lines: &[String]) {
 
 /// Says how it ended, and finds the exit code.
 fn tell_end(
-    outcome: &Outcome,
+    outcome: &ExperimentOutcome,
     arguments: &SweepArgs,
     journal: &Path,
     program: &str,

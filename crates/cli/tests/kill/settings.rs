@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use experiment::{Change, Machine, MachineSettings, Safekeeping};
+use experiment::{Change, Machine, MachineSettings, Transaction};
 
 use crate::lab::Lab;
 use crate::place::Place;
@@ -60,7 +60,7 @@ fn change_everything() {
         let before = everything();
         let mut machine = machine();
         let folder = PathBuf::from(place.path(order));
-        let mut safekeeping = Safekeeping::begin(&mut machine, &folder, "everything").unwrap();
+        let mut transaction = Transaction::begin(&mut machine, &folder, "everything").unwrap();
         let mut refused = Vec::new();
         let mut changed = 0;
         for (path, present) in &settings {
@@ -71,7 +71,7 @@ fn change_everything() {
                     key: key.to_owned(),
                     value,
                 };
-                let made = safekeeping.change(&mut machine, &change);
+                let made = transaction.change(&mut machine, &change);
                 why = made
                     .as_ref()
                     .err()
@@ -89,7 +89,7 @@ fn change_everything() {
             refused.join("\n  ")
         );
         assert!(changed > 300, "{order}: only {changed} changed");
-        let report = safekeeping.restore_all(&mut machine);
+        let report = transaction.restore_all(&mut machine);
         assert!(report.is_complete(), "{order}: {report:?}");
         let now = everything();
         let differences: Vec<_> = before
@@ -160,7 +160,7 @@ fn machine() -> Machine {
     let mut guardian = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
     guardian.arg("guardian");
     Machine::new(MachineSettings {
-        ask_https: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
+        https_status: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
         wall_clock: || None,
         guardian: Some(guardian),
     })

@@ -33,7 +33,7 @@ pub(crate) struct Begin {
 /// What can be changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Thing {
+pub(crate) enum Resource {
     /// A kernel setting.
     Sysctl { key: String },
     /// A file.
@@ -44,7 +44,7 @@ pub(crate) enum Thing {
     AtEnd,
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sysctl { key } => f.write_str(key),
@@ -155,12 +155,14 @@ pub(crate) enum Record {
     /// How a thing is before it is changed for the first time.
     Save {
         id: u32,
-        thing: Thing,
+        #[serde(rename = "thing")]
+        resource: Resource,
         /// `None` for a file that is not there, and for commands.
         old: Option<Content>,
     },
     /// How the settings near one are just before it is written, as far as that is not known from earlier records.
-    Near { values: BTreeMap<PathBuf, Content> },
+    #[serde(rename = "near")]
+    Related { values: BTreeMap<PathBuf, Content> },
     /// What is written next.
     Write {
         id: u32,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use super::guardian_process::{GuardianProcess, Message};
 use super::now_ns;
-use super::watch::{Watch, Word};
 use crate::host::CommandOutput;
 
 /// How much of each stream is kept: the end, where programs put what went wrong.
@@ -39,7 +39,7 @@ pub(super) fn run(
     command: &str,
     environment: &BTreeMap<String, String>,
     limit: Duration,
-    watch: Option<&Watch>,
+    watch: Option<&GuardianProcess>,
     tell: &mut dyn FnMut(Duration),
 ) -> io::Result<CommandOutput> {
     let started_ns = now_ns();
@@ -53,7 +53,7 @@ pub(super) fn run(
         .spawn()?;
     let group = child.id();
     if let Some(watch) = watch {
-        watch.tell(Word::Begins(group));
+        watch.tell(Message::Begins(group));
     }
     if let Some(mut gate) = child.stdin.take() {
         // It may have been killed by somebody: then that is what is found below.
@@ -64,7 +64,7 @@ pub(super) fn run(
     let timed_out = follow(&mut child, limit, &mut stdout, &mut stderr, tell)?;
     let status = child.wait()?;
     if let Some(watch) = watch {
-        watch.tell(Word::Ended(group));
+        watch.tell(Message::Ended(group));
     }
     Ok(CommandOutput {
         exit_code: if timed_out { None } else { status.code() },

@@ -49,7 +49,7 @@ fn machine() -> Machine {
 
 fn machine_with(guardian: Option<Command>) -> Machine {
     Machine::new(MachineSettings {
-        ask_https: Box::new(|_, _| Ok(299)),
+        https_status: Box::new(|_, _| Ok(299)),
         wall_clock: || None,
         guardian,
     })

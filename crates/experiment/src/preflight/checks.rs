@@ -10,8 +10,8 @@ use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
 use crate::host::Host;
-use crate::safekeeping::FILE_SIZE_MAX;
 use crate::spec::{Hook, LoadOption, Ready, Spec};
+use crate::transaction::FILE_SIZE_MAX;
 
 /// The longest that a server may take for the answer that shows that it is there.
 const ASK_LIMIT: Duration = Duration::from_secs(10);

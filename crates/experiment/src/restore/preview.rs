@@ -7,8 +7,8 @@ use plan::units;
 
 use super::{Conflicts, is_elsewhere, is_of_network, is_rebooted, read_if_there, usable};
 use crate::host::{Host, Lock};
-use crate::journal::{Content, Entry, Journal, Thing, Undo, is_absence};
-use crate::safekeeping::{LOCK_NAME, SafetyError, changed_machine, refuse_distrusted};
+use crate::journal::{Content, Entry, Journal, Resource, Undo, is_absence};
+use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
 
 /// A line for each thing that [`crate::restore`] would put back, in its order; `None` if there is no journal.
 ///
@@ -19,7 +19,7 @@ pub fn preview<H: Host + ?Sized>(
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<Vec<String>>, SafetyError> {
-    refuse_distrusted(host, folder)?;
+    refuse_untrusted(host, folder)?;
     let lock = folder.join(LOCK_NAME);
     if host.read(&lock).is_ok_and(|note| !note.is_empty()) {
         // To see whether somebody is at work. Who was killed has left a note as well.
@@ -36,7 +36,7 @@ pub fn preview<H: Host + ?Sized>(
     };
     let (at_end, changes): (Vec<&Entry>, Vec<&Entry>) = journal
         .unfinished()
-        .partition(|entry| entry.thing == Thing::AtEnd);
+        .partition(|entry| entry.resource == Resource::AtEnd);
     let mut lines = Vec::new();
     let changed = changed_machine(host, &journal.begin);
     if !changed.is_empty() {
@@ -46,7 +46,7 @@ pub fn preview<H: Host + ?Sized>(
     }
     lines.extend(changes.into_iter().chain(at_end).filter_map(|entry| {
         let line = line(host, &journal, entry, conflicts)?;
-        Some(format!("{}: {line}", entry.thing))
+        Some(format!("{}: {line}", entry.resource))
     }));
     Ok(Some(lines))
 }
@@ -57,10 +57,11 @@ fn line<H: Host + ?Sized>(
     entry: &Entry,
     conflicts: Conflicts,
 ) -> Option<String> {
-    if let (Thing::Command { .. } | Thing::AtEnd, Some(undo)) = (&entry.thing, &entry.undo) {
+    if let (Resource::Command { .. } | Resource::AtEnd, Some(undo)) = (&entry.resource, &entry.undo)
+    {
         return Some(command(undo));
     }
-    if let Thing::Sysctl { key } = &entry.thing {
+    if let Resource::Sysctl { key } = &entry.resource {
         if is_rebooted(host, journal) {
             return Some(
                 "would be left alone: it ended with the restart of the machine".to_owned(),
@@ -78,9 +79,9 @@ fn line<H: Host + ?Sized>(
     if now == entry.old {
         return (!journal.is_only_moved(entry)).then(|| "is as it was".to_owned());
     }
-    let shown = |content: Option<&Content>| match (content, &entry.thing) {
+    let shown = |content: Option<&Content>| match (content, &entry.resource) {
         (None, _) => "not there".to_owned(),
-        (Some(content), Thing::File { .. }) => format!("{} bytes", content.0.len()),
+        (Some(content), Resource::File { .. }) => format!("{} bytes", content.0.len()),
         (Some(content), _) => content.to_string(),
     };
     let (is, was) = (shown(now.as_ref()), shown(entry.old.as_ref()));

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::{Conflicts, RestoreOutcome, foreign, read_if_there};
 use crate::change::sysctl_name;
 use crate::host::Host;
-use crate::journal::{Content, Entry, Journal, Kept, Record, Thing};
-use crate::neighbours::read_near;
+use crate::journal::{Content, Entry, Journal, Kept, Record, Resource};
+use crate::related_settings::read_related;
 
 /// How often a group of settings is gone through. A rounded value moves its exact one, which then is written; after
 /// that nothing should change any more.
@@ -186,7 +186,7 @@ fn find_unrecorded<H: Host + ?Sized>(
     if read_if_there(host, &path)?.is_none() {
         return Ok(());
     }
-    let now = read_near(host, &path)?;
+    let now = read_related(host, &path)?;
     let is_changed = |path: &PathBuf, now: &Content| {
         journal.near.get(path).is_some_and(|was| was != now) && journal.entry_at(path).is_none()
     };
@@ -199,10 +199,10 @@ fn find_unrecorded<H: Host + ?Sized>(
     }
     let mut moving: BTreeSet<PathBuf> = BTreeSet::new();
     for content in [new, old] {
-        let before = read_near(host, &path)?;
+        let before = read_related(host, &path)?;
         // Refused or not: what the kernel makes of it is what counts.
         let _ = host.write(&path, &content.0);
-        let after = read_near(host, &path)?;
+        let after = read_related(host, &path)?;
         let differs = |path: &PathBuf, was: &Content| after.get(path).is_some_and(|now| now != was);
         moving.extend(
             before
@@ -220,7 +220,7 @@ fn find_unrecorded<H: Host + ?Sized>(
         let Ok(now) = host.read(&path) else { continue };
         records.push(Record::Save {
             id: next_id,
-            thing: Thing::Sysctl { key },
+            resource: Resource::Sysctl { key },
             old: Some(old.clone()),
         });
         records.push(Record::Moved {

@@ -6,9 +6,9 @@
 
 mod bytecode;
 mod expression;
+mod lexer;
 mod parser;
 mod services;
-mod words;
 
 use std::fmt;
 use std::str::FromStr;

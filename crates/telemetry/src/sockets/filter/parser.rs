@@ -7,7 +7,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::expression::{Comparison, Expression, Network, Side};
-use super::words::{Word, words};
+use super::lexer::{Token, tokens};
 use super::{Filter, FilterError, bytecode};
 use crate::sockets::state::States;
 
@@ -23,7 +23,7 @@ pub(super) fn parse(
     services: &dyn Fn(&str) -> Option<u16>,
 ) -> Result<Filter, FilterError> {
     let mut parser = Parser {
-        words: words(text),
+        words: tokens(text),
         place: 0,
         end_column: text.chars().count() + 1,
         conditions: 0,
@@ -50,7 +50,7 @@ pub(super) fn parse(
 }
 
 struct Parser<'a> {
-    words: Vec<Word<'a>>,
+    words: Vec<Token<'a>>,
     place: usize,
     /// Where a word that is missing would stand.
     end_column: usize,
@@ -59,7 +59,7 @@ struct Parser<'a> {
     services: &'a dyn Fn(&str) -> Option<u16>,
 }
 
-impl Word<'_> {
+impl Token<'_> {
     /// Says what this word is not.
     fn error(self, expected: &str) -> FilterError {
         FilterError {
@@ -93,18 +93,18 @@ const COMPARISONS: [(Comparison, &[&str]); 6] = [
 ];
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<Word<'a>> {
+    fn peek(&self) -> Option<Token<'a>> {
         self.words.get(self.place).copied()
     }
 
     /// The next word if it is one of these.
-    fn take_one_of(&mut self, words: &[&str]) -> Option<Word<'a>> {
+    fn take_one_of(&mut self, words: &[&str]) -> Option<Token<'a>> {
         let word = self.peek().filter(|word| word.is_one_of(words))?;
         self.place += 1;
         Some(word)
     }
 
-    fn take(&mut self, expected: &str) -> Result<Word<'a>, FilterError> {
+    fn take(&mut self, expected: &str) -> Result<Token<'a>, FilterError> {
         let word = self.peek().ok_or_else(|| FilterError {
             column: self.end_column,
             reason: format!("the filter ends here: {expected}"),
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
 
     fn deeper(
         &mut self,
-        word: Word<'_>,
+        word: Token<'_>,
         inner: fn(&mut Self) -> Result<Expression, FilterError>,
     ) -> Result<Expression, FilterError> {
         if self.depth == DEPTH_MAX {
@@ -206,17 +206,17 @@ impl<'a> Parser<'a> {
         Ok(expression)
     }
 
-    fn comparison(&mut self) -> Option<(Word<'a>, Comparison)> {
+    fn comparison(&mut self) -> Option<(Token<'a>, Comparison)> {
         COMPARISONS
             .into_iter()
             .find_map(|(comparison, words)| Some((self.take_one_of(words)?, comparison)))
     }
 
-    /// `sport = :80`; the sign may be left out.
+    /// `sport = :80`; the symbol may be left out.
     fn port(&mut self, side: Side) -> Result<Expression, FilterError> {
         const EXPECTED: &str = "expected a port like :80 or :http";
-        let sign = self.comparison();
-        let comparison = sign.map_or(Comparison::Equal, |(_, comparison)| comparison);
+        let symbol = self.comparison();
+        let comparison = symbol.map_or(Comparison::Equal, |(_, comparison)| comparison);
         let word = self.take(EXPECTED)?;
         let port = word.text.strip_prefix(':').unwrap_or(word.text);
         match self.port_number(port) {
@@ -291,12 +291,12 @@ fn any_port(side: Side) -> Expression {
     Expression::Port(side, Comparison::GreaterOrEqual, 0)
 }
 
-/// Digits only, at least one: Rust's numbers may have a sign.
+/// Digits only, at least one: Rust's numbers may have a symbol.
 fn is_plain(digits: &str, radix: u32) -> bool {
     !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
 }
 
-fn begins_a_condition(word: Word<'_>) -> bool {
+fn begins_a_condition(word: Token<'_>) -> bool {
     word.text == "("
         || word.is_one_of(NOT_WORDS)
         || word.is_one_of(&["sport", "dport", "src", "dst", "state", "exclude", "excl"])

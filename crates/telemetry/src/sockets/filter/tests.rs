@@ -36,7 +36,7 @@ fn takes(text: &str) -> bool {
 
 #[test]
 fn ports_compare_with_each_of_sss_signs_and_words() {
-    for (signs, below, equal, above) in [
+    for (symbols, below, equal, above) in [
         (&["=", "==", "eq"][..], false, true, false),
         (&["!=", "ne", "neq"], true, false, true),
         (&["<", "lt"], false, false, true),
@@ -44,12 +44,12 @@ fn ports_compare_with_each_of_sss_signs_and_words() {
         (&[">", "gt"], true, false, false),
         (&[">=", "ge", "geq"], true, true, false),
     ] {
-        for sign in signs {
+        for symbol in symbols {
             for (port, expected) in [(":79", below), (":80", equal), (":81", above)] {
                 assert_eq!(
-                    takes(&format!("dport {sign} {port}")),
+                    takes(&format!("dport {symbol} {port}")),
                     expected,
-                    "{sign} {port}"
+                    "{symbol} {port}"
                 );
             }
         }
@@ -165,7 +165,7 @@ fn conditions_join_from_left_to_right_as_in_ss() {
         ("Y AND NOT N", true),
     ] {
         // The words of the line themselves have no capital Y, and N only within words.
-        let words: Vec<_> = words::words(text)
+        let words: Vec<_> = lexer::tokens(text)
             .into_iter()
             .map(|word| match word.text {
                 "Y" => yes,
@@ -484,7 +484,7 @@ fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
         ],
         port,
     )
-        .prop_map(|(side, sign, port)| format!("{side} {sign} :{port}"));
+        .prop_map(|(side, symbol, port)| format!("{side} {symbol} :{port}"));
     let addresses = (
         prop_oneof![Just("src"), Just("dst"), Just("src !="), Just("dst !=")],
         prop_oneof![

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::*;
-use crate::sampler::rig::{Page, socket};
+use crate::sampler::fixtures::{SharedBuffer, socket};
 use crate::sockets::{State, TcpInfo};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -72,7 +72,7 @@ impl World {
 
 struct Handle(Rc<RefCell<World>>);
 
-impl Kernel for Handle {
+impl SocketSource for Handle {
     fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
         self.0.borrow_mut().dump(sockets)
     }
@@ -86,7 +86,7 @@ impl Kernel for Handle {
         self.0.borrow_mut().closed(sockets);
         Ok(())
     }
-    fn takes_unseen(&self) -> bool {
+    fn counts_unseen(&self) -> bool {
         true
     }
     fn overflows(&self) -> u64 {
@@ -126,13 +126,13 @@ impl Clock for Handle {
 
 /// What comes of a window of so many seconds in this world, sampled each second, and its lines.
 fn watched(world: World, seconds: u64) -> (Telemetry, World, Vec<Value>) {
-    let page = Page::default();
+    let page = SharedBuffer::default();
     let world = Rc::new(RefCell::new(world));
-    let watch = Watch {
+    let watch = SamplingLoop {
         kernel: Some(Handle(Rc::clone(&world))),
         interval_ns: SECOND_NS,
         counters: false,
-        lines: Lines::new(Some(Box::new(page.clone()))),
+        lines: SampleWriter::new(Some(Box::new(page.clone()))),
         notes: Vec::new(),
     };
     let window = Window {
@@ -325,11 +325,11 @@ fn ends_that_the_kernel_had_no_room_for_are_told() {
 #[test]
 fn without_sockets_nobody_wakes_up_in_between() {
     let world = Rc::new(RefCell::new(World::default()));
-    let watch: Watch<Handle> = Watch {
+    let watch: SamplingLoop<Handle> = SamplingLoop {
         kernel: None,
         interval_ns: 1,
         counters: true,
-        lines: Lines::new(None),
+        lines: SampleWriter::new(None),
         notes: vec!["before".to_owned()],
     };
     let window = Window {
@@ -433,11 +433,11 @@ fn a_long_window_has_rows_of_several_intervals() {
 
 #[test]
 fn without_sockets_there_is_nothing_over_time() {
-    let watch: Watch<Handle> = Watch {
+    let watch: SamplingLoop<Handle> = SamplingLoop {
         kernel: None,
         interval_ns: SECOND_NS,
         counters: true,
-        lines: Lines::new(None),
+        lines: SampleWriter::new(None),
         notes: Vec::new(),
     };
     let window = Window {

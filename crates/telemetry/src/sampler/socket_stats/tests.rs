@@ -20,11 +20,11 @@ fn connection(cookie: u64, bytes: u64, segments: u32) -> Socket {
         snd_cwnd: 10,
         ..TcpInfo::default()
     };
-    crate::sampler::rig::socket(cookie, State::Established, Some(info))
+    crate::sampler::fixtures::socket(cookie, State::Established, Some(info))
 }
 
 fn listener(cookie: u64, drops: u32, waiting: u32) -> Socket {
-    let mut socket = crate::sampler::rig::socket(cookie, State::Listen, None);
+    let mut socket = crate::sampler::fixtures::socket(cookie, State::Listen, None);
     socket.memory = Some(SocketMemory {
         drops: Some(drops),
         ..SocketMemory::default()
@@ -41,26 +41,26 @@ fn everything(_: &Socket) -> bool {
 }
 
 /// How many of them count.
-fn close(ledger: &mut Ledger, sockets: &[Socket], may_be_new: bool) -> usize {
+fn close(stats: &mut SocketStats, sockets: &[Socket], may_be_new: bool) -> usize {
     let mut sockets = sockets.to_vec();
-    ledger.close(&mut sockets, may_be_new);
+    stats.close(&mut sockets, may_be_new);
     sockets.len()
 }
 
 /// Bytes and segments sent.
-fn sent(ledger: &Ledger) -> (u64, u64) {
-    let summary = ledger.summary();
+fn sent(stats: &SocketStats) -> (u64, u64) {
+    let summary = stats.summary();
     (summary.bytes_sent.unwrap(), summary.segments_sent.unwrap())
 }
 
 #[test]
 fn of_sockets_that_lived_before_the_window_only_the_growth_counts() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[connection(1, 5_000, 50)], everything);
-    assert_eq!(sent(&ledger), (0, 0));
-    ledger.sample(&[connection(1, 6_000, 60)]);
-    ledger.sample(&[connection(1, 6_500, 70)]);
-    let summary = ledger.summary();
+    let mut stats = SocketStats::default();
+    stats.begin(&[connection(1, 5_000, 50)], everything);
+    assert_eq!(sent(&stats), (0, 0));
+    stats.sample(&[connection(1, 6_000, 60)]);
+    stats.sample(&[connection(1, 6_500, 70)]);
+    let summary = stats.summary();
     assert_eq!((summary.sockets, summary.closed), (1, 0));
     assert_eq!(summary.bytes_sent, Some(1_500));
     assert_eq!(summary.bytes_retransmitted, Some(15));
@@ -74,129 +74,129 @@ fn of_sockets_that_lived_before_the_window_only_the_growth_counts() {
 
 #[test]
 fn all_that_sockets_born_within_the_window_did_counts() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[connection(1, 100, 1), connection(2, 10, 2)]);
-    ledger.sample(&[connection(1, 200, 2), connection(2, 20, 4)]);
-    assert_eq!(sent(&ledger), (220, 6));
-    assert_eq!(ledger.summary().sockets, 2);
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[connection(1, 100, 1), connection(2, 10, 2)]);
+    stats.sample(&[connection(1, 200, 2), connection(2, 20, 4)]);
+    assert_eq!(sent(&stats), (220, 6));
+    assert_eq!(stats.summary().sockets, 2);
 }
 
 #[test]
 fn closed_sockets_count_with_their_final_values_and_once() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[connection(1, 1_000, 10)], everything);
-    ledger.sample(&[connection(1, 1_100, 11), connection(2, 50, 5)]);
+    let mut stats = SocketStats::default();
+    stats.begin(&[connection(1, 1_000, 10)], everything);
+    stats.sample(&[connection(1, 1_100, 11), connection(2, 50, 5)]);
     close(
-        &mut ledger,
+        &mut stats,
         &[connection(1, 1_300, 13), connection(2, 60, 6)],
         true,
     );
-    ledger.sample(&[]);
-    let summary = ledger.summary();
+    stats.sample(&[]);
+    let summary = stats.summary();
     assert_eq!((summary.sockets, summary.closed), (2, 2));
-    assert_eq!(sent(&ledger), (360, 9));
-    assert!(!ledger.misses_one());
+    assert_eq!(sent(&stats), (360, 9));
+    assert!(!stats.has_missing());
 }
 
 #[test]
 fn a_socket_that_came_and_went_between_two_samples_counts() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    close(&mut ledger, &[connection(7, 70, 7)], true);
-    let summary = ledger.summary();
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    close(&mut stats, &[connection(7, 70, 7)], true);
+    let summary = stats.summary();
     assert_eq!((summary.sockets, summary.closed), (1, 1));
-    assert_eq!(sent(&ledger), (70, 7));
+    assert_eq!(sent(&stats), (70, 7));
     assert_eq!(summary.rtt_us.map(|rtt| rtt.max), Some(7.0));
 }
 
 #[test]
 fn where_only_some_states_are_wanted_a_socket_that_was_never_seen_does_not_count() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[connection(1, 10, 1)]);
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[connection(1, 10, 1)]);
     let both = [connection(1, 20, 2), connection(7, 70, 7)];
-    assert_eq!(close(&mut ledger, &both, false), 1);
-    assert_eq!(ledger.summary().sockets, 1);
-    assert_eq!(sent(&ledger), (20, 2));
+    assert_eq!(close(&mut stats, &both, false), 1);
+    assert_eq!(stats.summary().sockets, 1);
+    assert_eq!(sent(&stats), (20, 2));
 }
 
 #[test]
 fn what_a_socket_did_before_the_window_does_not_count_when_it_is_wanted_only_later() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[connection(1, 1_000, 10)], |_| false);
-    assert_eq!(ledger.summary().sockets, 0);
-    assert_eq!(ledger.summary().rtt_us, None);
+    let mut stats = SocketStats::default();
+    stats.begin(&[connection(1, 1_000, 10)], |_| false);
+    assert_eq!(stats.summary().sockets, 0);
+    assert_eq!(stats.summary().rtt_us, None);
     // Not wanted yet, and so not missing however long it takes.
     for _ in 0..10 {
-        ledger.sample(&[]);
-        assert!(!ledger.misses_one());
+        stats.sample(&[]);
+        assert!(!stats.has_missing());
     }
-    ledger.sample(&[connection(1, 1_500, 15)]);
-    assert_eq!(sent(&ledger), (500, 5));
+    stats.sample(&[connection(1, 1_500, 15)]);
+    assert_eq!(sent(&stats), (500, 5));
 }
 
 #[test]
 fn a_cookie_whose_counters_went_back_is_another_socket() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[connection(1, 1_000, 10)], everything);
-    ledger.sample(&[connection(1, 1_200, 12)]);
-    ledger.sample(&[connection(1, 300, 3)]);
-    ledger.sample(&[connection(1, 400, 4)]);
-    assert_eq!(ledger.summary().sockets, 2);
-    assert_eq!(sent(&ledger), (600, 6));
+    let mut stats = SocketStats::default();
+    stats.begin(&[connection(1, 1_000, 10)], everything);
+    stats.sample(&[connection(1, 1_200, 12)]);
+    stats.sample(&[connection(1, 300, 3)]);
+    stats.sample(&[connection(1, 400, 4)]);
+    assert_eq!(stats.summary().sockets, 2);
+    assert_eq!(sent(&stats), (600, 6));
     // Also when it is told by its end.
-    close(&mut ledger, &[connection(1, 5, 1)], true);
-    assert_eq!(ledger.summary().sockets, 3);
-    assert_eq!(sent(&ledger), (605, 7));
+    close(&mut stats, &[connection(1, 5, 1)], true);
+    assert_eq!(stats.summary().sockets, 3);
+    assert_eq!(sent(&stats), (605, 7));
 }
 
 #[test]
 fn counters_of_32_bits_wrap() {
-    let mut ledger = Ledger::default();
+    let mut stats = SocketStats::default();
     let begin = [connection(1, 0, u32::MAX - 5), listener(2, u32::MAX, 0)];
-    ledger.begin(&begin, everything);
-    ledger.sample(&[connection(1, 1, 4), listener(2, 6, 0)]);
-    assert_eq!(sent(&ledger), (1, 10));
-    assert_eq!(ledger.summary().listen_drops, Some(7));
+    stats.begin(&begin, everything);
+    stats.sample(&[connection(1, 1, 4), listener(2, 6, 0)]);
+    assert_eq!(sent(&stats), (1, 10));
+    assert_eq!(stats.summary().listen_drops, Some(7));
 }
 
 #[test]
 fn sockets_that_nobody_has_told_of_go_with_their_last_values() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[connection(1, 100, 1)]);
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[connection(1, 100, 1)]);
     for _ in 0..ROUNDS_MISSING_MAX {
-        ledger.sample(&[]);
-        assert!(ledger.misses_one());
+        stats.sample(&[]);
+        assert!(stats.has_missing());
     }
-    ledger.sample(&[]);
-    assert!(ledger.known.is_empty());
-    let summary = ledger.summary();
+    stats.sample(&[]);
+    assert!(stats.known.is_empty());
+    let summary = stats.summary();
     assert_eq!((summary.sockets, summary.closed), (1, 0));
-    assert_eq!(sent(&ledger), (100, 1));
+    assert_eq!(sent(&stats), (100, 1));
 }
 
 #[test]
 fn a_socket_that_is_missing_for_a_moment_is_the_same_socket() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[connection(1, 100, 1)]);
-    ledger.sample(&[]);
-    ledger.sample(&[connection(1, 150, 2)]);
-    assert!(!ledger.misses_one());
-    assert_eq!(ledger.summary().sockets, 1);
-    assert_eq!(sent(&ledger), (150, 2));
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[connection(1, 100, 1)]);
+    stats.sample(&[]);
+    stats.sample(&[connection(1, 150, 2)]);
+    assert!(!stats.has_missing());
+    assert_eq!(stats.summary().sockets, 1);
+    assert_eq!(sent(&stats), (150, 2));
 }
 
 #[test]
 fn listening_sockets_tell_drops_and_queues_and_are_no_connections() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[listener(1, 40, 0)], everything);
-    ledger.sample(&[listener(1, 41, 129)]);
-    ledger.sample(&[listener(1, 45, 3), listener(2, 2, 0)]);
-    close(&mut ledger, &[listener(1, 46, 0)], true);
-    let summary = ledger.summary();
+    let mut stats = SocketStats::default();
+    stats.begin(&[listener(1, 40, 0)], everything);
+    stats.sample(&[listener(1, 41, 129)]);
+    stats.sample(&[listener(1, 45, 3), listener(2, 2, 0)]);
+    close(&mut stats, &[listener(1, 46, 0)], true);
+    let summary = stats.summary();
     assert_eq!((summary.sockets, summary.closed), (0, 0));
     assert_eq!(summary.listen_drops, Some(8));
     assert_eq!(summary.listen_queue_max, Some(129));
@@ -213,10 +213,10 @@ fn what_this_kernel_does_not_count_is_absent_and_not_zero() {
     });
     let mut listener = listener(2, 0, 1);
     listener.memory = None;
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[old, listener]);
-    let summary = ledger.summary();
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[old, listener]);
+    let summary = stats.summary();
     assert_eq!(summary.bytes_sent, None);
     assert_eq!(summary.segments_sent, None);
     assert_eq!(summary.segments_retransmitted, 3);
@@ -228,41 +228,41 @@ fn what_this_kernel_does_not_count_is_absent_and_not_zero() {
 
 #[test]
 fn stubs_are_no_sockets() {
-    let stub = crate::sampler::rig::socket(9, State::TimeWait, None);
-    let mut ledger = Ledger::default();
-    ledger.begin(std::slice::from_ref(&stub), everything);
-    ledger.sample(&[stub]);
-    assert_eq!(ledger.summary(), SocketSummary::default());
-    assert!(ledger.known.is_empty());
+    let stub = crate::sampler::fixtures::socket(9, State::TimeWait, None);
+    let mut stats = SocketStats::default();
+    stats.begin(std::slice::from_ref(&stub), everything);
+    stats.sample(&[stub]);
+    assert_eq!(stats.summary(), SocketSummary::default());
+    assert!(stats.known.is_empty());
 }
 
 #[test]
 fn round_trip_times_and_windows_spread_over_all_samples_of_all_sockets() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
     for round in 1..=100 {
-        ledger.sample(&[connection(1, u64::from(round), round)]);
+        stats.sample(&[connection(1, u64::from(round), round)]);
     }
-    let rtt = ledger.summary().rtt_us.unwrap();
+    let rtt = stats.summary().rtt_us.unwrap();
     assert_eq!((rtt.min, rtt.p50, rtt.p90), (1.0, 50.0, 90.0));
     assert_eq!((rtt.p99, rtt.max), (99.0, 100.0));
 }
 
 #[test]
 fn memory_is_bounded_by_the_sockets_that_live() {
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
     for round in 0..1_000_u64 {
         // One in ten is lost by the kernel and never told.
         let born: Vec<Socket> = (0..10)
             .map(|index| connection(round * 10 + index, 5, 1))
             .collect();
-        ledger.sample(&born);
-        close(&mut ledger, &born[1..], true);
-        assert!(ledger.known.len() <= 1 + ROUNDS_MISSING_MAX as usize);
+        stats.sample(&born);
+        close(&mut stats, &born[1..], true);
+        assert!(stats.known.len() <= 1 + ROUNDS_MISSING_MAX as usize);
     }
-    assert_eq!(ledger.summary().sockets, 10_000);
-    assert_eq!(sent(&ledger), (50_000, 10_000));
+    assert_eq!(stats.summary().sockets, 10_000);
+    assert_eq!(sent(&stats), (50_000, 10_000));
 }
 
 #[test]
@@ -273,18 +273,18 @@ fn addresses_and_ports_do_not_matter() {
         socket.local_address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         socket.local_port = 80;
     }
-    let mut ledger = Ledger::default();
-    ledger.begin(&[], everything);
-    ledger.sample(&[first]);
-    ledger.sample(&[second]);
-    assert_eq!(ledger.summary().sockets, 2);
-    assert_eq!(sent(&ledger), (30, 2));
+    let mut stats = SocketStats::default();
+    stats.begin(&[], everything);
+    stats.sample(&[first]);
+    stats.sample(&[second]);
+    assert_eq!(stats.summary().sockets, 2);
+    assert_eq!(sent(&stats), (30, 2));
 }
 
 #[test]
 fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
-    let mut ledger = Ledger::default();
-    ledger.begin(
+    let mut stats = SocketStats::default();
+    stats.begin(
         &[
             connection(1, 1_000, u32::MAX - 5),
             connection(2, 500, 50),
@@ -293,7 +293,7 @@ fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
         |socket| socket.cookie != 2,
     );
     for interval in 0..2_000_u64 {
-        ledger.advance(interval);
+        stats.advance(interval);
         let grown = interval + 1;
         let mut sockets = vec![connection(1, 1_000 + 100 * grown, 40 * grown as u32)];
         // Comes to be wanted late, goes without a word, and another has its cookie later.
@@ -301,11 +301,11 @@ fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
             sockets.push(connection(2, 500 + 100 * (interval % 50), 60));
         }
         sockets.push(listener(9, 0, interval as u32 % 7));
-        ledger.sample(&sockets);
-        close(&mut ledger, &[connection(10 + interval, 300, 30)], true);
+        stats.sample(&sockets);
+        close(&mut stats, &[connection(10 + interval, 300, 30)], true);
     }
-    let summary = ledger.summary();
-    let timeline = ledger.timeline(10_000_000);
+    let summary = stats.summary();
+    let timeline = stats.timeline(10_000_000);
     assert_eq!((timeline.interval_ms, timeline.rows.len()), (40, 500));
     let sum = |of: fn(&results::SocketMoment) -> Option<u64>| {
         timeline.rows.iter().filter_map(of).sum::<u64>()

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::change::{Change, sysctl_path};
-use crate::host::{CommandOutput, Distrust, Host, Lock};
+use crate::host::{CommandOutput, Host, Lock, UntrustedPath};
 use crate::journal::{
-    Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Thing, Undo,
+    Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Resource, Undo,
     is_absence, journal_path,
 };
-use crate::neighbours::read_near;
 use crate::preflight::{check_folder, why_irreversible};
+use crate::related_settings::read_related;
 use crate::restore::{Conflicts, RestoreReport, put_back, restore_command};
 
 /// Name of the lock in the journal's folder.
@@ -85,7 +85,7 @@ pub enum SafetyError {
         "{}: {}. A journal names commands that are run when it is put back, so nothing was touched: {}",
         .0.path.display(), .0.why, .0.remedy
     )]
-    Distrusted(Distrust),
+    Untrusted(UntrustedPath),
     /// The journal cannot be read or written.
     #[error("{}: the journal cannot be {doing} ({source}); nothing was changed", path.display())]
     Journal {
@@ -226,14 +226,14 @@ fn known(readable: Option<&Journal>) -> String {
                 remove it"
             .to_owned();
     };
-    let line = |entry: &Entry| match (&entry.thing, &entry.old, &entry.undo) {
-        (Thing::File { path }, Some(old), _) => {
+    let line = |entry: &Entry| match (&entry.resource, &entry.old, &entry.undo) {
+        (Resource::File { path }, Some(old), _) => {
             format!("{} had {} bytes", path.display(), old.0.len())
         }
-        (thing, Some(old), _) => format!("{thing} was {old}"),
-        (Thing::File { path }, None, _) => format!("{} was not there", path.display()),
-        (thing, None, Some(undo)) => format!("{thing} is undone by `{}`", undo.command),
-        (thing, None, None) => thing.to_string(),
+        (resource, Some(old), _) => format!("{resource} was {old}"),
+        (Resource::File { path }, None, _) => format!("{} was not there", path.display()),
+        (resource, None, Some(undo)) => format!("{resource} is undone by `{}`", undo.command),
+        (resource, None, None) => resource.to_string(),
     };
     let lines: Vec<_> = journal
         .entries
@@ -263,14 +263,14 @@ pub struct Effective {
 /// guardian. It is to be ended with [`Self::restore_all`]; if the process dies before, the guardian does it.
 #[derive(Debug)]
 #[must_use = "what it changes is put back by restore_all"]
-pub struct Safekeeping {
+pub struct Transaction {
     folder: PathBuf,
     plan: String,
     /// From the first change on.
     journal: Option<Journal>,
 }
 
-impl Safekeeping {
+impl Transaction {
     /// Takes the lock. Nothing is changed yet.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl Safekeeping {
         plan: &str,
     ) -> Result<Self, SafetyError> {
         let lock = folder.join(LOCK_NAME);
-        refuse_distrusted(host, folder)?;
+        refuse_untrusted(host, folder)?;
         let since = host.wall_clock();
         let note = format!(
             "sweep of {plan:?}, pid {}, since {}",
@@ -312,7 +312,7 @@ impl Safekeeping {
     /// # Errors
     /// As those of [`Self::begin`].
     pub fn check<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
-        refuse_distrusted(host, folder)?;
+        refuse_untrusted(host, folder)?;
         let path = folder.join(LOCK_NAME);
         let of_lock = |error| SafetyError::Lock {
             path: path.clone(),
@@ -384,7 +384,7 @@ impl Safekeeping {
         let new = Content(command.as_bytes().to_vec());
         let step = Step {
             undo: Some(undo),
-            ..Step::of(Thing::AtEnd, new)
+            ..Step::of(Resource::AtEnd, new)
         };
         self.note(host, step)?;
         Ok(())
@@ -426,17 +426,17 @@ impl Safekeeping {
         let now = host
             .read(&path)
             .map_err(|error| refuse(format!("cannot be read ({error})")))?;
-        let thing = Thing::Sysctl {
+        let resource = Resource::Sysctl {
             key: key.to_owned(),
         };
-        let is_first = self.check_ours(&thing, Some(&now))?;
+        let is_first = self.check_ours(&resource, Some(&now))?;
         let beside = |error| refuse(format!("the settings beside it cannot be read ({error})"));
-        let near = read_near(host, &path).map_err(beside)?;
+        let near = read_related(host, &path).map_err(beside)?;
         let content = format!("{value}\n").into_bytes();
         let step = Step {
             old: Some(Content(now.clone())),
             near: near.clone(),
-            ..Step::of(thing, Content(content.clone()))
+            ..Step::of(resource, Content(content.clone()))
         };
         let id = self.note(host, step)?;
         // The kernel must take the present value, or it could not be put back. It changes nothing.
@@ -457,7 +457,7 @@ impl Safekeeping {
         // Also after a failure: of several numbers the first may have been taken.
         let shown = host.read(&path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        let after = read_near(host, &path).map_err(beside)?;
+        let after = read_related(host, &path).map_err(beside)?;
         let moved = self.moved(id, &near, &after);
         self.took(host, id, Some(Content(shown.clone())), moved.clone())?;
         written?;
@@ -498,13 +498,13 @@ impl Safekeeping {
                 "has {largest} bytes; files up to {FILE_SIZE_MAX} are changed"
             )));
         }
-        let thing = Thing::File {
+        let resource = Resource::File {
             path: path.to_owned(),
         };
-        self.check_ours(&thing, now.as_deref())?;
+        self.check_ours(&resource, now.as_deref())?;
         let step = Step {
             old: now.map(Content),
-            ..Step::of(thing, Content(content.to_vec()))
+            ..Step::of(resource, Content(content.to_vec()))
         };
         let id = self.note(host, step)?;
         host.replace(path, content)
@@ -524,13 +524,13 @@ impl Safekeeping {
         limit: Duration,
     ) -> Result<Effective, SafetyError> {
         let environment = undo.environment.clone();
-        let thing = Thing::Command {
+        let resource = Resource::Command {
             name: name.to_owned(),
         };
         let new = Content(command.as_bytes().to_vec());
         let step = Step {
             undo: Some(undo),
-            ..Step::of(thing, new)
+            ..Step::of(resource, new)
         };
         let id = self.note(host, step)?;
         let output =
@@ -557,8 +557,8 @@ impl Safekeeping {
     ///
     /// # Errors
     /// When it is not as we left it.
-    fn check_ours(&self, thing: &Thing, now: Option<&[u8]>) -> Result<bool, SafetyError> {
-        let entry = self.journal.as_ref().and_then(|j| j.entry_of(thing));
+    fn check_ours(&self, resource: &Resource, now: Option<&[u8]>) -> Result<bool, SafetyError> {
+        let entry = self.journal.as_ref().and_then(|j| j.entry_of(resource));
         let Some(entry) = entry else {
             return Ok(true);
         };
@@ -569,12 +569,12 @@ impl Safekeeping {
         if now == Some(last.0.as_slice()) {
             return Ok(false);
         }
-        let shown = |content: &Content| match thing {
-            Thing::File { .. } => format!("a content of {} bytes", content.0.len()),
+        let shown = |content: &Content| match resource {
+            Resource::File { .. } => format!("a content of {} bytes", content.0.len()),
             _ => content.to_string(),
         };
         Err(SafetyError::Foreign {
-            what: thing.to_string(),
+            what: resource.to_string(),
             now: now.map_or_else(
                 || "not there".to_owned(),
                 |now| shown(&Content(now.to_vec())),
@@ -615,7 +615,7 @@ impl Safekeeping {
             if entry.has_own_write {
                 return Err(Some(format!(
                     "a write of it changes {} too, which the plan sets as well: vary one of the two",
-                    entry.thing
+                    entry.resource
                 )));
             }
             let is_free = entry
@@ -632,7 +632,7 @@ impl Safekeeping {
     /// here on the change may be made.
     fn note<H: Host + ?Sized>(&mut self, host: &mut H, step: Step) -> Result<u32, SafetyError> {
         let Step {
-            thing,
+            resource,
             old,
             new,
             undo,
@@ -664,15 +664,15 @@ impl Safekeeping {
             unreachable!("it was made above");
         };
         let mut records = Vec::new();
-        let values = journal.unknown_near(&near);
+        let values = journal.unknown_related(&near);
         if !values.is_empty() {
-            records.push(Record::Near { values });
+            records.push(Record::Related { values });
         }
-        let (id, new) = match journal.entry_of(&thing) {
+        let (id, new) = match journal.entry_of(&resource) {
             Some(entry) => (entry.id, entry.kept(new)),
             None => {
                 let id = journal.next_id();
-                records.push(Record::Save { id, thing, old });
+                records.push(Record::Save { id, resource, old });
                 (id, Kept::Whole(new))
             }
         };
@@ -713,7 +713,7 @@ impl Safekeeping {
 
 /// A change that is about to be made.
 struct Step {
-    thing: Thing,
+    resource: Resource,
     /// How it is now; `None` for a file that is not there, and for commands.
     old: Option<Content>,
     new: Content,
@@ -723,9 +723,9 @@ struct Step {
 }
 
 impl Step {
-    fn of(thing: Thing, new: Content) -> Self {
+    fn of(resource: Resource, new: Content) -> Self {
         Self {
-            thing,
+            resource,
             old: None,
             new,
             undo: None,
@@ -748,19 +748,21 @@ fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<()
 }
 
 /// Refuses a journal that others could have written, and a folder in which they could.
-pub(crate) fn refuse_distrusted<H: Host + ?Sized>(
+pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
     host: &H,
     folder: &Path,
 ) -> Result<(), SafetyError> {
     let journal = journal_path(folder);
     for path in [folder, &journal, &folder.join(LOCK_NAME)] {
-        let distrust = host.distrust(path).map_err(|source| SafetyError::Journal {
-            doing: "read",
-            path: path.to_owned(),
-            source,
-        })?;
-        if let Some(distrust) = distrust {
-            return Err(SafetyError::Distrusted(distrust));
+        let untrusted = host
+            .untrusted(path)
+            .map_err(|source| SafetyError::Journal {
+                doing: "read",
+                path: path.to_owned(),
+                source,
+            })?;
+        if let Some(untrusted) = untrusted {
+            return Err(SafetyError::Untrusted(untrusted));
         }
     }
     Ok(())

@@ -22,21 +22,21 @@ const READY: &str = "ready\n";
 
 /// A word to the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Message {
     /// A command begins, in this process group.
     Begins(u32),
     /// It has ended.
     Ended(u32),
     /// Everything is back: there is nothing to guard.
-    Farewell,
+    Finished,
 }
 
-impl Word {
+impl Message {
     fn line(self) -> String {
         match self {
             Self::Begins(group) => format!("begins {group}\n"),
             Self::Ended(group) => format!("ended {group}\n"),
-            Self::Farewell => "farewell\n".to_owned(),
+            Self::Finished => "farewell\n".to_owned(),
         }
     }
 
@@ -46,19 +46,19 @@ impl Word {
         match line.split_once(' ') {
             Some(("begins", group)) => group.parse().ok().map(Self::Begins),
             Some(("ended", group)) => group.parse().ok().map(Self::Ended),
-            None if line == "farewell" => Some(Self::Farewell),
+            None if line == "farewell" => Some(Self::Finished),
             _ => None,
         }
     }
 }
 
 /// A guardian that runs.
-pub(super) struct Watch {
+pub(super) struct GuardianProcess {
     child: Child,
     link: UnixStream,
 }
 
-impl Watch {
+impl GuardianProcess {
     /// Starts one, and returns when it watches.
     pub(super) fn start(command: &mut Command, folder: &Path, lock: Stdio) -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
@@ -115,13 +115,13 @@ impl Watch {
     }
 
     /// Tells it. If it is dead nobody hears; that is found before the next change.
-    pub(super) fn tell(&self, word: Word) {
+    pub(super) fn tell(&self, word: Message) {
         let _ = (&self.link).write_all(word.line().as_bytes());
     }
 
     /// Lets it go, and waits until it has gone, so that the lock is free.
     pub(super) fn dismiss(mut self) {
-        self.tell(Word::Farewell);
+        self.tell(Message::Finished);
         let _ = self.link.set_read_timeout(Some(GUARDIAN_WITHIN));
         let has_gone = matches!((&self.link).read(&mut [0]), Ok(0));
         if !has_gone {
@@ -134,15 +134,15 @@ impl Watch {
 
 /// What the guardian has heard when the other end is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LastWord {
+pub(crate) enum LinkEnd {
     /// There is nothing to guard.
-    Farewell,
+    Finished,
     /// Nothing: the process is dead, and this command still ran.
     Death(Option<u32>),
 }
 
 /// Says that the guardian watches, and listens until the other end is closed.
-pub(crate) fn listen(link: &UnixStream) -> LastWord {
+pub(crate) fn listen(link: &UnixStream) -> LinkEnd {
     // A dead one is heard below.
     let _ = (&mut { link }).write_all(READY.as_bytes());
     let mut lines = BufReader::new(link);
@@ -151,11 +151,11 @@ pub(crate) fn listen(link: &UnixStream) -> LastWord {
         let mut line = Vec::new();
         // A line ends or the other end does. Errors are an end as well.
         let read = lines.read_until(b'\n', &mut line).unwrap_or_default();
-        match Word::of(&String::from_utf8_lossy(&line)) {
-            Some(Word::Begins(group)) => running = Some(group),
-            Some(Word::Ended(_)) => running = None,
-            Some(Word::Farewell) => return LastWord::Farewell,
-            None if read == 0 || !line.ends_with(b"\n") => return LastWord::Death(running),
+        match Message::of(&String::from_utf8_lossy(&line)) {
+            Some(Message::Begins(group)) => running = Some(group),
+            Some(Message::Ended(_)) => running = None,
+            Some(Message::Finished) => return LinkEnd::Finished,
+            None if read == 0 || !line.ends_with(b"\n") => return LinkEnd::Death(running),
             None => {}
         }
     }

@@ -42,9 +42,9 @@ pub(super) fn socket(cookie: u64, state: State, info: Option<TcpInfo>) -> Socket
 
 /// Keeps what is written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Page(Arc<Mutex<Vec<u8>>>);
+pub(super) struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Page {
+impl SharedBuffer {
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.0
             .lock()
@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-impl Write for Page {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut page = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         page.write(bytes)

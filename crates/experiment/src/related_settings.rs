@@ -19,12 +19,12 @@ const IGNORED: [&str; 2] = ["kernel/ns_last_pid", "vm/stat_refresh"];
 ///
 /// # Errors
 /// When a folder cannot be listed.
-pub(crate) fn read_near<H: Host + ?Sized>(
+pub(crate) fn read_related<H: Host + ?Sized>(
     host: &H,
     path: &Path,
 ) -> io::Result<BTreeMap<PathBuf, Content>> {
     let mut near = BTreeMap::new();
-    for setting in list_near(host, path)? {
+    for setting in list_related(host, path)? {
         // Some cannot be read before they are set (`stable_secret`). A failure that comes once must not hide one that can.
         if let Ok(content) = host.read(&setting).or_else(|_| host.read(&setting)) {
             near.insert(setting, Content(content));
@@ -33,7 +33,7 @@ pub(crate) fn read_near<H: Host + ?Sized>(
     Ok(near)
 }
 
-fn list_near<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_related<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(Vec::new());
     };
@@ -70,7 +70,7 @@ mod tests {
         host.read_only
             .insert("/proc/sys/net/ipv4/conf/default/counted".into());
         let near = |path: &str| {
-            let near = read_near(&host, Path::new(path)).unwrap();
+            let near = read_related(&host, Path::new(path)).unwrap();
             near.into_values()
                 .map(|it| it.to_string())
                 .collect::<Vec<_>>()

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
-    Change, CommandOutput, Conflicts, Distrust, Effective, RestoreOutcome, RestoreReport,
-    Safekeeping, SafetyError, preview, restore,
+    Change, CommandOutput, Conflicts, Effective, RestoreOutcome, RestoreReport, SafetyError,
+    Transaction, UntrustedPath, preview, restore,
 };
 
 const FOLDER: &str = "/var/lib/wrkbench/restore";
@@ -133,31 +133,31 @@ fn changes() -> Vec<Change> {
     ]
 }
 
-fn begin(host: &mut Fake) -> Result<Safekeeping, SafetyError> {
-    Safekeeping::begin(host, Path::new(FOLDER), "buffers")
+fn begin(host: &mut Fake) -> Result<Transaction, SafetyError> {
+    Transaction::begin(host, Path::new(FOLDER), "buffers")
 }
 
 /// Makes the changes one after the other up to the first failure, and puts everything back.
 fn sweep(host: &mut Fake, changes: &[Change]) -> Result<RestoreReport, SafetyError> {
-    let mut safekeeping = begin(host)?;
+    let mut transaction = begin(host)?;
     for change in changes {
-        if safekeeping.change(host, change).is_err() {
+        if transaction.change(host, change).is_err() {
             break;
         }
     }
-    Ok(safekeeping.restore_all(host))
+    Ok(transaction.restore_all(host))
 }
 
 /// A machine in the midst of a sweep whose process has died after these changes.
 fn died_after(changes: &[Change]) -> Fake {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).expect("nothing prevents it");
+    let mut transaction = begin(&mut host).expect("nothing prevents it");
     for change in changes {
-        safekeeping
+        transaction
             .change(&mut host, change)
             .expect("nothing prevents it");
     }
-    drop(safekeeping);
+    drop(transaction);
     host.revive();
     host
 }
@@ -224,8 +224,8 @@ fn a_sweep_that_ends_leaves_everything_as_it_was() {
 #[test]
 fn changes_are_made_and_the_effective_value_is_told() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
-    let mut change = |change: Change| safekeeping.change(&mut host, &change).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
+    let mut change = |change: Change| transaction.change(&mut host, &change).unwrap();
     let value = |effective: Effective| effective.value;
     let value_of = |change: Effective| value(change).unwrap();
     assert_eq!(
@@ -246,7 +246,7 @@ fn changes_are_made_and_the_effective_value_is_told() {
     assert_eq!(host.text(MTU).as_deref(), Some("9000"));
     assert_eq!(host.text(CONF).as_deref(), Some("other"));
     assert!(host.has_guardian);
-    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert!(transaction.restore_all(&mut host).is_complete());
     assert_as_before(&host, "after the end");
 }
 
@@ -279,13 +279,13 @@ fn after_a_death_the_next_sweep_begins_or_is_refused_and_nothing_is_lost() {
         host.revive();
         let when = format!("killed before operation {operation}");
         match begin(&mut host) {
-            Ok(mut safekeeping) => {
+            Ok(mut transaction) => {
                 begun += 1;
                 assert_eq!(host.text(JOURNAL), None, "{when}");
                 for change in changes() {
-                    safekeeping.change(&mut host, &change).unwrap();
+                    transaction.change(&mut host, &change).unwrap();
                 }
-                drop(safekeeping);
+                drop(transaction);
                 host.revive();
             }
             Err(SafetyError::Unfinished { .. }) => refused += 1,
@@ -432,29 +432,29 @@ fn on_a_full_disk_nothing_is_changed_that_the_journal_does_not_have() {
 fn when_the_journal_cannot_be_written_the_setting_is_not() {
     let mut host = machine();
     host.disk_limit = Some(10);
-    let mut safekeeping = begin(&mut host).unwrap();
-    let error = safekeeping
+    let mut transaction = begin(&mut host).unwrap();
+    let error = transaction
         .change(&mut host, &sysctl("net.core.rmem_max", "1"))
         .unwrap_err();
     assert!(matches!(error, SafetyError::Journal { .. }), "{error}");
     assert!(error.to_string().contains("nothing was changed"), "{error}");
     assert!(!host.log.iter().any(|line| line.starts_with("write")));
-    let _ = safekeeping.restore_all(&mut host);
+    let _ = transaction.restore_all(&mut host);
 }
 
 #[test]
 fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     let first = sysctl("net.core.rmem_max", "262144");
-    safekeeping.change(&mut host, &first).unwrap();
+    transaction.change(&mut host, &first).unwrap();
     let length = host.files[Path::new(JOURNAL)].len();
     for limit in [Some(length + 20), None] {
         host.disk_limit = limit;
-        let error = safekeeping.change(&mut host, &file(CONF, "x")).unwrap_err();
+        let error = transaction.change(&mut host, &file(CONF, "x")).unwrap_err();
         assert!(matches!(error, SafetyError::Journal { .. }), "{error}");
     }
-    drop(safekeeping);
+    drop(transaction);
     host.revive();
     restore_fully(&mut host, "half a record");
     assert_as_before(&host, "half a record");
@@ -463,28 +463,28 @@ fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
 #[test]
 fn without_a_guardian_nothing_is_changed() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     host.can_be_guarded = false;
-    let error = safekeeping
+    let error = transaction
         .change(&mut host, &sysctl("net.core.rmem_max", "1"))
         .unwrap_err();
     assert!(matches!(error, SafetyError::Guardian(_)), "{error}");
     assert_eq!(host.text(JOURNAL), None, "nobody could remove it");
     assert!(!host.log.iter().any(|line| line.starts_with("write")));
-    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert!(transaction.restore_all(&mut host).is_complete());
     assert_as_before(&host, "without a guardian");
 }
 
 #[test]
 fn the_guardian_is_looked_after_before_each_change() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     for change in changes() {
         host.has_guardian = false;
-        safekeeping.change(&mut host, &change).unwrap();
+        transaction.change(&mut host, &change).unwrap();
         assert!(host.has_guardian, "{change:?}");
     }
-    let _ = safekeeping.restore_all(&mut host);
+    let _ = transaction.restore_all(&mut host);
 }
 
 #[test]
@@ -643,19 +643,19 @@ fn what_is_back_already_is_not_looked_at_again() {
 #[test]
 fn a_value_changed_by_someone_else_during_the_sweep_is_not_overwritten() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     for change in changes() {
-        safekeeping.change(&mut host, &change).unwrap();
+        transaction.change(&mut host, &change).unwrap();
     }
     host.files.insert(RMEM_MAX.into(), b"5\n".to_vec());
     host.files.insert(CONF.into(), b"edited".to_vec());
     for change in [sysctl("net.core.rmem_max", "1"), file(CONF, "y")] {
-        let error = safekeeping.change(&mut host, &change).unwrap_err();
+        let error = transaction.change(&mut host, &change).unwrap_err();
         assert!(matches!(error, SafetyError::Foreign { .. }), "{error}");
     }
     assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
     assert_eq!(host.text(CONF).as_deref(), Some("edited"));
-    let report = safekeeping.restore_all(&mut host);
+    let report = transaction.restore_all(&mut host);
     assert!(!report.is_complete());
     assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
     assert!(!host.is_locked && !host.has_guardian);
@@ -731,16 +731,16 @@ fn two_settings_of_a_plan_that_change_each_other_are_refused_and_put_back() {
         ],
     ] {
         let mut host = machine();
-        let mut safekeeping = begin(&mut host).unwrap();
-        safekeeping
+        let mut transaction = begin(&mut host).unwrap();
+        transaction
             .change(&mut host, &sysctl(keys[0], "500"))
             .unwrap();
-        let error = safekeeping
+        let error = transaction
             .change(&mut host, &sysctl(keys[1], "900"))
             .unwrap_err();
         assert!(error.to_string().contains(keys[0]), "{error}");
         assert!(error.to_string().contains("vary one of the two"), "{error}");
-        let report = safekeeping.restore_all(&mut host);
+        let report = transaction.restore_all(&mut host);
         assert!(report.is_complete(), "{report:?}");
         assert_as_before(&host, keys[0]);
     }
@@ -853,7 +853,7 @@ fn a_machine_that_has_changed_since_is_named_in_every_refusal() {
 fn a_journal_that_others_could_have_written_is_not_touched() {
     for path in [FOLDER, JOURNAL] {
         let mut host = died_after(&changes());
-        host.distrusted = Some(Distrust {
+        host.distrusted = Some(UntrustedPath {
             path: path.into(),
             why: "belongs to user 1000, not to root".to_owned(),
             remedy: "`chown 0 it`".to_owned(),
@@ -861,12 +861,12 @@ fn a_journal_that_others_could_have_written_is_not_touched() {
         let before = host.files.clone();
         let refused = [
             begin(&mut host).map(drop).unwrap_err(),
-            Safekeeping::check(&mut host, Path::new(FOLDER)).unwrap_err(),
+            Transaction::check(&mut host, Path::new(FOLDER)).unwrap_err(),
             restore_by(&mut host, Conflicts::Overwrite).unwrap_err(),
             preview(&mut host, Path::new(FOLDER), Conflicts::Keep).unwrap_err(),
         ];
         for error in refused {
-            assert!(matches!(error, SafetyError::Distrusted(_)), "{error}");
+            assert!(matches!(error, SafetyError::Untrusted(_)), "{error}");
             assert!(error.to_string().contains("chown 0 it"), "{error}");
         }
         assert_eq!(text(&host.files), text(&before));
@@ -916,7 +916,7 @@ fn two_sweeps_do_not_overlap() {
 fn whether_a_sweep_could_begin_is_known_without_making_anything() {
     let look = |host: &mut Fake| {
         let before = host.files.clone();
-        let found = Safekeeping::check(host, FOLDER.as_ref());
+        let found = Transaction::check(host, FOLDER.as_ref());
         assert_eq!(text(&host.files), text(&before));
         assert!(!host.is_locked);
         found
@@ -955,12 +955,12 @@ fn a_command_that_fails_is_forgotten_only_if_the_user_wants_it() {
 fn who_is_not_root_is_told_and_nothing_remains() {
     let mut host = machine();
     host.root = false;
-    let mut safekeeping = begin(&mut host).unwrap();
-    let error = safekeeping
+    let mut transaction = begin(&mut host).unwrap();
+    let error = transaction
         .change(&mut host, &sysctl("net.core.rmem_max", "1"))
         .unwrap_err();
     assert!(error.to_string().contains("net.core.rmem_max"), "{error}");
-    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert!(transaction.restore_all(&mut host).is_complete());
     assert_as_before(&host, "not root");
     host.read_only.insert(FOLDER.into());
     let error = begin(&mut host).unwrap_err();
@@ -980,7 +980,7 @@ fn what_cannot_be_changed_is_refused_by_its_name() {
     host.files
         .insert("/proc/sys/net/core/write_only".into(), b"1\n".to_vec());
     let before = host.files.clone();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     for (change, why) in [
         (
             sysctl("net.core.no_such", "1"),
@@ -1003,17 +1003,17 @@ fn what_cannot_be_changed_is_refused_by_its_name() {
             "mtu: `fail` failed with exit code 1: no such interface",
         ),
     ] {
-        let error = safekeeping
+        let error = transaction
             .change(&mut host, &change)
             .unwrap_err()
             .to_string();
         assert!(error.contains(why), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
-    safekeeping
+    transaction
         .change(&mut host, &sysctl("vm.dirty_ratio", "30"))
         .unwrap();
-    assert!(safekeeping.restore_all(&mut host).is_complete());
+    assert!(transaction.restore_all(&mut host).is_complete());
     assert_eq!(text(&host.files), text(&before));
 }
 
@@ -1028,12 +1028,12 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
         });
     };
     let started = |host: &mut Fake| {
-        let mut safekeeping = begin(host).unwrap();
+        let mut transaction = begin(host).unwrap();
         let environment = BTreeMap::from([("DIR".to_owned(), "/plans".to_owned())]);
-        safekeeping
+        transaction
             .at_end(host, "restart", environment, MINUTE)
             .unwrap();
-        safekeeping
+        transaction
     };
     let mut host = machine();
     restarted(&mut host);
@@ -1043,14 +1043,14 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
     for dies in [false, true] {
         let mut host = machine();
         restarted(&mut host);
-        let mut safekeeping = started(&mut host);
-        safekeeping.change(&mut host, &file(CONF, "x")).unwrap();
+        let mut transaction = started(&mut host);
+        transaction.change(&mut host, &file(CONF, "x")).unwrap();
         if dies {
-            drop(safekeeping);
+            drop(transaction);
             host.revive();
             restore_fully(&mut host, "with a command for the end");
         } else {
-            assert!(safekeeping.restore_all(&mut host).is_complete());
+            assert!(transaction.restore_all(&mut host).is_complete());
         }
         assert_eq!(host.text(RESTARTS), machine().text(CONF));
         host.files.remove(Path::new(RESTARTS));
@@ -1060,10 +1060,10 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
     // What is put back only later is taken up as well.
     let mut host = machine();
     restarted(&mut host);
-    let mut safekeeping = started(&mut host);
-    safekeeping.change(&mut host, &file(CONF, "x")).unwrap();
+    let mut transaction = started(&mut host);
+    transaction.change(&mut host, &file(CONF, "x")).unwrap();
     host.files.insert(CONF.into(), b"edited".to_vec());
-    assert!(!safekeeping.restore_all(&mut host).is_complete());
+    assert!(!transaction.restore_all(&mut host).is_complete());
     assert_eq!(host.text(RESTARTS).as_deref(), Some("edited"));
     let report = restore_by(&mut host, Conflicts::Overwrite)
         .unwrap()
@@ -1075,11 +1075,11 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
 #[test]
 fn after_a_value_that_the_kernel_refused_another_one_is_still_someone_elses() {
     let mut host = machine();
-    let mut safekeeping = begin(&mut host).unwrap();
+    let mut transaction = begin(&mut host).unwrap();
     let refused = sysctl("kernel.threads-max", "many");
-    safekeeping.change(&mut host, &refused).unwrap_err();
+    transaction.change(&mut host, &refused).unwrap_err();
     host.files.insert(THREADS_MAX.into(), b"5\n".to_vec());
-    drop(safekeeping);
+    drop(transaction);
     host.revive();
     let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
     assert!(!report.is_complete(), "{report:?}");

@@ -22,7 +22,7 @@ pub(crate) const CLOSED_MAX: usize = 1_000;
 
 /// Writes one line for each sample. A line is flushed at once, so that who reads along sees whole lines
 /// only. After the first error nothing is written any more.
-pub(crate) struct Lines {
+pub(crate) struct SampleWriter {
     output: Option<BufWriter<Box<dyn Write + Send>>>,
     failure: Option<io::Error>,
     /// Closed sockets that the current interval has room for.
@@ -41,9 +41,9 @@ struct Line<'a> {
     closed_left_out: usize,
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for SampleWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines")
+        f.debug_struct("SampleWriter")
             .field("is_open", &self.output.is_some())
             .field("failure", &self.failure)
             .field("room", &self.room)
@@ -51,7 +51,7 @@ impl fmt::Debug for Lines {
     }
 }
 
-impl Lines {
+impl SampleWriter {
     /// Without an output nothing is written.
     pub(crate) fn new(output: Option<Box<dyn Write + Send>>) -> Self {
         Self {
@@ -131,7 +131,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::sampler::rig::{Page, socket};
+    use crate::sampler::fixtures::{SharedBuffer, socket};
     use crate::sockets::State;
 
     const MOMENT: Moment = Moment {
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn each_sample_is_a_line_with_its_time() {
-        let page = Page::default();
-        let mut lines = Lines::new(Some(Box::new(page.clone())));
+        let page = SharedBuffer::default();
+        let mut lines = SampleWriter::new(Some(Box::new(page.clone())));
         lines.sample(MOMENT, &sockets(2));
         lines.closed(MOMENT, &[]);
         lines.closed(MOMENT, &sockets(1));
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn in_one_interval_only_so_many_closed_sockets_are_written() {
-        let page = Page::default();
-        let mut lines = Lines::new(Some(Box::new(page.clone())));
+        let page = SharedBuffer::default();
+        let mut lines = SampleWriter::new(Some(Box::new(page.clone())));
         let count = |line: &Value| {
             let closed = line["closed"].as_array().map(Vec::len);
             (closed, line["closed_left_out"].as_u64())
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn after_an_error_nothing_more_is_written() {
-        struct Full(Page);
+        struct Full(SharedBuffer);
         impl Write for Full {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0.write(bytes)?;
@@ -199,8 +199,8 @@ mod tests {
                 Ok(())
             }
         }
-        let page = Page::default();
-        let mut lines = Lines::new(Some(Box::new(Full(page.clone()))));
+        let page = SharedBuffer::default();
+        let mut lines = SampleWriter::new(Some(Box::new(Full(page.clone()))));
         assert!(lines.failure().is_none());
         lines.sample(MOMENT, &[]);
         let failure = lines.failure().map(io::Error::kind);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn without_an_output_nothing_happens() {
-        let mut lines = Lines::new(None);
+        let mut lines = SampleWriter::new(None);
         lines.sample(MOMENT, &sockets(1));
         lines.closed(MOMENT, &sockets(1));
         assert!(lines.failure().is_none());

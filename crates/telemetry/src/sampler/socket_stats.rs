@@ -14,9 +14,9 @@ use crate::sockets::{Socket, State};
 /// Keeps the books of one window, by cookie: ports are used again, cookies are not. Memory is bounded by
 /// the sockets that live at one time.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct SocketStats {
     /// Sockets that live, as far as is known.
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, TrackedSocket>,
     /// Number of the last sample.
     round: u64,
     /// What sockets did that live no more.
@@ -34,7 +34,7 @@ pub(crate) struct Ledger {
 const ROUNDS_MISSING_MAX: u64 = 3;
 
 #[derive(Debug)]
-struct Known {
+struct TrackedSocket {
     /// What it had done before the window; nothing if it was born within.
     before: Totals,
     last: Totals,
@@ -44,7 +44,7 @@ struct Known {
     last_round: u64,
 }
 
-impl Ledger {
+impl SocketStats {
     /// The first sample, at the begin of the window: what these did before is not counted. `is_wanted` tells
     /// those that the filter takes; one that it does not take now may come into a state that it takes.
     pub(crate) fn begin(&mut self, sockets: &[Socket], is_wanted: impl Fn(&Socket) -> bool) {
@@ -53,10 +53,10 @@ impl Ledger {
             let Some(totals) = Totals::of(socket) else {
                 continue;
             };
-            let known = Known {
+            let known = TrackedSocket {
                 before: totals,
                 last: totals,
-                ..Known::new(socket)
+                ..TrackedSocket::new(socket)
             };
             self.known.insert(socket.cookie, known);
             if is_wanted(socket) {
@@ -93,7 +93,7 @@ impl Ledger {
     }
 
     fn close_one(&mut self, socket: &Socket, may_be_new: bool) -> bool {
-        let was_seen = |known: &Known| known.is_counted;
+        let was_seen = |known: &TrackedSocket| known.is_counted;
         if may_be_new || self.known.get(&socket.cookie).is_some_and(was_seen) {
             self.see(socket);
         }
@@ -107,8 +107,8 @@ impl Ledger {
     }
 
     /// Whether a socket was not in the last sample, and nobody has told that it has closed.
-    pub(crate) fn misses_one(&self) -> bool {
-        let is_missing = |known: &Known| known.is_counted && known.last_round < self.round;
+    pub(crate) fn has_missing(&self) -> bool {
+        let is_missing = |known: &TrackedSocket| known.is_counted && known.last_round < self.round;
         self.known.values().any(is_missing)
     }
 
@@ -150,13 +150,13 @@ impl Ledger {
         let known = self
             .known
             .entry(socket.cookie)
-            .or_insert_with(|| Known::new(socket));
+            .or_insert_with(|| TrackedSocket::new(socket));
         if totals.is_before(&known.last) {
             // Connected anew (connect(2) with AF_UNSPEC), or another one where cookies are addresses.
             if known.is_counted {
                 self.past.add(&known.growth());
             }
-            *known = Known::new(socket);
+            *known = TrackedSocket::new(socket);
         }
         self.timeline.grow(&totals.since(&known.last));
         self.sockets += u64::from(!known.is_counted && !known.listens);
@@ -180,7 +180,7 @@ impl Ledger {
     }
 }
 
-impl Known {
+impl TrackedSocket {
     /// Born within the window, and not seen yet.
     fn new(socket: &Socket) -> Self {
         Self {

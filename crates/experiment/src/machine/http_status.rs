@@ -12,7 +12,7 @@ use super::now_ns;
 const STATUS_LINE_BYTES_MAX: usize = 8192;
 
 /// The status of the answer to a GET, within the limit all in all (but for the resolver's time).
-pub(super) fn ask(target: &Target, limit: Duration) -> io::Result<u16> {
+pub(super) fn get(target: &Target, limit: Duration) -> io::Result<u16> {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = now_ns().saturating_add(limit_ns);
     let mut stream = connect(target, end_ns)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use plan::shell::quoted;
 use rustix::process::{getegid, geteuid};
 
-use crate::host::Distrust;
+use crate::host::UntrustedPath;
 
 /// Bit of a folder in which only its owner removes a file (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -25,8 +25,8 @@ struct User {
     outside: Option<u32>,
 }
 
-/// See [`crate::Host::distrust`].
-pub(super) fn distrust(path: &Path) -> io::Result<Option<Distrust>> {
+/// See [`crate::Host::untrusted`].
+pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
     let user = User {
         id: geteuid().as_raw(),
         group: getegid().as_raw(),
@@ -39,7 +39,7 @@ pub(super) fn distrust(path: &Path) -> io::Result<Option<Distrust>> {
         Err(error) => return Err(error),
     };
     if metadata.is_symlink() {
-        return Ok(Some(Distrust {
+        return Ok(Some(UntrustedPath {
             path,
             why: "is a symbolic link, which can lead anywhere".to_owned(),
             remedy: "name the folder itself".to_owned(),
@@ -61,12 +61,12 @@ pub(super) fn distrust(path: &Path) -> io::Result<Option<Distrust>> {
 
 /// What is wrong with one file or folder. On the way to the journal a folder in which only owners remove files will do,
 /// as /tmp is one.
-fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<Distrust> {
+fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<UntrustedPath> {
     let shown = quoted(&path.to_string_lossy());
     let owner = metadata.uid();
     let is_outside = !is_end && user.outside == Some(owner);
     if owner != 0 && owner != user.id && !is_outside {
-        return Some(Distrust {
+        return Some(UntrustedPath {
             path: path.to_owned(),
             why: format!("belongs to user {owner}, not to {}", user.in_words()),
             remedy: format!(
@@ -81,7 +81,7 @@ fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<
     }
     let group_writes = metadata.mode() & GROUP_WRITES != 0 && metadata.gid() != user.group;
     let others_write = metadata.mode() & OTHERS_WRITE != 0;
-    (group_writes || others_write).then(|| Distrust {
+    (group_writes || others_write).then(|| UntrustedPath {
         path: path.to_owned(),
         why: format!(
             "can be written by {} (mode {:04o})",

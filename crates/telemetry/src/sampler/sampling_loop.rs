@@ -1,11 +1,11 @@
-//! What is asked of the kernel when, from before the window to its end. Kernel and clock are handed in.
+//! What is asked of the kernel when, from before the window to its end. SocketSource and clock are handed in.
 
 use std::io;
 
 use results::Telemetry;
 
-use super::ledger::Ledger;
-use super::lines::{Lines, Moment};
+use super::sample_writer::{Moment, SampleWriter};
+use super::socket_stats::SocketStats;
 use crate::counters::Counters;
 use crate::sockets::Socket;
 
@@ -20,7 +20,7 @@ pub struct Window {
 }
 
 /// What a sampler asks.
-pub(super) trait Kernel {
+pub(super) trait SocketSource {
     /// All sockets that the filter could come to take, whatever their state.
     fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
     /// Those that it takes.
@@ -30,7 +30,7 @@ pub(super) trait Kernel {
     /// Adds those that have closed since the last call.
     fn closed(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
     /// Whether a closed socket that was never seen is taken.
-    fn takes_unseen(&self) -> bool;
+    fn counts_unseen(&self) -> bool;
     /// How often the kernel had no room for closed sockets.
     fn overflows(&self) -> u64;
 }
@@ -62,7 +62,7 @@ pub(super) enum Wake {
 
 /// What is watched.
 #[derive(Debug)]
-pub(super) struct Watch<K> {
+pub(super) struct SamplingLoop<K> {
     /// The way to the sockets, if they are wanted.
     pub(super) kernel: Option<K>,
     /// Time between samples, more than zero.
@@ -70,7 +70,7 @@ pub(super) struct Watch<K> {
     /// Whether counters are wanted.
     pub(super) counters: bool,
     /// Where samples go.
-    pub(super) lines: Lines,
+    pub(super) lines: SampleWriter,
     /// What went wrong before.
     pub(super) notes: Vec<String>,
 }
@@ -95,8 +95,8 @@ struct Course<'a, K, C> {
     interval_ns: u64,
     /// Intervals that were over when the last sample had been taken.
     passed: u64,
-    ledger: Ledger,
-    lines: Lines,
+    stats: SocketStats,
+    lines: SampleWriter,
     /// Kept for its memory.
     sockets: Vec<Socket>,
     /// What sockets had done before the window is known.
@@ -107,7 +107,7 @@ struct Course<'a, K, C> {
     closed_failure: Option<io::Error>,
 }
 
-impl<K: Kernel> Watch<K> {
+impl<K: SocketSource> SamplingLoop<K> {
     /// Watches the window.
     pub(super) fn run(self, window: Window, clock: &mut impl Clock) -> Telemetry {
         let mut course = Course {
@@ -116,7 +116,7 @@ impl<K: Kernel> Watch<K> {
             end_ns: window.end_ns,
             interval_ns: self.interval_ns,
             passed: 0,
-            ledger: Ledger::default(),
+            stats: SocketStats::default(),
             lines: self.lines,
             sockets: Vec::new(),
             has_begun: false,
@@ -148,15 +148,15 @@ impl<K: Kernel> Watch<K> {
             interval_ns: self.interval_ns,
             samples: course.samples,
             cpu_ns,
-            sockets: has_sockets.then(|| course.ledger.summary()),
+            sockets: has_sockets.then(|| course.stats.summary()),
             counters: growth.unwrap_or_default(),
-            timeline: has_sockets.then(|| course.ledger.timeline(self.interval_ns)),
+            timeline: has_sockets.then(|| course.stats.timeline(self.interval_ns)),
             notes,
         }
     }
 }
 
-impl<K: Kernel, C: Clock> Course<'_, K, C> {
+impl<K: SocketSource, C: Clock> Course<'_, K, C> {
     /// Until just before the window begins. What closes before is of no interest, but takes up the kernel's room.
     fn warm_up(&mut self) -> Wake {
         let ready_ns = self.begin_ns.saturating_sub(AHEAD_NS);
@@ -181,7 +181,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
         };
         let outcome = kernel.dump_any_state(&mut self.sockets);
         if outcome.is_ok() {
-            self.ledger
+            self.stats
                 .begin(&self.sockets, |socket| kernel.takes(socket));
             self.sockets.retain(|socket| kernel.takes(socket));
             self.has_begun = true;
@@ -236,7 +236,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
         self.take_closed_if_wanted();
         let now_ns = self.clock.now_ns();
         let mut until_ns = now_ns;
-        while self.ledger.misses_one() && until_ns < now_ns.saturating_add(SETTLE_NS) {
+        while self.stats.has_missing() && until_ns < now_ns.saturating_add(SETTLE_NS) {
             until_ns = until_ns.saturating_add(SETTLE_STEP_NS);
             self.clock.settle(until_ns);
             self.take_closed_if_wanted();
@@ -247,7 +247,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
     fn advance(&mut self, interval: u64) {
         let window_ns = self.end_ns.saturating_sub(self.begin_ns);
         let last = window_ns.div_ceil(self.interval_ns).saturating_sub(1);
-        self.ledger.advance(interval.max(self.passed).min(last));
+        self.stats.advance(interval.max(self.passed).min(last));
     }
 
     /// `u64::MAX` when there is nothing to fetch.
@@ -269,7 +269,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
         let outcome = kernel.dump(&mut self.sockets);
         // What came before an error is not all there is: those missing would be taken for gone.
         if outcome.is_ok() {
-            self.ledger.sample(&self.sockets);
+            self.stats.sample(&self.sockets);
         }
         self.note_sample(moment, outcome);
     }
@@ -288,13 +288,16 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
     }
 
     fn take_closed_if_wanted(&mut self) {
-        let may_be_new = self.kernel.as_ref().is_some_and(Kernel::takes_unseen);
+        let may_be_new = self
+            .kernel
+            .as_ref()
+            .is_some_and(SocketSource::counts_unseen);
         self.take_closed(may_be_new);
     }
 
     fn take_closed(&mut self, may_be_new: bool) {
         self.fetch_closed();
-        self.ledger.close(&mut self.sockets, may_be_new);
+        self.stats.close(&mut self.sockets, may_be_new);
         if !self.sockets.is_empty() {
             let moment = self.moment();
             self.lines.closed(moment, &self.sockets);
@@ -332,7 +335,7 @@ impl<K: Kernel, C: Clock> Course<'_, K, C> {
                 "final values of closed sockets are missing: {error}"
             ));
         }
-        let overflows = self.kernel.as_ref().map_or(0, Kernel::overflows);
+        let overflows = self.kernel.as_ref().map_or(0, SocketSource::overflows);
         if overflows > 0 {
             notes.push(format!(
                 "more sockets closed than the kernel had room to tell ({overflows} times): their final values are missing"

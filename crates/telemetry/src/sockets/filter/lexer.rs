@@ -2,19 +2,19 @@
 
 /// A word and where it begins, characters from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Word<'a> {
+pub(super) struct Token<'a> {
     pub(super) text: &'a str,
     pub(super) column: usize,
 }
 
 /// Signs that are words without blanks around them; the longer ones first. ss wants blanks, but
 /// nobody who leaves them out means anything else.
-const SIGNS: [&str; 14] = [
+const SYMBOLS: [&str; 14] = [
     "!=", "==", "<=", ">=", "||", "&&", "(", ")", "!", "=", "<", ">", "|", "&",
 ];
 
 /// The words of a text.
-pub(super) fn words(text: &str) -> Vec<Word<'_>> {
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut words = Vec::new();
     let mut rest = text;
     let mut column = 1;
@@ -22,7 +22,7 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
         let length = length(rest);
         let (word, behind) = rest.split_at(length);
         if !first.is_whitespace() {
-            words.push(Word { text: word, column });
+            words.push(Token { text: word, column });
         }
         column += word.chars().count();
         rest = behind;
@@ -30,24 +30,24 @@ pub(super) fn words(text: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Bytes of the blank, sign or word that a text begins with; more than zero if it is not empty.
+/// Bytes of the blank, symbol or word that a text begins with; more than zero if it is not empty.
 fn length(text: &str) -> usize {
-    if let Some(sign) = sign(text) {
-        return sign.len();
+    if let Some(symbol) = symbol(text) {
+        return symbol.len();
     }
     let mut letters = text.char_indices();
     match letters.next() {
         Some((_, first)) if first.is_whitespace() => first.len_utf8(),
         _ => letters
             .find(|(at, letter)| {
-                letter.is_whitespace() || text.get(*at..).is_some_and(|rest| sign(rest).is_some())
+                letter.is_whitespace() || text.get(*at..).is_some_and(|rest| symbol(rest).is_some())
             })
             .map_or(text.len(), |(at, _)| at),
     }
 }
 
-fn sign(text: &str) -> Option<&'static str> {
-    SIGNS.into_iter().find(|sign| text.starts_with(sign))
+fn symbol(text: &str) -> Option<&'static str> {
+    SYMBOLS.into_iter().find(|symbol| text.starts_with(symbol))
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn signs_are_words_with_and_without_blanks() {
-        let of = |text| -> Vec<_> { words(text).into_iter().map(|word| word.text).collect() };
+        let of = |text| -> Vec<_> { tokens(text).into_iter().map(|word| word.text).collect() };
         let expected = [
             "(",
             "sport",
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_column_counts_characters() {
-        let columns: Vec<_> = words("ä\u{3000}öü(x")
+        let columns: Vec<_> = tokens("ä\u{3000}öü(x")
             .into_iter()
             .map(|word| word.column)
             .collect();

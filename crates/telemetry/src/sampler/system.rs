@@ -4,14 +4,14 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::watch::{Clock, Kernel, Wake};
+use super::sampling_loop::{Clock, SocketSource, Wake};
 use crate::clock;
 use crate::counters::Counters;
 use crate::sockets::{Destroyed, Diag, Filter, Socket, State};
 
 /// Sockets over netlink.
 #[derive(Debug)]
-pub(super) struct Netlink {
+pub(super) struct NetlinkSockets {
     filter: Filter,
     /// The same without states.
     any_state: Filter,
@@ -20,7 +20,7 @@ pub(super) struct Netlink {
     destroyed: Option<Destroyed>,
 }
 
-impl Netlink {
+impl NetlinkSockets {
     /// Opens all that is needed and asks once, so that what cannot work is known before the load. With it the
     /// reason why closed sockets are not told, if they are not.
     pub(super) fn open(filter: Filter) -> io::Result<(Self, Option<io::Error>)> {
@@ -40,7 +40,7 @@ impl Netlink {
     }
 }
 
-impl Kernel for Netlink {
+impl SocketSource for NetlinkSockets {
     fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()> {
         self.diag.dump(&self.any_state, sockets)
     }
@@ -61,7 +61,7 @@ impl Kernel for Netlink {
     }
 
     /// Every connection that carries anything has been established.
-    fn takes_unseen(&self) -> bool {
+    fn counts_unseen(&self) -> bool {
         self.filter.states().has(State::Established)
     }
 
