@@ -14,7 +14,7 @@ use experiment::{
     ResumeOptions, Schedule, Spec, Store, Transaction, existing_experiment, remaining, restore,
     run,
 };
-use plan::{BackendChoice, EndReason, Load, Pacing, RequestSpec, RunPlan, Target, TlsSpec};
+use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
 use results::{
     Backend, Environment, Experiment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial,
     TrialOutcome, Window,
@@ -127,7 +127,7 @@ fn result() -> RunResult {
             target: Target::parse(URL).unwrap(),
             load: Load::default(),
             pacing: Pacing::Closed,
-            stop: EndReason {
+            stop: Stop {
                 duration: Some(Duration::from_secs(10)),
                 requests: None,
             },
