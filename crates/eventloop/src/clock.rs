@@ -1,26 +1,26 @@
-//! The clock of the seam, and its distance from the wall clock.
+//! The monotonic clock of the event loops, and its offset from the wall clock.
 #![allow(
     unsafe_code,
     reason = "clock_gettime has no safe form that gives a plain number"
 )]
 
-/// Nanoseconds of CLOCK_MONOTONIC: never stepped, the same for all threads and processes.
+/// CLOCK_MONOTONIC in nanoseconds: never stepped, and the same for all threads and processes.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Readings of the two clocks that took longer are not used.
+/// If reading both clocks took longer, the offset is discarded.
 pub(crate) const OFFSET_ERROR_NS_MAX: u64 = 10_000;
 
-/// A reading this short is not improved by another.
+/// If reading both clocks took no longer, there is no need to read them again.
 const OFFSET_ERROR_NS_GOOD: u64 = 500;
 
-/// An interruption between the readings is followed by another try.
+/// How often to read the clocks, if the thread is interrupted between the readings.
 const OFFSET_TRIES: usize = 3;
 
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, which changes only when somebody sets the clock. `None`
-/// when the thread was interrupted each time it tried to read both.
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, which changes only when somebody sets the clock. `None` if
+/// the thread was interrupted at each attempt to read both.
 pub(crate) fn realtime_offset_ns() -> Option<i64> {
     let mut best: Option<(u64, i64)> = None;
     for _ in 0..OFFSET_TRIES {
@@ -45,7 +45,7 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is a valid timespec that lives through the call; both clocks used here always
+    // SAFETY: `time` is a valid timespec that lives through the call. Both clocks used here always
     // exist on Linux, so the call cannot fail.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

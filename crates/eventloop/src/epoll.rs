@@ -1,13 +1,14 @@
-//! The epoll backend: completions made from readiness.
+//! The epoll backend, which turns readiness into completions.
 //!
-//! Every socket is registered once, edge-triggered, for both directions; after that there is no
-//! `epoll_ctl` until it is closed. Sends try the call first and are parked on `EAGAIN`. Reads happen
-//! when the caller asks for the next completion, into one buffer that serves all sockets.
+//! Every socket is registered once, edge-triggered, for both directions. After that there is no
+//! `epoll_ctl` until it is closed. A send tries the system call first and waits for readiness on
+//! `EAGAIN`. Reads happen when the caller asks for the next completion, into one buffer that serves
+//! all sockets.
 #![allow(unsafe_code, reason = "epoll has no safe form in std")]
 
-use crate::aim::Aim;
+use crate::sleep_margin::SleepMargin;
 use crate::socket::{self, KernelAddress};
-use crate::stamps::{CONTROL_BYTES, Stamps};
+use crate::timestamps::{CONTROL_BYTES, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
     Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
@@ -16,30 +17,30 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// See the module's text.
+/// An [`EventLoop`] on epoll. The module's documentation says how it works.
 pub struct Epoll {
     epoll: OwnedFd,
     sockets: Vec<Socket>,
     free: Vec<u32>,
     shared: Vec<Vec<u8>>,
     events: Vec<libc::epoll_event>,
-    /// Sockets that may have something to read or accept; taken from the front, put back at the end
-    /// while there may be more, so that a busy socket does not starve the others.
+    /// Sockets that may have something to read or accept. They are taken from the front and put
+    /// back at the end while there may be more, so that a busy socket does not starve the others.
     work: VecDeque<Work>,
-    /// Completions that are known without asking the kernel.
+    /// Completions that are known without a system call.
     ready: VecDeque<Completion>,
-    /// Listeners that ran into the open-file limit; tried again when a socket has been closed.
+    /// Listeners that ran into the open-file limit. They are retried when a socket has been closed.
     stalled_listeners: Vec<Token>,
     buffer: Box<[u8]>,
     received: usize,
-    /// Of the bytes received last.
+    /// The delay of the bytes received last.
     receive_delay_ns: Option<u64>,
-    /// There once a socket has wanted stamps.
-    stamps: Option<Stamps>,
+    /// Set once a socket asks for timestamps.
+    timestamps: Option<Timestamps>,
     control: [u8; CONTROL_BYTES],
     has_pwait2: bool,
-    aim: Aim,
-    /// Until then waits do not sleep.
+    sleep_margin: SleepMargin,
+    /// Waits do not sleep until then.
     poll_until_ns: u64,
 }
 
@@ -48,14 +49,14 @@ struct Socket {
     generation: u32,
     key: u32,
     state: State,
-    /// Bytes the kernel did not take yet, in order; `sent` counts into the front one.
+    /// Bytes that the kernel has not accepted yet, in order. `sent` counts into the front payload.
     queue: VecDeque<Payload>,
     sent: usize,
     shutdown_after_queue: bool,
-    stamped: bool,
-    /// Only TCP can discard.
+    timestamped: bool,
+    /// Only TCP sockets can discard.
     is_tcp: bool,
-    /// Bytes that come next and are not wanted.
+    /// How many of the next bytes to discard.
     discard_bytes: u64,
     expected: Expected,
 }
@@ -63,8 +64,8 @@ struct Socket {
 /// A socket whose connection has been started.
 struct Connecting {
     fd: OwnedFd,
-    stamped: bool,
-    /// When it stood, if it does.
+    timestamped: bool,
+    /// When the connection was established, if it already is.
     connected_ns: Option<u64>,
 }
 
@@ -72,7 +73,7 @@ struct Connecting {
 enum State {
     Connecting,
     Open,
-    /// The peer's FIN or an error has been reported; nothing more to receive.
+    /// The peer's FIN or an error has been reported. There is nothing more to receive.
     ReceivedAll,
     Listening,
 }
@@ -80,19 +81,19 @@ enum State {
 #[derive(Debug, Clone, Copy)]
 struct Work {
     token: Token,
-    /// The kernel said that FIN or an error is there too: read on until it is seen, even after a
+    /// The kernel has signalled FIN or an error too: keep reading until it is seen, even after a
     /// short read.
     until_end: bool,
 }
 
-/// Events taken from the kernel at once.
+/// Events taken from the kernel per call.
 const EVENTS: usize = 512;
 
 impl Epoll {
     /// Makes a loop for the calling thread.
     ///
     /// # Errors
-    /// When the kernel gives no epoll descriptor.
+    /// If the kernel refuses an epoll descriptor.
     pub fn new(options: &LoopOptions) -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -102,7 +103,7 @@ impl Epoll {
         socket::sharpen_timers();
         let capacity = options.sockets as usize;
         Ok(Self {
-            // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+            // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
             epoll: unsafe { OwnedFd::from_raw_fd(fd) },
             sockets: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
@@ -114,10 +115,10 @@ impl Epoll {
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
             received: 0,
             receive_delay_ns: None,
-            stamps: None,
+            timestamps: None,
             control: [0; CONTROL_BYTES],
             has_pwait2: true,
-            aim: Aim::new(options.spin_ns),
+            sleep_margin: SleepMargin::new(options.spin_ns),
             poll_until_ns: 0,
         })
     }
@@ -132,7 +133,7 @@ impl Epoll {
                 queue: VecDeque::new(),
                 sent: 0,
                 shutdown_after_queue: false,
-                stamped: false,
+                timestamped: false,
                 is_tcp: false,
                 discard_bytes: 0,
                 expected: Expected::Anything,
@@ -178,14 +179,14 @@ impl Epoll {
         options: &SocketOptions,
     ) -> Result<Connecting, i32> {
         let kernel_address = KernelAddress::new(address)?;
-        let (fd, stamped) = socket::open(address, options)?;
-        // Connecting first: a socket that is registered before has an edge for "not connected yet".
-        let stands = socket::connect(fd.as_raw_fd(), &kernel_address)?;
-        let connected_ns = stands.then(monotonic_ns);
+        let (fd, timestamped) = socket::open(address, options)?;
+        // Connect first: a socket registered before that would report an edge for "not connected".
+        let is_connected = socket::connect(fd.as_raw_fd(), &kernel_address)?;
+        let connected_ns = is_connected.then(monotonic_ns);
         self.register(fd.as_raw_fd(), token)?;
         Ok(Connecting {
             fd,
-            stamped,
+            timestamped,
             connected_ns,
         })
     }
@@ -196,7 +197,7 @@ impl Epoll {
             .filter(|socket| socket.generation == token.generation && socket.fd.is_some())
     }
 
-    /// Frees the entry; its descriptor is closed by dropping it.
+    /// Frees the entry. Dropping the returned descriptor closes it.
     fn remove(&mut self, token: Token) -> Option<OwnedFd> {
         let socket = self.live(token)?;
         let fd = socket.fd.take();
@@ -204,7 +205,7 @@ impl Epoll {
         socket.queue.clear();
         socket.sent = 0;
         socket.shutdown_after_queue = false;
-        socket.stamped = false;
+        socket.timestamped = false;
         socket.is_tcp = false;
         socket.discard_bytes = 0;
         socket.expected = Expected::Anything;
@@ -273,8 +274,8 @@ impl Epoll {
     }
 
     fn poll(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        // From there to the deadline every round asks without blocking.
-        let sleep_until_ns = until_ns.map(|until| self.aim.sleep_until_ns(until));
+        // After this time, every round polls without blocking.
+        let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
         let mut first = true;
         loop {
             let timeout_ns = match sleep_until_ns {
@@ -304,13 +305,13 @@ impl Epoll {
             let now_ns = monotonic_ns();
             let slept = timeout_ns != Some(0);
             if slept && count == 0 && now_ns >= sleep_until {
-                self.aim.note(sleep_until, now_ns);
+                self.sleep_margin.note_wakeup(sleep_until, now_ns);
             }
             if now_ns >= until || !self.ready.is_empty() || !self.work.is_empty() {
                 return Ok(());
             }
             if first && !slept {
-                self.aim.note_no_sleep();
+                self.sleep_margin.note_no_sleep();
             }
             first = false;
         }
@@ -329,8 +330,8 @@ impl Epoll {
                 .as_ref()
                 .map_or(std::ptr::null(), std::ptr::from_ref);
             let no_mask = std::ptr::null::<libc::sigset_t>();
-            // SAFETY: `events` has room for `max` entries; the timeout is null or lives through the
-            // call; a null mask changes no signals.
+            // SAFETY: `events` has room for `max` entries. The timeout is null or lives through the
+            // call. A null mask changes no signals.
             let count = unsafe {
                 libc::syscall(
                     libc::SYS_epoll_pwait2,
@@ -349,7 +350,7 @@ impl Epoll {
             if error.raw_os_error() != Some(libc::ENOSYS) {
                 return Err(error);
             }
-            // Before Linux 5.11 deadlines are only as fine as a millisecond.
+            // Before Linux 5.11, the resolution of deadlines is a millisecond.
             self.has_pwait2 = false;
         }
         let timeout_ms = timeout_ns.map_or(-1, |ns| {
@@ -377,7 +378,7 @@ impl Epoll {
                 Some(fd) if failed => socket::take_error(fd.as_raw_fd()),
                 _ => 0,
             };
-            // HUP without an error is a connection that was made and ended at once.
+            // HUP without an error: the connection was established and closed at once.
             if error != 0 {
                 drop(self.remove(token));
                 self.push_ready(key, token, Outcome::ConnectFailed(error));
@@ -428,7 +429,7 @@ impl Epoll {
                 self.stalled_listeners.push(work.token);
                 None
             }
-            // The connection went away before it was accepted (accept(2), "Error handling").
+            // The connection was closed before it was accepted (accept(2), "Error handling").
             Err(_) => {
                 self.work.push_back(work);
                 None
@@ -436,7 +437,8 @@ impl Epoll {
         }
     }
 
-    /// Reads into the buffer: what came of it, how much was asked for, the length of the control data.
+    /// Reads into the buffer. Returns the result, the length asked for, and the length of the
+    /// control data.
     #[inline]
     fn read_bytes(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
         let socket = &mut self.sockets[index as usize];
@@ -446,18 +448,18 @@ impl Epoll {
             Expected::Anything | Expected::Rest => room,
         };
         let buffer = &mut self.buffer[..asked];
-        let (received, control_bytes) = match socket.stamped {
+        let (received, control_bytes) = match socket.timestamped {
             false => (socket::receive(fd, buffer), 0),
             true => socket::receive_with_control(fd, buffer, &mut self.control),
         };
         (received, asked, control_bytes)
     }
 
-    /// The same for bytes that are not wanted.
+    /// Like [`Self::read_bytes`], for bytes to discard.
     fn read_away(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
         let socket = &mut self.sockets[index as usize];
         let asked = socket::discard_length(socket.discard_bytes);
-        let (received, control_bytes) = match socket.stamped {
+        let (received, control_bytes) = match socket.timestamped {
             false => (socket::discard(fd, asked), 0),
             true => socket::discard_with_control(fd, asked, &mut self.control),
         };
@@ -484,7 +486,8 @@ impl Epoll {
                 Outcome::EndOfStream
             }
             Ok(got) => {
-                // A short read has drained the socket (epoll(7)), unless its end is there too.
+                // A short read has drained the socket (epoll(7)), unless its end has been signalled
+                // too.
                 if got == asked || work.until_end {
                     self.work.push_back(work);
                 }
@@ -509,9 +512,9 @@ impl Epoll {
         };
         let at_ns = monotonic_ns();
         self.receive_delay_ns = self
-            .stamps
+            .timestamps
             .as_mut()
-            .and_then(|stamps| stamps.delay_ns(&self.control[..control_bytes], at_ns));
+            .and_then(|timestamps| timestamps.delay_ns(&self.control[..control_bytes], at_ns));
         Some(Completion {
             key,
             token: work.token,
@@ -536,11 +539,11 @@ impl EventLoop for Epoll {
         match self.start_connect(token, address, options) {
             Ok(Connecting {
                 fd,
-                stamped,
+                timestamped,
                 connected_ns,
             }) => {
                 let socket = &mut self.sockets[token.index as usize];
-                socket.stamped = stamped;
+                socket.timestamped = timestamped;
                 socket.is_tcp = matches!(address, Address::Tcp(_));
                 socket.fd = Some(fd);
                 if let Some(at_ns) = connected_ns {
@@ -552,8 +555,8 @@ impl EventLoop for Epoll {
                         outcome: Outcome::Connected,
                     });
                 }
-                if stamped {
-                    self.stamps.get_or_insert_with(Stamps::start);
+                if timestamped {
+                    self.timestamps.get_or_insert_with(Timestamps::start);
                 }
             }
             Err(error) => {
@@ -625,7 +628,7 @@ impl EventLoop for Epoll {
         self.received = 0;
         self.receive_delay_ns = None;
         while let Some(completion) = self.ready.pop_front() {
-            // What was ready when the socket was closed is not wanted any more.
+            // Completions from before the socket was closed are dropped.
             let last = matches!(
                 completion.outcome,
                 Outcome::Closed | Outcome::ConnectFailed(_)

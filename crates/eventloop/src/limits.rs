@@ -1,11 +1,11 @@
-//! The limit of open files of this process.
+//! The open-file limit of this process.
 #![allow(
     unsafe_code,
     reason = "getrlimit and setrlimit have no safe form in std"
 )]
 
-/// Raises the soft limit of open files to the hard limit, which every process may do for itself, and
-/// says what the limit is then. `None` when the kernel tells nothing.
+/// Raises the soft limit of open files to the hard limit, as every process may, and returns the
+/// limit. `None` if the kernel does not report it.
 #[must_use]
 pub fn raise_open_file_limit() -> Option<u64> {
     let mut limit = libc::rlimit {
@@ -29,7 +29,7 @@ pub fn raise_open_file_limit() -> Option<u64> {
     Some(limit.rlim_cur)
 }
 
-/// The present soft limit.
+/// The current soft limit.
 pub(crate) fn open_file_limit() -> u32 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

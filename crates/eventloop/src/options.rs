@@ -1,16 +1,17 @@
-//! How large a loop is made.
+//! The size of a loop and how it waits.
 
-/// Sizes of a loop, which bound memory and limit nothing that can be done, and its way of waiting.
+/// Sizes of a loop, which bound its memory but not what it can do, and how it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopOptions {
-    /// Sockets expected at a time. More are possible, up to the open-file limit.
+    /// Expected number of sockets open at a time. More are possible, up to the open-file limit.
     pub sockets: u32,
-    /// Bytes of one receive buffer: the most one [`Outcome::Received`](crate::Outcome::Received)
-    /// can hold.
+    /// Size of a receive buffer: the most bytes that one
+    /// [`Outcome::Received`](crate::Outcome::Received) can hold.
     pub receive_buffer_bytes: usize,
-    /// The longest that [`EventLoop::wait`](crate::EventLoop::wait) polls before its deadline instead
-    /// of sleeping, in nanoseconds. Within it, sleep ends as much earlier as the kernel usually
-    /// wakes the thread too late, so that most waits end on time. 0 sleeps to the end.
+    /// The longest time in nanoseconds that [`EventLoop::wait`](crate::EventLoop::wait) polls
+    /// before its deadline instead of sleeping. Within this limit, a wait ends its sleep earlier by
+    /// the usual delay of the kernel's wake-ups, so that most waits end on time. With 0, waits
+    /// sleep until their deadline.
     pub spin_ns: u64,
 }
 

@@ -1,7 +1,8 @@
-//! A simulated kernel, wire and far end on a virtual clock: the same run every time, in no time.
+//! A simulated kernel, network and peer on a virtual clock. Runs are deterministic and take no
+//! time.
 //!
-//! Nothing here blocks: [`Sim::wait`](EventLoop::wait) sets the clock to the next event or to the
-//! caller's deadline, whichever is first. What the far end does is written by the test as a
+//! Nothing blocks: [`Sim::wait`](EventLoop::wait) sets the clock to the next event or to the
+//! caller's deadline, whichever is earlier. A test describes the behavior of the remote end as a
 //! [`Peer`].
 
 mod link;
@@ -13,7 +14,7 @@ use crate::Waker;
 use crate::{
     Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
 };
-use link::{Client, FarEnd, Link, Pending};
+use link::{ClientSocket, Link, PeerSocket, Pending};
 use peer::Action;
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,44 +24,44 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A `wait` that works off more events than this is going round in circles: the peer answers itself
-/// without time passing.
+/// Limit of events in one `wait`. Beyond it, the peer is in a loop in which no time passes.
 const EVENTS_PER_WAIT_MAX: u64 = 1_000_000;
 
-/// More events than this on their way at once are an avalanche, not a test.
+/// Limit of pending events. Beyond it, the simulation has run away.
 const EVENTS_PENDING_MAX: usize = 1_000_000;
 
-/// So many waits in a row that do not move the clock: the caller spins, or plays ball with a peer
-/// that is as quick.
-const WAITS_AT_ONE_TIME_MAX: u32 = 1_000_000;
+/// Limit of consecutive waits that do not move the clock. Beyond it, the caller is spinning, alone
+/// or together with a peer that takes no time.
+const WAITS_WITHOUT_PROGRESS_MAX: u32 = 1_000_000;
 
-/// Properties of the simulated machine and wire.
+/// Properties of the simulated machine and network.
 #[derive(Debug, Clone)]
 pub struct SimOptions {
-    /// Decides jitter and cuts; the same seed gives the same run.
+    /// Determines jitter and segment sizes. The same seed gives the same run.
     pub seed: u64,
-    /// Where the clock starts.
+    /// Initial time of the clock.
     pub start_ns: u64,
-    /// What each reading of the clock costs: 0 lets time stand still while the caller works.
+    /// Cost of reading the clock. With 0, no time passes while the caller works.
     pub clock_cost_ns: u64,
-    /// Time on the wire, one way.
+    /// Network latency, one way.
     pub latency_ns: u64,
-    /// Added to the latency at random, up to this much; bytes of a connection stay in order.
+    /// Random addition to the latency, at most this much. Bytes of a connection stay in order.
     pub jitter_ns: u64,
-    /// Bytes per second from the client to the far end, per connection; `None` is unlimited.
+    /// Bytes per second from the client to the peer, per connection. `None` is unlimited.
     pub uplink_bytes_per_s: Option<NonZeroU64>,
-    /// Bytes that the kernel takes from a sender before the wire has taken them; at least 1.
+    /// Bytes that the kernel accepts from a sender before the network has taken them; at least 1.
     pub send_buffer_bytes: usize,
     /// Most bytes of one [`Outcome::Received`] and of one [`Peer::on_bytes`]; at least 1.
     pub segment_bytes: usize,
-    /// Cuts what arrives at the client at random, at most `segment_bytes` long.
+    /// Splits what arrives at the client at random, into pieces of at most `segment_bytes`.
     pub random_cuts: bool,
-    /// Sockets that may be open at once; more fail with EMFILE.
+    /// Sockets that may be open at once. Further ones fail with EMFILE.
     pub sockets_max: u32,
-    /// How long a close takes until [`Outcome::Closed`].
+    /// How long it takes from a close to [`Outcome::Closed`].
     pub close_ns: u64,
-    /// How long received bytes seem to have been with the kernel when the loop learns of them, beyond
-    /// the time in which the caller kept the loop from looking: see [`EventLoop::receive_delay_ns`].
+    /// How long received bytes have been in the kernel when the loop notices them, in addition to
+    /// the time in which the caller kept the loop from running. See
+    /// [`EventLoop::receive_delay_ns`].
     pub receive_delay_ns: u64,
 }
 
@@ -83,55 +84,55 @@ impl Default for SimOptions {
     }
 }
 
-/// One thing that happened at the far end, with the time at which it happened there.
+/// An event at the peer, with the time at which it happened there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct PeerLogEntry {
     /// Virtual time in nanoseconds.
     pub at_ns: u64,
-    /// Counts the connection attempts from 0.
+    /// Number of the connection attempt, from 0.
     pub connection: u32,
     /// What happened.
-    pub what: Happening,
+    pub what: PeerEvent,
 }
 
-/// What an [`Entry`] tells.
+/// What happened at the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happening {
-    /// An attempt to connect arrived, with this key.
+pub enum PeerEvent {
+    /// A connection attempt arrived, with this key.
     Attempted(u32),
-    /// The connection stood.
-    Opened,
-    /// So many bytes arrived.
+    /// The connection was established.
+    Established,
+    /// This many bytes arrived.
     Arrived(usize),
     /// The client's FIN arrived.
     EndOfStream,
     /// The client's RST arrived.
     Reset,
-    /// So many bytes left.
-    Departed(usize),
-    /// A FIN left.
+    /// This many bytes were sent.
+    Sent(usize),
+    /// A FIN was sent.
     Finished,
-    /// A RST left.
+    /// A RST was sent.
     Aborted,
 }
 
-/// What the far end saw and did, in order. Clones show the same journal, so that a test keeps one
-/// when it gives the simulator away.
+/// What the peer saw and did, in order. Clones share the same log, so that a test can keep one when
+/// it gives the simulator away.
 #[derive(Debug, Clone, Default)]
-pub struct Journal(Arc<Mutex<Vec<Entry>>>);
+pub struct PeerLog(Arc<Mutex<Vec<PeerLogEntry>>>);
 
-impl Journal {
+impl PeerLog {
     /// All entries so far.
     #[must_use]
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<PeerLogEntry> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
-    fn note(&self, at_ns: u64, connection: u32, what: Happening) {
-        let entry = Entry {
+    fn note(&self, at_ns: u64, connection: u32, what: PeerEvent) {
+        let entry = PeerLogEntry {
             at_ns,
             connection,
             what,
@@ -143,14 +144,14 @@ impl Journal {
     }
 }
 
-/// The simulator: an [`EventLoop`] whose clock is virtual and whose far end is a [`Peer`].
+/// The simulator: an [`EventLoop`] with a virtual clock, connected to a [`Peer`].
 ///
-/// Several loops can share one simulated world ([`Sim::sibling`]): one clock, one far end. They belong
-/// to one thread, and whoever drives them decides which of them goes on. A wait ends when any of the
-/// siblings has something to take.
+/// Several loops can share one simulated world ([`Sim::sibling`]): one clock, one peer. They belong
+/// to one thread, and the code that drives them decides which loop runs next. A wait ends when any
+/// of the siblings has a completion to take.
 ///
-/// It differs from a kernel in one way that tests may meet: a graceful close with received bytes
-/// still untaken sends FIN, where Linux sends RST.
+/// There is one difference from a kernel that tests may notice: a graceful close with unread
+/// received bytes sends FIN, where Linux sends RST.
 #[derive(Debug)]
 pub struct Sim<P> {
     world: Rc<RefCell<World<P>>>,
@@ -160,32 +161,32 @@ pub struct Sim<P> {
     lent_delay_ns: Option<u64>,
 }
 
-/// Clock, wire and far end, and what has happened for each of the loops.
+/// Clock, network and peer, and the state of each loop.
 #[derive(Debug)]
 struct World<P> {
     options: SimOptions,
     clock_ns: u64,
     random: SplitMix64,
     peer: P,
-    journal: Journal,
+    peer_log: PeerLog,
     links: Vec<Link>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     shared: Vec<Vec<u8>>,
-    /// Ordered by time, then by the order in which they were planned.
+    /// Ordered by time, then by the order in which they were scheduled.
     events: BTreeMap<(u64, u64), (u32, Event)>,
     planned: u64,
     loops: Vec<LoopState>,
-    /// The clock after the last wait, and how many waits have ended there.
+    /// The clock after the last wait, and how many waits have ended at that time.
     last_wait_ns: u64,
     waits_at_this_time: u32,
 }
 
-/// What one of the loops has still to take.
+/// Completions that a loop has not taken yet.
 #[derive(Debug, Default)]
 struct LoopState {
     ready: VecDeque<Ready>,
-    /// The key of its waker, and whether somebody has used it.
+    /// The key of its waker, and whether the waker has been used.
     waker: Option<(u32, Arc<AtomicBool>)>,
 }
 
@@ -213,14 +214,14 @@ impl LoopState {
     }
 }
 
-/// A place in the socket table.
+/// An entry of the socket table.
 #[derive(Debug)]
 struct Slot {
     generation: u32,
     connection: u32,
 }
 
-/// A completion that waits to be taken, with the bytes that it lends.
+/// A completion that has not been taken yet, with the bytes that it lends.
 #[derive(Debug)]
 struct Ready {
     completion: Completion,
@@ -228,7 +229,7 @@ struct Ready {
     delay_ns: Option<u64>,
 }
 
-/// What the clock brings, for one connection.
+/// A scheduled event of one connection.
 #[derive(Debug)]
 enum Event {
     AttemptArrives(Address, SocketOptions),
@@ -240,7 +241,7 @@ enum Event {
     ClientClosed,
 }
 
-/// What travels on the wire.
+/// What travels over the network.
 #[derive(Debug)]
 enum Arrival {
     Connected,
@@ -251,22 +252,22 @@ enum Arrival {
 }
 
 impl<P: Peer> Sim<P> {
-    /// A machine with nothing open and this far end.
+    /// A machine with no open sockets, and this peer.
     ///
     /// # Panics
-    /// When a size in `options` is 0.
+    /// If a size in `options` is 0.
     #[must_use]
     pub fn new(options: SimOptions, peer: P) -> Self {
         assert!(
             options.send_buffer_bytes > 0 && options.segment_bytes > 0,
-            "sizes are at least 1"
+            "sizes must be at least 1"
         );
         let world = World {
             clock_ns: options.start_ns,
             random: SplitMix64(options.seed),
             options,
             peer,
-            journal: Journal::default(),
+            peer_log: PeerLog::default(),
             links: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
@@ -297,19 +298,19 @@ impl<P: Peer> Sim<P> {
         Self::of(Rc::clone(&self.world), world.loops.len() - 1)
     }
 
-    /// What the far end saw and did.
+    /// What the peer saw and did.
     #[must_use]
-    pub fn journal(&self) -> Journal {
-        self.world.borrow().journal.clone()
+    pub fn peer_log(&self) -> PeerLog {
+        self.world.borrow().peer_log.clone()
     }
 
-    /// The far end.
+    /// The peer.
     #[must_use]
     pub fn peer(&self) -> Ref<'_, P> {
         Ref::map(self.world.borrow(), |world| &world.peer)
     }
 
-    /// Sockets that are open, connecting or closing, of all loops.
+    /// Number of sockets of all loops that are open, connecting or closing.
     #[must_use]
     pub fn open_sockets(&self) -> usize {
         self.world.borrow().open_sockets()
@@ -326,7 +327,7 @@ impl<P: Peer> World<P> {
         self.slots.len() - self.free.len()
     }
 
-    fn plan(&mut self, at_ns: u64, connection: u32, event: Event) {
+    fn schedule(&mut self, at_ns: u64, connection: u32, event: Event) {
         self.events
             .insert((at_ns, self.planned), (connection, event));
         self.planned += 1;
@@ -340,7 +341,7 @@ impl<P: Peer> World<P> {
     fn find(&self, token: Token) -> Option<u32> {
         let slot = self.slots.get(token.index as usize)?;
         let alive = slot.generation == token.generation
-            && self.links[slot.connection as usize].client != Client::Gone;
+            && self.links[slot.connection as usize].client != ClientSocket::Gone;
         alive.then_some(slot.connection)
     }
 
@@ -381,7 +382,7 @@ impl<P: Peer> World<P> {
         });
     }
 
-    /// Works off everything that is due at the clock's time.
+    /// Handles everything that is due at the current time of the clock.
     fn run_due(&mut self, budget: &mut u64) -> io::Result<()> {
         while let Some(entry) = self.events.first_entry() {
             let at_ns = entry.key().0;
@@ -391,9 +392,9 @@ impl<P: Peer> World<P> {
             let (connection, event) = entry.remove();
             self.on_event(connection, event, at_ns);
             *budget = budget.checked_sub(1).ok_or_else(|| {
-                stuck(format!(
-                    "{EVENTS_PER_WAIT_MAX} events passed within one wait at {at_ns} ns; \
-                     look for a peer that answers itself"
+                simulation_error(format!(
+                    "more than {EVENTS_PER_WAIT_MAX} events in one wait at {at_ns} ns; \
+                     does the peer answer itself?"
                 ))
             })?;
         }
@@ -419,8 +420,8 @@ impl<P: Peer> World<P> {
 
     fn on_attempt(&mut self, connection: u32, to: &Address, options: &SocketOptions, at_ns: u64) {
         let key = self.link(connection).key;
-        self.journal
-            .note(at_ns, connection, Happening::Attempted(key));
+        self.peer_log
+            .note(at_ns, connection, PeerEvent::Attempted(key));
         let attempt = Attempt {
             connection,
             key,
@@ -429,10 +430,10 @@ impl<P: Peer> World<P> {
         };
         match self.peer.on_connect(&attempt, at_ns) {
             ConnectAnswer::Accept { after_ns } => {
-                self.plan(at_ns.saturating_add(after_ns), connection, Event::Opens);
+                self.schedule(at_ns.saturating_add(after_ns), connection, Event::Opens);
             }
             ConnectAnswer::Fail { after_ns, errno } => {
-                self.link(connection).far_end = FarEnd::Closed;
+                self.link(connection).peer_socket = PeerSocket::Closed;
                 let left_ns = at_ns.saturating_add(after_ns);
                 self.travel_to_client(connection, Arrival::ConnectFailed(errno), left_ns);
             }
@@ -441,12 +442,13 @@ impl<P: Peer> World<P> {
     }
 
     fn on_opens(&mut self, connection: u32, at_ns: u64) {
-        // The client may have given up while the far end was taking its time.
-        if self.link(connection).far_end != FarEnd::Opening {
+        // The client may have given up before the peer accepted.
+        if self.link(connection).peer_socket != PeerSocket::Opening {
             return;
         }
-        self.link(connection).far_end = FarEnd::Open;
-        self.journal.note(at_ns, connection, Happening::Opened);
+        self.link(connection).peer_socket = PeerSocket::Open;
+        self.peer_log
+            .note(at_ns, connection, PeerEvent::Established);
         self.travel_to_client(connection, Arrival::Connected, at_ns);
         self.ask_peer(connection, at_ns, |peer, actions| {
             peer.on_open(connection, at_ns, actions);
@@ -455,7 +457,7 @@ impl<P: Peer> World<P> {
 
     /// Something reaches the client's socket.
     fn on_client(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
-        if self.link(connection).client == Client::Gone {
+        if self.link(connection).client == ClientSocket::Gone {
             if matches!(arrival, Arrival::Bytes(_)) {
                 self.travel_to_peer(connection, Arrival::Reset, at_ns);
             }
@@ -463,12 +465,12 @@ impl<P: Peer> World<P> {
         }
         match arrival {
             Arrival::Connected => {
-                self.link(connection).client = Client::Open;
+                self.link(connection).client = ClientSocket::Open;
                 self.complete(connection, Outcome::Connected, Vec::new());
                 self.push_out(connection, at_ns);
             }
             Arrival::ConnectFailed(errno) => {
-                self.link(connection).client = Client::Gone;
+                self.link(connection).client = ClientSocket::Gone;
                 self.complete(connection, Outcome::ConnectFailed(errno), Vec::new());
                 self.free.push(self.links[connection as usize].token.index);
             }
@@ -489,7 +491,7 @@ impl<P: Peer> World<P> {
         }
         let since_ns = self.clock_ns.saturating_sub(at_ns);
         let delay_ns = since_ns.saturating_add(self.options.receive_delay_ns);
-        let delay_ns = self.link(connection).stamped.then_some(delay_ns);
+        let delay_ns = self.link(connection).timestamped.then_some(delay_ns);
         let mut rest = bytes;
         while !rest.is_empty() {
             let longest = rest.len().min(self.options.segment_bytes);
@@ -511,7 +513,7 @@ impl<P: Peer> World<P> {
         let link = self.link(connection);
         let receives = link.receives();
         let sends = !link.queue.is_empty();
-        link.client = Client::Broken;
+        link.client = ClientSocket::Broken;
         link.queue.clear();
         link.drop_buffered();
         if receives {
@@ -530,11 +532,11 @@ impl<P: Peer> World<P> {
         }
     }
 
-    /// The oldest bytes of the send buffer are on the wire.
+    /// The oldest bytes of the send buffer have left.
     fn on_leaves_client(&mut self, connection: u32, at_ns: u64) {
         let link = self.link(connection);
         link.transmitting = false;
-        // An abort or a reset has emptied the buffer meanwhile.
+        // An abort or a reset has emptied the buffer since.
         let Some(bytes) = link.take_buffered() else {
             return;
         };
@@ -542,37 +544,38 @@ impl<P: Peer> World<P> {
         self.push_out(connection, at_ns);
     }
 
-    /// Something reaches the far end.
+    /// Something reaches the peer.
     fn on_peer(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
-        let far_end = self.link(connection).far_end;
+        let peer_socket = self.link(connection).peer_socket;
         match arrival {
-            Arrival::Bytes(bytes) if far_end == FarEnd::Open => {
-                self.journal
-                    .note(at_ns, connection, Happening::Arrived(bytes.len()));
+            Arrival::Bytes(bytes) if peer_socket == PeerSocket::Open => {
+                self.peer_log
+                    .note(at_ns, connection, PeerEvent::Arrived(bytes.len()));
                 self.ask_peer(connection, at_ns, |peer, actions| {
                     peer.on_bytes(connection, &bytes, at_ns, actions);
                 });
             }
-            Arrival::Bytes(_) if far_end == FarEnd::Closed => {
+            Arrival::Bytes(_) if peer_socket == PeerSocket::Closed => {
                 self.travel_to_client(connection, Arrival::Reset, at_ns);
             }
-            Arrival::Fin if far_end == FarEnd::Open => {
-                self.journal.note(at_ns, connection, Happening::EndOfStream);
+            Arrival::Fin if peer_socket == PeerSocket::Open => {
+                self.peer_log
+                    .note(at_ns, connection, PeerEvent::EndOfStream);
                 self.ask_peer(connection, at_ns, |peer, actions| {
                     peer.on_end_of_stream(connection, at_ns, actions);
                 });
             }
-            Arrival::Reset if far_end == FarEnd::Open => {
-                self.link(connection).far_end = FarEnd::Closed;
-                self.journal.note(at_ns, connection, Happening::Reset);
+            Arrival::Reset if peer_socket == PeerSocket::Open => {
+                self.link(connection).peer_socket = PeerSocket::Closed;
+                self.peer_log.note(at_ns, connection, PeerEvent::Reset);
                 self.peer.on_reset(connection, at_ns);
             }
-            Arrival::Fin | Arrival::Reset => self.link(connection).far_end = FarEnd::Closed,
+            Arrival::Fin | Arrival::Reset => self.link(connection).peer_socket = PeerSocket::Closed,
             Arrival::Bytes(_) | Arrival::Connected | Arrival::ConnectFailed(_) => {}
         }
     }
 
-    /// Lets the peer decide something and plans what it asks for.
+    /// Calls the peer and schedules the actions it asks for.
     fn ask_peer(
         &mut self,
         connection: u32,
@@ -584,13 +587,13 @@ impl<P: Peer> World<P> {
         let (list, last_departure_ns) = actions.into_parts();
         self.link(connection).last_departure_ns = last_departure_ns;
         for (due_ns, action) in list {
-            self.plan(due_ns, connection, Event::PeerActs(action));
+            self.schedule(due_ns, connection, Event::PeerActs(action));
         }
     }
 
     fn on_action(&mut self, connection: u32, action: Action, at_ns: u64) {
         let link = self.link(connection);
-        if link.far_end == FarEnd::Closed {
+        if link.peer_socket == PeerSocket::Closed {
             return;
         }
         match action {
@@ -603,31 +606,31 @@ impl<P: Peer> World<P> {
                 self.push_out(connection, at_ns);
             }
             Action::Reset => {
-                link.far_end = FarEnd::Closed;
-                self.journal.note(at_ns, connection, Happening::Aborted);
+                link.peer_socket = PeerSocket::Closed;
+                self.peer_log.note(at_ns, connection, PeerEvent::Aborted);
                 self.travel_to_client(connection, Arrival::Reset, at_ns);
             }
             Action::Send(bytes) => {
                 if !link.peer_finished && !bytes.is_empty() {
-                    self.journal
-                        .note(at_ns, connection, Happening::Departed(bytes.len()));
+                    self.peer_log
+                        .note(at_ns, connection, PeerEvent::Sent(bytes.len()));
                     self.travel_to_client(connection, Arrival::Bytes(bytes), at_ns);
                 }
             }
-            Action::Finish => self.finish_peer(connection, FarEnd::Open, at_ns),
-            Action::Close => self.finish_peer(connection, FarEnd::Closed, at_ns),
+            Action::Finish => self.finish_peer(connection, PeerSocket::Open, at_ns),
+            Action::Close => self.finish_peer(connection, PeerSocket::Closed, at_ns),
         }
     }
 
-    fn finish_peer(&mut self, connection: u32, becomes: FarEnd, at_ns: u64) {
+    fn finish_peer(&mut self, connection: u32, becomes: PeerSocket, at_ns: u64) {
         let link = self.link(connection);
-        link.far_end = becomes;
-        if becomes == FarEnd::Closed {
-            // Nobody holds bytes back any more: they travel, and are answered with RST.
+        link.peer_socket = becomes;
+        if becomes == PeerSocket::Closed {
+            // Nothing holds bytes back any more: they travel, and the reply to them is RST.
             link.peer_reads = true;
         }
         if !std::mem::replace(&mut link.peer_finished, true) {
-            self.journal.note(at_ns, connection, Happening::Finished);
+            self.peer_log.note(at_ns, connection, PeerEvent::Finished);
             self.travel_to_client(connection, Arrival::Fin, at_ns);
         }
         self.push_out(connection, at_ns);
@@ -638,7 +641,7 @@ impl<P: Peer> World<P> {
         let link = self.link(connection);
         link.last_at_client_ns = link.last_at_client_ns.max(travelled_ns);
         let at_ns = link.last_at_client_ns;
-        self.plan(at_ns, connection, Event::ReachesClient(arrival));
+        self.schedule(at_ns, connection, Event::ReachesClient(arrival));
     }
 
     fn travel_to_peer(&mut self, connection: u32, arrival: Arrival, left_ns: u64) {
@@ -646,7 +649,7 @@ impl<P: Peer> World<P> {
         let link = self.link(connection);
         link.last_at_peer_ns = link.last_at_peer_ns.max(travelled_ns);
         let at_ns = link.last_at_peer_ns;
-        self.plan(at_ns, connection, Event::ReachesPeer(arrival));
+        self.schedule(at_ns, connection, Event::ReachesPeer(arrival));
     }
 
     fn travel_ns(&mut self) -> u64 {
@@ -657,10 +660,10 @@ impl<P: Peer> World<P> {
         self.options.latency_ns.saturating_add(jitter_ns)
     }
 
-    /// Moves queued payloads into the send buffer as far as they fit, and the buffer's oldest bytes
-    /// towards the wire.
+    /// Moves queued payloads into the send buffer as far as they fit, and starts sending the oldest
+    /// bytes of the buffer.
     fn push_out(&mut self, connection: u32, at_ns: u64) {
-        if self.link(connection).client == Client::Open {
+        if self.link(connection).client == ClientSocket::Open {
             self.fill_buffer(connection);
         }
         let uplink_bytes_per_s = self.options.uplink_bytes_per_s;
@@ -674,7 +677,7 @@ impl<P: Peer> World<P> {
                     (bytes.len() as u64).saturating_mul(1_000_000_000) / rate
                 });
                 link.transmitting = true;
-                self.plan(
+                self.schedule(
                     at_ns.saturating_add(duration_ns),
                     connection,
                     Event::LeavesClient,
@@ -712,15 +715,15 @@ impl<P: Peer> World<P> {
         }
     }
 
-    /// Sets the clock to the next event, or to `until_ns` if that is earlier. Returns false when
-    /// the deadline has come.
+    /// Sets the clock to the next event, or to `until_ns` if that is earlier. Returns false if the
+    /// deadline has been reached.
     fn jump(&mut self, until_ns: Option<u64>) -> io::Result<bool> {
         let next_ns = self.events.first_key_value().map(|(&(at_ns, _), _)| at_ns);
         let (target_ns, event_comes) = match (next_ns, until_ns) {
             (None, None) => {
-                return Err(stuck(format!(
-                    "nothing can happen any more at {} ns: no event is on its way and there is \
-                     no deadline; look for a peer that never answers",
+                return Err(simulation_error(format!(
+                    "nothing can happen any more at {} ns: no event is scheduled and there is no \
+                     deadline; does the peer never answer?",
                     self.clock_ns
                 )));
             }
@@ -732,9 +735,9 @@ impl<P: Peer> World<P> {
         Ok(event_comes)
     }
 
-    /// Throws away what the caller does not want of the bytes that it is about to be handed. With
-    /// random cuts some of them are handed out all the same, as a kernel does with bytes that came
-    /// before the wish.
+    /// Discards what the caller does not want of the bytes about to be handed out. With random
+    /// splitting, some of them are handed out anyway, as a kernel does with bytes that arrived
+    /// before the call of `discard`.
     fn discarded(&mut self, mut ready: Ready) -> Ready {
         let (Outcome::Received(length), Some(connection)) =
             (&ready.completion.outcome, self.find(ready.completion.token))
@@ -767,10 +770,10 @@ impl<P: Peer> World<P> {
 
     fn note_standstill(&mut self) -> io::Result<()> {
         self.waits_at_this_time += 1;
-        if self.waits_at_this_time > WAITS_AT_ONE_TIME_MAX {
-            return Err(stuck(format!(
-                "{WAITS_AT_ONE_TIME_MAX} waits in a row at {} ns; look for a caller that does not \
-                 advance its deadline, or for exchanges that take no time at all",
+        if self.waits_at_this_time > WAITS_WITHOUT_PROGRESS_MAX {
+            return Err(simulation_error(format!(
+                "{WAITS_WITHOUT_PROGRESS_MAX} consecutive waits at {} ns; the caller does not advance \
+                 its deadline, or exchanges take no time",
                 self.clock_ns
             )));
         }
@@ -802,13 +805,13 @@ impl<P: Peer> World<P> {
         if full {
             // The attempt never leaves the machine.
             let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
-            self.plan(now_ns, connection, failed);
+            self.schedule(now_ns, connection, failed);
             return token;
         }
         let at_ns = now_ns.saturating_add(self.travel_ns());
         self.link(connection).last_at_peer_ns = at_ns;
         let arrives = Event::AttemptArrives(address.clone(), options.clone());
-        self.plan(at_ns, connection, arrives);
+        self.schedule(at_ns, connection, arrives);
         token
     }
 
@@ -817,7 +820,7 @@ impl<P: Peer> World<P> {
             return;
         };
         let link = self.link(connection);
-        if link.client == Client::Broken || link.send_ended {
+        if link.client == ClientSocket::Broken || link.send_ended {
             self.complete(connection, Outcome::SendFailed(libc::EPIPE), Vec::new());
             return;
         }
@@ -847,8 +850,8 @@ impl<P: Peer> World<P> {
         let link = &mut self.links[connection as usize];
         let ready = &mut self.loops[link.owner].ready;
         ready.retain(|ready| ready.completion.token != token);
-        let established = link.client != Client::Broken;
-        link.client = Client::Gone;
+        let established = link.client != ClientSocket::Broken;
+        link.client = ClientSocket::Gone;
         link.queue.clear();
         link.send_ended = true;
         match mode {
@@ -862,14 +865,14 @@ impl<P: Peer> World<P> {
             }
         }
         let closed_ns = now_ns.saturating_add(self.options.close_ns);
-        self.plan(closed_ns, connection, Event::ClientClosed);
+        self.schedule(closed_ns, connection, Event::ClientClosed);
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         if self.events.len() > EVENTS_PENDING_MAX {
-            return Err(stuck(format!(
-                "{} events are on their way at {} ns; look for a peer that answers more than it is \
-                 asked",
+            return Err(simulation_error(format!(
+                "{} events are scheduled at {} ns; does the peer send more responses than there are \
+                 requests?",
                 self.events.len(),
                 self.clock_ns
             )));
@@ -957,12 +960,12 @@ impl<P: Peer> EventLoop for Sim<P> {
     }
 }
 
-fn stuck(what: String) -> io::Error {
+fn simulation_error(what: String) -> io::Error {
     io::Error::other(format!("simulator: {what}"))
 }
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014): kept
-/// here so that a seed means the same run for ever.
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). It
+/// is implemented here so that a seed means the same run forever.
 #[derive(Debug)]
 struct SplitMix64(u64);
 
@@ -975,7 +978,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `bound`, which is at least 1. The bias of the remainder does not matter here.
+    /// A number below `bound`, which is at least 1. The bias of the remainder does not matter here.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

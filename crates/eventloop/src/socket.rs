@@ -1,4 +1,4 @@
-//! Sockets as the kernel wants them: creation, options, addresses, one call each.
+//! System calls on sockets: creation, options, addresses.
 #![allow(
     unsafe_code,
     reason = "every function here is one system call on plain memory"
@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// A socket address in the kernel's form. It has a fixed place in memory while an operation uses it.
+/// A socket address in the kernel's form. It must stay at a fixed place in memory while an
+/// operation uses it.
 pub(crate) struct KernelAddress {
     storage: libc::sockaddr_storage,
     len: libc::socklen_t,
@@ -18,7 +19,7 @@ pub(crate) struct KernelAddress {
 
 impl KernelAddress {
     /// # Errors
-    /// `ENAMETOOLONG` when a Unix path does not fit.
+    /// `ENAMETOOLONG` if a Unix path does not fit.
     pub(crate) fn new(address: &Address) -> Result<Self, i32> {
         match address {
             Address::Tcp(SocketAddr::V4(v4)) => Ok(Self::from_struct(
@@ -97,8 +98,8 @@ pub(crate) fn errno() -> i32 {
         .unwrap_or(libc::EIO)
 }
 
-/// A non-blocking, close-on-exec stream socket for `address`, with its options set and bound to the
-/// wished source address; and whether the kernel will stamp what it receives.
+/// Opens a non-blocking, close-on-exec stream socket for `address`, sets its options and binds it
+/// to the source address, if any. Also returns whether the kernel will timestamp what it receives.
 pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedFd, bool), i32> {
     let family = match address {
         Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
@@ -111,7 +112,7 @@ pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedF
     if fd < 0 {
         return Err(errno());
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     if family == libc::AF_UNIX {
         return Ok((socket, false));
@@ -120,12 +121,12 @@ pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedF
     if let Some(source) = options.source {
         bind(fd, source)?;
     }
-    let stamped = options.timestamps && stamp_receives(fd);
-    Ok((socket, stamped))
+    let timestamped = options.timestamps && enable_timestamps(fd);
+    Ok((socket, timestamped))
 }
 
 fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
-    // The port is chosen at connect time, when the kernel knows the whole four-tuple: a local port
+    // The port is chosen at connect time, when the kernel knows the whole four-tuple. A local port
     // can then serve several destinations (ip(7), since Linux 4.2).
     set_int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     let address = KernelAddress::new(&Address::Tcp(SocketAddr::new(source, 0)))?;
@@ -136,11 +137,11 @@ fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
     }
 }
 
-/// Starts connecting a non-blocking socket. True when the connection stands already.
+/// Starts connecting a non-blocking socket. True if the connection is already established.
 pub(crate) fn connect(fd: RawFd, address: &KernelAddress) -> Result<bool, i32> {
     match connect_once(fd, address) {
-        // On loopback the handshake is over when the call returns, although it says otherwise: the kernel
-        // handles the answer to the SYN on the way out of it. Asking again tells.
+        // On loopback, the handshake is complete when the call returns, despite EINPROGRESS: the
+        // kernel processes the SYN-ACK on the way out of the call. A second call tells.
         Err(libc::EINPROGRESS) => match connect_once(fd, address) {
             Err(libc::EALREADY) => Ok(false),
             other => other.map(|()| true),
@@ -157,24 +158,24 @@ fn connect_once(fd: RawFd, address: &KernelAddress) -> Result<(), i32> {
     }
 }
 
-/// Takes one connection off a listening socket.
+/// Accepts one connection from a listening socket.
 pub(crate) fn accept(fd: RawFd) -> Result<OwnedFd, i32> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: null is allowed for an address that nobody wants.
+    // SAFETY: null is allowed if the address is not needed.
     let accepted = unsafe { libc::accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
     if accepted < 0 {
         return Err(errno());
     }
     set_nodelay(accepted);
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(accepted) })
 }
 
-/// The error a socket has kept for us (`SO_ERROR`); 0 is none.
+/// The pending error of a socket (`SO_ERROR`), or 0.
 pub(crate) fn take_error(fd: RawFd) -> i32 {
     let mut error: libc::c_int = 0;
     let mut len = size_of_val(&error) as libc::socklen_t;
-    // SAFETY: `error` and `len` are live and of the size the option has.
+    // SAFETY: `error` and `len` are live and of the size of the option.
     let got = unsafe {
         libc::getsockopt(
             fd,
@@ -187,7 +188,7 @@ pub(crate) fn take_error(fd: RawFd) -> i32 {
     if got == 0 { error } else { errno() }
 }
 
-/// Reads what is there; 0 is the end of the stream.
+/// Reads what has arrived. 0 is the end of the stream.
 pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
     // SAFETY: the pointer and length describe a live, writable slice.
     let got = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
@@ -198,7 +199,7 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> Result<usize, i32> {
     }
 }
 
-/// The most that one call discards: its length has 32 bits.
+/// The most that one call discards: its length is 32 bits wide.
 const DISCARD_BYTES_MAX: u64 = 1 << 30;
 
 /// How many of these bytes one call can discard.
@@ -206,8 +207,9 @@ pub(crate) fn discard_length(bytes: u64) -> usize {
     bytes.min(DISCARD_BYTES_MAX) as usize
 }
 
-/// Takes up to `bytes` bytes off a TCP socket without copying them (tcp(7), MSG_TRUNC); 0 is the end
-/// of the stream. Other kinds of sockets would write to the buffer, and there is none.
+/// Removes up to `bytes` bytes from a TCP socket without copying them (tcp(7), MSG_TRUNC). 0 is the
+/// end of the stream. For other kinds of sockets the kernel would write to the buffer, and there is
+/// none.
 pub(crate) fn discard(fd: RawFd, bytes: usize) -> Result<usize, i32> {
     // SAFETY: with MSG_TRUNC the kernel writes nothing to the buffer of a TCP socket.
     let got = unsafe { libc::recv(fd, std::ptr::null_mut(), bytes, libc::MSG_TRUNC) };
@@ -218,8 +220,8 @@ pub(crate) fn discard(fd: RawFd, bytes: usize) -> Result<usize, i32> {
     }
 }
 
-/// Discards as [`discard`] does, and reads the control data that comes with the bytes; the second
-/// number is the length of that.
+/// Like [`discard`], but also reads the control data of the bytes. The second number is the length
+/// of the control data.
 pub(crate) fn discard_with_control(
     fd: RawFd,
     bytes: usize,
@@ -232,8 +234,8 @@ pub(crate) fn discard_with_control(
     receive_message(fd, nowhere, control, libc::MSG_TRUNC)
 }
 
-/// Reads what is there, as [`receive`] does, and the control data that comes with it; the second number is
-/// the length of that.
+/// Like [`receive`], but also reads the control data of the bytes. The second number is the length
+/// of the control data.
 pub(crate) fn receive_with_control(
     fd: RawFd,
     buffer: &mut [u8],
@@ -246,7 +248,7 @@ pub(crate) fn receive_with_control(
     receive_message(fd, part, control, 0)
 }
 
-/// `part` describes writable memory, or `flags` keep the kernel from writing there.
+/// `part` must describe writable memory, unless `flags` keep the kernel from writing to it.
 #[allow(
     clippy::unnecessary_cast,
     reason = "the length of control data has 32 bits with musl"
@@ -261,8 +263,8 @@ fn receive_message(
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the message points to a live part, which is writable or not written to, and to a live,
-    // writable control buffer, with their lengths; nobody wants an address.
+    // SAFETY: the message points to a live part, which is writable or not written to, and to a
+    // live, writable control buffer, with their lengths. No address is asked for.
     let got = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
     if got < 0 {
         (Err(errno()), 0)
@@ -271,7 +273,7 @@ fn receive_message(
     }
 }
 
-/// A message header that asks for so much control data, and points nowhere.
+/// A message header that asks for this much control data, with null pointers.
 pub(crate) fn control_message(control_bytes: usize) -> libc::msghdr {
     // SAFETY: msghdr is plain data for which all zeros is a valid value: null pointers, no lengths.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -279,27 +281,27 @@ pub(crate) fn control_message(control_bytes: usize) -> libc::msghdr {
     message
 }
 
-/// Has the kernel stamp what this socket receives, in software, and hand the stamps out (socket(7),
-/// SO_TIMESTAMPING). False when it does not.
-fn stamp_receives(fd: RawFd) -> bool {
+/// Asks the kernel to timestamp what this socket receives, in software, and to report the
+/// timestamps (socket(7), SO_TIMESTAMPING). False if it refuses.
+fn enable_timestamps(fd: RawFd) -> bool {
     let what = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     let what = what as libc::c_int;
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, what).is_ok()
 }
 
-/// A socket that only keeps the kernel stamping.
-pub(crate) fn stamping_on() -> Option<OwnedFd> {
+/// A socket whose only purpose is to keep timestamps enabled in the kernel.
+pub(crate) fn keep_timestamps_enabled() -> Option<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return None;
     }
-    // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    stamp_receives(fd).then_some(socket)
+    enable_timestamps(fd).then_some(socket)
 }
 
-/// Sends as much as the kernel takes.
+/// Sends as many bytes as the kernel accepts.
 pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Result<usize, i32> {
     // SAFETY: the pointer and length describe a live slice.
     let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
@@ -310,13 +312,12 @@ pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> Result<usize, i32> {
     }
 }
 
-/// Sends FIN.
 pub(crate) fn shutdown_send(fd: RawFd) {
-    // SAFETY: no pointers are passed. Failure means the connection is gone already.
+    // SAFETY: no pointers are passed. Failure means that the connection is already gone.
     unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
-/// `SO_LINGER` on with time zero: the next close resets the connection.
+/// `SO_LINGER` with zero time: the next close resets the connection.
 pub(crate) static LINGER_ZERO: libc::linger = libc::linger {
     l_onoff: 1,
     l_linger: 0,
@@ -324,7 +325,8 @@ pub(crate) static LINGER_ZERO: libc::linger = libc::linger {
 
 /// Makes the next close of `socket` a reset.
 pub(crate) fn reset_on_close(socket: &OwnedFd) {
-    // SAFETY: the option value is a live linger of the given size. Failure leaves an ordinary close.
+    // SAFETY: the option value is a live linger of the given size. On failure, the close is an
+    // ordinary one.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -350,14 +352,14 @@ fn set_int(fd: RawFd, level: i32, name: i32, value: libc::c_int) -> Result<(), i
     if set == 0 { Ok(()) } else { Err(errno()) }
 }
 
-/// Asks for the finest timer granularity for the calling thread's waits (the default slack is 50 us,
-/// prctl(2) PR_SET_TIMERSLACK), so that deadlines are met to the microsecond.
+/// Asks for the finest timer resolution for the waits of the calling thread, so that deadlines are
+/// met to the microsecond. The default slack is 50 us (prctl(2), PR_SET_TIMERSLACK).
 pub(crate) fn sharpen_timers() {
     // SAFETY: no pointers are passed; the value is in nanoseconds.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
 }
 
-/// Puts a descriptor that came from outside into non-blocking mode.
+/// Makes a descriptor non-blocking.
 pub(crate) fn set_nonblocking(fd: RawFd) -> std::io::Result<()> {
     // SAFETY: no pointers are passed.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
@@ -368,7 +370,7 @@ pub(crate) fn set_nonblocking(fd: RawFd) -> std::io::Result<()> {
     Ok(())
 }
 
-/// TCP_NODELAY; fails quietly on Unix sockets, where there is nothing to set.
+/// Sets TCP_NODELAY. Fails silently on Unix sockets, which do not have it.
 pub(crate) fn set_nodelay(fd: RawFd) {
     let _ = set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
 }

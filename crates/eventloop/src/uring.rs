@@ -1,32 +1,35 @@
 //! The io_uring backend.
 //!
 //! - Receiving: one multishot receive for each socket, into buffers that the kernel picks from a
-//!   registered ring (Linux 6.0). A buffer goes back as soon as the caller asks for the next completion.
-//! - Bytes that the caller does not want are discarded by a receive of their own, as long as they are
-//!   and with `MSG_TRUNC`. Such a socket is taken off multishot receiving, and has the beginning of the
-//!   next message read by a single short receive: a multishot one would already have copied the rest.
-//! - A socket with stamps receives messages instead, also multishot, into buffers of their own: the
-//!   kernel puts the control data before the bytes.
-//! - Sending shared bytes is *quiet*: the kernel reports only failures, so a request costs one
-//!   submission entry and no completion. `MSG_DONTWAIT` makes a full socket such a failure; what is
-//!   left is then sent by a *reported* send, which waits for room. Owned buffers are always reported.
-//! - Sockets live in the ring's file table only; submissions are batched with the wait.
+//!   registered ring (Linux 6.0). A buffer is returned as soon as the caller asks for the next
+//!   completion.
+//! - Discarding: unwanted bytes are discarded by a separate receive of their length with
+//!   `MSG_TRUNC`. Such a socket no longer uses multishot receives, and the beginning of its next
+//!   message is read by a single short receive. A multishot receive would already have copied the
+//!   rest.
+//! - Timestamps: a socket with timestamps receives messages instead, also multishot, into separate
+//!   buffers, because the kernel puts the control data before the bytes.
+//! - Sending: a send of shared bytes is *quiet*. The kernel reports only failures, so that a
+//!   request costs one submission entry and no completion. With `MSG_DONTWAIT`, a full socket is
+//!   such a failure. The rest is then sent by a *reported* send, which waits for room. Sends of
+//!   owned buffers are always reported.
+//! - Sockets exist only in the file table of the ring. Submissions are batched with the wait.
 //!
-//! Order of quiet sends: entries of one submission are carried out in order, and their failures are
-//! posted before anything that the wait of the same system call brings. So by the time the caller
-//! sees an answer, a failure of the send before it has been seen too; so it has when the caller has
-//! taken all completions. Until one of the two, a further send of the same socket could overtake the
-//! rest of the one before: it is held back (`Uring::flush_held`).
+//! Order of quiet sends: the kernel carries out the entries of one submission in order, and posts
+//! their failures before anything that the wait of the same system call brings. So by the time the
+//! caller sees a response, a failure of the send before it has been seen too. The same holds once
+//! the caller has taken all completions. Before that, another send of the same socket could
+//! overtake the rest of the previous one, so it is held back (`Uring::flush_held`).
 #![allow(
     unsafe_code,
     reason = "submission entries point to memory that must outlive them"
 )]
 
-use crate::aim::Aim;
 use crate::limits::open_file_limit;
-use crate::region::Region;
+use crate::mapping::Mapping;
+use crate::sleep_margin::SleepMargin;
 use crate::socket::{self, KernelAddress};
-use crate::stamps::{CONTROL_BYTES, Stamps};
+use crate::timestamps::{CONTROL_BYTES, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
     Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
@@ -39,64 +42,64 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// See the module's text.
+/// An [`EventLoop`] on io_uring. The module's documentation says how it works.
 pub struct Uring {
     ring: IoUring,
     buffers: Buffers,
     receive_buffer_bytes: usize,
-    /// There once a socket has wanted stamps.
-    stamping: Option<Stamping>,
+    /// Set once a socket asks for timestamps.
+    timestamped_receives: Option<TimestampedReceives>,
     sockets: Vec<Socket>,
     free: Vec<u32>,
-    /// Size of the registered file table; socket indexes stay below it.
+    /// Size of the registered file table. Socket indexes are below it.
     table_size: u32,
     shared: Vec<Box<[u8]>>,
-    /// Completions that are known without asking the kernel.
+    /// Completions that are known without the kernel.
     ready: VecDeque<Completion>,
-    /// Kernel completions taken out of turn by [`Self::flush_held`].
+    /// Kernel completions taken early, by [`Self::flush_held`] or because a queue was full.
     backlog: VecDeque<cqueue::Entry>,
-    /// Sockets with sends held back until the current submission is through.
+    /// Sockets whose sends are held back until the current submission is complete.
     held: Vec<Token>,
-    /// Sockets whose receive has ended, with something or for want of buffers; the next one is started
-    /// when the caller has seen everything and buffers are back.
+    /// Sockets whose receive has ended, with a result or for lack of buffers. The next receive is
+    /// started when the caller has taken everything and buffers are free again.
     to_arm: Vec<Token>,
-    /// Counts submissions: the number of the one that is being filled.
+    /// Number of the submission that is being filled.
     batch: u32,
     /// Failures of quiet sends have been seen up to this submission.
     seen_batch: u32,
-    /// The last submission made while older completions waited to be taken.
+    /// The last submission made while older completions had not been taken.
     crowded_batch: u32,
-    /// Operations the kernel still has to report, over all sockets.
+    /// Operations of all sockets that the kernel has not reported yet.
     in_flight: u64,
-    /// What is lent to the caller.
-    lent: Option<Loan>,
-    /// How long the bytes of the last completion had been with the kernel.
+    /// The buffer lent to the caller.
+    lent: Option<LentBuffer>,
+    /// How long the bytes of the last completion had been in the kernel.
     delay_ns: Option<u64>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
-    aim: Aim,
-    /// Until then waits do not sleep.
+    sleep_margin: SleepMargin,
+    /// Waits do not sleep until then.
     poll_until_ns: u64,
 }
 
-/// A filled buffer in the hands of the caller.
-struct Loan {
+/// A filled buffer that the caller is reading.
+struct LentBuffer {
     op: Op,
     buffer: u16,
     len: usize,
 }
 
-/// Receiving with stamps: the kernel puts a head before the bytes, so that the buffers are longer, and
-/// their own.
-struct Stamping {
+/// Receiving with timestamps. The kernel puts a head before the bytes, so the buffers are longer
+/// and separate.
+struct TimestampedReceives {
     buffers: Buffers,
-    /// Says how long the control data may be; the kernel reads it when a receive is submitted.
+    /// States how long the control data may be. The kernel reads it when a receive is submitted.
     message: Box<libc::msghdr>,
-    stamps: Stamps,
+    timestamps: Timestamps,
 }
 
-/// What a single receive with stamps needs, at a fixed place in memory.
-struct StampedMessage {
+/// Memory of a single receive with timestamps, at a fixed address.
+struct TimestampedMessage {
     header: libc::msghdr,
     part: libc::iovec,
     control: [u8; CONTROL_BYTES],
@@ -106,52 +109,51 @@ struct Socket {
     generation: u32,
     key: u32,
     state: State,
-    /// When the kernel had connected it, if it did so at once.
+    /// When the kernel connected the socket, if it did so at once.
     connected_ns: Option<u64>,
-    /// Operations the kernel still has to report for this socket.
+    /// Operations of this socket that the kernel has not reported yet.
     in_flight: u32,
-    /// Kernel address while connecting; the kernel reads it when the entry is submitted.
+    /// The address while connecting. The kernel reads it when the entry is submitted.
     address: Option<Box<KernelAddress>>,
-    /// The send that the kernel is carrying out and will report.
+    /// The send in progress, which the kernel will report.
     sending: Option<Sending>,
     /// Sends waiting for it, in order.
     queue: VecDeque<Payload>,
-    /// The submission in which the last quiet send went, whether its failure would have been seen
-    /// by now, and what it was.
+    /// The last quiet send: its submission, whether a failure of it would have been seen by now,
+    /// and its bytes.
     quiet_batch: u32,
     quiet_settled: bool,
     quiet: (SharedBytes, usize, usize),
     /// The submission in which the receive was last started.
     arm_batch: u32,
     held: bool,
-    /// How it receives: with or without stamps.
+    /// How the socket receives: with or without timestamps.
     receive_op: Op,
-    /// Only TCP can discard.
+    /// Only TCP sockets can discard.
     is_tcp: bool,
-    /// Bytes that come next and are not wanted.
+    /// How many of the next bytes to discard.
     discard_bytes: u64,
     expected: Expected,
-    /// The receive that the kernel carries out.
     armed: Armed,
-    /// For single receives of a socket with stamps.
-    message: Option<Box<StampedMessage>>,
+    /// For single receives of a socket with timestamps.
+    message: Option<Box<TimestampedMessage>>,
     shutdown_after_queue: bool,
-    /// The listening descriptor; listeners are not in the file table.
+    /// The listening descriptor. Listeners are not in the file table.
     listener: Option<OwnedFd>,
 }
 
-/// A receive on its way.
+/// The receive in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Armed {
-    /// None, or one that has ended.
+    /// None, or it has ended.
     No,
-    /// Reports again and again.
+    /// Reports repeatedly.
     Multishot,
-    /// As before, and it has been cancelled.
+    /// A multishot receive that has been cancelled.
     Cancelled,
-    /// Ends when something has come.
+    /// Ends when bytes have arrived.
     Once,
-    /// Ends when something has been discarded.
+    /// Ends when bytes have been discarded.
     Discard,
 }
 
@@ -169,7 +171,7 @@ enum State {
     Closing,
 }
 
-/// What a completion belongs to; stands in the top byte of the user data.
+/// The kind of operation of a completion; the top byte of the user data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Op {
@@ -182,7 +184,7 @@ enum Op {
     Cancel,
     Close,
     Accept,
-    ReceiveStamped,
+    ReceiveTimestamped,
     ReceiveOnce,
     Discard,
 }
@@ -190,42 +192,43 @@ enum Op {
 /// Generations are compared in the 24 bits that fit into the user data.
 const GENERATION_MASK: u32 = 0x00ff_ffff;
 const BUFFER_GROUP: u16 = 0;
-const STAMPED_BUFFER_GROUP: u16 = 1;
-/// Few sockets receive with stamps.
-const STAMPED_BUFFERS: u16 = 32;
-/// What stands before the bytes of a multishot receive of a message: `struct io_uring_recvmsg_out`
-/// (io_uring_prep_recvmsg_multishot(3)) - four numbers of 32 bits, which are the lengths of name,
-/// control data and payload, and flags -, no name, and the control data at their full length.
+const TIMESTAMPED_BUFFER_GROUP: u16 = 1;
+/// Few sockets use timestamps.
+const TIMESTAMPED_BUFFERS: u16 = 32;
+/// Length of the fixed part before the bytes of a multishot receive of a message, `struct
+/// io_uring_recvmsg_out` (io_uring_prep_recvmsg_multishot(3)): four 32-bit numbers, which are the
+/// lengths of name, control data and payload, and the flags. There is no name. The control data
+/// follows at its full length.
 const MESSAGE_HEAD_BYTES: usize = 16;
-const STAMPED_HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + CONTROL_BYTES;
+const TIMESTAMPED_HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + CONTROL_BYTES;
 /// Entries that can be queued before the kernel must be called.
 const SUBMISSION_ENTRIES: u32 = 1024;
-/// Places in the file table, however few sockets are expected.
+/// Smallest size of the file table, however few sockets are expected.
 const TABLE_SIZE_MIN: u32 = 65_536;
-/// Buffers start this much further apart than they are long. Distances of a power of two would put
-/// the first lines of all buffers, often the only ones used, into the same few sets of the caches.
+/// Gap between buffers. At distances of a power of two, the first lines of all buffers, which are
+/// often the only ones used, would fall into the same few cache sets.
 const STAGGER_BYTES: usize = 13 * 64;
 /// Longest wait for cancelled operations when the loop is dropped.
-const DROP_PATIENCE_NS: u64 = 200_000_000;
+const DROP_WAIT_NS_MAX: u64 = 200_000_000;
 
 impl Uring {
-    /// Makes a loop for the calling thread; it must be used and dropped there.
+    /// Makes a loop for the calling thread. It must be used and dropped there.
     ///
     /// # Errors
-    /// When the kernel forbids io_uring or lacks what is needed here; the text says which.
+    /// If the kernel forbids io_uring or lacks a feature needed here. The message says which.
     pub fn new(options: &LoopOptions) -> io::Result<Self> {
         let ring = build_ring(options)?;
-        // Twice the sockets expected: a closed socket keeps its place until the kernel has
-        // reported the last of it, while its successor is connecting already. The table cannot
-        // grow, so it has room for many more than expected: a place costs the kernel 8 bytes.
-        let wished = options.sockets.saturating_mul(2).max(TABLE_SIZE_MIN);
-        let table_size = wished.min(open_file_limit());
+        // Twice the expected sockets: a closed socket keeps its entry until the kernel has reported
+        // its last operation, while its successor is already connecting. The table cannot grow, so
+        // it has room for many more than expected. An entry costs the kernel 8 bytes.
+        let wanted = options.sockets.saturating_mul(2).max(TABLE_SIZE_MIN);
+        let table_size = wanted.min(open_file_limit());
         ring.submitter()
             .register_files_sparse(table_size)
             .map_err(|error| explain(error, "registering the file table"))?;
-        // One wait brings a few dozen receives on recent kernels, which limit the work done at a time,
-        // and their buffers are given back before the next. Running dry, as may happen on older
-        // ones, costs a new receive, not data.
+        // On recent kernels, which limit the work per wait, one wait brings a few dozen receives,
+        // and their buffers are returned before the next one. On older kernels the buffers may run
+        // out. That costs a new receive, but no data.
         let count = options.sockets.next_power_of_two().clamp(64, 256) as u16;
         let bytes = options.receive_buffer_bytes;
         let buffers = Buffers::register(&ring, BUFFER_GROUP, count, 0, bytes)
@@ -236,7 +239,7 @@ impl Uring {
             ring,
             buffers,
             receive_buffer_bytes: bytes,
-            stamping: None,
+            timestamped_receives: None,
             sockets: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
             table_size,
@@ -252,7 +255,7 @@ impl Uring {
             lent: None,
             delay_ns: None,
             taken_ns: 0,
-            aim: Aim::new(options.spin_ns),
+            sleep_margin: SleepMargin::new(options.spin_ns),
             poll_until_ns: 0,
         })
     }
@@ -260,10 +263,10 @@ impl Uring {
     /// Whether this kernel lets this process use the backend.
     ///
     /// # Errors
-    /// Says why not.
+    /// The reason, if it does not.
     pub fn probe() -> io::Result<()> {
-        // On a thread of its own: when a ring goes away the kernel interrupts the thread that made
-        // it, and blocking calls there would end with EINTR.
+        // In a separate thread: when a ring is destroyed, the kernel interrupts the thread that
+        // made it, and blocking calls there would fail with EINTR.
         let probing = std::thread::spawn(|| {
             let mut this = Self::new(&LoopOptions {
                 sockets: 1,
@@ -276,8 +279,8 @@ impl Uring {
             .unwrap_or_else(|_| Err(io::Error::other("probing io_uring failed")))
     }
 
-    /// Multishot receive (Linux 6.0) cannot be seen from the list of operations: an older kernel
-    /// takes the entry and fails it with EINVAL.
+    /// The list of supported operations does not show multishot receive (Linux 6.0). An older
+    /// kernel accepts the entry and fails it with EINVAL.
     fn probe_multishot(&mut self) -> io::Result<()> {
         use std::io::Write;
         let (mut near, far) = std::os::unix::net::UnixStream::pair()?;
@@ -316,7 +319,7 @@ impl Uring {
         Ok(token)
     }
 
-    /// Puts a descriptor into the file table; the table's reference is the only one that stays.
+    /// Puts a descriptor into the file table, which then holds the only reference.
     fn place(&mut self, index: u32, fd: &OwnedFd) -> Result<(), i32> {
         if index >= self.table_size {
             return Err(libc::EMFILE);
@@ -334,7 +337,7 @@ impl Uring {
     fn release(&mut self, index: u32) {
         let socket = &mut self.sockets[index as usize];
         let generation = socket.generation.wrapping_add(1);
-        // The queue's memory is kept for the next socket.
+        // Keep the queue's memory for the next socket.
         let mut queue = std::mem::take(&mut socket.queue);
         queue.clear();
         *socket = Socket {
@@ -353,12 +356,12 @@ impl Uring {
     }
 
     fn push(&mut self, entry: &Entry) {
-        // SAFETY: whatever the entry points to lives until its completion: shared bytes as long as
-        // the loop, owned buffers and addresses in the socket's entry, which is not reused before the
-        // kernel has reported all its operations (`in_flight`).
+        // SAFETY: everything the entry points to lives until its completion: shared bytes as long
+        // as the loop; owned buffers and addresses in the socket's entry, which is not reused
+        // before the kernel has reported all its operations (`in_flight`).
         while unsafe { self.ring.submission().push(entry) }.is_err() {
-            // The queue is full. The kernel refuses to take more while completions wait (EBUSY,
-            // EAGAIN); other errors come again in `wait`, which reports them.
+            // The queue is full. The kernel accepts no more while completions are waiting (EBUSY,
+            // EAGAIN). Other errors recur in `wait`, which reports them.
             if self.submit().is_err() {
                 self.backlog.extend(self.ring.completion());
             }
@@ -376,16 +379,16 @@ impl Uring {
         self.ring.submit()
     }
 
-    /// Submits at once, so that the time between the caller's clock and the kernel's work is not counted as
-    /// the server's. On loopback the connection stands when that is done.
+    /// Submits at once, so that the time between the caller's clock and the kernel's work is not
+    /// attributed to the server. On loopback, the connection is then already established.
     fn submit_connect(&mut self, token: Token) {
         self.begin_submission();
         if self.submit_and_look().is_err() {
-            // What is wrong comes again in `wait`, which reports it.
+            // The error recurs in `wait`, which reports it.
             return;
         }
         let at_ns = monotonic_ns();
-        // What else has come with it came after the wait before.
+        // Other completions that this call brought arrived after the previous wait.
         self.taken_ns = at_ns;
         let connect = user_data(Op::Connect, token);
         for entry in self.ring.completion() {
@@ -406,21 +409,21 @@ impl Uring {
     fn arm_receive(&mut self, token: Token) {
         let fd = Fixed(token.index);
         let op = self.sockets[token.index as usize].receive_op;
-        let entry = match (op, &self.stamping) {
-            (Op::ReceiveStamped, Some(stamping)) => {
-                let message = &raw const *stamping.message;
-                opcode::RecvMsgMulti::new(fd, message, STAMPED_BUFFER_GROUP).build()
+        let entry = match (op, &self.timestamped_receives) {
+            (Op::ReceiveTimestamped, Some(timestamped_receives)) => {
+                let message = &raw const *timestamped_receives.message;
+                opcode::RecvMsgMulti::new(fd, message, TIMESTAMPED_BUFFER_GROUP).build()
             }
             _ => opcode::RecvMulti::new(fd, BUFFER_GROUP).build(),
         };
         self.push_counted(token, op, entry);
         let socket = &mut self.sockets[token.index as usize];
         socket.armed = Armed::Multishot;
-        // Afterwards, since a full queue makes `push` submit.
+        // Set afterwards, because `push` submits if the queue is full.
         socket.arm_batch = self.batch;
     }
 
-    /// Starts receives again that have ended.
+    /// Restarts receives that have ended.
     fn arm_again(&mut self) {
         for at in 0..self.to_arm.len() {
             let token = self.to_arm[at];
@@ -438,7 +441,7 @@ impl Uring {
         self.to_arm.clear();
     }
 
-    /// Starts a receive that ends when something has come, to be handed out or discarded.
+    /// Starts a receive that ends when bytes have arrived, to hand them out or to discard them.
     fn arm_once(&mut self, token: Token, op: Op) {
         let fd = Fixed(token.index);
         let room = self.receive_buffer_bytes;
@@ -452,9 +455,9 @@ impl Uring {
             Expected::Long => (room.min(BEGINNING_BYTES), 0),
             Expected::Rest | Expected::Anything => (room, 0),
         };
-        let is_stamped = socket.receive_op == Op::ReceiveStamped;
-        let entry = if is_stamped {
-            let message = socket.message.get_or_insert_with(StampedMessage::boxed);
+        let is_timestamped = socket.receive_op == Op::ReceiveTimestamped;
+        let entry = if is_timestamped {
+            let message = socket.message.get_or_insert_with(TimestampedMessage::boxed);
             opcode::RecvMsg::new(fd, message.prepare(length))
                 .flags(flags as u32)
                 .buf_group(BUFFER_GROUP)
@@ -475,7 +478,7 @@ impl Uring {
             false => entry.flags(Flags::BUFFER_SELECT),
         };
         self.push_counted(token, op, entry);
-        // It follows all sends of its submission: what it brings is news of the time after them.
+        // It follows all sends of its submission, so what it brings is newer than they are.
         self.sockets[token.index as usize].arm_batch = self.batch.wrapping_sub(1);
     }
 
@@ -488,13 +491,14 @@ impl Uring {
         });
     }
 
-    /// Whether a further send of this socket could overtake one whose failure is not known yet.
+    /// Whether another send of this socket could overtake one whose failure is not known yet.
     fn must_hold(&self, socket: &Socket) -> bool {
         socket.held || (!socket.quiet_settled && is_later(socket.quiet_batch, self.seen_batch))
     }
 
-    /// The kernel has told something about receiving on this socket. It did so after it had carried
-    /// out the quiet send before, unless the two went together or the news is older than the send.
+    /// The kernel has reported a receive on this socket. It did so after it had carried out the
+    /// previous quiet send, unless both were in the same submission or the report is older than the
+    /// send.
     fn settle_quiet(&mut self, index: u32) {
         let socket = &mut self.sockets[index as usize];
         let went_before = is_later(self.batch, socket.quiet_batch);
@@ -519,7 +523,7 @@ impl Uring {
                     .flags(Flags::SKIP_SUCCESS)
                     .user_data(user_data(Op::QuietSend, token));
                 self.push(&entry);
-                // Afterwards, since a full queue makes `push` submit.
+                // Set afterwards, because `push` submits if the queue is full.
                 let socket = &mut self.sockets[token.index as usize];
                 socket.quiet_batch = self.batch;
                 socket.quiet_settled = false;
@@ -534,7 +538,8 @@ impl Uring {
             Payload::Owned(bytes) => bytes.as_slice(),
         };
         let rest = &bytes[sending.sent..];
-        // One entry carries at most 1 GiB (the length is 32 bits); the rest follows on completion.
+        // One entry carries at most 1 GiB (its length is 32 bits wide). The rest follows on
+        // completion.
         let len = rest.len().min(1 << 30) as u32;
         let entry = opcode::Send::new(Fixed(token.index), rest.as_ptr(), len)
             .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
@@ -551,7 +556,7 @@ impl Uring {
             if socket.queue.is_empty() && !socket.shutdown_after_queue {
                 return;
             }
-            // FIN is held back like a send: it must not overtake the rest of a quiet one either.
+            // FIN is held back like a send, because it must not overtake the rest of a quiet send.
             if self.must_hold(&self.sockets[token.index as usize]) {
                 let socket = &mut self.sockets[token.index as usize];
                 if !socket.held {
@@ -571,7 +576,7 @@ impl Uring {
         }
     }
 
-    /// Sends what was held back: submits, sees whether the sends before it failed, goes on.
+    /// Submits, checks whether the previous sends failed, and then sends what was held back.
     fn flush_held(&mut self) -> io::Result<()> {
         while !self.held.is_empty() {
             self.submit()?;
@@ -620,7 +625,7 @@ impl Uring {
         self.start_reported_send(socket, Sending { payload, sent });
     }
 
-    /// The full token of one whose generation came through user data.
+    /// The full token for one whose generation was truncated in the user data.
     fn live_24(&self, token: Token) -> Option<Token> {
         let socket = self.sockets.get(token.index as usize)?;
         let same = socket.generation & GENERATION_MASK == token.generation;
@@ -631,7 +636,7 @@ impl Uring {
         })
     }
 
-    /// Gives the lent buffer back to the kernel.
+    /// Returns the lent buffer to the kernel.
     fn end_loan(&mut self) {
         self.delay_ns = None;
         if let Some(loan) = self.lent.take() {
@@ -639,34 +644,37 @@ impl Uring {
         }
     }
 
-    /// Gives a buffer back that the kernel took for this kind of receive.
+    /// Returns a buffer that the kernel took for this kind of receive.
     fn give_back(&mut self, op: Op, buffer: u16) {
-        match (op, &mut self.stamping) {
-            (Op::ReceiveStamped, Some(stamping)) => stamping.buffers.give_back(buffer),
+        match (op, &mut self.timestamped_receives) {
+            (Op::ReceiveTimestamped, Some(timestamped_receives)) => {
+                timestamped_receives.buffers.give_back(buffer)
+            }
             _ => self.buffers.give_back(buffer),
         }
     }
 
-    /// Makes what receiving with stamps needs. A kernel that has nothing left for it stamps nothing.
-    fn start_stamping(&mut self) -> Option<&Stamping> {
-        if self.stamping.is_none() {
+    /// Sets up receiving with timestamps. If the kernel has no resources for it, there are no
+    /// timestamps.
+    fn start_timestamping(&mut self) -> Option<&TimestampedReceives> {
+        if self.timestamped_receives.is_none() {
             let buffers = Buffers::register(
                 &self.ring,
-                STAMPED_BUFFER_GROUP,
-                STAMPED_BUFFERS,
-                STAMPED_HEAD_BYTES,
+                TIMESTAMPED_BUFFER_GROUP,
+                TIMESTAMPED_BUFFERS,
+                TIMESTAMPED_HEAD_BYTES,
                 self.receive_buffer_bytes,
             );
-            self.stamping = Some(Stamping {
+            self.timestamped_receives = Some(TimestampedReceives {
                 buffers: buffers.ok()?,
                 message: Box::new(socket::control_message(CONTROL_BYTES)),
-                stamps: Stamps::start(),
+                timestamps: Timestamps::start(),
             });
         }
-        self.stamping.as_ref()
+        self.timestamped_receives.as_ref()
     }
 
-    /// Submits and waits. Says whether it could sleep.
+    /// Submits and waits. Returns whether it could sleep.
     fn enter(&mut self, until_ns: Option<u64>) -> io::Result<bool> {
         let busy = !self.ready.is_empty() || !self.backlog.is_empty();
         self.begin_submission();
@@ -699,19 +707,19 @@ impl Uring {
         }
     }
 
-    /// Submits and has the kernel report what has happened, without blocking: a wait with a timeout
-    /// of zero would set a timer and give up the CPU.
+    /// Submits and makes the kernel report completions, without blocking. A wait with a timeout of
+    /// zero would set a timer and yield the CPU.
     fn submit_and_look(&mut self) -> io::Result<usize> {
         let queued = self.ring.submission().len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
         let no_mask = None::<&libc::sigset_t>;
-        // SAFETY: `queued` entries are there and were pushed under the rules of `push`; without an
-        // argument the kernel reads no memory of ours beyond the ring.
+        // SAFETY: `queued` entries exist and were pushed under the rules of `push`. Without an
+        // argument, the kernel reads no memory beyond the ring.
         unsafe { self.ring.submitter().enter(queued, 0, flags, no_mask) }
     }
 
-    /// Polls until the kernel has something to report or `until_ns` has come. Whether it has stands
-    /// in memory (IORING_SETUP_TASKRUN_FLAG), so that looking costs no system call.
+    /// Polls until the kernel has something to report or `until_ns` is reached. A flag in memory
+    /// (IORING_SETUP_TASKRUN_FLAG) tells whether it has, so that polling needs no system call.
     fn spin(&mut self, until_ns: u64) {
         while monotonic_ns() < until_ns {
             if self.ring.submission().taskrun() || !self.ring.completion().is_empty() {
@@ -734,7 +742,7 @@ impl Uring {
         }
         if matches!(
             op,
-            Op::Receive | Op::ReceiveStamped | Op::ReceiveOnce | Op::Discard
+            Op::Receive | Op::ReceiveTimestamped | Op::ReceiveOnce | Op::Discard
         ) {
             return self.on_receive(op, token, entry);
         }
@@ -782,9 +790,9 @@ impl Uring {
         };
         let key = socket.key;
         self.settle_quiet(token.index);
-        // The head of a message comes at the end of the stream, too, with nothing behind it.
+        // At the end of the stream there is a message head too, without bytes.
         let head_bytes = match op {
-            Op::ReceiveStamped if result > 0 => STAMPED_HEAD_BYTES as i32,
+            Op::ReceiveTimestamped if result > 0 => TIMESTAMPED_HEAD_BYTES as i32,
             _ => 0,
         };
         let outcome = match result - head_bytes {
@@ -799,7 +807,7 @@ impl Uring {
                     Outcome::Discarded(len as u64)
                 } else {
                     socket.expected = socket.expected.after_received();
-                    self.lent = Some(Loan {
+                    self.lent = Some(LentBuffer {
                         op,
                         buffer: buffer?,
                         len: len as usize,
@@ -813,7 +821,7 @@ impl Uring {
                 }
                 match -nothing {
                     0 => Outcome::EndOfStream,
-                    // No buffer was left, or `discard` has cancelled it.
+                    // No buffer was left, or `discard` cancelled it.
                     error
                         if error == libc::ENOBUFS
                             || (error == libc::ECANCELED && armed == Armed::Cancelled) =>
@@ -833,17 +841,19 @@ impl Uring {
         })
     }
 
-    /// How old the stamp of received bytes is.
+    /// The age of the timestamp of received bytes.
     fn delay_ns(&mut self, op: Op, index: u32, buffer: Option<u16>) -> Option<u64> {
-        let stamping = self.stamping.as_mut()?;
+        let timestamped_receives = self.timestamped_receives.as_mut()?;
         let control = match op {
-            Op::ReceiveStamped => control_data(stamping.buffers.head(buffer?)),
+            Op::ReceiveTimestamped => control_data(timestamped_receives.buffers.head(buffer?)),
             _ => {
                 let message = self.sockets[index as usize].message.as_ref()?;
                 message.control_data()
             }
         };
-        stamping.stamps.delay_ns(control, self.taken_ns)
+        timestamped_receives
+            .timestamps
+            .delay_ns(control, self.taken_ns)
     }
 
     fn on_connect(&mut self, index: u32, result: i32) -> Option<Outcome> {
@@ -857,7 +867,7 @@ impl Uring {
             generation: socket.generation,
         };
         if result < 0 {
-            // The token is dead from here on; the file table's entry is closed behind it.
+            // The token is dead from here on. The entry of the file table is closed afterwards.
             let key = socket.key;
             self.start_close(token);
             self.push_ready(key, token, Outcome::ConnectFailed(-result));
@@ -910,7 +920,7 @@ impl Uring {
         if result < 0 {
             return self.finish(index, None);
         }
-        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(result) };
         if !open {
             return self.finish(index, None);
@@ -937,7 +947,7 @@ impl Uring {
         self.push_counted(token, Op::Accept, entry);
     }
 
-    /// Cancels what is in flight and closes the file table's entry.
+    /// Cancels the operations in flight and closes the entry of the file table.
     fn start_close(&mut self, token: Token) {
         let socket = &mut self.sockets[token.index as usize];
         socket.state = State::Closing;
@@ -947,8 +957,9 @@ impl Uring {
         self.push_counted(token, Op::Close, entry);
     }
 
-    /// Cancels one by one, by user data: the kernel finds those at once, while for everything of a
-    /// socket, or of the ring, it searches all that is waiting, for each of them.
+    /// Cancels each operation by its user data, which the kernel finds at once. To cancel
+    /// everything of a socket or of the ring, it would search all waiting operations for each of
+    /// them.
     fn cancel_in_flight(&mut self, token: Token) {
         let socket = &self.sockets[token.index as usize];
         if socket.in_flight == 0 {
@@ -1001,7 +1012,7 @@ impl Uring {
         })
     }
 
-    /// Takes completions for their own sake until nothing is in flight.
+    /// Takes completions, without handing them out, until nothing is in flight.
     fn reap(&mut self, until_ns: u64) {
         while self.in_flight > 0 && monotonic_ns() < until_ns {
             if self.enter(Some(until_ns)).is_err() {
@@ -1021,7 +1032,7 @@ impl Uring {
     }
 }
 
-impl StampedMessage {
+impl TimestampedMessage {
     fn boxed() -> Box<Self> {
         Box::new(Self {
             header: socket::control_message(CONTROL_BYTES),
@@ -1033,8 +1044,8 @@ impl StampedMessage {
         })
     }
 
-    /// The header of a message of so many bytes, which the kernel puts into a buffer of its choice or
-    /// nowhere.
+    /// The header of a message of this length, which the kernel writes to a buffer of its choice or
+    /// discards.
     fn prepare(&mut self, length: usize) -> *mut libc::msghdr {
         self.part.iov_len = length;
         self.header = socket::control_message(CONTROL_BYTES);
@@ -1044,7 +1055,7 @@ impl StampedMessage {
         &raw mut self.header
     }
 
-    /// The control data of the message that has come.
+    /// The control data of the message that has arrived.
     #[allow(
         clippy::unnecessary_cast,
         reason = "the length of control data has 32 bits with musl"
@@ -1103,11 +1114,11 @@ impl EventLoop for Uring {
 
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token {
         let opened = KernelAddress::new(address).and_then(|kernel_address| {
-            let (fd, stamped) = socket::open(address, options)?;
-            Ok((kernel_address, fd, stamped))
+            let (fd, timestamped) = socket::open(address, options)?;
+            Ok((kernel_address, fd, timestamped))
         });
         let failed = |this: &mut Self, error| {
-            // A token of its own all the same: the failure is a completion like any other.
+            // It still gets a token, because the failure is a completion like any other.
             let index = match this.insert(key, State::Connecting, None) {
                 Ok(token) => token.index,
                 Err(_) => 0,
@@ -1120,7 +1131,7 @@ impl EventLoop for Uring {
             this.push_ready(key, token, Outcome::ConnectFailed(error));
             token
         };
-        let (kernel_address, fd, stamped) = match opened {
+        let (kernel_address, fd, timestamped) = match opened {
             Ok(opened) => opened,
             Err(error) => return failed(self, error),
         };
@@ -1131,12 +1142,12 @@ impl EventLoop for Uring {
         let kernel_address = Box::new(kernel_address);
         let (pointer, length) = (kernel_address.as_ptr(), kernel_address.len());
         let entry = opcode::Connect::new(Fixed(token.index), pointer, length).build();
-        let stamped = stamped && self.start_stamping().is_some();
+        let timestamped = timestamped && self.start_timestamping().is_some();
         let socket = &mut self.sockets[token.index as usize];
         socket.address = Some(kernel_address);
         socket.is_tcp = matches!(address, Address::Tcp(_));
-        if stamped {
-            socket.receive_op = Op::ReceiveStamped;
+        if timestamped {
+            socket.receive_op = Op::ReceiveTimestamped;
         }
         self.push_counted(token, Op::Connect, entry);
         self.submit_connect(token);
@@ -1206,7 +1217,7 @@ impl EventLoop for Uring {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.end_loan();
-        let sleep_until_ns = until_ns.map(|until| self.aim.sleep_until_ns(until));
+        let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
         let mut first = true;
         loop {
             self.arm_again();
@@ -1231,14 +1242,14 @@ impl EventLoop for Uring {
                 continue;
             };
             if slept && self.taken_ns >= sleep_until {
-                self.aim.note(sleep_until, self.taken_ns);
+                self.sleep_margin.note_wakeup(sleep_until, self.taken_ns);
             }
             if self.taken_ns >= until {
                 return Ok(());
             }
             if self.taken_ns >= sleep_until {
                 if first && !slept {
-                    self.aim.note_no_sleep();
+                    self.sleep_margin.note_no_sleep();
                 }
                 self.spin(until);
             }
@@ -1280,9 +1291,9 @@ impl EventLoop for Uring {
     }
 
     fn received(&self) -> &[u8] {
-        match (&self.lent, &self.stamping) {
-            (Some(loan), Some(stamping)) if loan.op == Op::ReceiveStamped => {
-                stamping.buffers.bytes(loan.buffer, loan.len)
+        match (&self.lent, &self.timestamped_receives) {
+            (Some(loan), Some(timestamped_receives)) if loan.op == Op::ReceiveTimestamped => {
+                timestamped_receives.buffers.bytes(loan.buffer, loan.len)
             }
             (Some(loan), _) => self.buffers.bytes(loan.buffer, loan.len),
             (None, _) => &[],
@@ -1306,8 +1317,8 @@ impl Acceptor for Uring {
 }
 
 impl Drop for Uring {
-    /// The kernel may still write to our buffers and read from lent ones: nothing is freed before it
-    /// has let go of everything.
+    /// The kernel may still write to our buffers and read from lent ones, so nothing is freed
+    /// before all operations have ended.
     fn drop(&mut self) {
         self.end_loan();
         self.to_arm.clear();
@@ -1320,23 +1331,23 @@ impl Drop for Uring {
             };
             self.cancel_in_flight(token);
         }
-        self.reap(monotonic_ns() + DROP_PATIENCE_NS);
+        self.reap(monotonic_ns() + DROP_WAIT_NS_MAX);
         if self.in_flight > 0 {
             // Slow, and not expected to find anything.
-            let patience = Timespec::new().sec(1);
+            let timeout = Timespec::new().sec(1);
             let everything = CancelBuilder::any().all();
             let _ = self
                 .ring
                 .submitter()
-                .register_sync_cancel(Some(patience), everything);
-            self.reap(monotonic_ns() + DROP_PATIENCE_NS);
+                .register_sync_cancel(Some(timeout), everything);
+            self.reap(monotonic_ns() + DROP_WAIT_NS_MAX);
         }
         if self.in_flight > 0 {
-            // Never seen; leaking is the safe way out.
+            // Never observed. Leaking is the safe way out.
             self.buffers.leak();
-            if let Some(mut stamping) = self.stamping.take() {
-                stamping.buffers.leak();
-                std::mem::forget(stamping.message);
+            if let Some(mut timestamped_receives) = self.timestamped_receives.take() {
+                timestamped_receives.buffers.leak();
+                std::mem::forget(timestamped_receives.message);
             }
             std::mem::forget(std::mem::take(&mut self.sockets));
             std::mem::forget(std::mem::take(&mut self.shared));
@@ -1344,23 +1355,23 @@ impl Drop for Uring {
     }
 }
 
-/// The receive buffers and the ring through which they are handed to the kernel
+/// The receive buffers, and the ring that passes them to the kernel
 /// (io_uring_register_buf_ring(3)).
 struct Buffers {
-    entries: Option<Region>,
-    memory: Option<Region>,
-    /// What the kernel puts before the bytes.
+    entries: Option<Mapping>,
+    memory: Option<Mapping>,
+    /// Length of what the kernel puts before the bytes.
     head_bytes: usize,
-    /// With the head.
+    /// Length including the head.
     buffer_bytes: usize,
-    /// From the start of one buffer to the next.
+    /// Distance from the start of one buffer to the next.
     stride: usize,
     mask: u16,
     tail: u16,
 }
 
 impl Buffers {
-    /// `count` is a power of two.
+    /// `count` must be a power of two.
     fn register(
         ring: &IoUring,
         group: u16,
@@ -1369,11 +1380,11 @@ impl Buffers {
         receive_buffer_bytes: usize,
     ) -> io::Result<Self> {
         let buffer_bytes = head_bytes + receive_buffer_bytes;
-        let entries = Region::new(usize::from(count) * size_of::<BufRingEntry>())?;
+        let entries = Mapping::new(usize::from(count) * size_of::<BufRingEntry>())?;
         let stride = buffer_bytes + STAGGER_BYTES;
-        let memory = Region::new(usize::from(count) * stride)?;
-        // SAFETY: the memory is a fresh mapping of the right size; it is freed only after the
-        // kernel has let go of it (Drop of Uring).
+        let memory = Mapping::new(usize::from(count) * stride)?;
+        // SAFETY: the memory is a new mapping of the right size. It is freed only after all
+        // operations have ended (`Drop` of `Uring`).
         unsafe {
             let address = entries.start() as u64;
             ring.submitter()
@@ -1401,9 +1412,10 @@ impl Buffers {
         let base = entries.start().cast::<BufRingEntry>();
         let position = usize::from(self.tail & self.mask);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: `position` is below the number of entries, `buffer` below the number of buffers; the
-        // kernel does not read an entry before the tail, stored last with release order, covers it.
-        // The tail lies in the first entry's reserved field, which the setters do not touch.
+        // SAFETY: `position` is below the number of entries, and `buffer` is below the number of
+        // buffers. The kernel does not read an entry before it is covered by the tail, which is
+        // stored last with release order. The tail lies in the reserved field of the first entry,
+        // which the setters do not touch.
         unsafe {
             let entry = &mut *base.add(position);
             entry.set_addr(memory.start().add(usize::from(buffer) * self.stride) as u64);
@@ -1427,7 +1439,7 @@ impl Buffers {
         let Some(memory) = &self.memory else {
             return &[];
         };
-        // SAFETY: the kernel has filled this buffer and does not write to it until it is given back,
+        // SAFETY: the kernel has filled this buffer and does not write to it until it is returned,
         // which ends the loan that this slice is part of.
         unsafe { memory.slice(usize::from(buffer) * self.stride + start, len) }
     }
@@ -1437,7 +1449,7 @@ impl Buffers {
     }
 }
 
-/// The control data in the head of a message, as long as the kernel says it is.
+/// The control data in the head of a message, at the length stated by the kernel.
 fn control_data(head: &[u8]) -> &[u8] {
     const LENGTH_AT: usize = size_of::<u32>();
     let length = head
@@ -1488,7 +1500,7 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
     Ok(ring)
 }
 
-/// Says in words what the usual errors of setting up mean.
+/// Explains the usual errors of the setup in words.
 fn explain(error: io::Error, doing: &str) -> io::Error {
     let reason = match error.raw_os_error() {
         Some(libc::ENOSYS) => "this kernel has no io_uring".to_owned(),
@@ -1497,7 +1509,7 @@ fn explain(error: io::Error, doing: &str) -> io::Error {
                 Ok(value) if value.trim() != "0" => {
                     format!("forbidden by kernel.io_uring_disabled = {}", value.trim())
                 }
-                _ => "forbidden, probably by seccomp (containers often do)".to_owned(),
+                _ => "forbidden, probably by seccomp (as containers often do)".to_owned(),
             }
         }
         Some(libc::ENOMEM) => "not enough lockable memory (ulimit -l)".to_owned(),
@@ -1507,7 +1519,7 @@ fn explain(error: io::Error, doing: &str) -> io::Error {
     io::Error::new(error.kind(), reason)
 }
 
-/// Whether submission `a` comes after `b`; the count may have wrapped in between.
+/// Whether submission `a` comes after `b`. The counter may have wrapped in between.
 const fn is_later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
@@ -1534,7 +1546,7 @@ fn op_of(user_data: u64) -> Option<Op> {
         Op::Cancel,
         Op::Close,
         Op::Accept,
-        Op::ReceiveStamped,
+        Op::ReceiveTimestamped,
         Op::ReceiveOnce,
         Op::Discard,
     ];

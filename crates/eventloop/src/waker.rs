@@ -1,11 +1,11 @@
-//! How one thread ends another thread's wait.
+//! Ends a wait of another thread.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends the wait of the loop that made it ([`crate::EventLoop::waker`]), from any thread.
+/// Ends a wait of the loop that made it ([`crate::EventLoop::waker`]), from any thread.
 #[derive(Debug)]
 pub struct Waker(Means);
 
@@ -13,7 +13,7 @@ pub struct Waker(Means);
 enum Means {
     /// The loop receives on the other end.
     Socket(UnixStream),
-    /// The simulated loop looks at this.
+    /// Read by the simulated loop.
     Flag(Arc<AtomicBool>),
 }
 
@@ -26,13 +26,13 @@ impl Waker {
         Self(Means::Flag(flag))
     }
 
-    /// Ends the present wait of the loop, or its next one if it is not waiting. Several calls may end
-    /// one wait only.
+    /// Ends the current wait of the loop, or its next one if it is not waiting. Several calls may
+    /// end only one wait.
     pub fn wake(&self) {
         match &self.0 {
             Means::Socket(socket) => {
-                // When the socket is full, the loop has bytes to read and will not sleep. When the
-                // loop has gone, there is nobody to wake.
+                // If the socket is full, the loop has bytes to read and will not sleep. If the loop
+                // is gone, there is no wait to end.
                 let _ = (&mut &*socket).write(&[1]);
             }
             Means::Flag(flag) => flag.store(true, Ordering::SeqCst),

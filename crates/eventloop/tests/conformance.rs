@@ -1,9 +1,9 @@
-//! One suite for every backend: what `EventLoop` promises, on real sockets and in the simulator.
+//! One suite for every backend: the rules of `EventLoop`, on real sockets and in the simulator.
 //!
-//! A case is a function over a [`backend::Backend`] and is named like the promise it checks; the
-//! lists below make a test of it for each backend. A new backend is one more line in each macro.
-//! Order is forced by what the two ends see of each other, never by sleeping, and every wait ends
-//! after [`client::PATIENCE_NS`] at the latest.
+//! A case is a generic function over a [`backend::Backend`], named after the rule it checks. The
+//! lists below make a test of it for each backend. To add a backend, add one line to each macro.
+//! The order of events is forced by what the two ends see of each other, never by sleeping, and
+//! every wait ends after [`client::WAIT_LIMIT_NS`] at the latest.
 #![allow(
     clippy::print_stderr,
     reason = "a skipped backend says why, and tests have no other way"
@@ -13,10 +13,10 @@
 mod backend;
 #[path = "conformance/client.rs"]
 mod client;
-#[path = "conformance/far_end.rs"]
-mod far_end;
 #[path = "conformance/kernel_promises.rs"]
 mod kernel_promises;
+#[path = "conformance/peer.rs"]
+mod peer;
 #[path = "conformance/promises.rs"]
 mod promises;
 
@@ -40,7 +40,7 @@ macro_rules! on_every_kernel_backend {
 }
 
 on_every_backend![
-    bytes_go_there_and_back,
+    bytes_are_sent_and_received,
     a_refused_connection_fails_with_econnrefused,
     a_failed_connection_leaves_the_loop_usable,
     a_reset_by_the_peer_ends_receiving_with_an_error,
@@ -50,10 +50,10 @@ on_every_backend![
     sixteen_mib_of_shared_bytes_arrive_whole_and_in_order,
     queued_sends_keep_their_order_when_the_socket_is_full,
     many_small_sends_in_one_go_keep_their_order,
-    sends_of_two_turns_keep_their_order_behind_a_full_socket,
+    sends_of_two_waits_keep_their_order_behind_a_full_socket,
     a_flood_of_other_operations_does_not_change_the_order,
     sends_between_waits_without_taking_completions_keep_their_order,
-    sends_before_the_connection_stands_are_delivered,
+    sends_before_the_connection_is_established_are_delivered,
     data_before_the_peers_close_comes_first,
     unwanted_bytes_are_discarded_and_all_others_received,
     discarding_ends_where_the_unwanted_bytes_end,
@@ -62,14 +62,14 @@ on_every_backend![
     a_socket_that_discards_can_be_closed_at_any_time,
     a_close_with_everything_in_flight_yields_one_closed_and_nothing_more,
     a_close_during_connect_ends_the_token_once,
-    a_closed_token_is_deaf_and_mute,
+    a_closed_token_takes_no_calls_and_reports_nothing,
     the_same_key_reconnects_at_once_a_thousand_times,
-    more_data_than_receive_buffers_is_neither_lost_nor_stuck,
+    more_data_than_receive_buffers_arrives_completely,
     a_deadline_passes_when_nothing_happens,
     a_deadline_in_the_past_returns_at_once,
     received_bytes_stay_until_the_next_completion_is_asked_for,
-    stamps_come_for_a_socket_that_wants_them_and_for_no_other,
-    parts_of_shared_bytes_are_sent_as_asked,
+    only_sockets_with_timestamps_enabled_get_them,
+    the_requested_parts_of_shared_bytes_are_sent,
     empty_payloads_are_harmless,
     a_thousand_sockets_work_at_once,
     an_abort_sends_reset,
@@ -84,19 +84,19 @@ on_every_kernel_backend![
     an_unbound_unix_path_fails_with_enoent,
     a_unix_path_that_is_too_long_fails_with_enametoolong,
     a_unix_socket_whose_listener_is_gone_is_refused,
-    unix_sockets_carry_bytes,
+    bytes_are_sent_and_received_over_unix_sockets,
     a_reset_on_a_unix_socket_is_reported,
-    a_connection_on_loopback_is_stamped_when_it_stands,
-    a_unix_socket_hands_out_what_it_could_not_discard,
-    discarded_bytes_have_stamps_too,
-    ipv6_carries_bytes,
+    a_connection_on_loopback_is_reported_with_the_time_it_was_established,
+    a_unix_socket_hands_out_bytes_that_it_cannot_discard,
+    discarded_bytes_have_timestamps_too,
+    bytes_are_sent_and_received_over_ipv6,
     the_source_address_is_used,
-    a_source_address_of_another_machine_fails,
+    binding_to_an_address_of_another_machine_fails,
     a_wait_after_a_close_lasts_until_its_deadline,
-    a_unix_socket_gives_no_stamps_and_no_error,
-    a_stamp_says_when_the_kernel_got_the_bytes,
-    stamps_go_on_from_connection_to_connection,
+    a_unix_socket_gives_no_timestamps_and_no_error,
+    a_timestamp_is_when_the_kernel_received_the_bytes,
+    timestamps_stay_enabled_between_connections,
     a_listener_takes_many_connections,
-    an_accepted_connection_that_has_gone_is_reported,
-    two_listeners_keep_their_keys_apart,
+    an_accepted_connection_that_was_closed_at_once_is_reported,
+    each_of_two_listeners_reports_its_own_key,
 ];

@@ -1,7 +1,7 @@
-//! File descriptors: none is left behind, and running out of them is a completion like any other.
+//! File descriptors: none leak, and running out of them is an ordinary completion.
 //!
-//! The table of open files belongs to the whole process, so that these cases must not run beside
-//! any other test: they stand in a binary of their own, and take turns within it.
+//! The table of open files belongs to the whole process, so these tests must not run in parallel
+//! with any other. They have their own binary and run one at a time.
 #![allow(
     clippy::print_stderr,
     reason = "a skipped backend says why, and tests have no other way"
@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Far above what any case needs.
-const PATIENCE_NS: u64 = 30_000_000_000;
+const WAIT_LIMIT_NS: u64 = 30_000_000_000;
 
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
@@ -28,7 +28,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd")
-        .expect("/proc is there")
+        .expect("/proc exists")
         .count()
 }
 
@@ -37,27 +37,27 @@ fn uring() -> Option<Uring> {
         eprintln!("skipped: io_uring cannot be used here: {reason}");
         return None;
     }
-    Some(Uring::new(&LoopOptions::default()).expect("the probe has just made one"))
+    Some(Uring::new(&LoopOptions::default()).expect("the probe succeeded"))
 }
 
 fn epoll() -> Epoll {
-    Epoll::new(&LoopOptions::default()).expect("epoll is always there")
+    Epoll::new(&LoopOptions::default()).expect("epoll always exists")
 }
 
-/// Takes completions until this token says something that `wanted` knows.
+/// Takes completions until `wanted` matches an event of this token.
 fn await_outcome<L: EventLoop>(
     io: &mut L,
     token: Token,
     mut wanted: impl FnMut(&Outcome) -> bool,
 ) -> Outcome {
-    let give_up_ns = io.now_ns() + PATIENCE_NS;
+    let give_up_ns = io.now_ns() + WAIT_LIMIT_NS;
     loop {
         while let Some(completion) = io.next() {
             if completion.token == token && wanted(&completion.outcome) {
                 return completion.outcome;
             }
         }
-        assert!(io.now_ns() < give_up_ns, "it never came");
+        assert!(io.now_ns() < give_up_ns, "the completion never came");
         io.wait(Some(give_up_ns)).expect("the loop works");
     }
 }
@@ -67,21 +67,21 @@ fn connect<L: EventLoop>(io: &mut L, address: &Address) -> Outcome {
     await_outcome(io, token, |_| true)
 }
 
-/// Accepts so many connections one after another and reads each to its end.
+/// Accepts this many connections one after another and reads each to its end.
 fn reader(connections: usize) -> (Address, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
     let address = Address::Tcp(listener.local_addr().expect("it is bound"));
     let thread = std::thread::spawn(move || {
         for _ in 0..connections {
             let (mut stream, _) = listener.accept().expect("a connection");
-            // An abort is seen as an error here; the end is all that matters.
+            // An abort is an error here; only the end matters.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
     (address, thread)
 }
 
-/// One connection with a send and a receive in flight, ended one way or the other.
+/// One connection with a send and a receive in flight, closed gracefully or aborted.
 fn open_and_close<L: EventLoop>(io: &mut L, address: &Address, round: usize) {
     let options = SocketOptions {
         timestamps: round.is_multiple_of(3),
@@ -107,15 +107,15 @@ fn assert_nothing_is_left_behind<L: EventLoop>(open: impl FnOnce() -> Option<L>)
     for round in 0..ROUNDS {
         open_and_close(&mut io, &address, round);
     }
-    // That the far end has seen every end proves that the sockets are closed, not only forgotten.
-    let give_up_ns = io.now_ns() + PATIENCE_NS;
+    // The peer has seen every end, which proves that the sockets are closed and not only forgotten.
+    let give_up_ns = io.now_ns() + WAIT_LIMIT_NS;
     while !reader.is_finished() {
         let now_ns = io.now_ns();
         assert!(now_ns < give_up_ns, "a socket was never closed");
         io.wait(Some(now_ns + 1_000_000)).expect("the loop works");
         while io.next().is_some() {}
     }
-    reader.join().expect("the far end saw every end");
+    reader.join().expect("the peer saw every end");
     drop(io);
     assert_eq!(open_descriptors(), before);
 }

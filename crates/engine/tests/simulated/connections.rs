@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Reply, Served};
 use crate::rig::{GET, LAST_OK, MS, OK, Rig, S};
-use eventloop::sim::Happening;
+use eventloop::sim::PeerEvent;
 use std::collections::BTreeMap;
 
 /// How many requests each connection carried.
@@ -24,9 +24,9 @@ fn all_connections_are_opened_at_the_start_and_kept() {
     assert_eq!(counts.len(), 64);
     assert!(counts.values().all(|count| *count == 1_000), "{counts:?}");
     let opened = run
-        .journal()
+        .peer_log()
         .into_iter()
-        .filter(|entry| entry.what == Happening::Opened);
+        .filter(|entry| entry.what == PeerEvent::Established);
     assert!(opened.into_iter().all(|entry| entry.at_ns == 0));
 }
 
@@ -36,7 +36,7 @@ fn nothing_is_sent_before_the_start() {
     rig.schedule.start_ns = 300 * MS;
     rig.schedule.measure_ns = 300 * MS;
     let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
-    assert_eq!(run.journal()[0].at_ns, 300 * MS);
+    assert_eq!(run.peer_log()[0].at_ns, 300 * MS);
     assert_eq!(run.answered(), 699);
 }
 
@@ -107,10 +107,10 @@ fn a_pipeline_is_filled_at_once_and_kept_full() {
     let peer = HttpPeer::new(|request| Reply::after((request.number % 3) * MS, OK));
     let run = Rig::new().pipeline(4).latency(MS).run(peer);
     let first = run
-        .journal()
+        .peer_log()
         .into_iter()
         .find_map(|entry| match entry.what {
-            Happening::Arrived(bytes) => Some(bytes),
+            PeerEvent::Arrived(bytes) => Some(bytes),
             _ => None,
         });
     assert_eq!(first, Some(4 * GET.len()));

@@ -2,15 +2,15 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, Run, S};
-use eventloop::sim::{ConnectAnswer, Happening};
+use eventloop::sim::{ConnectAnswer, PeerEvent};
 use results::{ErrorKind, Legacy};
 
 /// How many attempts to connect the server saw.
 fn attempts(run: &Run) -> usize {
-    let journal = run.journal();
-    journal
+    let peer_log = run.peer_log();
+    peer_log
         .iter()
-        .filter(|entry| matches!(entry.what, Happening::Attempted(_)))
+        .filter(|entry| matches!(entry.what, PeerEvent::Attempted(_)))
         .count()
 }
 
@@ -39,8 +39,8 @@ fn a_timeout_fires_exactly_at_its_deadline_once_and_replaces_the_connection() {
         .filter(|it| it.last_byte_ns.is_none())
         .collect();
     for served in &silent[..18] {
-        let closed_ns = run.journal().iter().find_map(|entry| {
-            let is_end = matches!(entry.what, Happening::EndOfStream | Happening::Reset);
+        let closed_ns = run.peer_log().iter().find_map(|entry| {
+            let is_end = matches!(entry.what, PeerEvent::EndOfStream | PeerEvent::Reset);
             (is_end && entry.connection == served.connection).then_some(entry.at_ns)
         });
         assert_eq!(closed_ns, Some(served.arrived_ns + 50 * MS));
@@ -166,7 +166,7 @@ fn refused_connections_back_off_and_recover() {
 fn connections_do_not_come_back_in_step() {
     let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::refuse());
     let run = Rig::new().connections(100).run(peer);
-    let mut times: Vec<_> = run.journal().iter().map(|entry| entry.at_ns).collect();
+    let mut times: Vec<_> = run.peer_log().iter().map(|entry| entry.at_ns).collect();
     times.retain(|at_ns| *at_ns > 0);
     let attempts = times.len();
     times.dedup();

@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::rig::{MS, OK, Rig, Run, S};
-use eventloop::sim::{ConnectAnswer, Happening};
+use eventloop::sim::{ConnectAnswer, PeerEvent};
 
 /// When something reached the server, and on which connection.
 type Times = Vec<(u64, u32)>;
@@ -11,10 +11,10 @@ type Times = Vec<(u64, u32)>;
 fn times(run: &Run) -> (Times, Times) {
     let mut attempts = Vec::new();
     let mut requests = Vec::new();
-    for entry in run.journal() {
+    for entry in run.peer_log() {
         match entry.what {
-            Happening::Attempted(_) => attempts.push((entry.at_ns, entry.connection)),
-            Happening::Arrived(_) => requests.push((entry.at_ns, entry.connection)),
+            PeerEvent::Attempted(_) => attempts.push((entry.at_ns, entry.connection)),
+            PeerEvent::Arrived(_) => requests.push((entry.at_ns, entry.connection)),
             _ => {}
         }
     }

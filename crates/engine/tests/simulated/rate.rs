@@ -5,7 +5,7 @@ use crate::http::{HttpPeer, Reply};
 use crate::rig::{GET, LAST_OK, MS, OK, Rig, S, US};
 use engine::source::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
-use eventloop::sim::{ConnectAnswer, Happening};
+use eventloop::sim::{ConnectAnswer, PeerEvent};
 use plan::{Arrivals, Pacing, SourceRange, Stage};
 use results::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -505,10 +505,10 @@ fn a_server_that_closes_every_connection_is_not_flooded() {
         .rate(1.0)
         .lasting(10 * S)
         .run(peer);
-    let attempts = run.journal();
+    let attempts = run.peer_log();
     let attempts = attempts
         .iter()
-        .filter(|entry| matches!(entry.what, Happening::Attempted(_)));
+        .filter(|entry| matches!(entry.what, PeerEvent::Attempted(_)));
     let attempts = attempts.count();
     assert!(attempts < 10 * 520 + 200, "{attempts}");
 }

@@ -3,7 +3,7 @@
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
 use engine::{Ended, Observer, Part, Schedule, Settings, run_here, run_together};
-use eventloop::sim::{Entry, Journal, Peer, Sim, SimOptions};
+use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing};
 use protocol::h1::{H1, Limits, Shared};
@@ -148,7 +148,7 @@ impl Rig {
         let peer = Arc::new(Mutex::new(peer));
         let mut watched = self.watched.take();
         let observer = watched.as_mut().map(|it| it as &mut dyn Observer);
-        let (ended, journal) = self.carry_out(Arc::clone(&peer), observer);
+        let (ended, peer_log) = self.carry_out(Arc::clone(&peer), observer);
         let served = peer
             .lock()
             .expect("no panic under the lock")
@@ -160,7 +160,7 @@ impl Rig {
             failure: ended.failure,
             has_given_up: ended.has_given_up,
             served,
-            journal,
+            peer_log,
             open,
             batch_latency,
             snapshots: watched.map(|it| it.0).unwrap_or_default(),
@@ -170,7 +170,7 @@ impl Rig {
     }
 
     /// Carries out the run against any far end.
-    pub(crate) fn run_with(self, peer: impl Peer) -> (Ended, Journal) {
+    pub(crate) fn run_with(self, peer: impl Peer) -> (Ended, PeerLog) {
         self.carry_out(peer, None)
     }
 
@@ -178,16 +178,16 @@ impl Rig {
         mut self,
         peer: impl Peer,
         observer: Option<&mut dyn Observer>,
-    ) -> (Ended, Journal) {
+    ) -> (Ended, PeerLog) {
         let io = Sim::new(self.sim.clone(), peer);
-        let journal = io.journal();
+        let peer_log = io.peer_log();
         if let Some(threads) = self.threads {
-            return (self.carry_out_together(io, threads), journal);
+            return (self.carry_out_together(io, threads), peer_log);
         }
         let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
         let part = part(io, self.settings, source);
         let ended = run_here::<_, H1>(part, self.schedule, observer);
-        (ended.expect("the worker can be set up"), journal)
+        (ended.expect("the worker can be set up"), peer_log)
     }
 
     /// Several workers with one far end. What they ended with is merged as a run does it.
@@ -243,15 +243,15 @@ pub(crate) struct Run {
     pub(crate) served: Vec<Served>,
     /// What was seen meanwhile, if somebody looked.
     pub(crate) snapshots: Vec<Snapshot>,
-    journal: Journal,
+    peer_log: PeerLog,
     open: bool,
     batch_latency: bool,
 }
 
 impl Run {
     /// Everything the far end saw and did.
-    pub(crate) fn journal(&self) -> Vec<Entry> {
-        self.journal.entries()
+    pub(crate) fn peer_log(&self) -> Vec<PeerLogEntry> {
+        self.peer_log.entries()
     }
 
     pub(crate) fn answered(&self) -> u64 {

@@ -1,37 +1,37 @@
-//! The state of one simulated connection, both ends of it.
+//! The state of one simulated connection, at both ends.
 
 use crate::{Payload, Token};
 use std::collections::VecDeque;
 
-/// One connection attempt and what became of it. Links are kept for the whole simulation, so an
-/// event that comes late finds the one it belongs to.
+/// One connection attempt and its outcome. Links are kept for the whole simulation, so that a late
+/// event finds the link it belongs to.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Which of the world's loops it belongs to.
+    /// The loop it belongs to.
     pub(super) owner: usize,
     pub(super) key: u32,
     pub(super) token: Token,
-    /// Its received bytes have stamps.
-    pub(super) stamped: bool,
-    pub(super) client: Client,
-    pub(super) far_end: FarEnd,
-    /// The far end's FIN has been shown to the client.
+    /// Its received bytes have timestamps.
+    pub(super) timestamped: bool,
+    pub(super) client: ClientSocket,
+    pub(super) peer_socket: PeerSocket,
+    /// The peer's FIN has been reported to the client.
     pub(super) receive_ended: bool,
-    /// The client has asked for FIN; it follows the last byte.
+    /// The client has asked for FIN, which follows the last byte.
     pub(super) send_ended: bool,
     pub(super) fin_sent: bool,
-    /// Payloads that have not wholly gone into the send buffer.
+    /// Payloads that do not fit into the send buffer yet.
     pub(super) queue: VecDeque<Pending>,
-    /// The kernel's send buffer, oldest first, cut for the wire.
+    /// The kernel's send buffer, oldest bytes first, split into segments.
     pub(super) buffered: VecDeque<Vec<u8>>,
     pub(super) buffered_bytes: usize,
-    /// The oldest buffered bytes are on their way out.
+    /// The oldest buffered bytes are being sent.
     pub(super) transmitting: bool,
     pub(super) peer_reads: bool,
     pub(super) peer_finished: bool,
-    /// When the last thing the far end asked for leaves it.
+    /// When the last thing that the peer asked for leaves it.
     pub(super) last_departure_ns: u64,
-    /// Bytes that come next and that the caller does not want.
+    /// How many of the next bytes to discard.
     pub(super) discard_bytes: u64,
     pub(super) last_at_client_ns: u64,
     pub(super) last_at_peer_ns: u64,
@@ -39,7 +39,7 @@ pub(super) struct Link {
 
 /// The client's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Client {
+pub(super) enum ClientSocket {
     Connecting,
     Open,
     /// Reset by the far end, not yet closed.
@@ -48,15 +48,15 @@ pub(super) enum Client {
     Gone,
 }
 
-/// The socket at the far end.
+/// The peer's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FarEnd {
+pub(super) enum PeerSocket {
     Opening,
     Open,
     Closed,
 }
 
-/// A payload on its way into the send buffer.
+/// A payload that is moving into the send buffer.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) payload: Payload,
@@ -64,14 +64,14 @@ pub(super) struct Pending {
 }
 
 impl Link {
-    pub(super) const fn new(owner: usize, key: u32, token: Token, stamped: bool) -> Self {
+    pub(super) const fn new(owner: usize, key: u32, token: Token, timestamped: bool) -> Self {
         Self {
             owner,
             key,
             token,
-            stamped,
-            client: Client::Connecting,
-            far_end: FarEnd::Opening,
+            timestamped,
+            client: ClientSocket::Connecting,
+            peer_socket: PeerSocket::Opening,
             receive_ended: false,
             send_ended: false,
             fin_sent: false,
@@ -106,14 +106,14 @@ impl Link {
         self.buffered_bytes = 0;
     }
 
-    /// Whether bytes of the far end are shown to the client.
+    /// Whether the client is shown bytes of the peer.
     pub(super) fn receives(&self) -> bool {
-        self.client == Client::Open && !self.receive_ended
+        self.client == ClientSocket::Open && !self.receive_ended
     }
 
-    /// Whether FIN is wanted and everything before it is on the wire.
+    /// Whether FIN has been requested and everything before it has been sent.
     pub(super) fn fin_is_due(&self) -> bool {
-        let can_send = matches!(self.client, Client::Open | Client::Gone);
+        let can_send = matches!(self.client, ClientSocket::Open | ClientSocket::Gone);
         can_send && self.send_ended && !self.fin_sent && self.queue.is_empty()
     }
 }

@@ -1,28 +1,28 @@
-//! The far end of simulated connections, as a test writes it.
+//! The remote end of simulated connections, as described by a test.
 
 use crate::{Address, SocketOptions};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Decides what the far end does. All times are virtual nanoseconds, and are those at which the
-/// far end sees things: the wire's latency lies between them and what the loop sees.
+/// The behavior of the remote end. All times are virtual nanoseconds as seen by the peer. They
+/// differ from those of the loop by the network's latency.
 ///
-/// `connection` counts the connection attempts of the loop from 0 and is never used twice.
+/// `connection` counts the connection attempts of the loop from 0 and is never reused.
 pub trait Peer {
-    /// Somebody wants to connect.
+    /// A connection attempt has arrived.
     fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
         let _ = (attempt, now_ns);
         ConnectAnswer::Accept { after_ns: 0 }
     }
 
-    /// The connection stands; the far end may speak first.
+    /// The connection is established. The peer may send first.
     fn on_open(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
         let _ = (connection, now_ns, actions);
     }
 
-    /// Bytes arrived, at least one, cut as the wire cut them.
+    /// Bytes arrived, at least one, as split by the network.
     fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions);
 
-    /// The client will send no more. Closes in turn, unless overridden.
+    /// The client will send no more. Closes the connection too, unless overridden.
     fn on_end_of_stream(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
         let _ = (connection, now_ns);
         actions.close(0);
@@ -33,46 +33,46 @@ pub trait Peer {
         let _ = (connection, now_ns);
     }
 
-    /// A delay asked for with [`Actions::wake`] is over.
+    /// A delay requested with [`Actions::wake`] is over.
     fn on_wake(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
         let _ = (connection, now_ns, actions);
     }
 }
 
-/// One attempt to connect, as the far end sees it.
+/// A connection attempt, as the peer sees it.
 #[derive(Debug)]
 pub struct Attempt<'a> {
-    /// Counts the attempts from 0.
+    /// Number of the attempt, from 0.
     pub connection: u32,
-    /// The key the caller gave the socket.
+    /// The key that the caller passed.
     pub key: u32,
-    /// The address the caller asked for.
+    /// The address that the caller passed.
     pub address: &'a Address,
-    /// The options the caller asked for.
+    /// The options that the caller passed.
     pub options: &'a SocketOptions,
 }
 
-/// How the far end answers an attempt to connect.
+/// The reaction to a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectAnswer {
-    /// The connection stands after a while.
+    /// The connection is established after a delay.
     Accept {
-        /// From the arrival of the attempt, in nanoseconds.
+        /// Nanoseconds since the attempt arrived.
         after_ns: u64,
     },
-    /// The attempt fails after a while.
+    /// The attempt fails after a delay.
     Fail {
-        /// From the arrival of the attempt, in nanoseconds.
+        /// Nanoseconds since the attempt arrived.
         after_ns: u64,
         /// What the client sees, e.g. [`libc::ECONNREFUSED`].
         errno: i32,
     },
-    /// No answer ever comes.
+    /// There is never a reaction.
     Ignore,
 }
 
 impl ConnectAnswer {
-    /// Refused at once, as a host does on which nobody listens.
+    /// Refuses at once, like a host without a listener.
     #[must_use]
     pub const fn refuse() -> Self {
         Self::Fail {
@@ -82,11 +82,11 @@ impl ConnectAnswer {
     }
 }
 
-/// What the far end wants done on one connection, each after a delay in nanoseconds counted from the
-/// call of [`Peer`] it was asked in.
+/// What the peer wants to be done on one connection. Each delay is in nanoseconds, counted from the
+/// call of [`Peer`] in which it was requested.
 ///
-/// Bytes, FIN and RST leave in the order they were asked for, whatever their delays: a later one
-/// with a shorter delay leaves together with the one before it.
+/// Bytes, FIN and RST leave in the order in which they were requested, whatever their delays: if a
+/// later one has a shorter delay, it leaves together with the one before it.
 #[derive(Debug)]
 pub struct Actions {
     now_ns: u64,
@@ -94,7 +94,6 @@ pub struct Actions {
     list: Vec<(u64, Action)>,
 }
 
-/// One thing the far end does.
 #[derive(Debug)]
 pub(super) enum Action {
     Send(Vec<u8>),
@@ -116,17 +115,18 @@ impl Actions {
         }
     }
 
-    /// Sends bytes. Returns when they will leave the far end, if the connection lives that long.
+    /// Sends bytes. Returns when they will leave the peer, if the connection lives that long.
     pub fn send(&mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> u64 {
         self.depart(after_ns, Action::Send(bytes.into()))
     }
 
-    /// Sends FIN and goes on reading. Returns when it leaves.
+    /// Sends FIN and keeps reading. Returns when it leaves.
     pub fn finish(&mut self, after_ns: u64) -> u64 {
         self.depart(after_ns, Action::Finish)
     }
 
-    /// Closes: sends FIN, and answers what still arrives with RST. Returns when it leaves.
+    /// Closes: sends FIN, and replies with RST to anything that still arrives. Returns when it
+    /// leaves.
     pub fn close(&mut self, after_ns: u64) -> u64 {
         self.depart(after_ns, Action::Close)
     }
@@ -136,25 +136,25 @@ impl Actions {
         self.depart(after_ns, Action::Reset)
     }
 
-    /// Asks for [`Peer::on_wake`].
+    /// Requests a call of [`Peer::on_wake`].
     pub fn wake(&mut self, after_ns: u64) {
         self.list
             .push((self.now_ns.saturating_add(after_ns), Action::Wake));
     }
 
-    /// Takes no more bytes from the connection: they pile up at the client.
+    /// Stops reading from the connection, so that bytes pile up at the client.
     pub fn stop_reading(&mut self, after_ns: u64) {
         self.list
             .push((self.now_ns.saturating_add(after_ns), Action::StopReading));
     }
 
-    /// Takes bytes again.
+    /// Starts reading again.
     pub fn resume_reading(&mut self, after_ns: u64) {
         self.list
             .push((self.now_ns.saturating_add(after_ns), Action::ResumeReading));
     }
 
-    /// What was asked for with its times, and when the last of it leaves.
+    /// The requested actions with their times, and when the last of them leaves.
     pub(super) fn into_parts(self) -> (Vec<(u64, Action)>, u64) {
         (self.list, self.last_departure_ns)
     }
@@ -170,7 +170,7 @@ impl Actions {
     }
 }
 
-/// A peer that the test goes on looking at while the simulator owns it.
+/// A peer that the test can still inspect while the simulator owns it.
 impl<P: Peer> Peer for Arc<Mutex<P>> {
     fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
         self.lock()

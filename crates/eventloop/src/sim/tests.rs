@@ -1,4 +1,4 @@
-//! Whether the simulator keeps its own promises: exact times, exact order, and no hanging.
+//! Tests of the simulator: exact times, exact order, and no hangs.
 
 mod scripted;
 
@@ -18,11 +18,11 @@ fn connect<P: Peer>(sim: &mut Sim<P>, key: u32) -> Token {
     sim.connect(key, &address(), &SocketOptions::default())
 }
 
-/// What came, with its bytes, until the loop has nothing to say before `until_ns`.
+/// What happened, with received bytes, until the loop has nothing to report before `until_ns`.
 fn run_until<P: Peer>(sim: &mut Sim<P>, until_ns: u64) -> Vec<(u64, u32, String)> {
     let mut seen = Vec::new();
     loop {
-        sim.wait(Some(until_ns)).expect("the simulator goes on");
+        sim.wait(Some(until_ns)).expect("the simulator works");
         let before = seen.len();
         while let Some(completion) = sim.next() {
             let what = match completion.outcome {
@@ -66,23 +66,23 @@ fn an_exchange_takes_exactly_the_latency_and_the_delay() {
 }
 
 #[test]
-fn a_stamp_is_as_old_as_the_caller_was_busy_and_as_the_test_says() {
+fn the_receive_delay_is_the_configured_delay_plus_the_time_the_caller_was_busy() {
     let options = SimOptions {
         latency_ns: 3 * MS,
         receive_delay_ns: 500,
         ..SimOptions::default()
     };
     let mut sim = Sim::new(options.clone(), Scripted::answering(0, "yes"));
-    let stamped = SocketOptions {
+    let timestamped = SocketOptions {
         timestamps: true,
         ..SocketOptions::default()
     };
-    let token = sim.connect(1, &address(), &stamped);
+    let token = sim.connect(1, &address(), &timestamped);
     let plain = connect(&mut sim, 2);
     run_until(&mut sim, 10 * MS);
     sim.send(token, Payload::Owned(QUESTION.to_vec()));
     sim.send(plain, Payload::Owned(QUESTION.to_vec()));
-    // The answers come at 16 ms, while the caller does something else until 20 ms.
+    // The responses arrive at 16 ms, while the caller is busy until 20 ms.
     sim.world.borrow_mut().clock_ns = 20 * MS;
     assert_eq!(sim.receive_delay_ns(), None);
     sim.wait(Some(30 * MS)).unwrap();
@@ -97,7 +97,7 @@ fn a_stamp_is_as_old_as_the_caller_was_busy_and_as_the_test_says() {
 }
 
 #[test]
-fn a_deadline_is_met_to_the_nanosecond_and_one_in_the_past_at_once() {
+fn a_wait_ends_exactly_at_its_deadline_or_at_once_if_that_has_passed() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     sim.wait(Some(5 * MS)).unwrap();
     assert_eq!(sim.now_ns(), 5 * MS);
@@ -106,7 +106,7 @@ fn a_deadline_is_met_to_the_nanosecond_and_one_in_the_past_at_once() {
 }
 
 #[test]
-fn reading_the_clock_costs_what_was_asked() {
+fn reading_the_clock_costs_the_configured_time() {
     let options = SimOptions {
         clock_cost_ns: 10,
         start_ns: 100,
@@ -117,7 +117,7 @@ fn reading_the_clock_costs_what_was_asked() {
 }
 
 #[test]
-fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
+fn a_wait_without_events_and_without_a_deadline_fails() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     let error = sim.wait(None).unwrap_err().to_string();
     assert!(error.contains("nothing can happen"), "{error}");
@@ -128,28 +128,28 @@ fn a_run_in_which_nothing_can_happen_ends_with_an_error() {
 }
 
 #[test]
-fn a_caller_that_spins_ends_with_an_error() {
+fn a_caller_that_spins_gets_an_error() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
-    let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| sim.wait(Some(0)).err());
-    let error = error.expect("spinning is noticed").to_string();
+    let error = (0..=WAITS_WITHOUT_PROGRESS_MAX).find_map(|_| sim.wait(Some(0)).err());
+    let error = error.expect("the spinning is detected").to_string();
     assert!(error.contains("does not advance its deadline"), "{error}");
 }
 
 #[test]
-fn exchanges_that_take_no_time_end_with_an_error() {
+fn exchanges_that_take_no_time_fail() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::answering(0, "x"));
     let token = connect(&mut sim, 0);
-    let error = (0..=WAITS_AT_ONE_TIME_MAX).find_map(|_| {
+    let error = (0..=WAITS_WITHOUT_PROGRESS_MAX).find_map(|_| {
         while sim.next().is_some() {}
         sim.send(token, Payload::Owned(QUESTION.to_vec()));
         sim.wait(None).err()
     });
-    let error = error.expect("the circle is noticed").to_string();
-    assert!(error.contains("no time at all"), "{error}");
+    let error = error.expect("the endless loop is detected").to_string();
+    assert!(error.contains("take no time"), "{error}");
 }
 
 #[test]
-fn a_peer_that_answers_itself_ends_with_an_error() {
+fn a_peer_that_answers_itself_makes_the_wait_fail() {
     struct Restless;
     impl Peer for Restless {
         fn on_open(&mut self, _: u32, _: u64, actions: &mut Actions) {
@@ -168,14 +168,14 @@ fn a_peer_that_answers_itself_ends_with_an_error() {
     });
     assert!(
         error
-            .expect("the circle is noticed")
+            .expect("the endless loop is detected")
             .to_string()
-            .contains("answers itself")
+            .contains("answer itself")
     );
 }
 
 #[test]
-fn a_server_that_stalls_makes_every_answer_of_the_stall_wait_for_its_end() {
+fn answers_due_during_a_stall_of_the_server_leave_at_its_end() {
     let stall = S..2 * S;
     let peer = Scripted::new(move |_, asked_ns| {
         let waits_ns = match stall.contains(&asked_ns) {
@@ -225,7 +225,7 @@ fn answers_keep_the_order_of_their_questions() {
 }
 
 #[test]
-fn refused_for_half_a_second_then_accepted() {
+fn a_peer_can_refuse_connections_for_a_while() {
     let peer = Scripted::silent().admitting(|now_ns| match now_ns < S / 2 {
         true => ConnectAnswer::refuse(),
         false => ConnectAnswer::Accept { after_ns: MS },
@@ -240,7 +240,7 @@ fn refused_for_half_a_second_then_accepted() {
 }
 
 #[test]
-fn a_peer_is_woken_at_the_time_it_asked_for() {
+fn a_peer_is_woken_at_the_requested_time() {
     struct Sleeper;
     impl Peer for Sleeper {
         fn on_open(&mut self, connection: u32, _: u64, actions: &mut Actions) {
@@ -289,12 +289,12 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     assert_eq!(
         whole,
         "0123456789".repeat(10),
-        "cuts and jitter keep the order"
+        "splitting and jitter keep the order"
     );
 }
 
 #[test]
-fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
+fn an_owned_buffer_comes_back_when_its_last_byte_is_in_the_send_buffer() {
     let options = SimOptions {
         uplink_bytes_per_s: NonZeroU64::new(1_000_000),
         send_buffer_bytes: 1_000,
@@ -302,7 +302,7 @@ fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
         ..SimOptions::default()
     };
     let mut sim = Sim::new(options, Scripted::silent());
-    let journal = sim.journal();
+    let peer_log = sim.peer_log();
     let token = connect(&mut sim, 0);
     run_until(&mut sim, 0);
     sim.send(token, Payload::Owned(vec![b'a'; 5_000]));
@@ -313,11 +313,11 @@ fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
         4 * MS,
         "four parts have left when the fifth is in the buffer"
     );
-    let arrivals: Vec<_> = journal
+    let arrivals: Vec<_> = peer_log
         .entries()
         .into_iter()
         .filter_map(|entry| match entry.what {
-            Happening::Arrived(bytes) => Some((entry.at_ns, bytes)),
+            PeerEvent::Arrived(bytes) => Some((entry.at_ns, bytes)),
             _ => None,
         })
         .collect();
@@ -325,7 +325,7 @@ fn a_slow_uplink_keeps_the_buffer_until_the_last_byte_has_room() {
 }
 
 #[test]
-fn more_sockets_than_the_machine_has_fail_with_emfile_until_one_is_closed() {
+fn sockets_beyond_the_limit_fail_with_emfile_until_one_is_closed() {
     let options = SimOptions {
         sockets_max: 1,
         ..SimOptions::default()
@@ -345,7 +345,7 @@ fn more_sockets_than_the_machine_has_fail_with_emfile_until_one_is_closed() {
 }
 
 #[test]
-fn the_journal_tells_what_the_far_end_saw() {
+fn the_peer_log_has_what_the_peer_saw_and_did() {
     struct Rude;
     impl Peer for Rude {
         fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, actions: &mut Actions) {
@@ -358,12 +358,12 @@ fn the_journal_tells_what_the_far_end_saw() {
         ..SimOptions::default()
     };
     let mut sim = Sim::new(options, Rude);
-    let journal = sim.journal();
+    let peer_log = sim.peer_log();
     let token = connect(&mut sim, 9);
     run_until(&mut sim, 2 * MS);
     sim.send(token, Payload::Owned(QUESTION.to_vec()));
     run_until(&mut sim, S);
-    let told: Vec<_> = journal
+    let told: Vec<_> = peer_log
         .entries()
         .iter()
         .map(|entry| (entry.at_ns, entry.what))
@@ -371,17 +371,17 @@ fn the_journal_tells_what_the_far_end_saw() {
     assert_eq!(
         told,
         [
-            (MS, Happening::Attempted(9)),
-            (MS, Happening::Opened),
-            (3 * MS, Happening::Arrived(QUESTION.len())),
-            (4 * MS, Happening::Departed(2)),
-            (5 * MS, Happening::Aborted),
+            (MS, PeerEvent::Attempted(9)),
+            (MS, PeerEvent::Established),
+            (3 * MS, PeerEvent::Arrived(QUESTION.len())),
+            (4 * MS, PeerEvent::Sent(2)),
+            (5 * MS, PeerEvent::Aborted),
         ]
     );
 }
 
 #[test]
-fn an_avalanche_of_answers_ends_with_an_error() {
+fn a_flood_of_answers_makes_the_wait_fail() {
     struct Talkative;
     impl Peer for Talkative {
         fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, actions: &mut Actions) {
@@ -399,6 +399,6 @@ fn an_avalanche_of_answers_ends_with_an_error() {
         while sim.next().is_some() {}
         sim.wait(Some(now_ns)).err()
     });
-    let error = error.expect("the avalanche is noticed").to_string();
-    assert!(error.contains("on their way"), "{error}");
+    let error = error.expect("the flood is detected").to_string();
+    assert!(error.contains("are scheduled"), "{error}");
 }

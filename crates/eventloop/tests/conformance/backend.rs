@@ -1,7 +1,7 @@
-//! The backends under test, and how each gets a loop and a far end.
+//! The backends under test, and how each makes a loop and a peer.
 
 use crate::client::Client;
-use crate::far_end::{FarEnd, Script};
+use crate::peer::{Script, TestPeer};
 use eventloop::epoll::Epoll;
 use eventloop::sim::{Sim, SimOptions};
 use eventloop::uring::Uring;
@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub(crate) trait Backend {
     type Loop: EventLoop;
 
-    /// A loop, and a far end that serves one connection per script.
-    fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, FarEnd)>;
+    /// A loop, and a peer that serves one connection per script.
+    fn start(options: &LoopOptions, scripts: Vec<Script>)
+    -> Option<(Client<Self::Loop>, TestPeer)>;
 
-    /// A loop, and an address where nobody listens.
+    /// A loop, and an address without a listener.
     fn start_deserted() -> Option<(Client<Self::Loop>, Address)>;
 }
 
@@ -26,7 +27,7 @@ pub(crate) trait Backend {
 pub(crate) trait Kernel {
     type Loop: Acceptor;
 
-    /// Whether its clients want stamps on every socket.
+    /// Whether all sockets of its clients use timestamps.
     const TIMESTAMPS: bool = false;
 
     /// A loop, or `None` as in [`Backend`].
@@ -37,7 +38,8 @@ pub(crate) struct OnEpoll;
 pub(crate) struct OnUring;
 pub(crate) struct OnSimulator;
 
-/// The same backend with what a rate needs: it polls before deadlines, and its sockets are stamped.
+/// The same backend with what a fixed rate needs: it polls before deadlines, and its sockets have
+/// timestamps.
 pub(crate) struct Precise<K>(PhantomData<K>);
 
 impl<K: Kernel> Kernel for Precise<K> {
@@ -57,7 +59,7 @@ impl Kernel for OnEpoll {
     type Loop = Epoll;
 
     fn open(options: &LoopOptions) -> Option<Epoll> {
-        Some(Epoll::new(options).expect("epoll is always there"))
+        Some(Epoll::new(options).expect("epoll always exists"))
     }
 }
 
@@ -65,28 +67,29 @@ impl Kernel for OnUring {
     type Loop = Uring;
 
     fn open(options: &LoopOptions) -> Option<Uring> {
-        // Only what the probe forbids is skipped: a loop that then cannot be made is a failure.
+        // Only what the probe forbids is skipped. If the loop cannot be made after that, the test
+        // fails.
         if let Err(reason) = Uring::probe() {
             eprintln!("skipped: io_uring cannot be used here: {reason}");
             return None;
         }
-        Some(Uring::new(options).expect("the probe has just made one"))
+        Some(Uring::new(options).expect("the probe succeeded"))
     }
 }
 
 impl<K: Kernel> Backend for K {
     type Loop = K::Loop;
 
-    fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<K::Loop>, FarEnd)> {
+    fn start(options: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<K::Loop>, TestPeer)> {
         let io = K::open(options)?;
-        let far_end = FarEnd::tcp("127.0.0.1:0", scripts).expect("loopback works");
-        Some((Client::new(io, K::TIMESTAMPS), far_end))
+        let peer = TestPeer::tcp("127.0.0.1:0", scripts).expect("loopback works");
+        Some((Client::new(io, K::TIMESTAMPS), peer))
     }
 
     fn start_deserted() -> Option<(Client<K::Loop>, Address)> {
         let io = K::open(&LoopOptions::default())?;
-        // A host address of its own: no other test's listener, and no socket that happens to get
-        // the same port and would then connect to itself.
+        // A separate host address: it is shared with no other test's listener, and no socket
+        // happens to get the same port and connects to itself.
         static HOSTS: AtomicU8 = AtomicU8::new(1);
         let host = [127, 99, 0, HOSTS.fetch_add(1, Ordering::Relaxed)];
         let listener = TcpListener::bind((Ipv4Addr::from(host), 0)).expect("loopback works");
@@ -96,11 +99,11 @@ impl<K: Kernel> Backend for K {
 }
 
 impl Backend for OnSimulator {
-    type Loop = Sim<crate::far_end::ScriptedPeer>;
+    type Loop = Sim<crate::peer::ScriptedPeer>;
 
-    fn start(_: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, FarEnd)> {
-        let (far_end, peer) = FarEnd::scripted(scripts);
-        // An awkward wire: everything is cut, late and uneven, and a close takes its time.
+    fn start(_: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, TestPeer)> {
+        let (peer, scripted) = TestPeer::scripted(scripts);
+        // A difficult network: everything is split, late and uneven, and a close takes time.
         let options = SimOptions {
             seed: 1,
             latency_ns: 50_000,
@@ -111,11 +114,11 @@ impl Backend for OnSimulator {
             receive_delay_ns: 10_000,
             ..SimOptions::default()
         };
-        Some((Client::new(Sim::new(options, peer), false), far_end))
+        Some((Client::new(Sim::new(options, scripted), false), peer))
     }
 
     fn start_deserted() -> Option<(Client<Self::Loop>, Address)> {
-        let (client, far_end) = Self::start(&LoopOptions::default(), Vec::new())?;
-        Some((client, far_end.address))
+        let (client, peer) = Self::start(&LoopOptions::default(), Vec::new())?;
+        Some((client, peer.address))
     }
 }

@@ -1,4 +1,4 @@
-//! Drives a loop with a bound on every wait, and checks on every completion what must hold for all.
+//! Drives a loop with a limit on every wait, and checks the general rules on every completion.
 
 use crate::promises::assert_same;
 use eventloop::{
@@ -7,24 +7,24 @@ use eventloop::{
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A case that takes longer has failed. Far above what any needs, on a loaded machine too.
-pub(crate) const PATIENCE_NS: u64 = 30_000_000_000;
+/// A case that takes longer has failed. This is far above what any case needs, even on a busy
+/// machine.
+pub(crate) const WAIT_LIMIT_NS: u64 = 30_000_000_000;
 
-/// How long the client waits before it looks at the far end's reports again.
+/// How long the client waits before it checks the peer's reports again.
 const STEP_NS: u64 = 10_000_000;
 
-/// How wrong a stamp may be on the monotonic clock: the wall clock that it was made with is read beside
-/// it.
-pub(crate) const STAMP_ERROR_NS: u64 = 20_000;
+/// How wrong a timestamp may be on the monotonic clock: the two clocks are read one after the
+/// other.
+pub(crate) const TIMESTAMP_ERROR_NS: u64 = 20_000;
 
-/// A loop, and what has become of each of its sockets.
+/// A loop and the state of each of its sockets.
 pub(crate) struct Client<L> {
-    /// The loop under test.
     pub(crate) io: L,
     sockets: HashMap<Token, Socket>,
     accepted: Vec<Token>,
     started_ns: u64,
-    /// Of sockets for which a case does not ask for others.
+    /// For sockets of cases that specify no others.
     options: SocketOptions,
 }
 
@@ -35,32 +35,33 @@ pub(crate) struct Socket {
     pub(crate) connected: bool,
     pub(crate) connect_failed: Option<i32>,
     pub(crate) received: Vec<u8>,
-    /// Completions of the kind `Received`.
+    /// Number of `Received` completions.
     pub(crate) receives: usize,
-    /// Bytes that came, discarded ones included.
+    /// Bytes that arrived, including discarded ones.
     pub(crate) seen: usize,
-    /// Where in the stream the bytes that were discarded stand.
+    /// Positions in the stream of the bytes that were discarded.
     pub(crate) discarded: Vec<Range<usize>>,
     /// Parts of the stream that the loop is asked to discard when they begin.
     pub(crate) unwanted: Vec<Range<usize>>,
-    /// What the bytes must be, as far as they are handed out.
+    /// The content expected of the bytes that are handed out.
     pub(crate) expected: Option<Vec<u8>>,
     pub(crate) end_of_stream: bool,
     pub(crate) receive_failed: Option<i32>,
     pub(crate) sent: Vec<Vec<u8>>,
     pub(crate) send_failed: Option<i32>,
     pub(crate) closed: bool,
-    /// When each stamped receive is said to have come to the kernel, and when the loop learned of it.
-    pub(crate) stamps: Vec<(u64, u64)>,
-    /// Stamps of bytes that were discarded.
-    pub(crate) discard_stamps: usize,
+    /// For each receive with a timestamp: when the kernel received the bytes, and when the loop
+    /// noticed them.
+    pub(crate) timestamps: Vec<(u64, u64)>,
+    /// Number of discards with a timestamp.
+    pub(crate) discard_timestamps: usize,
     started_ns: u64,
-    timestamps: bool,
+    has_timestamps: bool,
     closing: bool,
 }
 
 impl Socket {
-    /// Whether the far end is known to be gone.
+    /// Whether the peer is known to be gone.
     pub(crate) fn broken(&self) -> bool {
         self.receive_failed.is_some() || self.send_failed.is_some()
     }
@@ -98,7 +99,7 @@ impl<L: EventLoop> Client<L> {
         let socket = Socket {
             key,
             started_ns,
-            timestamps: options.timestamps,
+            has_timestamps: options.timestamps,
             ..Socket::default()
         };
         let before = self.sockets.insert(token, socket);
@@ -106,7 +107,7 @@ impl<L: EventLoop> Client<L> {
         token
     }
 
-    /// Connects and waits until the connection stands.
+    /// Connects and waits until the connection is established.
     pub(crate) fn connected(&mut self, key: u32, address: &Address) -> Token {
         let options = self.options.clone();
         self.connected_with(key, address, &options)
@@ -119,7 +120,7 @@ impl<L: EventLoop> Client<L> {
         options: &SocketOptions,
     ) -> Token {
         let token = self.connect_with(key, address, options);
-        self.until("the connection stands", |client| {
+        self.until("the connection", |client| {
             assert_eq!(client.socket(token).connect_failed, None);
             client.socket(token).connected
         });
@@ -148,7 +149,7 @@ impl<L: EventLoop> Client<L> {
         self.until("the socket is closed", |client| client.socket(token).closed);
     }
 
-    /// Sends FIN after what was queued, waits for the peer's and closes. The peer must close.
+    /// Sends FIN after what is queued, waits for the peer's FIN and closes. The peer must close.
     pub(crate) fn closed_after_sending(&mut self, token: Token) {
         self.io.shutdown_send(token);
         self.until("the end of the stream", |client| {
@@ -170,7 +171,7 @@ impl<L: EventLoop> Client<L> {
         &self.accepted
     }
 
-    /// Waits once and takes everything.
+    /// Waits once and takes all completions.
     pub(crate) fn turn(&mut self, until_ns: u64) {
         self.io.wait(Some(until_ns)).expect("the loop works");
         while let Some(completion) = self.io.next() {
@@ -178,12 +179,12 @@ impl<L: EventLoop> Client<L> {
         }
     }
 
-    /// Goes on until `done`, or fails.
+    /// Continues until `done`, or fails.
     pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        let give_up_ns = self.io.now_ns() + PATIENCE_NS;
+        let give_up_ns = self.io.now_ns() + WAIT_LIMIT_NS;
         while !done(self) {
             let now_ns = self.io.now_ns();
-            assert!(now_ns < give_up_ns, "never came: {what}");
+            assert!(now_ns < give_up_ns, "{what} never happened");
             self.turn(give_up_ns.min(now_ns + STEP_NS));
         }
     }
@@ -219,8 +220,8 @@ impl<L: EventLoop> Client<L> {
         if let Some(delay_ns) = delay_ns {
             let is_about_bytes = matches!(outcome, Outcome::Received(_) | Outcome::Discarded(_));
             assert!(is_about_bytes, "{outcome:?}");
-            socket.take_stamp(delay_ns, at_ns);
-            socket.discard_stamps += usize::from(matches!(outcome, Outcome::Discarded(_)));
+            socket.take_timestamp(delay_ns, at_ns);
+            socket.discard_timestamps += usize::from(matches!(outcome, Outcome::Discarded(_)));
         }
         socket.take(token, outcome, bytes);
         let now_unwanted = socket
@@ -235,7 +236,7 @@ impl<L: EventLoop> Client<L> {
         }
     }
 
-    /// Has the loop discard these parts of what the socket receives, of which this is the whole.
+    /// Makes the loop discard these parts of the stream `whole` that the socket receives.
     pub(crate) fn discard(&mut self, token: Token, unwanted: Vec<Range<usize>>, whole: Vec<u8>) {
         let socket = self.sockets.get_mut(&token).expect("a known socket");
         socket.unwanted = unwanted;
@@ -248,7 +249,7 @@ impl Socket {
         let said = format!("{token:?} said {outcome:?} in state {:?}", self.brief());
         let over = self.closed || self.connect_failed.is_some();
         assert!(!over, "after its end, {said}");
-        // A connection that fails while it is being closed may say either; it ends once.
+        // A connection that fails while it is being closed may report either, but only once.
         let is_end = matches!(outcome, Outcome::Closed | Outcome::ConnectFailed(_));
         assert!(!self.closing || is_end, "after close, {said}");
         match outcome {
@@ -306,15 +307,15 @@ impl Socket {
         }
     }
 
-    fn take_stamp(&mut self, delay_ns: u64, at_ns: u64) {
-        assert!(self.timestamps, "nobody wanted stamps");
-        let stamp_ns = at_ns.checked_sub(delay_ns).expect("within this uptime");
+    fn take_timestamp(&mut self, delay_ns: u64, at_ns: u64) {
+        assert!(self.has_timestamps, "timestamps were not enabled");
+        let timestamp_ns = at_ns.checked_sub(delay_ns).expect("a timestamp since boot");
         assert!(
-            stamp_ns + STAMP_ERROR_NS >= self.started_ns,
-            "received at {stamp_ns}, and not connected before {}",
+            timestamp_ns + TIMESTAMP_ERROR_NS >= self.started_ns,
+            "received at {timestamp_ns}, and not connected before {}",
             self.started_ns
         );
-        self.stamps.push((stamp_ns, at_ns));
+        self.timestamps.push((timestamp_ns, at_ns));
     }
 
     /// The state without the bytes, for messages.

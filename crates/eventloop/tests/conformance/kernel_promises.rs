@@ -1,8 +1,9 @@
-//! What only backends on a real kernel can promise: Unix sockets, IPv6, local addresses, listening.
+//! Rules that only backends on a real kernel can follow: Unix sockets, IPv6, local addresses,
+//! listening.
 
 use crate::backend::Kernel;
-use crate::client::{Client, STAMP_ERROR_NS};
-use crate::far_end::{Directory, End, FarEnd, Step};
+use crate::client::{Client, TIMESTAMP_ERROR_NS};
+use crate::peer::{Directory, End, Step, TestPeer};
 use crate::promises::{assert_same, pattern};
 use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions};
 use std::io::{Read, Write};
@@ -16,7 +17,7 @@ fn open<K: Kernel>() -> Option<Client<K::Loop>> {
     K::open(&LoopOptions::default()).map(|io| Client::new(io, K::TIMESTAMPS))
 }
 
-/// Connects, and expects to fail with this `errno`.
+/// Connects, and expects it to fail with this `errno`.
 fn assert_connect_fails<L: EventLoop>(client: &mut Client<L>, address: &Address, errno: i32) {
     let token = client.connect(1, address);
     client.until("the failure", |client| {
@@ -26,15 +27,15 @@ fn assert_connect_fails<L: EventLoop>(client: &mut Client<L>, address: &Address,
     assert_eq!(client.socket(token).connect_failed, Some(errno));
 }
 
-fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, far_end: &FarEnd) {
-    let token = client.connected(1, &far_end.address);
+fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, peer: &TestPeer) {
+    let token = client.connected(1, &peer.address);
     client.send_owned(token, pattern(100_000));
     client.until("the answer", |client| {
         client.received(token).len() >= 50_000
     });
     assert_same(client.received(token), &pattern(50_000));
     client.closed(token, CloseMode::Graceful);
-    let report = far_end.report(client);
+    let report = peer.report(client);
     assert_same(&report.received, &pattern(100_000));
     assert_eq!(report.end, End::Fin);
 }
@@ -57,7 +58,7 @@ pub(crate) fn a_socket_taken_over_receives_and_wakes_a_loop_that_waits<K: Kernel
         near.write_all(b"ring").expect("room for four bytes");
         near
     });
-    // Without a deadline: nothing else ends this wait.
+    // Without a deadline, nothing else ends this wait.
     client.io.wait(None).expect("the loop works");
     let completion = client.io.next().expect("something has happened");
     assert_eq!((completion.key, completion.token), (7, token));
@@ -83,7 +84,7 @@ pub(crate) fn a_unix_path_that_is_too_long_fails_with_enametoolong<K: Kernel>() 
         let address = Address::Unix("x".repeat(length).into());
         assert_connect_fails(&mut client, &address, libc::ENAMETOOLONG);
     }
-    // The longest that fits is a path like any other (unix(7): 108 bytes with the final NUL).
+    // The longest path that fits is a path like any other (unix(7): 108 bytes with the final NUL).
     let address = Address::Unix("x".repeat(107).into());
     assert_connect_fails(&mut client, &address, libc::ENOENT);
 }
@@ -98,50 +99,51 @@ pub(crate) fn a_unix_socket_whose_listener_is_gone_is_refused<K: Kernel>() {
     assert_connect_fails(&mut client, &Address::Unix(path), libc::ECONNREFUSED);
 }
 
-pub(crate) fn unix_sockets_carry_bytes<K: Kernel>() {
+pub(crate) fn bytes_are_sent_and_received_over_unix_sockets<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let far_end = FarEnd::unix(vec![answering_script()]).expect("a unix listener");
-    assert_echo_works(&mut client, &far_end);
+    let peer = TestPeer::unix(vec![answering_script()]).expect("a unix listener");
+    assert_echo_works(&mut client, &peer);
 }
 
-pub(crate) fn a_connection_on_loopback_is_stamped_when_it_stands<K: Kernel>() {
+pub(crate) fn a_connection_on_loopback_is_reported_with_the_time_it_was_established<K: Kernel>() {
     const SOCKETS: usize = 64;
     let Some(mut io) = K::open(&LoopOptions::default()) else {
         return;
     };
-    let far_end = FarEnd::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; SOCKETS]);
-    let far_end = far_end.expect("a listener");
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; SOCKETS]);
+    let peer = peer.expect("a listener");
     let calls: Vec<_> = (0..SOCKETS as u32)
         .map(|key| {
             let begun_ns = io.now_ns();
-            io.connect(key, &far_end.address, &SocketOptions::default());
+            io.connect(key, &peer.address, &SocketOptions::default());
             begun_ns..=io.now_ns()
         })
         .collect();
-    let mut stamps = vec![None; SOCKETS];
-    while stamps.contains(&None) {
+    let mut timestamps = vec![None; SOCKETS];
+    while timestamps.contains(&None) {
         io.wait(None).expect("the loop works");
         while let Some(completion) = io.next() {
             assert!(matches!(completion.outcome, Outcome::Connected));
-            stamps[completion.key as usize] = Some(completion.at_ns);
+            timestamps[completion.key as usize] = Some(completion.at_ns);
         }
     }
-    // The kernel may put off the handshake now and then, on a machine that has much to do.
-    let within = stamps.iter().zip(&calls);
-    let within = within.filter(|(stamp, call)| stamp.is_some_and(|stamp| call.contains(&stamp)));
+    // On a busy machine, the kernel may occasionally defer the handshake.
+    let within = timestamps.iter().zip(&calls);
+    let within = within
+        .filter(|(timestamp, call)| timestamp.is_some_and(|timestamp| call.contains(&timestamp)));
     let within = within.count();
     assert!(within > SOCKETS / 2, "{within} of {SOCKETS}");
 }
 
-pub(crate) fn a_unix_socket_hands_out_what_it_could_not_discard<K: Kernel>() {
+pub(crate) fn a_unix_socket_hands_out_bytes_that_it_cannot_discard<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
     let script = vec![Step::Write(pattern(300_000)), Step::ReadToEnd];
-    let far_end = FarEnd::unix(vec![script]).expect("a unix listener");
-    let token = client.connected(1, &far_end.address);
+    let peer = TestPeer::unix(vec![script]).expect("a unix listener");
+    let token = client.connected(1, &peer.address);
     let unwanted = vec![10..200_000, 200_100..250_000];
     client.discard(token, unwanted, pattern(300_000));
     client.until("the bytes", |client| client.socket(token).seen == 300_000);
@@ -149,7 +151,7 @@ pub(crate) fn a_unix_socket_hands_out_what_it_could_not_discard<K: Kernel>() {
     client.closed(token, CloseMode::Graceful);
 }
 
-pub(crate) fn discarded_bytes_have_stamps_too<K: Kernel>() {
+pub(crate) fn discarded_bytes_have_timestamps_too<K: Kernel>() {
     const MESSAGES: usize = 1_000;
     const LENGTH: usize = 100_000;
     let Some(mut client) = open::<K>() else {
@@ -158,26 +160,29 @@ pub(crate) fn discarded_bytes_have_stamps_too<K: Kernel>() {
     let message = [Step::Read(1), Step::Write(pattern(LENGTH))];
     let mut script = vec![message; MESSAGES].concat();
     script.push(Step::ReadToEnd);
-    let far_end = FarEnd::tcp("127.0.0.1:0", vec![script]).expect("a listener");
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![script]).expect("a listener");
     let options = SocketOptions {
         timestamps: true,
         ..SocketOptions::default()
     };
-    let token = client.connected_with(1, &far_end.address, &options);
+    let token = client.connected_with(1, &peer.address, &options);
     let unwanted = (0..MESSAGES).map(|number| number * LENGTH + 1..(number + 1) * LENGTH);
     let stream = vec![pattern(LENGTH); MESSAGES].concat();
     client.discard(token, unwanted.collect(), stream);
-    // The first packets after the kernel was asked for stamps may have none.
+    // The first packets after timestamps were enabled may have none.
     for number in 1..=MESSAGES {
         client.send_owned(token, *b"x");
         client.until("the message", |client| {
             client.socket(token).seen == number * LENGTH
         });
-        if client.socket(token).discard_stamps > 10 {
+        if client.socket(token).discard_timestamps > 10 {
             break;
         }
     }
-    assert!(client.socket(token).discard_stamps > 10, "no stamps");
+    assert!(
+        client.socket(token).discard_timestamps > 10,
+        "no timestamps"
+    );
     client.closed(token, CloseMode::Abort);
 }
 
@@ -185,9 +190,9 @@ pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let far_end = FarEnd::unix(vec![vec![Step::Reset]]).expect("a unix listener");
-    let token = client.connected(1, &far_end.address);
-    client.send_owned(token, *b"into the wall");
+    let peer = TestPeer::unix(vec![vec![Step::Reset]]).expect("a unix listener");
+    let token = client.connected(1, &peer.address);
+    client.send_owned(token, *b"to nowhere");
     client.until("the reset", |client| {
         client.socket(token).receive_failed.is_some()
     });
@@ -196,7 +201,7 @@ pub(crate) fn a_reset_on_a_unix_socket_is_reported<K: Kernel>() {
     client.closed(token, CloseMode::Graceful);
 }
 
-pub(crate) fn ipv6_carries_bytes<K: Kernel>() {
+pub(crate) fn bytes_are_sent_and_received_over_ipv6<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
@@ -204,8 +209,8 @@ pub(crate) fn ipv6_carries_bytes<K: Kernel>() {
         eprintln!("skipped: this machine has no ::1: {reason}");
         return;
     }
-    let far_end = FarEnd::tcp("[::1]:0", vec![answering_script()]).expect("a listener");
-    assert_echo_works(&mut client, &far_end);
+    let peer = TestPeer::tcp("[::1]:0", vec![answering_script()]).expect("a listener");
+    assert_echo_works(&mut client, &peer);
 }
 
 pub(crate) fn the_source_address_is_used<K: Kernel>() {
@@ -225,12 +230,12 @@ pub(crate) fn the_source_address_is_used<K: Kernel>() {
     client.closed(token, CloseMode::Abort);
 }
 
-pub(crate) fn a_source_address_of_another_machine_fails<K: Kernel>() {
+pub(crate) fn binding_to_an_address_of_another_machine_fails<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
     let address = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    // TEST-NET-1 (RFC 5737) belongs to nobody.
+    // TEST-NET-1 (RFC 5737) is not assigned to any host.
     let options = SocketOptions {
         source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
         timestamps: K::TIMESTAMPS,
@@ -247,53 +252,53 @@ pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let far_end = FarEnd::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 3]).expect("a listener");
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 3]).expect("a listener");
     for mode in [CloseMode::Graceful, CloseMode::Abort, CloseMode::Graceful] {
-        let token = client.connected(1, &far_end.address);
+        let token = client.connected(1, &peer.address);
         client.closed(token, mode);
-        // What the kernel says about the cancelled operations is not news to the caller.
+        // The kernel's reports of cancelled operations are not passed on to the caller.
         let until_ns = client.io.now_ns() + 20_000_000;
         client.io.wait(Some(until_ns)).expect("the loop works");
         let early = client.io.now_ns() < until_ns;
         assert!(client.io.next().is_none(), "nothing has happened");
-        assert!(!early, "back before the deadline with nothing to take");
+        assert!(!early, "returned before the deadline with nothing to take");
     }
 }
 
-const STAMPED: SocketOptions = SocketOptions {
+const TIMESTAMPED: SocketOptions = SocketOptions {
     source: None,
     timestamps: true,
 };
 
-pub(crate) fn a_unix_socket_gives_no_stamps_and_no_error<K: Kernel>() {
+pub(crate) fn a_unix_socket_gives_no_timestamps_and_no_error<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
     let script = vec![Step::Write(pattern(10_000)), Step::ReadToEnd];
-    let far_end = FarEnd::unix(vec![script]).expect("a unix listener");
-    let token = client.connected_with(1, &far_end.address, &STAMPED);
+    let peer = TestPeer::unix(vec![script]).expect("a unix listener");
+    let token = client.connected_with(1, &peer.address, &TIMESTAMPED);
     client.until("the bytes", |client| client.received(token).len() == 10_000);
     assert_same(client.received(token), &pattern(10_000));
-    assert!(client.socket(token).stamps.is_empty());
+    assert!(client.socket(token).timestamps.is_empty());
     client.closed(token, CloseMode::Graceful);
 }
 
-/// How long the kernel has the bytes before the loop is asked for them.
+/// How long the bytes are in the kernel before the loop reads them.
 const KEPT_NS: u64 = 3_000_000;
 
-pub(crate) fn a_stamp_says_when_the_kernel_got_the_bytes<K: Kernel>() {
+pub(crate) fn a_timestamp_is_when_the_kernel_received_the_bytes<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
     let address = Address::Tcp(listener.local_addr().expect("it is bound"));
-    let token = client.connected_with(1, &address, &STAMPED);
+    let token = client.connected_with(1, &address, &TIMESTAMPED);
     let (mut far, _) = listener.accept().expect("a connection");
-    let give_up_ns = client.io.now_ns() + crate::client::PATIENCE_NS;
-    // The first packets after the kernel was asked for stamps may have none.
-    while client.socket(token).stamps.is_empty() {
+    let give_up_ns = client.io.now_ns() + crate::client::WAIT_LIMIT_NS;
+    // The first packets after timestamps were enabled may have none.
+    while client.socket(token).timestamps.is_empty() {
         let before_ns = client.io.now_ns();
-        assert!(before_ns < give_up_ns, "no stamp ever came");
+        assert!(before_ns < give_up_ns, "there was never a timestamp");
         far.write_all(b"now").expect("there is room");
         let after_ns = client.io.now_ns();
         while client.io.now_ns() < after_ns + KEPT_NS {
@@ -301,19 +306,22 @@ pub(crate) fn a_stamp_says_when_the_kernel_got_the_bytes<K: Kernel>() {
         }
         let length = client.received(token).len() + 3;
         client.until("the bytes", |client| client.received(token).len() == length);
-        for (stamp_ns, at_ns) in &client.socket(token).stamps {
-            let written_ns = before_ns - STAMP_ERROR_NS..=after_ns + STAMP_ERROR_NS;
-            assert!(written_ns.contains(stamp_ns), "{stamp_ns}: {written_ns:?}");
+        for (timestamp_ns, at_ns) in &client.socket(token).timestamps {
+            let written_ns = before_ns - TIMESTAMP_ERROR_NS..=after_ns + TIMESTAMP_ERROR_NS;
+            assert!(
+                written_ns.contains(timestamp_ns),
+                "{timestamp_ns}: {written_ns:?}"
+            );
             assert!(
                 *at_ns >= after_ns + KEPT_NS,
-                "learned of before it was asked"
+                "noticed before the loop was asked"
             );
         }
     }
     client.closed(token, CloseMode::Abort);
 }
 
-pub(crate) fn stamps_go_on_from_connection_to_connection<K: Kernel>() {
+pub(crate) fn timestamps_stay_enabled_between_connections<K: Kernel>() {
     const BEFORE_MAX: usize = 5_000;
     const AFTER: usize = 100;
     let Some(mut client) = open::<K>() else {
@@ -321,30 +329,34 @@ pub(crate) fn stamps_go_on_from_connection_to_connection<K: Kernel>() {
     };
     let script = vec![Step::Write(b"hello".to_vec()), Step::ReadToEnd];
     let scripts = vec![script; BEFORE_MAX + AFTER];
-    let far_end = FarEnd::tcp("127.0.0.1:0", scripts).expect("a listener");
-    let mut is_stamped = || {
-        let token = client.connected_with(1, &far_end.address, &STAMPED);
+    let peer = TestPeer::tcp("127.0.0.1:0", scripts).expect("a listener");
+    let mut is_timestamped = || {
+        let token = client.connected_with(1, &peer.address, &TIMESTAMPED);
         client.until("the bytes", |client| client.received(token).len() == 5);
-        let is_stamped = !client.socket(token).stamps.is_empty();
+        let is_timestamped = !client.socket(token).timestamps.is_empty();
         client.closed(token, CloseMode::Graceful);
-        // The kernel begins to stamp in its own time, and ends so when nobody wants it.
+        // The kernel enables timestamps after a delay, and also disables them after a delay.
         let in_a_while_ns = client.io.now_ns() + 1_000_000;
         client.turn(in_a_while_ns);
-        is_stamped
+        is_timestamped
     };
-    assert!((0..BEFORE_MAX).any(|_| is_stamped()), "no stamp ever came");
-    let stamped = (0..AFTER).filter(|_| is_stamped()).count();
-    // A reading of the clocks that was disturbed costs a stamp.
     assert!(
-        stamped > AFTER / 2,
-        "then only {stamped} of {AFTER} had one"
+        (0..BEFORE_MAX).any(|_| is_timestamped()),
+        "there was never a timestamp"
+    );
+    let timestamped = (0..AFTER).filter(|_| is_timestamped()).count();
+    // A disturbed reading of the clocks costs a timestamp.
+    assert!(
+        timestamped > AFTER / 2,
+        "only {timestamped} of the next {AFTER} had a timestamp"
     );
 }
 
-/// Connects from `count` threads, sends a number of 4 bytes on each, and wants it back reversed.
+/// Connects from `count` threads, sends a 4-byte number on each connection, and expects it back
+/// reversed.
 fn start_callers(address: SocketAddr, count: u32) -> Vec<JoinHandle<[u8; 4]>> {
     let call = move |number: u32| {
-        let mut stream = TcpStream::connect(address).expect("somebody listens");
+        let mut stream = TcpStream::connect(address).expect("there is a listener");
         let patience = Some(Duration::from_secs(30));
         stream.set_read_timeout(patience).expect("a timeout");
         stream.write_all(&number.to_be_bytes()).expect("a request");
@@ -357,7 +369,7 @@ fn start_callers(address: SocketAddr, count: u32) -> Vec<JoinHandle<[u8; 4]>> {
         .collect()
 }
 
-/// Answers on every accepted socket that has a whole request, and says on how many.
+/// Answers on every accepted socket that has a whole request, and records the sockets.
 fn answer_requests<L: EventLoop>(client: &mut Client<L>, answered: &mut Vec<eventloop::Token>) {
     for token in client.accepted().to_vec() {
         if client.received(token).len() == 4 && !answered.contains(&token) {
@@ -380,9 +392,12 @@ pub(crate) fn a_listener_takes_many_connections<K: Kernel>() {
     listened.expect("the listener is taken");
     let callers = start_callers(address, CALLERS);
     let mut answered = Vec::new();
-    let give_up_ns = client.io.now_ns() + crate::client::PATIENCE_NS;
+    let give_up_ns = client.io.now_ns() + crate::client::WAIT_LIMIT_NS;
     while answered.len() < CALLERS as usize {
-        assert!(client.io.now_ns() < give_up_ns, "some never came");
+        assert!(
+            client.io.now_ns() < give_up_ns,
+            "some requests never arrived"
+        );
         client.turn(give_up_ns);
         answer_requests(&mut client, &mut answered);
     }
@@ -399,7 +414,7 @@ pub(crate) fn a_listener_takes_many_connections<K: Kernel>() {
     }
 }
 
-pub(crate) fn an_accepted_connection_that_has_gone_is_reported<K: Kernel>() {
+pub(crate) fn an_accepted_connection_that_was_closed_at_once_is_reported<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
@@ -407,20 +422,20 @@ pub(crate) fn an_accepted_connection_that_has_gone_is_reported<K: Kernel>() {
     let address = listener.local_addr().expect("it is bound");
     let listened = client.io.listen(1, OwnedFd::from(listener));
     listened.expect("the listener is taken");
-    // Data and FIN are there before the loop looks for the first time.
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    stream.write_all(b"and gone").expect("there is room");
+    // Data and FIN arrive before the loop looks for the first time.
+    let mut stream = TcpStream::connect(address).expect("there is a listener");
+    stream.write_all(b"bye").expect("there is room");
     drop(stream);
     client.until("the end of the stream", |client| {
         let first = client.accepted().first();
         first.is_some_and(|token| client.socket(*token).end_of_stream)
     });
     let token = client.accepted()[0];
-    assert_eq!(client.received(token), b"and gone");
+    assert_eq!(client.received(token), b"bye");
     client.closed(token, CloseMode::Graceful);
 }
 
-pub(crate) fn two_listeners_keep_their_keys_apart<K: Kernel>() {
+pub(crate) fn each_of_two_listeners_reports_its_own_key<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };

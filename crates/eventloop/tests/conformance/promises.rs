@@ -1,14 +1,14 @@
-//! What every backend promises, the simulator included.
+//! Rules that every backend follows, including the simulator.
 
 use crate::backend::Backend;
-use crate::client::{Client, PATIENCE_NS, Socket};
-use crate::far_end::{End, FarEnd, Report, Script, Step};
+use crate::client::{Client, Socket, WAIT_LIMIT_NS};
+use crate::peer::{End, Report, Script, Step, TestPeer};
 use eventloop::{Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions, Token};
 
-/// What a kernel never buffers for one socket in full.
+/// More than a kernel buffers for one socket.
 const MIB_16: usize = 16 * 1024 * 1024;
 
-/// Bytes in which a lost, doubled or exchanged piece shows: the period is prime.
+/// Bytes that reveal a lost, doubled or exchanged piece: the period is prime.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()
 }
@@ -20,7 +20,7 @@ pub(crate) fn assert_same(got: &[u8], expected: &[u8]) {
     assert_eq!(got.len(), expected.len(), "length");
 }
 
-fn start<B: Backend>(scripts: Vec<Script>) -> Option<(Client<B::Loop>, FarEnd)> {
+fn start<B: Backend>(scripts: Vec<Script>) -> Option<(Client<B::Loop>, TestPeer)> {
     B::start(&LoopOptions::default(), scripts)
 }
 
@@ -32,10 +32,10 @@ fn report(received: impl Into<Vec<u8>>, end: End) -> Report {
     }
 }
 
-/// Nothing is left half done: a further exchange works, and while it runs, a late completion of an
-/// older socket would be noticed by the client.
-fn assert_exchange_works<L: EventLoop>(client: &mut Client<L>, far_end: &FarEnd) {
-    let token = client.connected(999, &far_end.address);
+/// Nothing is left half done: another exchange works, and the client would notice a late completion
+/// of an older socket during it.
+fn assert_exchange_works<L: EventLoop>(client: &mut Client<L>, peer: &TestPeer) {
+    let token = client.connected(999, &peer.address);
     client.send_owned(token, *b"ping");
     client.until("the answer", |client| client.received(token) == b"pong");
     client.closed(token, CloseMode::Graceful);
@@ -47,7 +47,7 @@ fn close_all_when<L: EventLoop>(
     mut tokens: Vec<Token>,
     done: impl Fn(&Socket) -> bool,
 ) {
-    let give_up_ns = client.io.now_ns() + PATIENCE_NS;
+    let give_up_ns = client.io.now_ns() + WAIT_LIMIT_NS;
     while !tokens.is_empty() {
         assert!(client.io.now_ns() < give_up_ns, "{} not done", tokens.len());
         client.turn(give_up_ns);
@@ -69,15 +69,15 @@ fn exchange() -> Script {
     ]
 }
 
-pub(crate) fn bytes_go_there_and_back<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![exchange()]) else {
+pub(crate) fn bytes_are_sent_and_received<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(vec![exchange()]) else {
         return;
     };
-    let token = client.connected(7, &far_end.address);
+    let token = client.connected(7, &peer.address);
     client.send_owned(token, *b"ping");
     client.until("the answer", |client| client.received(token) == b"pong");
     client.closed(token, CloseMode::Graceful);
-    assert_eq!(far_end.report(&mut client), report(*b"ping", End::Fin));
+    assert_eq!(peer.report(&mut client), report(*b"ping", End::Fin));
 }
 
 pub(crate) fn a_refused_connection_fails_with_econnrefused<B: Backend>() {
@@ -106,8 +106,8 @@ pub(crate) fn a_failed_connection_leaves_the_loop_usable<B: Backend>() {
             client.socket(token).connect_failed.is_some()
         });
     }
-    // Dead tokens need no close, and ask for none.
-    let token = last.expect("there were rounds");
+    // Dead tokens need no close, and report nothing.
+    let token = last.expect("at least one round");
     client.io.close(token, CloseMode::Graceful);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
@@ -116,33 +116,33 @@ pub(crate) fn a_failed_connection_leaves_the_loop_usable<B: Backend>() {
 
 pub(crate) fn a_reset_by_the_peer_ends_receiving_with_an_error<B: Backend>() {
     let scripts = vec![vec![Step::Reset], exchange()];
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
-    client.send_owned(token, *b"into the wall");
+    let token = client.connected(1, &peer.address);
+    client.send_owned(token, *b"to nowhere");
     client.until("the reset", |client| {
         client.socket(token).receive_failed.is_some()
     });
     let failed = client.socket(token).receive_failed;
     assert_eq!(failed, Some(libc::ECONNRESET));
     client.closed(token, CloseMode::Graceful);
-    assert_exchange_works(&mut client, &far_end);
+    assert_exchange_works(&mut client, &peer);
 }
 
 pub(crate) fn a_reset_with_sends_in_flight_is_reported<B: Backend>() {
     let scripts = vec![vec![Step::Reset], exchange()];
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(MIB_16));
     client.send_shared(token, shared, 0..MIB_16);
     client.send_owned(token, pattern(MIB_16));
     client.until("the reset", |client| client.socket(token).broken());
     client.closed(token, CloseMode::Abort);
     assert!(client.socket(token).sent.is_empty());
-    assert_exchange_works(&mut client, &far_end);
+    assert_exchange_works(&mut client, &peer);
 }
 
 pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
@@ -151,10 +151,10 @@ pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
         Step::Finish,
         Step::ReadToEnd,
     ];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.until("the end of the stream", |client| {
         client.socket(token).end_of_stream
     });
@@ -162,54 +162,54 @@ pub(crate) fn after_half_close_by_the_peer_we_can_still_send<B: Backend>() {
     client.send_owned(token, *b"heard you");
     client.until("the send", |client| client.socket(token).sent.len() == 1);
     client.closed(token, CloseMode::Graceful);
-    assert_eq!(far_end.report(&mut client), report(*b"heard you", End::Fin));
+    assert_eq!(peer.report(&mut client), report(*b"heard you", End::Fin));
 }
 
 pub(crate) fn sixteen_mib_in_an_owned_buffer_arrive_whole_and_in_order<B: Backend>() {
-    // The gate makes sure that the socket is full before anything is read.
+    // The gate ensures that the socket is full before anything is read.
     let script = vec![Step::Gate, Step::ReadToEndSlowly];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.send_owned(token, pattern(MIB_16));
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
     assert!(
         client.socket(token).sent.is_empty(),
-        "no kernel takes it all"
+        "no kernel accepts all of it"
     );
-    far_end.open_gate();
+    peer.open_gate();
     client.until("the send", |client| client.socket(token).sent.len() == 1);
     assert_same(&client.socket(token).sent[0], &pattern(MIB_16));
     client.io.shutdown_send(token);
-    let report = far_end.report(&mut client);
+    let report = peer.report(&mut client);
     assert_same(&report.received, &pattern(MIB_16));
     assert_eq!(report.end, End::Fin);
 }
 
 pub(crate) fn sixteen_mib_of_shared_bytes_arrive_whole_and_in_order<B: Backend>() {
     let script = vec![Step::Gate, Step::ReadToEndSlowly];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(MIB_16));
     client.send_shared(token, shared, 0..MIB_16);
     client.io.shutdown_send(token);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
-    far_end.open_gate();
-    let report = far_end.report(&mut client);
+    peer.open_gate();
+    let report = peer.report(&mut client);
     assert_same(&report.received, &pattern(MIB_16));
     assert_eq!(report.end, End::Fin);
 }
 
 pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(3_000_017));
     let mut expected = Vec::new();
     let mut owned = 0;
@@ -228,8 +228,8 @@ pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>(
     client.io.shutdown_send(token);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
-    far_end.open_gate();
-    let report = far_end.report(&mut client);
+    peer.open_gate();
+    let report = peer.report(&mut client);
     assert_same(&report.received, &expected);
     client.until("the buffers", |client| {
         client.socket(token).sent.len() == owned
@@ -237,10 +237,10 @@ pub(crate) fn queued_sends_keep_their_order_when_the_socket_is_full<B: Backend>(
 }
 
 pub(crate) fn many_small_sends_in_one_go_keep_their_order<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(1_000));
     let mut expected = Vec::new();
     // More than any submission queue holds.
@@ -250,14 +250,14 @@ pub(crate) fn many_small_sends_in_one_go_keep_their_order<B: Backend>() {
         client.send_shared(token, shared, range);
     }
     client.io.shutdown_send(token);
-    assert_same(&far_end.report(&mut client).received, &expected);
+    assert_same(&peer.report(&mut client).received, &expected);
 }
 
-pub(crate) fn sends_of_two_turns_keep_their_order_behind_a_full_socket<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+pub(crate) fn sends_of_two_waits_keep_their_order_behind_a_full_socket<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(8_000_000));
     let mut expected = Vec::new();
     for turn in 0..4_usize {
@@ -270,18 +270,18 @@ pub(crate) fn sends_of_two_turns_keep_their_order_behind_a_full_socket<B: Backen
         client.turn(now_ns);
     }
     client.io.shutdown_send(token);
-    far_end.open_gate();
-    assert_same(&far_end.report(&mut client).received, &expected);
+    peer.open_gate();
+    assert_same(&peer.report(&mut client).received, &expected);
 }
 
 pub(crate) fn a_flood_of_other_operations_does_not_change_the_order<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(MIB_16));
     client.send_shared(token, shared, 0..MIB_16);
-    // More than fit into a submission queue, so that a part of this turn is carried out early.
+    // More than fit into a submission queue, so that a part of them is submitted early.
     let nowhere = Address::Unix("/nonexistent/socket".into());
     for key in 0..3_000 {
         client.connect(key, &nowhere);
@@ -290,16 +290,16 @@ pub(crate) fn a_flood_of_other_operations_does_not_change_the_order<B: Backend>(
     client.io.shutdown_send(token);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
-    far_end.open_gate();
+    peer.open_gate();
     let expected = [pattern(MIB_16), pattern(1_000)].concat();
-    assert_same(&far_end.report(&mut client).received, &expected);
+    assert_same(&peer.report(&mut client).received, &expected);
 }
 
 pub(crate) fn sends_between_waits_without_taking_completions_keep_their_order<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Gate, Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(MIB_16));
     client.send_shared(token, shared, 0..MIB_16);
     for _ in 0..3 {
@@ -310,23 +310,23 @@ pub(crate) fn sends_between_waits_without_taking_completions_keep_their_order<B:
     client.io.shutdown_send(token);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
-    far_end.open_gate();
+    peer.open_gate();
     let expected = [pattern(MIB_16), pattern(1_000).repeat(3)].concat();
-    assert_same(&far_end.report(&mut client).received, &expected);
+    assert_same(&peer.report(&mut client).received, &expected);
 }
 
-pub(crate) fn sends_before_the_connection_stands_are_delivered<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+pub(crate) fn sends_before_the_connection_is_established_are_delivered<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connect(1, &far_end.address);
+    let token = client.connect(1, &peer.address);
     let shared = client.io.share(b"0123456789".to_vec());
     client.send_shared(token, shared, 0..5);
     client.send_owned(token, *b"abc");
     client.send_shared(token, shared, 5..10);
     client.io.shutdown_send(token);
     assert_eq!(
-        far_end.report(&mut client),
+        peer.report(&mut client),
         report(*b"01234abc56789", End::Fin)
     );
     client.until("the buffer", |client| client.socket(token).sent.len() == 1);
@@ -334,10 +334,10 @@ pub(crate) fn sends_before_the_connection_stands_are_delivered<B: Backend>() {
 
 pub(crate) fn data_before_the_peers_close_comes_first<B: Backend>() {
     let length = 3 * 1024 * 1024 + 5;
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::Write(pattern(length))]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::Write(pattern(length))]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.until("the end of the stream", |client| {
         client.socket(token).end_of_stream
     });
@@ -348,37 +348,37 @@ pub(crate) fn data_before_the_peers_close_comes_first<B: Backend>() {
 pub(crate) fn a_close_with_everything_in_flight_yields_one_closed_and_nothing_more<B: Backend>() {
     for mode in [CloseMode::Graceful, CloseMode::Abort] {
         let busy = vec![Step::Write(pattern(64 * 1024)), Step::Gate, Step::ReadToEnd];
-        let Some((mut client, far_end)) = start::<B>(vec![busy, exchange()]) else {
+        let Some((mut client, peer)) = start::<B>(vec![busy, exchange()]) else {
             return;
         };
-        let token = client.connected(1, &far_end.address);
+        let token = client.connected(1, &peer.address);
         client.send_owned(token, pattern(MIB_16));
         client.send_owned(token, *b"behind it");
         client.until("some data", |client| !client.received(token).is_empty());
-        // Completions of this turn that are not taken yet must not come after the close.
+        // Completions that have not been taken yet must not be reported after the close.
         let now_ns = client.io.now_ns();
         client.io.wait(Some(now_ns)).expect("the loop works");
         client.closed(token, mode);
-        far_end.open_gate();
-        assert_exchange_works(&mut client, &far_end);
+        peer.open_gate();
+        assert_exchange_works(&mut client, &peer);
     }
 }
 
 pub(crate) fn a_close_during_connect_ends_the_token_once<B: Backend>() {
     for mode in [CloseMode::Graceful, CloseMode::Abort] {
-        // The first connection may or may not get through to the far end.
+        // The first connection may or may not reach the peer.
         let scripts = vec![vec![Step::ReadToEnd], exchange(), exchange()];
-        let Some((mut client, far_end)) = start::<B>(scripts) else {
+        let Some((mut client, peer)) = start::<B>(scripts) else {
             return;
         };
-        let token = client.connect(1, &far_end.address);
+        let token = client.connect(1, &peer.address);
         client.send_owned(token, *b"too early");
         client.closed(token, mode);
         assert!(!client.socket(token).connected);
-        let again = client.connected(1, &far_end.address);
+        let again = client.connected(1, &peer.address);
         client.closed(again, CloseMode::Abort);
     }
-    // One that would fail, too: the token ends as closed or as failed, but once.
+    // A connection that would fail ends as closed or as failed, but only once.
     let Some((mut client, address)) = B::start_deserted() else {
         return;
     };
@@ -391,15 +391,16 @@ pub(crate) fn a_close_during_connect_ends_the_token_once<B: Backend>() {
     }
 }
 
-pub(crate) fn a_closed_token_is_deaf_and_mute<B: Backend>() {
+pub(crate) fn a_closed_token_takes_no_calls_and_reports_nothing<B: Backend>() {
     let scripts = vec![exchange(), exchange()];
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
-    let old = client.connected(1, &far_end.address);
+    let old = client.connected(1, &peer.address);
     client.closed(old, CloseMode::Graceful);
-    // The new socket may have the old one's place: what is meant for the old must not reach it.
-    let new = client.connected(1, &far_end.address);
+    // The new socket may have the index of the old one. Completions of the old one must not reach
+    // it.
+    let new = client.connected(1, &peer.address);
     assert_ne!(old, new);
     let shared = client.io.share(b"stray".to_vec());
     client.send_owned(old, *b"stray");
@@ -409,21 +410,21 @@ pub(crate) fn a_closed_token_is_deaf_and_mute<B: Backend>() {
     client.send_owned(new, *b"ping");
     client.until("the answer", |client| client.received(new) == b"pong");
     client.closed(new, CloseMode::Graceful);
-    let reports = far_end.reports(&mut client, 2);
+    let reports = peer.reports(&mut client, 2);
     assert_eq!(reports[1].received, b"ping");
 }
 
 pub(crate) fn the_same_key_reconnects_at_once_a_thousand_times<B: Backend>() {
     const ROUNDS: usize = 1_000;
     let script = vec![Step::Write(pattern(4_096)), Step::ReadToEnd];
-    let Some((mut client, far_end)) = start::<B>(vec![script; ROUNDS]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script; ROUNDS]) else {
         return;
     };
     let shared = client.io.share(pattern(512));
-    let mut tokens = vec![client.connected(1, &far_end.address)];
+    let mut tokens = vec![client.connected(1, &peer.address)];
     while tokens.len() < ROUNDS {
         let old = *tokens.last().expect("there is one");
-        // Everything is on its way when the socket is closed and its successor is started.
+        // Everything is in flight when the socket is closed and its successor is started.
         client.send_shared(old, shared, 0..512);
         client.send_owned(old, *b"late");
         if tokens.len().is_multiple_of(3) {
@@ -434,7 +435,7 @@ pub(crate) fn the_same_key_reconnects_at_once_a_thousand_times<B: Backend>() {
             _ => CloseMode::Abort,
         };
         client.close(old, mode);
-        let new = client.connected(1, &far_end.address);
+        let new = client.connected(1, &peer.address);
         assert_eq!(client.socket(new).key, 1);
         tokens.push(new);
     }
@@ -447,24 +448,24 @@ pub(crate) fn the_same_key_reconnects_at_once_a_thousand_times<B: Backend>() {
     client.until("every close", |client| {
         tokens.iter().all(|token| client.socket(*token).closed)
     });
-    assert_eq!(far_end.reports(&mut client, ROUNDS).len(), ROUNDS);
+    assert_eq!(peer.reports(&mut client, ROUNDS).len(), ROUNDS);
 }
 
-pub(crate) fn more_data_than_receive_buffers_is_neither_lost_nor_stuck<B: Backend>() {
+pub(crate) fn more_data_than_receive_buffers_arrives_completely<B: Backend>() {
     const SOCKETS: usize = 200;
     let length = 40_000;
-    // As few and as small buffers as a loop can be asked for.
+    // The fewest and smallest buffers that a loop accepts.
     let options = LoopOptions {
         sockets: 1,
         receive_buffer_bytes: 64,
         ..LoopOptions::default()
     };
     let script = vec![Step::Read(1), Step::Write(pattern(length)), Step::ReadToEnd];
-    let Some((mut client, far_end)) = B::start(&options, vec![script; SOCKETS]) else {
+    let Some((mut client, peer)) = B::start(&options, vec![script; SOCKETS]) else {
         return;
     };
     let tokens: Vec<_> = (0..SOCKETS as u32)
-        .map(|key| client.connect(key, &far_end.address))
+        .map(|key| client.connect(key, &peer.address))
         .collect();
     for token in &tokens {
         client.send_owned(*token, *b"x");
@@ -476,29 +477,32 @@ pub(crate) fn more_data_than_receive_buffers_is_neither_lost_nor_stuck<B: Backen
         }
         socket.received.len() >= length
     });
-    assert_eq!(far_end.reports(&mut client, SOCKETS).len(), SOCKETS);
+    assert_eq!(peer.reports(&mut client, SOCKETS).len(), SOCKETS);
 }
 
 pub(crate) fn a_deadline_passes_when_nothing_happens<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     for wait_ns in [1_000, 50_000, 1_000_000, 20_000_000] {
         let until_ns = client.io.now_ns() + wait_ns;
         client.io.wait(Some(until_ns)).expect("the loop works");
-        assert!(client.io.now_ns() >= until_ns, "back before the deadline");
+        assert!(
+            client.io.now_ns() >= until_ns,
+            "returned before the deadline"
+        );
         assert!(client.io.next().is_none(), "nothing has happened");
     }
     client.closed(token, CloseMode::Graceful);
 }
 
 pub(crate) fn a_deadline_in_the_past_returns_at_once<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
-    // Enough that a wait of any length would show as a test that does not end.
+    let token = client.connected(1, &peer.address);
+    // Enough that a wait of any length would be noticed as a test that does not end.
     for _ in 0..10_000 {
         let now_ns = client.io.now_ns();
         client.io.wait(Some(now_ns)).expect("the loop works");
@@ -510,7 +514,7 @@ pub(crate) fn a_deadline_in_the_past_returns_at_once<B: Backend>() {
 }
 
 pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Backend>() {
-    // It waits for a byte: otherwise its own could come with the news that the connection stands.
+    // It waits for a byte. Otherwise its own byte could arrive together with the handshake.
     let scripts = vec![
         vec![
             Step::Read(1),
@@ -519,14 +523,14 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
         ],
         vec![Step::Write(b"another".to_vec()), Step::ReadToEnd],
     ];
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
-    let first = client.connected(1, &far_end.address);
+    let first = client.connected(1, &peer.address);
     let byte = client.io.share(b"x".to_vec());
     client.send_shared(first, byte, 0..1);
     let mut got = Vec::new();
-    let give_up_ns = client.io.now_ns() + PATIENCE_NS;
+    let give_up_ns = client.io.now_ns() + WAIT_LIMIT_NS;
     while got.len() < 7 {
         assert!(client.io.now_ns() < give_up_ns, "no data");
         if let Some(completion) = client.io.next() {
@@ -536,7 +540,7 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
             let delay_ns = client.io.receive_delay_ns();
             // None of these ends the loan.
             client.send_owned(first, *b"thank you");
-            let second = client.connect(2, &far_end.address);
+            let second = client.connect(2, &peer.address);
             client.io.now_ns();
             assert_eq!(client.io.received(), lent);
             client.io.close(second, CloseMode::Abort);
@@ -554,51 +558,54 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
     assert!(!got.is_empty());
 }
 
-pub(crate) fn stamps_come_for_a_socket_that_wants_them_and_for_no_other<B: Backend>() {
+pub(crate) fn only_sockets_with_timestamps_enabled_get_them<B: Backend>() {
     const ROUNDS: usize = 5_000;
     let rounds = vec![exchange()[..2].to_vec(); ROUNDS].concat();
-    let Some((mut client, far_end)) = start::<B>(vec![rounds.clone(), rounds]) else {
+    let Some((mut client, peer)) = start::<B>(vec![rounds.clone(), rounds]) else {
         return;
     };
-    let [stamped, plain] = [true, false].map(|timestamps| {
+    let [timestamped, plain] = [true, false].map(|timestamps| {
         let options = SocketOptions {
             timestamps,
             ..SocketOptions::default()
         };
-        client.connected_with(1, &far_end.address, &options)
+        client.connected_with(1, &peer.address, &options)
     });
-    // The first packets after the kernel was asked for stamps may have none.
+    // The first packets after timestamps were enabled may have none.
     for round in 1..=ROUNDS {
-        for token in [stamped, plain] {
+        for token in [timestamped, plain] {
             client.send_owned(token, *b"ping");
             client.until("the answer", |client| {
                 client.received(token).len() == 4 * round
             });
         }
-        if client.socket(stamped).stamps.len() > 10 {
+        if client.socket(timestamped).timestamps.len() > 10 {
             break;
         }
         let in_a_while_ns = client.io.now_ns() + 1_000_000;
         client.turn(in_a_while_ns);
     }
-    assert!(client.socket(stamped).stamps.len() > 10, "no stamps");
-    assert!(client.socket(plain).stamps.is_empty());
-    for token in [stamped, plain] {
+    assert!(
+        client.socket(timestamped).timestamps.len() > 10,
+        "no timestamps"
+    );
+    assert!(client.socket(plain).timestamps.is_empty());
+    for token in [timestamped, plain] {
         client.closed(token, CloseMode::Abort);
     }
 }
 
-/// Bytes of a message at whose begin and end every byte is wanted.
+/// Length of a message whose beginning and end are wanted.
 const LONG_MESSAGE: usize = 300_000;
 
-/// So many long messages in one stream, and the parts of it that are not wanted.
+/// A stream of `count` long messages, and the parts of it that are not wanted.
 fn long_messages(count: usize) -> (Vec<u8>, Vec<std::ops::Range<usize>>) {
     let starts = (0..count).map(|number| number * LONG_MESSAGE);
     let unwanted = starts.map(|start| start + 100..start + LONG_MESSAGE - 7);
     (pattern(count * LONG_MESSAGE), unwanted.collect())
 }
 
-/// Every byte was seen once; of what is wanted none was discarded. The client has checked the rest.
+/// Every byte was seen once, and no wanted byte was discarded. The client has checked the rest.
 fn assert_all_seen(socket: &Socket, length: usize) {
     let discarded: usize = socket.discarded.iter().map(std::ops::Range::len).sum();
     assert_eq!(socket.received.len() + discarded, length);
@@ -612,10 +619,10 @@ pub(crate) fn unwanted_bytes_are_discarded_and_all_others_received<B: Backend>()
         script.extend([Step::Read(1), Step::Write(message.to_vec())]);
     }
     script.push(Step::ReadToEnd);
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let length = stream.len();
     client.discard(token, unwanted, stream);
     for message in 1..=MESSAGES {
@@ -635,13 +642,13 @@ pub(crate) fn unwanted_bytes_are_discarded_and_all_others_received<B: Backend>()
 }
 
 pub(crate) fn discarding_ends_where_the_unwanted_bytes_end<B: Backend>() {
-    // All at once: what follows the unwanted bytes is there already.
+    // All at once: what follows the unwanted bytes has already arrived.
     let (stream, unwanted) = long_messages(5);
     let script = vec![Step::Read(1), Step::Write(stream.clone()), Step::ReadToEnd];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let length = stream.len();
     client.discard(token, unwanted, stream);
     client.send_owned(token, *b"x");
@@ -659,10 +666,10 @@ pub(crate) fn a_short_message_after_a_discarded_one_is_received<B: Backend>() {
         stream.extend(pattern(length));
     }
     script.push(Step::ReadToEnd);
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.discard(token, unwanted, stream);
     let mut until = 0;
     for length in [LONG_MESSAGE].into_iter().chain(lengths) {
@@ -676,10 +683,10 @@ pub(crate) fn a_short_message_after_a_discarded_one_is_received<B: Backend>() {
 pub(crate) fn the_end_of_the_stream_within_unwanted_bytes_is_reported<B: Backend>() {
     let (stream, unwanted) = long_messages(1);
     let script = vec![Step::Read(1), Step::Write(stream[..200_000].to_vec())];
-    let Some((mut client, far_end)) = start::<B>(vec![script, exchange()]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script, exchange()]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.discard(token, unwanted, stream);
     client.send_owned(token, *b"x");
     client.until("the end of the stream", |client| {
@@ -687,7 +694,7 @@ pub(crate) fn the_end_of_the_stream_within_unwanted_bytes_is_reported<B: Backend
     });
     assert_all_seen(client.socket(token), 200_000);
     client.closed(token, CloseMode::Graceful);
-    assert_exchange_works(&mut client, &far_end);
+    assert_exchange_works(&mut client, &peer);
 }
 
 pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
@@ -700,11 +707,11 @@ pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
     ];
     let mut scripts = vec![script; SOCKETS];
     scripts.push(exchange());
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
     for number in 0..SOCKETS {
-        let token = client.connected(1, &far_end.address);
+        let token = client.connected(1, &peer.address);
         client.discard(token, unwanted.clone(), stream.clone());
         client.send_owned(token, *b"x");
         let enough = 3_000 * number;
@@ -715,14 +722,14 @@ pub(crate) fn a_socket_that_discards_can_be_closed_at_any_time<B: Backend>() {
         };
         client.closed(token, mode);
     }
-    assert_exchange_works(&mut client, &far_end);
+    assert_exchange_works(&mut client, &peer);
 }
 
-pub(crate) fn parts_of_shared_bytes_are_sent_as_asked<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+pub(crate) fn the_requested_parts_of_shared_bytes_are_sent<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let letters = client.io.share(b"abcdefghij".to_vec());
     let digits = client.io.share(b"0123456789".to_vec());
     for range in [0..1, 9..10, 3..7, 0..10] {
@@ -731,15 +738,15 @@ pub(crate) fn parts_of_shared_bytes_are_sent_as_asked<B: Backend>() {
     }
     client.closed_after_sending(token);
     let expected = *b"a0j9defg3456abcdefghij0123456789";
-    let report_ = far_end.report(&mut client);
+    let report_ = peer.report(&mut client);
     assert_eq!(report_, report(expected, End::Fin));
 }
 
 pub(crate) fn empty_payloads_are_harmless<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(b"x".to_vec());
     client.send_owned(token, Vec::new());
     client.send_shared(token, shared, 1..1);
@@ -749,7 +756,7 @@ pub(crate) fn empty_payloads_are_harmless<B: Backend>() {
     client.send_owned(token, *b"b");
     client.until("the buffers", |client| client.socket(token).sent.len() == 4);
     client.closed_after_sending(token);
-    assert_eq!(far_end.report(&mut client), report(*b"ab", End::Fin));
+    assert_eq!(peer.report(&mut client), report(*b"ab", End::Fin));
 }
 
 pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
@@ -759,11 +766,11 @@ pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
         receive_buffer_bytes: 4_096,
         ..LoopOptions::default()
     };
-    let Some((mut client, far_end)) = B::start(&options, vec![exchange(); SOCKETS]) else {
+    let Some((mut client, peer)) = B::start(&options, vec![exchange(); SOCKETS]) else {
         return;
     };
     let tokens: Vec<_> = (0..SOCKETS as u32)
-        .map(|key| client.connect(key, &far_end.address))
+        .map(|key| client.connect(key, &peer.address))
         .collect();
     client.until("every connection", |client| {
         tokens.iter().all(|token| client.socket(*token).connected)
@@ -782,46 +789,46 @@ pub(crate) fn a_thousand_sockets_work_at_once<B: Backend>() {
         client.send_owned(*token, *b"ping");
     }
     close_all_when(&mut client, tokens, |socket| socket.received == b"pong");
-    let reports = far_end.reports(&mut client, SOCKETS);
+    let reports = peer.reports(&mut client, SOCKETS);
     assert!(reports.iter().all(|report| report.received == b"ping"));
 }
 
 pub(crate) fn an_abort_sends_reset<B: Backend>() {
     let script = vec![Step::Read(4), Step::Write(b"go".to_vec()), Step::ReadToEnd];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     client.send_owned(token, *b"ping");
     client.until("the answer", |client| client.received(token) == b"go");
     client.closed(token, CloseMode::Abort);
-    assert_eq!(far_end.report(&mut client), report(*b"ping", End::Reset));
+    assert_eq!(peer.report(&mut client), report(*b"ping", End::Reset));
 }
 
 pub(crate) fn a_graceful_close_delivers_what_was_sent<B: Backend>() {
     let scripts = vec![vec![Step::ReadToEnd]; 2];
-    let Some((mut client, far_end)) = start::<B>(scripts) else {
+    let Some((mut client, peer)) = start::<B>(scripts) else {
         return;
     };
     let shared = client.io.share(pattern(4_000));
-    let first = client.connected(1, &far_end.address);
+    let first = client.connected(1, &peer.address);
     client.send_shared(first, shared, 0..4_000);
     client.closed(first, CloseMode::Graceful);
-    let second = client.connected(1, &far_end.address);
+    let second = client.connected(1, &peer.address);
     client.send_owned(second, pattern(4_000));
     client.until("the send", |client| client.socket(second).sent.len() == 1);
     client.closed(second, CloseMode::Graceful);
-    for report in far_end.reports(&mut client, 2) {
+    for report in peer.reports(&mut client, 2) {
         assert_same(&report.received, &pattern(4_000));
         assert_eq!(report.end, End::Fin);
     }
 }
 
 pub(crate) fn owned_buffers_come_back_unchanged_and_once<B: Backend>() {
-    let Some((mut client, far_end)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let mut places = Vec::new();
     for number in 0..50_u8 {
         let mut buffer = Vec::with_capacity(10_000);
@@ -833,7 +840,7 @@ pub(crate) fn owned_buffers_come_back_unchanged_and_once<B: Backend>() {
         client.socket(token).sent.len() >= 50
     });
     client.closed_after_sending(token);
-    far_end.report(&mut client);
+    peer.report(&mut client);
     let sent = &client.socket(token).sent;
     assert_eq!(sent.len(), 50);
     for (number, (buffer, place)) in sent.iter().zip(places).enumerate() {
@@ -849,23 +856,23 @@ pub(crate) fn ending_the_sending_side_delivers_what_was_queued_first<B: Backend>
         Step::ReadToEnd,
         Step::Write(b"all heard".to_vec()),
     ];
-    let Some((mut client, far_end)) = start::<B>(vec![script]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
         return;
     };
-    let token = client.connected(1, &far_end.address);
+    let token = client.connected(1, &peer.address);
     let shared = client.io.share(pattern(1_000));
     client.send_owned(token, pattern(MIB_16));
     client.send_shared(token, shared, 0..1_000);
     client.io.shutdown_send(token);
     let now_ns = client.io.now_ns();
     client.turn(now_ns);
-    far_end.open_gate();
-    // We still receive after our FIN.
+    peer.open_gate();
+    // The socket still receives after it has sent FIN.
     client.until("the end of the stream", |client| {
         client.socket(token).end_of_stream
     });
     assert_eq!(client.received(token), b"all heard");
-    let report = far_end.report(&mut client);
+    let report = peer.report(&mut client);
     let expected = [pattern(MIB_16), pattern(1_000)].concat();
     assert_same(&report.received, &expected);
     assert_eq!(report.end, End::Fin);
@@ -880,11 +887,11 @@ pub(crate) fn a_loop_is_dropped_with_operations_in_flight<B: Backend>() {
         Step::Gate,
         Step::ReadToEnd,
     ];
-    let Some((mut client, far_end)) = start::<B>(vec![script; SOCKETS]) else {
+    let Some((mut client, peer)) = start::<B>(vec![script; SOCKETS]) else {
         return;
     };
     let tokens: Vec<_> = (0..SOCKETS as u32)
-        .map(|key| client.connected(key, &far_end.address))
+        .map(|key| client.connected(key, &peer.address))
         .collect();
     let shared = client.io.share(pattern(MIB_16));
     for token in &tokens {
@@ -896,10 +903,10 @@ pub(crate) fn a_loop_is_dropped_with_operations_in_flight<B: Backend>() {
             .iter()
             .all(|token| !client.received(*token).is_empty())
     });
-    // One is closing and one is connecting when everything ends.
+    // One socket is closing and one is connecting when the loop is dropped.
     client.close(tokens[0], CloseMode::Graceful);
-    client.connect(99, &far_end.address);
+    client.connect(99, &peer.address);
     drop(client);
-    far_end.open_gate();
-    drop(far_end);
+    peer.open_gate();
+    drop(peer);
 }

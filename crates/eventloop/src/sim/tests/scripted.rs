@@ -1,11 +1,11 @@
-//! A far end that answers every question mark that reaches it with what the test says.
+//! A peer that answers every question mark it receives, as the test says.
 
 use crate::sim::{Actions, Attempt, ConnectAnswer, Peer};
 
-/// How long an answer takes, in nanoseconds, and its bytes; `None` leaves the question open.
+/// The delay of an answer in nanoseconds, and its bytes. `None` leaves the question unanswered.
 type Answer = Option<(u64, String)>;
 
-/// A [`Peer`] whose questions end with `?`, however the wire cuts them.
+/// A [`Peer`] whose questions end with `?`, however the network splits them.
 pub(super) struct Scripted {
     answer: Box<dyn FnMut(usize, u64) -> Answer>,
     admit: Box<dyn FnMut(u64) -> ConnectAnswer>,
@@ -14,7 +14,7 @@ pub(super) struct Scripted {
 }
 
 impl Scripted {
-    /// Answers with what a function of the question's number and time of arrival says.
+    /// Answers with the result of a function of the question's number and time of arrival.
     pub(super) fn new(answer: impl FnMut(usize, u64) -> Answer + 'static) -> Self {
         Self {
             answer: Box::new(answer),
@@ -35,7 +35,7 @@ impl Scripted {
         Self::new(|_, _| None)
     }
 
-    /// Lets a function of the time say what becomes of attempts to connect.
+    /// Lets a function of the time decide about connection attempts.
     pub(super) fn admitting(mut self, admit: impl FnMut(u64) -> ConnectAnswer + 'static) -> Self {
         self.admit = Box::new(admit);
         self

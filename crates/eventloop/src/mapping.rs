@@ -6,19 +6,19 @@
 
 use std::io;
 
-/// Anonymous pages, zeroed and untouched at first: pages that are never used cost nothing.
-pub(crate) struct Region {
+/// Anonymous pages, zeroed. Pages that are never used cost nothing.
+pub(crate) struct Mapping {
     start: *mut u8,
     bytes: usize,
 }
 
-impl Region {
+impl Mapping {
     /// # Errors
-    /// When there is no memory.
+    /// If there is no memory.
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice touches nothing else.
+        // SAFETY: a new anonymous mapping at an address chosen by the kernel touches nothing else.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -33,21 +33,21 @@ impl Region {
         self.start
     }
 
-    /// The bytes of a part that the kernel has filled and does not write any more.
+    /// A part that the kernel has filled and no longer writes to.
     ///
     /// # Safety
     /// The kernel must not write to this part while the slice lives.
     pub(crate) unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset + len <= self.bytes);
-        // SAFETY: the part lies within the mapping, which lives as long as `self`; the caller
-        // promises that nobody writes to it.
+        // SAFETY: the part lies within the mapping, which lives as long as `self`. The caller
+        // guarantees that nothing writes to it.
         unsafe { std::slice::from_raw_parts(self.start.add(offset), len) }
     }
 }
 
-impl Drop for Region {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, whole, and nothing borrows from it any more.
+        // SAFETY: the mapping is owned here, and nothing borrows from it any more.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }

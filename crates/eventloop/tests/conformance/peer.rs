@@ -1,4 +1,4 @@
-//! The far end of the cases: one script per connection, run by threads on real sockets or by a
+//! The remote end of the cases: one script per connection, run by threads on real sockets or by a
 //! [`Peer`] of the simulator.
 
 use crate::client::Client;
@@ -13,18 +13,18 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Connections that may wait for `accept`; the kernel cuts it to `net.core.somaxconn`.
+/// Connections that may wait for `accept`. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// A far end that waits longer for the client gives up, so that no test hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A peer that waits longer for the client gives up, so that no test hangs.
+const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// What the far end does on one connection, in order; afterwards it closes.
+/// What the peer does on one connection, in order. It closes at the end.
 pub(crate) type Script = Vec<Step>;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     Read(usize),
     /// Reads until FIN or RST.
     ReadToEnd,
@@ -33,16 +33,16 @@ pub(crate) enum Step {
     Write(Vec<u8>),
     /// Sends FIN.
     Finish,
-    /// Reads nothing until [`FarEnd::open_gate`].
+    /// Reads nothing until [`TestPeer::open_gate`] is called.
     Gate,
     /// Waits for the first byte and closes without reading it, which makes the kernel send RST.
     Reset,
 }
 
-/// What the far end saw on one connection.
+/// What the peer saw on one connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Which script it was.
+    /// Number of the script.
     pub(crate) number: usize,
     pub(crate) received: Vec<u8>,
     pub(crate) end: End,
@@ -50,7 +50,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The script was carried out without seeing the client's end.
+    /// The script ended without seeing the client's end.
     Open,
     /// FIN.
     Fin,
@@ -58,24 +58,24 @@ pub(crate) enum End {
     Reset,
 }
 
-/// The test's hand on the far end.
-pub(crate) struct FarEnd {
+/// The test's handle of the peer.
+pub(crate) struct TestPeer {
     pub(crate) address: Address,
     reports: Receiver<Report>,
     gate: Arc<Gate>,
-    /// Removed with the far end.
+    /// Removed on drop.
     _directory: Option<Directory>,
 }
 
-impl FarEnd {
+impl TestPeer {
     pub(crate) fn open_gate(&self) {
         self.gate.open();
     }
 
-    /// The next connection's report; the client goes on working meanwhile.
+    /// The next connection's report. The client keeps working meanwhile.
     pub(crate) fn report<L: EventLoop>(&self, client: &mut Client<L>) -> Report {
         let mut report = None;
-        client.until("the far end's report", |_| {
+        client.until("the peer's report", |_| {
             report = self.reports.try_recv().ok();
             report.is_some()
         });
@@ -96,8 +96,9 @@ impl FarEnd {
     /// Serves TCP on loopback with threads.
     pub(crate) fn tcp(bind_to: &str, scripts: Vec<Script>) -> io::Result<Self> {
         let listener = TcpListener::bind(bind_to)?;
-        // The usual queue of 128 overflows when a thousand connect at once. The kernel then drops the end
-        // of handshakes and repeats its part after 1, 2, 4 ... seconds (tcp(7), tcp_abort_on_overflow).
+        // The usual queue of 128 overflows when a thousand connect at once. The kernel then drops
+        // the last packet of handshakes and repeats its own after 1, 2, 4 ... seconds (tcp(7),
+        // tcp_abort_on_overflow).
         SockRef::from(&listener).listen(BACKLOG)?;
         let address = Address::Tcp(listener.local_addr()?);
         let (sender, reports) = channel();
@@ -129,23 +130,23 @@ impl FarEnd {
         })
     }
 
-    /// The same for the simulator: the peer that follows the scripts.
+    /// For the simulator: returns the peer that follows the scripts.
     pub(crate) fn scripted(scripts: Vec<Script>) -> (Self, ScriptedPeer) {
         let (sender, reports) = channel();
         let gate = Arc::<Gate>::default();
-        let peer = ScriptedPeer {
+        let scripted = ScriptedPeer {
             connections: scripts.into_iter().map(Scripted::new).collect(),
             sender,
             gate: Arc::clone(&gate),
         };
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
-        let far_end = Self {
+        let peer = Self {
             address,
             reports,
             gate,
             _directory: None,
         };
-        (far_end, peer)
+        (peer, scripted)
     }
 }
 
@@ -170,12 +171,12 @@ impl Gate {
         let is_open = self.is_open.lock().expect("no panic under the lock");
         let waited = self
             .opened
-            .wait_timeout_while(is_open, PATIENCE, |open| !*open);
+            .wait_timeout_while(is_open, WAIT_LIMIT, |open| !*open);
         drop(waited.expect("no panic under the lock"));
     }
 }
 
-/// A directory of this test's own, removed at the end.
+/// A temporary directory, removed on drop.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
@@ -199,14 +200,14 @@ impl Drop for Directory {
 trait Stream: Read + Write + Send + 'static {
     fn prepare(&self) -> io::Result<()>;
     fn finish(&self) -> io::Result<()>;
-    /// Blocks until a byte is there, and leaves it there.
+    /// Blocks until a byte has arrived, without reading it.
     fn await_unread(&mut self) -> io::Result<()>;
 }
 
 impl Stream for TcpStream {
     fn prepare(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(PATIENCE))?;
-        self.set_write_timeout(Some(PATIENCE))
+        self.set_read_timeout(Some(WAIT_LIMIT))?;
+        self.set_write_timeout(Some(WAIT_LIMIT))
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -220,8 +221,8 @@ impl Stream for TcpStream {
 
 impl Stream for UnixStream {
     fn prepare(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(PATIENCE))?;
-        self.set_write_timeout(Some(PATIENCE))
+        self.set_read_timeout(Some(WAIT_LIMIT))?;
+        self.set_write_timeout(Some(WAIT_LIMIT))
     }
 
     fn finish(&self) -> io::Result<()> {
@@ -229,13 +230,13 @@ impl Stream for UnixStream {
     }
 
     fn await_unread(&mut self) -> io::Result<()> {
-        // Peeking is not stable for Unix sockets; the client is asked to send two bytes.
+        // Peeking is not stable for Unix sockets, so the client must send two bytes.
         self.read_exact(&mut [0])
     }
 }
 
-/// Threads up to this many connections; beyond, the scripts run one after another, in the order in
-/// which the connections were accepted. The client must not count on that order.
+/// Up to this many connections have their own threads. With more connections, the scripts run one
+/// after another in the order of acceptance. The client must not rely on that order.
 const THREADS_MAX: usize = 16;
 
 fn serve<S: Stream>(
@@ -258,11 +259,11 @@ fn serve<S: Stream>(
             let gate = Arc::clone(&gate);
             let run = move || {
                 let report = run_script(number, stream, &script, &gate);
-                // The test may have ended without wanting the report.
+                // The test may have ended without waiting for the report.
                 let _ = sender.send(report);
             };
             if one_by_one {
-                // Accepting goes on meanwhile, so that the backlog does not overflow.
+                // Keep accepting, so that the backlog does not overflow.
                 let _ = accepted.send(Box::new(run));
             } else {
                 std::thread::spawn(run);
@@ -326,7 +327,7 @@ fn run_step<S: Stream>(
     Ok(End::Open)
 }
 
-/// Follows the scripts in the simulator; attempts beyond them are refused.
+/// Follows the scripts in the simulator. Attempts beyond them are refused.
 pub(crate) struct ScriptedPeer {
     connections: Vec<Scripted>,
     sender: Sender<Report>,
@@ -336,17 +337,17 @@ pub(crate) struct ScriptedPeer {
 struct Scripted {
     script: std::vec::IntoIter<Step>,
     current: Option<Step>,
-    /// Arrived, not yet read by the script.
+    /// Arrived, but not read by the script yet.
     inbox: Vec<u8>,
     received: Vec<u8>,
     saw_end: bool,
     reported: bool,
 }
 
-/// How often the simulated far end looks at the gate.
+/// Interval at which the simulated peer checks the gate.
 const GATE_STEP_NS: u64 = 1_000_000;
 
-/// How much the slow reader takes at a time, and how long it pauses then.
+/// How long the slow reader pauses after each piece.
 const SLOW_PAUSE_NS: u64 = 100_000;
 
 impl Scripted {
@@ -368,7 +369,7 @@ impl Scripted {
         self.inbox = rest;
     }
 
-    /// Carries out the current step; false when it has to wait.
+    /// Carries out the current step. Returns false if it has to wait.
     fn step(&mut self, gate: &Gate, actions: &mut Actions) -> bool {
         match &self.current {
             None => return false,
