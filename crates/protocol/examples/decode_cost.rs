@@ -1,5 +1,5 @@
-//! What one response and one request cost in CPU time: `cargo run --release -p protocol --example
-//! decode_cost`.
+//! CPU time of decoding one response and encoding one request: `cargo run --release -p protocol
+//! --example decode_cost`.
 
 #![expect(
     clippy::print_stdout,
@@ -13,7 +13,7 @@ use std::time::Instant;
 use protocol::h1::{H1, Limits, Shared, request};
 use protocol::{RequestKind, Session};
 
-/// A head of 238 bytes, as nginx sends it, and a body of 63.
+/// A head of 238 bytes, as nginx sends it, and a body of 63 bytes.
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\
     Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: 63\r\n\
     Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nConnection: keep-alive\r\n\
@@ -50,8 +50,8 @@ fn print(what: &str, ns: f64) {
     println!("{what:20} {ns:8.1} ns");
 }
 
-/// The response with another second in its date: more of them than the cache holds are unknown
-/// each time.
+/// The response with another second in its date. With more of them than the cache holds, each head
+/// is unknown.
 fn with_date(second: u8) -> Vec<u8> {
     let mut response = RESPONSE.to_vec();
     let at = response
@@ -62,7 +62,7 @@ fn with_date(second: u8) -> Vec<u8> {
     response
 }
 
-/// Nanoseconds for each response when the inputs, of `depth` responses each, come in turn.
+/// Nanoseconds per response, cycling through the inputs, which hold `depth` responses each.
 fn response_ns(inputs: &[Vec<u8>], depth: u32, capture: bool) -> f64 {
     let mut shared = Shared::new(Limits::default(), capture);
     let mut session = H1::new(&mut shared);

@@ -1,28 +1,29 @@
-//! A response kept for a script.
+//! Complete responses, captured for a script.
 
-/// A complete response, kept for a script.
+/// A complete response, captured for a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
     /// Status code, 100..=999.
     pub status: u16,
-    /// Names and values in the order they came, trailers last, duplicates kept; raw bytes.
+    /// Raw names and values in the order in which they arrived. Trailers are last; duplicates are
+    /// kept.
     pub headers: Fields,
-    /// The body without chunk framing; content codings are not undone.
+    /// The body without chunk framing. Content codings are not decoded.
     pub body: Vec<u8>,
 }
 
-/// Header fields, all in one piece of memory: a response costs two allocations for them, however
-/// many there are.
+/// Header fields in one piece of memory. A response costs two allocations for them, however many
+/// there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Name and value of each field, one behind the other.
+    /// Name and value of each field, concatenated.
     bytes: Vec<u8>,
-    /// Where the name and the value of each field end.
+    /// The end of the name and the end of the value of each field.
     ends: Vec<(usize, usize)>,
 }
 
 impl Fields {
-    /// No field yet, room for so many with so many bytes in all.
+    /// An empty list with room for this many fields and bytes in total.
     #[must_use]
     pub fn with_capacity(fields: usize, bytes: usize) -> Self {
         Self {
@@ -52,13 +53,13 @@ impl Fields {
             })
     }
 
-    /// How many fields there are.
+    /// Number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_come_back_in_order_empty_ones_and_duplicates_too() {
+    fn fields_are_returned_in_order_including_empty_ones_and_duplicates() {
         let given: [(&[u8], &[u8]); 4] = [(b"A", b"1"), (b"B", b""), (b"A", b"2"), (b"", b"x")];
         let fields: Fields = given.into_iter().collect();
         assert_eq!(fields.iter().collect::<Vec<_>>(), given);

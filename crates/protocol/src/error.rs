@@ -1,75 +1,75 @@
-//! Why a session cannot go on: one closed list of reasons, each with a stable name and a phrase.
+//! Why a session has failed: a closed list of reasons, each with a stable name and a message.
 
-/// Why a session cannot go on. The connection is to be closed and may be replaced.
+/// Why a session has failed. The connection must be closed and may be replaced.
 ///
-/// [`SessionError::name`] is stable: it appears in results. `Display` is one phrase without a final
-/// stop, made to stand after a count ("3 x bad chunk framing").
+/// [`SessionError::name`] is stable and appears in results. `Display` is a phrase without a final
+/// period, to be used after a count ("3 x bad chunk framing").
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// The peer closed before the first byte of an outstanding response.
     #[error("closed before the response began")]
     ClosedEarly,
-    /// The peer closed within a response.
+    /// The peer closed in the middle of a response.
     #[error("closed within a response")]
     Truncated,
-    /// What came is no HTTP status line (RFC 9112 section 4), or its code is outside 100..=999.
+    /// Not an HTTP status line (RFC 9112 section 4), or its code is outside 100..=999.
     #[error("bad status line")]
     BadStatusLine,
-    /// A status line whose version is neither HTTP/1.0 nor HTTP/1.1.
+    /// A status line with a version other than HTTP/1.0 or HTTP/1.1.
     #[error("HTTP version is neither 1.0 nor 1.1")]
     BadVersion,
-    /// A header or trailer line that breaks RFC 9112 section 5.
+    /// A header or trailer line that violates RFC 9112 section 5.
     #[error("bad header line")]
     BadHeader,
-    /// A head or trailer section longer than the limit on its bytes.
+    /// A head or trailer section with more bytes than the limit.
     #[error("header section too large")]
     HeaderTooLarge,
-    /// More header lines than the limit on their number.
+    /// A head or trailer section with more lines than the limit.
     #[error("too many header lines")]
     TooManyHeaders,
-    /// A Content-Length that is no decimal number below 2^64, or several that differ.
+    /// A Content-Length that is not a decimal number below 2^64, or several that differ.
     #[error("bad Content-Length")]
     BadContentLength,
     /// Transfer-Encoding and Content-Length in one response.
     #[error("both Transfer-Encoding and Content-Length")]
     ConflictingFraming,
-    /// A Transfer-Encoding that cannot be read, or that applies chunked twice.
+    /// A Transfer-Encoding that cannot be parsed, or that applies chunked twice.
     #[error("bad Transfer-Encoding")]
     BadTransferEncoding,
-    /// Chunked framing that breaks RFC 9112 section 7.1, or one of its lines is too long.
+    /// Chunked framing that violates RFC 9112 section 7.1, or that has an overlong line.
     #[error("bad chunk framing")]
     BadChunk,
-    /// More interim (1xx) responses in a row than anybody sends on purpose.
+    /// More consecutive interim (1xx) responses than any server sends on purpose.
     #[error("too many interim responses")]
     TooManyInterim,
-    /// Bytes though no request is outstanding: surplus bytes, or a second answer to one request.
+    /// Bytes without an outstanding request: surplus bytes, or a second response to one request.
     #[error("bytes that no request asked for")]
     Unsolicited,
     /// 101 Switching Protocols, which no request asked for.
     #[error("unexpected 101 Switching Protocols")]
     UnexpectedUpgrade,
-    /// The body is larger than what is kept for a script.
+    /// The body is larger than what is captured for a script.
     #[error("body too large to be kept for the script")]
     BodyTooLargeToCapture,
-    /// A TLS record where HTTP was expected: the port speaks TLS.
+    /// A TLS record where HTTP was expected: the server speaks TLS on this port.
     #[error("TLS where plain HTTP was expected")]
     TlsOnPlain,
-    /// Something else where a TLS record was expected: the port does not speak TLS.
+    /// No TLS record where one was expected: the server does not speak TLS on this port.
     #[error("no TLS where TLS was expected")]
     NotTls,
-    /// The handshake failed on our side; says why.
+    /// The handshake failed on the client's side, for this reason.
     #[error("TLS handshake failed: {0}")]
     TlsHandshake(String),
-    /// The server's certificate was refused; says why.
+    /// The server's certificate was rejected, for this reason.
     #[error("certificate refused: {0}")]
     TlsCertificate(String),
-    /// The peer sent a fatal alert; its name as in RFC 8446 section 6.
+    /// The peer sent a fatal alert with this name (RFC 8446 section 6).
     #[error("TLS alert from the server: {0}")]
     TlsAlert(String),
-    /// A record after the handshake that cannot be decrypted or understood; says why.
+    /// A record after the handshake that cannot be decrypted or parsed, for this reason.
     #[error("bad TLS record: {0}")]
     TlsRecord(String),
-    /// The peer closed within the handshake.
+    /// The peer closed during the handshake.
     #[error("closed within the TLS handshake")]
     TlsClosed,
 }

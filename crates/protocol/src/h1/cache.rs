@@ -1,15 +1,16 @@
-//! Heads seen before: equal bytes mean the same, so they need not be parsed again.
+//! Recently seen heads. A head with the same bytes has the same meaning and need not be parsed
+//! again.
 
 use super::head::Head;
 
-/// A server under load sends few different heads within a second, the time for which the Date
-/// field stays: one for each kind of answer, and the last second's for a moment.
+/// Within one second, while the Date field is constant, a server under load sends few different
+/// heads: one for each kind of response, and briefly those of the previous second.
 const ENTRIES_MAX: usize = 4;
 
-/// Longer heads are rare and would make each comparison dear.
+/// Longer heads are rare and would make each comparison expensive.
 const HEAD_BYTES_MAX: usize = 4096;
 
-/// The last final heads of a worker's connections, most recently used first.
+/// The most recent final heads of a worker's connections, most recently used first.
 #[derive(Debug, Default)]
 pub(super) struct HeadCache {
     entries: Vec<Entry>,
@@ -17,14 +18,13 @@ pub(super) struct HeadCache {
 
 #[derive(Debug)]
 struct Entry {
-    /// Up to and including the empty line: that makes it impossible for one entry to be the
-    /// beginning of a longer head.
+    /// The head including its empty line, so that no entry can be the beginning of a longer head.
     bytes: Vec<u8>,
     head: Head,
 }
 
 impl HeadCache {
-    /// The length and meaning of the head with which `input` begins, if it is a known one.
+    /// The length and meaning of the head at the beginning of `input`, if it is cached.
     #[inline]
     pub(super) fn find(&mut self, input: &[u8]) -> Option<(usize, Head)> {
         let first = self.entries.first()?;
@@ -34,7 +34,7 @@ impl HeadCache {
         self.find_older(input)
     }
 
-    /// Remembers a head in place of the one that was not used for longest.
+    /// Adds a head, in place of the least recently used one.
     pub(super) fn insert(&mut self, bytes: &[u8], head: Head) {
         if bytes.len() > HEAD_BYTES_MAX {
             return;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_head_makes_room() {
+    fn the_least_recently_used_head_is_replaced() {
         let mut cache = HeadCache::default();
         for status in 200..204 {
             cache.insert(&bytes(status), head(status));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_head_is_not_kept() {
+    fn a_huge_head_is_not_cached() {
         let mut cache = HeadCache::default();
         cache.insert(&vec![b'x'; HEAD_BYTES_MAX + 1], head(200));
         assert!(cache.entries.is_empty());

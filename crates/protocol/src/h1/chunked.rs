@@ -1,28 +1,28 @@
-//! The chunked transfer coding (RFC 9112 section 7.1), decoded from bytes that come in pieces.
+//! Decoder of the chunked transfer coding (RFC 9112 section 7.1), for input in pieces.
 
 use memchr::memchr2;
 
 use crate::SessionError;
 
-/// Longest chunk-size line, its extensions included. No limit is given by the RFC, but says that
-/// recipients ought to have one.
+/// Longest chunk-size line, including its extensions. The RFC gives no number, but says that
+/// recipients ought to have a limit.
 const LINE_BYTES_MAX: u32 = 16 * 1024;
 
-/// What the bytes just taken were.
+/// The kind of the bytes just consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Sizes, extensions, line ends: more input is needed.
     Framing,
     /// Content of the body.
     Data,
-    /// The rest of the framing up to the line end of the last chunk: the trailer section follows.
+    /// The framing up to the end of the line of the last chunk. The trailer section follows.
     LastChunk,
 }
 
-/// The state between two bytes of a chunked body, up to the trailer section.
+/// The state of a chunked body between two bytes, up to the trailer section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Chunked {
-    /// While a size is read: its value so far; within a chunk: the bytes still to come.
+    /// While reading a size: its value so far. Within a chunk: the bytes left.
     remaining: u64,
     line_bytes: u32,
     phase: Phase,
@@ -34,9 +34,9 @@ enum Phase {
     SizeStart,
     /// After at least one digit.
     Size,
-    /// After a blank behind the size, which some servers use to pad it.
+    /// In blanks after the size, which some servers use for padding.
     SizePad,
-    /// Within an extension, which is skipped.
+    /// In an extension, which is skipped.
     Extension,
     /// After the CR of a size line.
     SizeLf,
@@ -46,7 +46,7 @@ enum Phase {
 }
 
 impl Chunked {
-    /// Before the first chunk.
+    /// The state before the first chunk.
     pub(super) fn new() -> Self {
         Self {
             remaining: 0,
@@ -55,11 +55,11 @@ impl Chunked {
         }
     }
 
-    /// Takes bytes from the start of `input`: how many, and what they were. Takes at least one when
-    /// there is one. Not to be called again after [`Part::LastChunk`].
+    /// Consumes bytes from the start of `input`, at least one if there is one. Returns their number
+    /// and kind. Must not be called again after [`Part::LastChunk`].
     ///
     /// # Errors
-    /// [`SessionError::BadChunk`] when the framing is broken.
+    /// [`SessionError::BadChunk`] if the framing is broken.
     pub(super) fn advance(&mut self, input: &[u8]) -> Result<(usize, Part), SessionError> {
         if self.phase == Phase::Data {
             return Ok((self.take_data(input), Part::Data));
@@ -82,7 +82,7 @@ impl Chunked {
         Ok((at, Part::Framing))
     }
 
-    /// Bytes of the current chunk's content that are still to come.
+    /// Bytes left of the current chunk's content.
     pub(super) fn data_bytes(self) -> u64 {
         match self.phase {
             Phase::Data => self.remaining,
@@ -90,7 +90,7 @@ impl Chunked {
         }
     }
 
-    /// Passes over so many of [`Self::data_bytes`].
+    /// Skips this many of [`Self::data_bytes`].
     pub(super) fn skip_data(&mut self, bytes: u64) {
         self.remaining -= bytes;
         if self.remaining == 0 {
@@ -104,9 +104,9 @@ impl Chunked {
         taken
     }
 
-    /// Takes one byte of a size line or of the line end behind a chunk; true when it ended the last
-    /// chunk's line. A lone LF is refused here: the leniency of RFC 9112 section 2.2 is for the
-    /// start line and fields only.
+    /// Consumes one byte of a size line or of the line end after a chunk. Returns true if it ended
+    /// the last chunk's line. A lone LF is rejected: the leniency of RFC 9112 section 2.2 applies
+    /// to the start line and fields only.
     #[inline]
     fn take_framing(&mut self, byte: u8) -> Result<bool, SessionError> {
         self.phase = match (self.phase, byte) {
@@ -177,7 +177,8 @@ impl Chunked {
 mod tests {
     use super::*;
 
-    /// Decodes `input` in pieces of `step` bytes: the content, and the bytes up to the trailers.
+    /// Decodes `input` in pieces of `step` bytes. Returns the content and the length up to the
+    /// trailers.
     fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, Option<usize>), SessionError> {
         let mut decoder = Chunked::new();
         let mut content = Vec::new();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_framing_is_refused() {
+    fn broken_framing_is_rejected() {
         for input in [
             b"\r\n".as_slice(),
             b"ZZ\r\n",
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_size_is_taken_and_leading_zeros_do_not_count() {
+    fn the_largest_size_is_accepted_and_leading_zeros_are_ignored() {
         check(b"ffffffffffffffff\r\nabc", Ok((b"abc", None)));
         check(
             b"00000000000000000000002\r\nhi\r\n0\r\n",
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_line_without_end_is_refused_at_the_limit() {
+    fn a_size_line_without_end_is_rejected_at_the_limit() {
         let within = [b"1;", vec![b'x'; 16 * 1024 - 1].as_slice(), b"\r\nA"].concat();
         assert_eq!(decode(&within, 7), Ok((b"A".to_vec(), None)));
         for filler in [b'x', b';', b'"'] {
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_limit_starts_afresh_with_each_chunk() {
+    fn the_line_limit_applies_to_each_chunk_separately() {
         let line = [b"1;", vec![b'x'; 9000].as_slice(), b"\r\nA\r\n"].concat();
         assert_eq!(decode(&line.repeat(3), 999), Ok((b"AAA".to_vec(), None)));
     }

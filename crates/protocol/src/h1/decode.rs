@@ -1,4 +1,5 @@
-//! One connection's responses: which bytes belong to which request, and when it is answered.
+//! Decodes the responses of one connection: which bytes belong to which request, and when a
+//! response is complete.
 
 use super::cache::HeadCache;
 use super::chunked::{Chunked, Part};
@@ -8,19 +9,19 @@ use super::head_end::HeadEnd;
 use super::outstanding::Outstanding;
 use crate::{Captured, Event, RequestKind, Response, Session, SessionError};
 
-/// What a response may cost before it is an error.
+/// Limits beyond which a response is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head or of a trailer section, its empty line included.
+    /// Bytes of a head or of a trailer section, including the empty line.
     pub head_bytes_max: usize,
-    /// Header lines in a head, and again in a trailer section.
+    /// Lines of a head, and of a trailer section.
     pub header_count_max: usize,
-    /// Bytes of a body that is captured; a body that is not may have any size.
+    /// Bytes of a captured body. A body that is not captured may have any size.
     pub captured_body_bytes_max: usize,
 }
 
 impl Default for Limits {
-    /// 80 KiB heads (what wrk's parser allows), 256 lines, 64 MiB captured.
+    /// Heads of 80 KiB (the limit of wrk's parser), 256 lines, 64 MiB captured.
     fn default() -> Self {
         Self {
             head_bytes_max: 80 * 1024,
@@ -30,19 +31,19 @@ impl Default for Limits {
     }
 }
 
-/// What all HTTP/1 sessions of a worker have in common.
+/// What all HTTP/1 sessions of a worker share.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Limits for every response.
     pub limits: Limits,
-    /// Whether responses are kept and handed out whole ([`Response::captured`]).
+    /// Whether responses are captured as a whole ([`Response::captured`]).
     pub capture: bool,
     cache: HeadCache,
     redirect_location: Option<String>,
 }
 
 impl Shared {
-    /// Settings for a worker.
+    /// The shared state of one worker's sessions.
     #[must_use]
     pub fn new(limits: Limits, capture: bool) -> Self {
         Self {
@@ -57,28 +58,28 @@ impl Shared {
 /// Interim responses before one final response. A server has a use for one or two (100, 103).
 const INTERIM_MAX: u8 = 64;
 
-/// CR and LF bytes before a status line. RFC 9112 section 2.2 lets servers skip an empty line;
-/// clients meet servers that send one after a body.
+/// CR and LF bytes before a status line. RFC 9112 section 2.2 lets servers skip an empty line, and
+/// some servers send one after a body.
 const BLANKS_MAX: u8 = 8;
 
-/// The client's side of an HTTP/1.0 or HTTP/1.1 connection (RFC 9112), pipelining included.
+/// The client's side of an HTTP/1.0 or HTTP/1.1 connection (RFC 9112), including pipelining.
 ///
-/// What it decides where the RFC leaves a choice:
-/// - A response to HEAD, a 204, a 304 and a 2xx to CONNECT have no body, and header fields about a
-///   body are not looked at.
-/// - An interim response belongs to the final one: its bytes count there, and [`Event::Began`]
-///   may come from it. 101 is an error, since no request asks for an upgrade.
-/// - Empty lines before a status line are passed over, up to a few; their bytes count for the next
+/// Decisions where the RFC leaves a choice:
+/// - A response to HEAD, a 204, a 304 and a 2xx to CONNECT have no body, and their header fields
+///   about a body are ignored.
+/// - An interim response belongs to the final one: its bytes are counted there, and it may cause
+///   [`Event::Began`]. 101 is an error, since no request asks for an upgrade.
+/// - Empty lines before a status line are skipped, up to a few. Their bytes count for the next
 ///   response.
 /// - After a response that ends the connection, and whenever no request is outstanding, further
 ///   bytes are [`SessionError::Unsolicited`].
-/// - A response without any length is finished by the close ([`Session::end`]).
+/// - A response without any length ends with the connection ([`Session::end`]).
 #[derive(Debug)]
 pub struct H1 {
     outstanding: Outstanding,
     state: State,
-    /// The beginning of a head or trailer section that did not come in one piece. Empty and without
-    /// memory of its own at all other times, so that idle connections cost nothing.
+    /// The beginning of a head or trailer section that did not arrive in one piece. Otherwise empty
+    /// and without memory, so that idle connections cost nothing.
     partial: Vec<u8>,
     /// Bytes of the oldest outstanding response so far.
     bytes: u64,
@@ -86,7 +87,7 @@ pub struct H1 {
     status: u16,
     section_end: HeadEnd,
     reusable: bool,
-    /// A byte of the oldest outstanding response has come.
+    /// A byte of the oldest outstanding response has arrived.
     has_begun: bool,
     has_said_began: bool,
     interim: u8,
@@ -97,13 +98,13 @@ pub struct H1 {
 enum State {
     /// Before or within a head.
     Head,
-    /// Within a body of which so many bytes are still to come; never 0.
+    /// Within a body, with this many bytes left; never 0.
     Length(u64),
     Chunked(Chunked),
     Trailers,
-    /// Within a body that the close will end.
+    /// Within a body that ends with the connection.
     UntilClose,
-    /// No further response can come.
+    /// No further response can arrive.
     Over,
 }
 
@@ -181,7 +182,7 @@ impl Session for H1 {
     fn skippable_bytes(&self) -> u64 {
         match self.state {
             State::Head | State::Trailers | State::Over => 0,
-            // Captured bodies are kept whole.
+            // Captured bodies are kept as a whole.
             _ if self.captured.is_some() => 0,
             State::Length(remaining) => remaining,
             State::Chunked(decoder) => decoder.data_bytes(),
@@ -224,8 +225,8 @@ impl Session for H1 {
     }
 }
 
-/// The `on_` functions take bytes from the start of their input, which is not empty, and say how
-/// many: at least one.
+/// The `on_` functions consume bytes from the start of their input, which is not empty, and return
+/// their number, which is at least one.
 impl H1 {
     #[inline]
     fn on_head_bytes(
@@ -279,7 +280,7 @@ impl H1 {
         Ok(taken + self.on_head(kind, head, &input[taken..], events)?)
     }
 
-    /// A head is complete and `body` follows it. Takes a body that is there whole.
+    /// A head is complete and is followed by `body`. Consumes the body if all of it has arrived.
     #[inline]
     fn on_head(
         &mut self,
@@ -389,7 +390,7 @@ impl H1 {
     ) -> Result<usize, SessionError> {
         let (taken, section) = self.take_section(shared, input)?;
         if let Some(section) = section {
-            // Nearly always it is the empty line alone.
+            // Nearly always, the section is only the empty line.
             if section.bytes().len() > 2 {
                 let captured = self.captured.as_deref_mut();
                 head::parse_trailers(section.bytes(), &shared.limits, captured)?;
@@ -399,7 +400,7 @@ impl H1 {
         Ok(taken)
     }
 
-    /// Bytes that no request asked for. An empty line does no harm.
+    /// Handles bytes without an outstanding request. An empty line does no harm.
     fn on_idle_bytes(&mut self, input: &[u8]) -> Result<usize, SessionError> {
         match self.take_blanks(input, SessionError::Unsolicited)? {
             0 => Err(SessionError::Unsolicited),
@@ -407,7 +408,7 @@ impl H1 {
         }
     }
 
-    /// Takes CR and LF from the start of `input`.
+    /// Consumes CR and LF at the start of `input`.
     fn take_blanks(&mut self, input: &[u8], excess: SessionError) -> Result<usize, SessionError> {
         let blanks = input
             .iter()
@@ -422,7 +423,7 @@ impl H1 {
         Ok(blanks)
     }
 
-    /// Takes bytes of a header section up to its end; the section when it is complete.
+    /// Consumes bytes of a header section up to its end. Returns the section when it is complete.
     fn take_section<'i>(
         &mut self,
         shared: &Shared,
@@ -438,7 +439,7 @@ impl H1 {
             return Ok((taken, Some(Section::Whole(&window[..taken]))));
         }
         self.partial.extend_from_slice(&window[..taken]);
-        // Twice the length of what is checked: later pieces need no check.
+        // Twice the length of what is checked. Later pieces need no check.
         if self.state == State::Head && had < 16 {
             head::check_start(&self.partial)?;
         }
@@ -490,7 +491,7 @@ impl H1 {
     }
 }
 
-/// A complete header section: where it came in one piece, as it lies in the input.
+/// A complete header section. If it arrived in one piece, it borrows from the input.
 enum Section<'i> {
     Whole(&'i [u8]),
     Joined(Vec<u8>),
@@ -530,7 +531,7 @@ mod tests {
         ] {
             session
                 .receive(&mut shared, piece, &mut output, &mut events)
-                .expect("the answer is good");
+                .expect("the response is good");
         }
         assert_eq!(events.len(), 2);
         assert_eq!(session.partial.capacity(), 0);

@@ -1,26 +1,26 @@
-//! Writes a request from its parts, in the form wrk sends (RFC 9112 section 3).
+//! Encodes a request from its parts, in the form that wrk sends (RFC 9112 section 3).
 
-/// The parts of a request. Nothing is checked or escaped: what [`super::request::scan`] says about
-/// the result is the check.
+/// The parts of a request. Nothing is checked or escaped; use [`super::request::scan`] to check the
+/// result.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a, F> {
     /// E.g. `GET`.
     pub method: &'a [u8],
     /// The request target: path with query, e.g. `/a?b=c`.
     pub target: &'a [u8],
-    /// `host` or `host:port`; for a header named Host in `headers`, that one stands instead.
+    /// `host` or `host:port`. A header named Host in `headers` replaces it.
     pub host: &'a [u8],
     /// Names and values, sent in this order.
     pub headers: &'a [(F, F)],
-    /// `None` sends no Content-Length, whatever the method; an empty body sends `0`.
+    /// With `None`, no Content-Length is sent, whatever the method. An empty body sends `0`.
     pub body: Option<&'a [u8]>,
 }
 
-/// Appends the request: request line, Host, the headers as given, Content-Length, empty line, body.
+/// Appends the request: request line, Host, the given headers, Content-Length, empty line, body.
 ///
-/// Content-Length belongs to this function: a given one is left out. With a given
-/// Transfer-Encoding none is written, since the two exclude each other (RFC 9112 section 6.2) and
-/// the body then is taken to be chunked already.
+/// A Content-Length in the headers is dropped, since this function computes it. If the headers
+/// contain Transfer-Encoding, none is written: the two exclude each other (RFC 9112 section 6.2),
+/// and the body is assumed to be chunked already.
 pub fn encode<F: AsRef<[u8]>>(request: &Request<'_, F>, output: &mut Vec<u8>) {
     let is = |name: &F, other: &[u8]| name.as_ref().eq_ignore_ascii_case(other);
     let given_host = request
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_request_has_a_line_and_a_host() {
+    fn a_minimal_request_has_a_request_line_and_a_host() {
         let expected = "GET /a?b HTTP/1.1\r\nHost: example.org:81\r\n\r\n";
         assert_eq!(encoded("GET", &[], None), expected);
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_host_replaces_ours_and_a_given_length_is_dropped() {
+    fn a_given_host_replaces_the_default_and_a_given_length_is_dropped() {
         let headers = [("X", "1"), ("hOST", "other"), ("content-length", "77")];
         let expected = "HEAD /a?b HTTP/1.1\r\nHost: other\r\nX: 1\r\n\r\n";
         assert_eq!(encoded("HEAD", &headers, None), expected);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_chunked_already_gets_no_length() {
+    fn an_already_chunked_body_gets_no_length() {
         let headers = [("Transfer-Encoding", "chunked")];
         let request = encoded("POST", &headers, Some("2\r\nhi\r\n0\r\n\r\n"));
         assert!(!request.contains("Content-Length"), "{request}");

@@ -1,9 +1,9 @@
-//! The header fields that say where a message ends and whether the connection stays: Content-Length,
-//! Transfer-Encoding, Connection.
+//! The header fields that determine where a message ends and whether the connection persists:
+//! Content-Length, Transfer-Encoding, Connection.
 
 use crate::SessionError;
 
-/// What these fields said so far, several lines of one name taken together.
+/// The combined values of these fields so far. Several lines of one name are taken together.
 #[derive(Debug, Default)]
 pub(super) struct FramingFields {
     content_length: Option<u64>,
@@ -15,30 +15,30 @@ pub(super) struct FramingFields {
     chunked_is_last: bool,
     last_is_known: bool,
     coding_bad: bool,
-    /// `close` was among the connection options.
+    /// The connection options include `close`.
     pub(super) close: bool,
-    /// `keep-alive` was among the connection options.
+    /// The connection options include `keep-alive`.
     pub(super) keep_alive: bool,
 }
 
-/// How the body of a message is delimited, as far as its own header says.
+/// How the body of a message is delimited, according to its own header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     /// By a number of bytes.
     Length(u64),
     /// By the chunked transfer coding.
     Chunked,
-    /// Not at all: a response goes on until the connection closes, a request has no body.
+    /// Not at all: a response continues until the connection closes, and a request has no body.
     Open,
 }
 
-/// Why the framing cannot be told.
+/// Why the framing is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FramingFault {
     BadContentLength,
     BadTransferEncoding,
-    /// Transfer-Encoding and Content-Length together (RFC 9112 section 6.3 calls it an attack or an
-    /// error; http_parser refuses it).
+    /// Transfer-Encoding and Content-Length together (an attack or an error according to RFC 9112
+    /// section 6.3; http_parser rejects it).
     Conflicting,
 }
 
@@ -53,7 +53,7 @@ impl From<FramingFault> for SessionError {
 }
 
 impl FramingFields {
-    /// Takes one header line; whether it was one of these.
+    /// Processes one header line. Returns whether it was one of these fields.
     #[inline]
     pub(super) fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
         match name.len() {
@@ -65,12 +65,13 @@ impl FramingFields {
         true
     }
 
-    /// The framing of a response. A transfer coding that is not known and comes last is an error: by RFC
-    /// 9112 section 6.3, rule 4, such a body would end with the connection, but a server that misspells
-    /// `chunked` keeps the connection open, and the request would only time out. curl refuses it, too.
+    /// The framing of a response. If the last transfer coding is unknown, it is an error. By RFC
+    /// 9112 section 6.3, rule 4, such a body would end with the connection. But a server that
+    /// misspells `chunked` keeps the connection open, and the request would only time out. curl
+    /// rejects it too.
     ///
     /// # Errors
-    /// As [`Self::framing`], and for such a coding.
+    /// Those of [`Self::framing`], and such a coding.
     pub(super) fn response_framing(&self) -> Result<Framing, FramingFault> {
         match self.framing() {
             Ok(_) if self.codings > 0 && !self.last_is_known => {
@@ -80,8 +81,8 @@ impl FramingFields {
         }
     }
 
-    /// The framing by RFC 9112 section 6.3. A sole `identity`, a coding that no longer exists, says
-    /// nothing. A coding list that does not end in chunked leaves the end open.
+    /// The framing by RFC 9112 section 6.3. A sole `identity`, a coding that no longer exists, has
+    /// no effect. If the last coding is not chunked, the end is open.
     pub(super) fn framing(&self) -> Result<Framing, FramingFault> {
         let identity_only = self.codings > 0 && self.codings == self.identity_codings;
         if self.coding_bad || self.chunked_codings > 1 {
@@ -100,7 +101,7 @@ impl FramingFields {
         Ok(self.content_length.map_or(Framing::Open, Framing::Length))
     }
 
-    /// Whether a transfer coding was named, if only in a way that cannot be read.
+    /// Whether there is a transfer coding, even one that cannot be parsed.
     pub(super) fn has_codings(&self) -> bool {
         self.codings > 0 || self.coding_bad
     }
@@ -110,7 +111,7 @@ impl FramingFields {
         self.content_length_lines
     }
 
-    /// Equal values in a list or in several lines are one (RFC 9110 section 8.6).
+    /// Equal values in a list or in several lines count as one (RFC 9110 section 8.6).
     fn note_length(&mut self, value: &[u8]) {
         self.content_length_lines += 1;
         for item in value.split(|byte| *byte == b',') {
@@ -135,7 +136,7 @@ impl FramingFields {
             self.chunked_codings += u32::from(self.chunked_is_last);
             self.last_is_known = is_known_coding(coding);
             self.identity_codings += u32::from(coding.eq_ignore_ascii_case(b"identity"));
-            // Parameters may stand behind the name; `chunked` has none.
+            // The name may be followed by parameters; `chunked` has none.
             let name = coding
                 .split(|byte| *byte == b';')
                 .next()
@@ -153,8 +154,8 @@ impl FramingFields {
     }
 }
 
-/// Whether this is a registered transfer coding (RFC 9112 section 7), or `identity` of RFC 2616. None of
-/// them has parameters.
+/// Whether this is a registered transfer coding (RFC 9112 section 7), or `identity` of RFC 2616.
+/// None of them has parameters.
 fn is_known_coding(coding: &[u8]) -> bool {
     const KNOWN: [&[u8]; 7] = [
         b"chunked",
@@ -168,7 +169,7 @@ fn is_known_coding(coding: &[u8]) -> bool {
     KNOWN.iter().any(|known| coding.eq_ignore_ascii_case(known))
 }
 
-/// Whether the byte may stand in a token: method, field name, coding (RFC 9110 section 5.6.2).
+/// Whether the byte is allowed in a token: method, field name, coding (RFC 9110 section 5.6.2).
 #[inline]
 pub(super) fn is_token_byte(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
@@ -192,7 +193,7 @@ static TOKEN: [bool; 256] = {
     table
 };
 
-/// Without blanks around it; a folded line's CR and LF count as blanks.
+/// Removes surrounding blanks, which include the CR and LF of a folded line.
 fn trim(bytes: &[u8]) -> &[u8] {
     bytes.trim_ascii()
 }
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_whose_last_transfer_coding_is_unknown_is_refused() {
+    fn a_response_whose_last_transfer_coding_is_unknown_is_rejected() {
         let response_framing = |value: &str| {
             let mut fields = FramingFields::default();
             fields.note(b"Transfer-Encoding", value.as_bytes());
@@ -317,14 +318,14 @@ mod tests {
         ] {
             assert_eq!(response_framing(value), Ok(Framing::Open), "{value:?}");
         }
-        // What it was coded with before does not matter: the body is not decoded.
+        // Preceding codings do not matter, because the body is not decoded.
         for value in ["chunked", "br, chunked", "xchunked, Chunked"] {
             assert_eq!(response_framing(value), Ok(Framing::Chunked), "{value:?}");
         }
     }
 
     #[test]
-    fn unreadable_or_double_transfer_codings_are_refused() {
+    fn unreadable_or_double_transfer_codings_are_rejected() {
         for value in [
             "",
             " ",

@@ -1,4 +1,4 @@
-//! The head of a response: status line and header section, read once it is complete.
+//! The head of a response: status line and header section, parsed once complete.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -9,26 +9,26 @@ use super::Limits;
 use super::fields::{Framing, FramingFault, FramingFields};
 use crate::{Captured, Fields, SessionError};
 
-/// What a head means. It depends on the bytes of the head only, so that equal heads mean the same;
-/// what the request adds (HEAD, CONNECT) comes later.
+/// The meaning of a head. It depends only on the bytes of the head, so that equal heads have the
+/// same meaning. What depends on the request (HEAD, CONNECT) is added later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     /// 100..=999.
     pub(super) status: u16,
     /// HTTP/1.1 without `close`, or HTTP/1.0 with `keep-alive` (RFC 9112 section 9.3).
     pub(super) persistent: bool,
-    /// A fault counts only when a body can follow at all.
+    /// A fault matters only if a body can follow at all.
     pub(super) framing: Result<Framing, FramingFault>,
 }
 
-/// Header lines that fit on the stack; more than these are parsed again into a longer table.
+/// Header lines that fit on the stack. A head with more is parsed again into a longer table.
 const COMMON_HEADERS: usize = 64;
 
-/// Checks the beginning of a status line, of which one byte at least is there, so that something
-/// that is no HTTP is told at once and not after the limit on heads is full.
+/// Checks the beginning of a status line, of which at least one byte has arrived. Input that is not
+/// HTTP is then reported at once, not when the limit on heads is reached.
 ///
 /// # Errors
-/// When no continuation can make a status line of it.
+/// If no continuation can turn it into a status line.
 pub(super) fn check_start(start: &[u8]) -> Result<(), SessionError> {
     const START: &[u8] = b"HTTP/1.";
     let matching = start.iter().zip(START).take_while(|(a, b)| a == b).count();
@@ -40,7 +40,8 @@ pub(super) fn check_start(start: &[u8]) -> Result<(), SessionError> {
     }
     match start {
         // A record of type alert or handshake; 3 is the major version of every TLS (RFC 8446
-        // section 5.1). The type alone is also no HTTP, but the second byte says what it is.
+        // section 5.1). The type byte alone is not HTTP either, but the second byte tells which
+        // error it is.
         [0x15 | 0x16] | [] => Ok(()),
         [0x15 | 0x16, 3, ..] => Err(SessionError::TlsOnPlain),
         _ if matching >= b"HTTP/".len() => Err(SessionError::BadVersion),
@@ -48,10 +49,10 @@ pub(super) fn check_start(start: &[u8]) -> Result<(), SessionError> {
     }
 }
 
-/// Reads a complete head. Folded header lines (RFC 9112 section 5.2) and lone LFs are accepted.
+/// Parses a complete head. Folded header lines (RFC 9112 section 5.2) and lone LFs are accepted.
 ///
 /// # Errors
-/// When the head breaks the syntax or has too many lines.
+/// If the syntax is invalid or there are too many lines.
 pub(super) fn parse(
     bytes: &[u8],
     limits: &Limits,
@@ -69,8 +70,8 @@ pub(super) fn parse(
     }
 }
 
-/// The Location of a complete head that [`parse`] has read, for people: control characters are replaced, and what is
-/// longer than any URL in use is cut off.
+/// The Location of a complete head that [`parse`] has accepted, for display: control characters are
+/// replaced, and it is truncated beyond the length of any URL in use.
 pub(super) fn location(bytes: &[u8], limits: &Limits) -> Option<String> {
     const CHARACTERS_MAX: usize = 2048;
     let (_, captured) = parse(bytes, limits, true).ok()?;
@@ -88,11 +89,11 @@ pub(super) fn location(bytes: &[u8], limits: &Limits) -> Option<String> {
     Some(value.chars().take(CHARACTERS_MAX).map(printable).collect())
 }
 
-/// Reads a trailer section that ends with its empty line, and appends its fields. Folded lines are
-/// refused here.
+/// Parses a trailer section that ends with its empty line, and appends its fields. Folded lines are
+/// rejected.
 ///
 /// # Errors
-/// When a line breaks the syntax or there are too many.
+/// If the syntax of a line is invalid or there are too many lines.
 pub(super) fn parse_trailers(
     section: &[u8],
     limits: &Limits,
@@ -146,8 +147,8 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
         fields.note(header.name.as_bytes(), header.value);
     }
     let persistent = match minor_version {
-        // A transfer coding in HTTP/1.0 is not to be trusted beyond this message (RFC 9112
-        // section 6.1).
+        // A transfer coding in HTTP/1.0 means that the connection cannot be trusted beyond this
+        // message (RFC 9112 section 6.1).
         0 => fields.keep_alive && !fields.close && !fields.has_codings(),
         _ => !fields.close,
     };
@@ -158,7 +159,7 @@ fn meaning(status: u16, minor_version: u8, headers: &[Header<'_>]) -> Head {
     }
 }
 
-/// A fold becomes blanks, as RFC 9112 section 5.2 asks of a user agent.
+/// A fold becomes blanks, as RFC 9112 section 5.2 requires of a user agent.
 fn unfolded<'b>(header: &Header<'b>) -> (&'b str, Cow<'b, [u8]>) {
     let mut value = Cow::Borrowed(header.value);
     if memchr::memchr2(b'\r', b'\n', header.value).is_some() {

@@ -1,23 +1,22 @@
-//! Where a header section ends: the first empty line, found in one pass over bytes that come in
-//! pieces.
+//! Finds the end of a header section, the first empty line, in one pass over input in pieces.
 
 use memchr::memchr;
 
-/// How much of an empty line has been seen. Lines end with CRLF or with a lone LF (RFC 9112
-/// section 2.2 lets a recipient accept the latter).
+/// How much of an empty line has been seen. Lines end with CRLF or a lone LF (which a recipient may
+/// accept by RFC 9112 section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadEnd {
     /// Within a line.
     Line,
-    /// A line has just ended, or the section has just begun.
+    /// After a line end, or at the start of the section.
     LineStart,
-    /// A CR stands at the start of a line.
+    /// After a CR at the start of a line.
     LineStartCr,
 }
 
 impl HeadEnd {
-    /// Looks at the next bytes of the section; the number of them up to and including the empty
-    /// line, or `None` when it has not come yet. Every byte is looked at once.
+    /// Searches the next bytes of the section. Returns their number up to and including the empty
+    /// line, or `None` if it has not arrived yet. Every byte is examined once.
     pub(super) fn find(&mut self, input: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < input.len() {

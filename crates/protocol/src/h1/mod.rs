@@ -1,4 +1,4 @@
-//! HTTP/1.0 and HTTP/1.1 as a client sees them (RFC 9112): requests out, responses in.
+//! The client's side of HTTP/1.0 and HTTP/1.1 (RFC 9112): encodes requests and decodes responses.
 
 mod cache;
 mod chunked;

@@ -1,15 +1,15 @@
-//! The kinds of the requests that wait for their answers, oldest first.
+//! The kinds of the requests that wait for their responses, oldest first.
 
 use std::collections::VecDeque;
 
 use crate::RequestKind;
 
-/// A queue stored as runs of equal kinds: a load of one kind, however deep the pipeline, lives in
+/// A queue stored as runs of equal kinds. A load of one kind, however deep the pipeline, fits in
 /// the first run and never allocates.
 #[derive(Debug)]
 pub(super) struct Outstanding {
     kind: RequestKind,
-    /// Length of the first run; 0 means that nothing is outstanding.
+    /// Length of the first run. 0 if nothing is outstanding.
     run: u32,
     later: VecDeque<(RequestKind, u32)>,
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_come_out_in_the_order_they_went_in() {
+    fn kinds_are_returned_in_the_order_they_were_added() {
         use RequestKind::{Connect, Head, Plain};
         let kinds = [Plain, Plain, Head, Plain, Plain, Connect, Connect, Head];
         let mut queue = Outstanding::new();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn clearing_forgets_every_run() {
+    fn clearing_removes_every_run() {
         let mut queue = Outstanding::new();
         queue.push(RequestKind::Head);
         queue.push(RequestKind::Plain);

@@ -1,4 +1,5 @@
-//! Reads requests that a user or a script made: how many there are and what their answers look like.
+//! Parses requests made by a user or a script: how many there are, and how their responses are
+//! framed.
 
 use std::fmt;
 
@@ -6,15 +7,15 @@ use super::chunked::{Chunked, Part};
 use super::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 use crate::RequestKind;
 
-/// Splits concatenated requests and puts the kind of each into `kinds`, which is emptied first.
+/// Splits concatenated requests and stores the kind of each in `kinds`, which is cleared first.
 ///
-/// Any token is taken as a method and any bytes but controls as a target. Empty lines before a
-/// request are passed over, as servers do (RFC 9112 section 2.2). Bodies are delimited by
+/// Any token is accepted as a method, and any bytes except controls as a target. Empty lines before
+/// a request are skipped, as servers do (RFC 9112 section 2.2). Bodies are delimited by
 /// Content-Length or by the chunked coding.
 ///
 /// # Errors
-/// The first thing that is no request, with its place; `kinds` then holds what came before it.
-/// Input without any request is incomplete.
+/// The first invalid part, with its position. `kinds` then holds the requests before it. Input
+/// without any request is incomplete.
 pub fn scan(bytes: &[u8], kinds: &mut Vec<RequestKind>) -> Result<(), RequestError> {
     kinds.clear();
     let mut scanner = Scanner { bytes, at: 0 };
@@ -29,37 +30,37 @@ pub fn scan(bytes: &[u8], kinds: &mut Vec<RequestKind>) -> Result<(), RequestErr
     }
 }
 
-/// Why bytes are no requests, in the words of wrk's messages.
+/// Why bytes are not valid requests. The messages are those of wrk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestFault {
-    /// The bytes end within a request, or there are none.
+    /// The input ends within a request, or has none.
     #[error("incomplete request")]
     Incomplete,
-    /// The method is no token.
+    /// The method is not a token.
     #[error("invalid HTTP method")]
     Method,
-    /// The target has a control character or a beginning that no target has.
+    /// The target has a control character or an invalid first character.
     #[error("invalid URL")]
     Target,
-    /// What follows the target is not `HTTP/` with two digits and the end of the line.
+    /// The target is not followed by `HTTP/` with two digits and the end of the line.
     #[error("invalid HTTP version")]
     Version,
-    /// A header name with a byte that is none of a token, or a control character in a value.
+    /// A header name with a byte that is not allowed in a token, or a control character in a value.
     #[error("invalid character in header")]
     Header,
-    /// A CR that no LF follows.
+    /// A CR without an LF.
     #[error("LF character expected")]
     LineEnd,
-    /// A Content-Length that is no number.
+    /// A Content-Length that is not a number.
     #[error("invalid character in content-length header")]
     ContentLength,
-    /// A second Content-Length, or one beside Transfer-Encoding.
+    /// A second Content-Length, or one in addition to Transfer-Encoding.
     #[error("unexpected content-length header")]
     UnexpectedContentLength,
-    /// A Transfer-Encoding that cannot be read.
+    /// A Transfer-Encoding that cannot be parsed.
     #[error("invalid transfer-encoding header")]
     TransferEncoding,
-    /// Broken framing in a chunked body.
+    /// Broken framing of a chunked body.
     #[error("invalid character in chunk size header")]
     Chunk,
     /// A request after one that ends the connection.
@@ -67,10 +68,10 @@ pub enum RequestFault {
     AfterClose,
 }
 
-/// A fault and the place of the first byte that was not understood.
+/// A fault and the position of the first invalid byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestError {
-    /// What is wrong.
+    /// What is wrong with the request.
     pub reason: RequestFault,
     /// Line, from 1.
     pub line: usize,
@@ -98,8 +99,8 @@ impl RequestError {
     }
 }
 
-/// A place in the bytes. Its functions go forward over what they understand and leave `at` at the
-/// first byte that they do not.
+/// A position in the input. The functions advance over what is valid and leave `at` at the first
+/// invalid byte.
 struct Scanner<'b> {
     bytes: &'b [u8],
     at: usize,
@@ -163,7 +164,8 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// True for HTTP/1.0. Other numbers pass: to send them may be the purpose of a test.
+    /// Returns true for HTTP/1.0. Other numbers are accepted, because sending them may be the
+    /// purpose of a test.
     fn version(&mut self) -> Result<bool, RequestFault> {
         let start = self.at;
         for expected in *b"HTTP/0.0" {
@@ -190,7 +192,7 @@ impl<'b> Scanner<'b> {
             match self.peek() {
                 None => return Err(RequestFault::Incomplete),
                 Some(b'\r' | b'\n') => return self.line_end(),
-                // A folded line goes on with the value before it.
+                // A folded line continues the previous value.
                 Some(b' ' | b'\t') if !is_first => drop(self.value()?),
                 Some(_) => self.header(fields)?,
             }
@@ -213,7 +215,8 @@ impl<'b> Scanner<'b> {
         if !fields.note(name, value) {
             return Ok(());
         }
-        // Said at the value, not at the end of the header section, so that the place is right.
+        // Reported at the value, not at the end of the header section, so that the position is
+        // right.
         let repeated = fields.content_length_lines() > 1;
         let fault = match fields.framing() {
             _ if repeated => RequestFault::UnexpectedContentLength,
@@ -264,7 +267,7 @@ impl<'b> Scanner<'b> {
                 .map_err(|_| RequestFault::Chunk)?;
             self.at += taken;
             if part == Part::LastChunk {
-                // Fields in a trailer section frame nothing.
+                // Fields in a trailer section do not affect framing.
                 return self.headers(&mut FramingFields::default());
             }
         }
@@ -325,12 +328,12 @@ mod tests {
         }
     }
 
-    fn refused(input: &str, message: &str) {
+    fn rejected(input: &str, message: &str) {
         assert_eq!(scanned(input), Err(message.to_owned()), "{input:?}");
     }
 
     #[test]
-    fn each_request_of_a_batch_is_found_with_its_kind() {
+    fn scanning_a_batch_returns_the_kind_of_each_request() {
         let batch = "GET / HTTP/1.1\r\nHost: x\r\n\r\n\
                      HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n\
                      POST /b HTTP/1.1\r\nContent-Length: 7\r\n\r\nGET / H\
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_tolerate_is_tolerated() {
+    fn requests_that_servers_tolerate_are_accepted() {
         for request in [
             "\r\nGET / HTTP/1.1\r\n\r\n",
             "GET / HTTP/1.1\r\n\r\n\r\n",
@@ -364,78 +367,78 @@ mod tests {
 
     #[test]
     fn an_unfinished_request_is_incomplete_at_its_end() {
-        refused("", "incomplete request at 1:1");
-        refused("\r\n", "incomplete request at 2:1");
-        refused("GET", "incomplete request at 1:4");
-        refused("GET /", "incomplete request at 1:6");
-        refused("GET / HT", "incomplete request at 1:9");
-        refused("GET / HTTP/1.1", "incomplete request at 1:15");
-        refused("GET / HTTP/1.1\r\nHost: x\r\n", "incomplete request at 3:1");
-        refused("GET / HTTP/1.1\r\nHost", "incomplete request at 2:5");
-        refused("GET / HTTP/1.1\r\nHost: x", "incomplete request at 2:8");
+        rejected("", "incomplete request at 1:1");
+        rejected("\r\n", "incomplete request at 2:1");
+        rejected("GET", "incomplete request at 1:4");
+        rejected("GET /", "incomplete request at 1:6");
+        rejected("GET / HT", "incomplete request at 1:9");
+        rejected("GET / HTTP/1.1", "incomplete request at 1:15");
+        rejected("GET / HTTP/1.1\r\nHost: x\r\n", "incomplete request at 3:1");
+        rejected("GET / HTTP/1.1\r\nHost", "incomplete request at 2:5");
+        rejected("GET / HTTP/1.1\r\nHost: x", "incomplete request at 2:8");
         let short_body = "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabc";
-        refused(short_body, "incomplete request at 4:4");
+        rejected(short_body, "incomplete request at 4:4");
         let endless = "POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\nabc";
-        refused(endless, "incomplete request at 4:4");
+        rejected(endless, "incomplete request at 4:4");
         let chunks = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n";
-        refused(chunks, "incomplete request at 7:1");
-        refused("GET / HTTP/1.1\r\n\r\nGET /", "incomplete request at 3:6");
+        rejected(chunks, "incomplete request at 7:1");
+        rejected("GET / HTTP/1.1\r\n\r\nGET /", "incomplete request at 3:6");
     }
 
     #[test]
-    fn faults_are_named_with_line_and_column() {
-        refused("G@T / HTTP/1.1\r\n\r\n", "invalid HTTP method at 1:2");
-        refused(" / HTTP/1.1\r\n\r\n", "invalid HTTP method at 1:1");
-        refused("GET\r\n\r\n", "invalid HTTP method at 1:4");
-        refused("GET ? HTTP/1.1\r\n\r\n", "invalid URL at 1:5");
-        refused("GET /a\u{1}b HTTP/1.1\r\n\r\n", "invalid URL at 1:7");
-        refused("GET /\r\n\r\n", "invalid HTTP version at 1:6");
-        refused("GET / HTTP/1.1 \r\n\r\n", "invalid HTTP version at 1:15");
-        refused("GET /a b HTTP/1.1\r\n\r\n", "invalid HTTP version at 1:8");
-        refused("GET / HTTP/x.1\r\n\r\n", "invalid HTTP version at 1:12");
-        refused(
+    fn errors_have_a_line_and_a_column() {
+        rejected("G@T / HTTP/1.1\r\n\r\n", "invalid HTTP method at 1:2");
+        rejected(" / HTTP/1.1\r\n\r\n", "invalid HTTP method at 1:1");
+        rejected("GET\r\n\r\n", "invalid HTTP method at 1:4");
+        rejected("GET ? HTTP/1.1\r\n\r\n", "invalid URL at 1:5");
+        rejected("GET /a\u{1}b HTTP/1.1\r\n\r\n", "invalid URL at 1:7");
+        rejected("GET /\r\n\r\n", "invalid HTTP version at 1:6");
+        rejected("GET / HTTP/1.1 \r\n\r\n", "invalid HTTP version at 1:15");
+        rejected("GET /a b HTTP/1.1\r\n\r\n", "invalid HTTP version at 1:8");
+        rejected("GET / HTTP/x.1\r\n\r\n", "invalid HTTP version at 1:12");
+        rejected(
             "GET / HTTP/1.1\r\nA b: c\r\n\r\n",
             "invalid character in header at 2:2",
         );
-        refused(
+        rejected(
             "GET / HTTP/1.1\r\n: c\r\n\r\n",
             "invalid character in header at 2:1",
         );
-        refused(
+        rejected(
             "GET / HTTP/1.1\r\n A: c\r\n\r\n",
             "invalid character in header at 2:1",
         );
-        refused(
+        rejected(
             "GET / HTTP/1.1\r\nA: c\u{0}d\r\n\r\n",
             "invalid character in header at 2:5",
         );
-        refused(
+        rejected(
             "GET / HTTP/1.1\r\nA: c\rd\r\n\r\n",
             "LF character expected at 2:6",
         );
-        refused(
+        rejected(
             "GET / HTTP/1.1\r\nA: c\r\n\rd",
             "LF character expected at 3:2",
         );
         let message = "invalid character in content-length header at 2:17";
-        refused("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", message);
+        rejected("GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", message);
         let twice = "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx";
-        refused(twice, "unexpected content-length header at 3:17");
+        rejected(twice, "unexpected content-length header at 3:17");
         let both = "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\nx";
-        refused(both, "unexpected content-length header at 3:17");
+        rejected(both, "unexpected content-length header at 3:17");
         let chunks = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
-        refused(chunks, "invalid character in chunk size header at 4:1");
+        rejected(chunks, "invalid character in chunk size header at 4:1");
     }
 
     #[test]
     fn nothing_may_follow_a_request_that_ends_the_connection() {
         let next = "GET / HTTP/1.1\r\n\r\n";
         let message = "data received after completed connection: close message at 4:1";
-        refused(
+        rejected(
             &format!("GET / HTTP/1.1\r\nConnection: x, Close\r\n\r\n{next}"),
             message,
         );
-        refused(&format!("GET / HTTP/1.0\r\nA: b\r\n\r\n{next}"), message);
+        rejected(&format!("GET / HTTP/1.0\r\nA: b\r\n\r\n{next}"), message);
         let kept = format!("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n{next}");
         assert_eq!(scanned(&kept), Ok(vec![Plain, Plain]));
     }

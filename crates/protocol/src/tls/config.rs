@@ -1,4 +1,4 @@
-//! TLS settings made from bytes: whom to trust, who we are, which name to ask for.
+//! TLS settings: which certificates to trust, which to present, and which name to ask for.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,57 +13,57 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-/// What the user may choose about TLS. The default verifies nothing and shows no certificate, as
-/// wrk does: a load generator is mostly pointed at servers with certificates made for a test.
+/// The user's choices about TLS. The default verifies nothing and presents no certificate, as wrk
+/// does: most servers under load test have certificates made for a test.
 #[derive(Debug, Default)]
 pub struct Options<'a> {
-    /// Verify the server's certificate and its name against these; `None` verifies nothing.
+    /// Verify the server's certificate and its name against these. `None` verifies nothing.
     pub roots: Option<Roots<'a>>,
-    /// What to show to a server that asks for a client certificate.
+    /// The certificate for servers that ask for a client certificate.
     pub identity: Option<Identity<'a>>,
 }
 
 /// Certificate authorities to trust.
 #[derive(Debug)]
 pub enum Roots<'a> {
-    /// As the system's store gives them; entries that cannot be understood are passed over, since
-    /// stores carry old ones.
+    /// The system's store. Entries that cannot be parsed are skipped, since such stores contain old
+    /// ones.
     System(Vec<CertificateDer<'static>>),
-    /// The content of a PEM file; each certificate in it must be good.
+    /// The content of a PEM file. Every certificate in it must be valid.
     Pem(&'a [u8]),
 }
 
 /// A client certificate, as the content of PEM files.
 #[derive(Debug, Clone, Copy)]
 pub struct Identity<'a> {
-    /// The certificate, followed by those that lead to its root.
+    /// The certificate, followed by its chain.
     pub certificates_pem: &'a [u8],
     /// Its private key: PKCS #8, PKCS #1 or SEC 1, not encrypted.
     pub key_pem: &'a [u8],
 }
 
-/// TLS cannot be set up from what was given.
+/// Why TLS cannot be set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TlsConfigError {
-    /// Neither a DNS name nor an IP address.
+    /// The name is neither a DNS name nor an IP address.
     #[error("`{0}` is neither a DNS name nor an IP address, and TLS needs one")]
     ServerName(String),
-    /// `--cacert` holds no usable certificate.
+    /// `--cacert` has no usable certificate.
     #[error("no usable certificate authority in the PEM file: {0}")]
     Roots(String),
-    /// The system's store holds no usable certificate.
-    #[error("the system has no usable certificate authorities: name a PEM file with --cacert")]
+    /// The system's store has no usable certificate.
+    #[error("the system store has no usable certificate authority; pass a PEM file with --cacert")]
     SystemRoots,
-    /// `--cert` holds no usable certificate.
+    /// `--cert` has no usable certificate.
     #[error("no usable client certificate in the PEM file: {0}")]
     Certificate(String),
-    /// `--key` holds no usable key.
-    #[error("no usable private key in the PEM file (encrypted keys are not read): {0}")]
+    /// `--key` has no usable key.
+    #[error("no usable private key in the PEM file (encrypted keys are not supported): {0}")]
     Key(String),
-    /// Certificate and key do not belong together, or are of a kind that is not supported.
+    /// Certificate and key do not match, or are of an unsupported kind.
     #[error("client certificate and key cannot be used together: {0}")]
     Identity(String),
-    /// The TLS library refuses.
+    /// The TLS library reported an error.
     #[error("TLS cannot be set up: {0}")]
     Setup(String),
 }
@@ -71,9 +71,9 @@ pub enum TlsConfigError {
 /// Settings for connections: TLS 1.2 and 1.3, ALPN `http/1.1`, a store of session tickets.
 ///
 /// # Errors
-/// When a certificate or key given cannot be used.
+/// If a given certificate or key cannot be used.
 pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError> {
-    // Given by hand: a process-wide default panics when two libraries are linked in.
+    // Passed explicitly: a process-wide default panics if two libraries are linked in.
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -81,13 +81,13 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
     let builder = match &options.roots {
         Some(Roots::Pem(pem)) => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Named::new(pem, provider)?)),
+            .with_custom_certificate_verifier(Arc::new(ListedCertificates::new(pem, provider)?)),
         Some(Roots::System(certificates)) => {
             builder.with_root_certificates(system_store(certificates)?)
         }
         None => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyServer(provider))),
     };
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
@@ -109,7 +109,7 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
 /// is verified but not sent (RFC 6066 section 3).
 ///
 /// # Errors
-/// When it is neither.
+/// If it is neither.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsConfigError> {
     let address = host
         .strip_prefix('[')
@@ -120,7 +120,7 @@ pub fn server_name(host: &str) -> Result<ServerName<'static>, TlsConfigError> {
     ServerName::try_from(host.to_owned()).map_err(|_| TlsConfigError::ServerName(host.to_owned()))
 }
 
-/// Why a certificate was refused, in words that tell the user what to look at.
+/// Why a certificate was rejected, in words that tell the user what to check.
 pub(super) fn certificate_reason(error: &CertificateError) -> String {
     match error {
         CertificateError::UnknownIssuer => "it is not signed by a trusted authority".to_owned(),
@@ -132,11 +132,11 @@ pub(super) fn certificate_reason(error: &CertificateError) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet".to_owned()
         }
-        CertificateError::BadEncoding => "it is not correctly encoded".to_owned(),
+        CertificateError::BadEncoding => "it is not encoded correctly".to_owned(),
         CertificateError::NotValidForName => "it is for another name".to_owned(),
-        // Has no variant of its own.
+        // This reason has no variant of its own.
         CertificateError::Other(error) if format!("{error:?}").contains("CaUsedAsEndEntity") => {
-            "it is an authority's, not a server's; --cacert with this very one trusts it".to_owned()
+            "it is a CA certificate, not a server's; pass it with --cacert to trust it".to_owned()
         }
         other => other.to_string(),
     }
@@ -151,38 +151,38 @@ fn system_store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStor
     Ok(store)
 }
 
-/// All certificates of a PEM file: one at least.
+/// All certificates of a PEM file, at least one.
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(certificates) if certificates.is_empty() => Err("it has no certificate".to_owned()),
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Trusts what the user's file names: the authorities in it, and each certificate in it when a server
-/// shows that very one. The latter is how people use a self-signed certificate, which mostly calls
-/// itself an authority, and authorities are not accepted as servers by themselves.
+/// Trusts the certificates of the user's file: the authorities in it, and each certificate in it if
+/// the server presents that same certificate. The latter is how self-signed certificates are used.
+/// Most of them claim to be an authority, and an authority is not accepted as a server otherwise.
 #[derive(Debug)]
-struct Named {
+struct ListedCertificates {
     authorities: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl Named {
+impl ListedCertificates {
     fn new(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Self, TlsConfigError> {
-        let refused = |error: &dyn std::fmt::Display| TlsConfigError::Roots(error.to_string());
+        let rejected = |error: &dyn std::fmt::Display| TlsConfigError::Roots(error.to_string());
         let certificates = certificates(pem).map_err(TlsConfigError::Roots)?;
         let mut store = RootCertStore::empty();
         for certificate in &certificates {
             store
                 .add(certificate.clone())
-                .map_err(|error| refused(&error))?;
+                .map_err(|error| rejected(&error))?;
         }
         let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
             .build()
-            .map_err(|error| refused(&error))?;
+            .map_err(|error| rejected(&error))?;
         Ok(Self {
             authorities,
             certificates,
@@ -190,7 +190,7 @@ impl Named {
     }
 }
 
-impl ServerCertVerifier for Named {
+impl ServerCertVerifier for ListedCertificates {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -207,7 +207,8 @@ impl ServerCertVerifier for Named {
             now,
         );
         match verified {
-            // "A CA used as a server" has no variant of its own. Its time is checked before that.
+            // "A CA used as a server" has no variant of its own. Its validity period is checked
+            // before that.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.certificates.contains(end_entity) =>
             {
@@ -243,12 +244,12 @@ impl ServerCertVerifier for Named {
     }
 }
 
-/// Trusts whoever answers. The handshake's signature is not checked either: without a trusted
-/// certificate it proves nothing, and a certificate that is too odd to be read would stop the run.
+/// Accepts any server. The signature of the handshake is not checked either: without a trusted
+/// certificate it proves nothing, and a certificate that cannot be parsed would fail the run.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyServer(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! A session inside TLS 1.2 or 1.3 (RFC 5246, RFC 8446): any other session's bytes, encrypted.
+//! TLS 1.2 and 1.3 (RFC 5246, RFC 8446) around any other session.
 
 mod config;
 
@@ -13,24 +13,25 @@ pub use rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::{Event, Handshake, RequestKind, Session, SessionError};
 
-/// What all TLS sessions of a worker have in common.
+/// What all TLS sessions of a worker share.
 #[derive(Debug)]
 pub struct Shared<T> {
-    /// What the inner sessions have in common.
+    /// What the inner sessions share.
     pub inner: T,
     config: Arc<ClientConfig>,
     server_name: ServerName<'static>,
-    /// What an inner session wants to send on its own; empty between calls.
+    /// What an inner session sends on its own. Empty between calls.
     inner_output: Vec<u8>,
 }
 
 impl<T> Shared<T> {
-    /// Settings for a worker, made in its thread. A `config` may serve several workers; the session tickets in it then
-    /// serve all of them, behind a lock that is taken for handshakes only.
+    /// The shared state of one worker, made in its thread. A `config` may serve several workers.
+    /// They then share its session tickets, behind a lock that is taken for handshakes only.
     #[must_use]
     pub fn new(config: Arc<ClientConfig>, server_name: ServerName<'static>, inner: T) -> Self {
-        // The provider gathers entropy for each thread at its first use, which takes milliseconds:
-        // now, and not within the first handshake that is measured. If it fails, so will that one.
+        // The provider gathers entropy in each thread at its first use, which takes milliseconds.
+        // Do it now, not within the first measured handshake. If this fails, so will that
+        // handshake.
         let _ = config.crypto_provider().secure_random.fill(&mut [0]);
         Self {
             inner,
@@ -43,15 +44,15 @@ impl<T> Shared<T> {
 
 /// The client's side of a TLS connection around a session `S`.
 ///
-/// Reconnecting on the same slot, and on any other slot of the same [`ClientConfig`], resumes an
-/// earlier TLS session when the server has given out a ticket.
+/// A new connection resumes an earlier TLS session of the same [`ClientConfig`], whichever slot it
+/// was on, if the server has issued a ticket.
 ///
-/// A close without `close_notify` is judged by the inner session: within a response of known length
-/// it is [`SessionError::Truncated`], between responses it is fine, and it ends a response that only
-/// the close delimits, as browsers do, since many servers never send `close_notify`.
+/// A close without `close_notify` is judged by the inner session. Within a response of known length
+/// it is [`SessionError::Truncated`]. Between responses it is fine. A response that is delimited by
+/// the close is complete, as in browsers, because many servers never send `close_notify`.
 #[derive(Debug)]
 pub struct Tls<S> {
-    /// There from `begin` on. Boxed, since it is a kilobyte that plain connections need not carry.
+    /// Set by `begin`. Boxed, because it is a kilobyte that plain connections need not carry.
     connection: Option<Box<ClientConnection>>,
     inner: S,
     is_ready: bool,
@@ -88,7 +89,7 @@ impl<S: Session> Session for Tls<S> {
         let connection = self.connection.insert(Box::new(connection));
         self.inner
             .begin(&mut shared.inner, &mut shared.inner_output)?;
-        // Before the handshake is done this is kept back until it is.
+        // Until the handshake is complete, the library holds this back.
         send(connection, &shared.inner_output, output)?;
         shared.inner_output.clear();
         flush(connection, output)
@@ -120,8 +121,8 @@ impl<S: Session> Session for Tls<S> {
         let mut rest = input;
         while !rest.is_empty() && !self.has_close_notify {
             let taken = self.take_records(rest, events);
-            // What was decrypted before a fault is good, and comes before it; and so does an alert
-            // that says to the peer what it did wrong.
+            // What was decrypted before a fault is valid and is handled first. The same applies to
+            // an alert that tells the peer what it did wrong.
             let drained = self.drain(shared, events);
             self.flush_all(shared, output)?;
             drained?;
@@ -155,7 +156,7 @@ impl<S: Session> Session for Tls<S> {
 
 impl<S: Session> Tls<S> {
     /// The first byte of a server is the type of a handshake or alert record (RFC 8446 section
-    /// 5.1). A server that speaks something else is told apart from one that fails at TLS.
+    /// 5.1). This distinguishes a server that does not speak TLS from one whose handshake fails.
     fn check_first_byte(&mut self, input: &[u8]) -> Result<(), SessionError> {
         match input.first() {
             Some(0x14..=0x17) => {}
@@ -166,8 +167,8 @@ impl<S: Session> Tls<S> {
         Ok(())
     }
 
-    /// Takes bytes of records, as many as the TLS library wants at once, and handles those that are
-    /// complete; how many bytes.
+    /// Consumes bytes of records, as many as the TLS library takes at once, and processes the
+    /// complete ones. Returns the number of bytes.
     fn take_records(
         &mut self,
         mut input: &[u8],
@@ -181,7 +182,7 @@ impl<S: Session> Tls<S> {
             .read_tls(&mut input)
             .map_err(|error| SessionError::TlsRecord(error.to_string()))?;
         let processed = connection.process_new_packets();
-        // Before the fault is looked at: a server may end the handshake and refuse the client's
+        // Checked before the fault: a server may complete the handshake and reject the client's
         // certificate in one piece.
         if !self.is_ready && !connection.is_handshaking() {
             self.is_ready = true;
@@ -195,7 +196,7 @@ impl<S: Session> Tls<S> {
         Ok(taken)
     }
 
-    /// Gives the decrypted bytes to the inner session, from where they lie.
+    /// Passes the decrypted bytes to the inner session, without copying.
     fn drain(
         &mut self,
         shared: &mut Shared<S::Shared>,
@@ -205,7 +206,7 @@ impl<S: Session> Tls<S> {
             return Ok(());
         };
         let mut reader = connection.reader();
-        // An error here says that nothing more is there now.
+        // An error means that there is nothing more at the moment.
         while let Ok(plain) = reader.fill_buf()
             && !plain.is_empty()
         {
@@ -233,7 +234,7 @@ impl<S: Session> Tls<S> {
     }
 }
 
-/// Encrypts `plain`. The library takes it in parts, so that its own buffer stays small.
+/// Encrypts `plain` in parts, so that the library's own buffer stays small.
 fn send(
     connection: &mut ClientConnection,
     plain: &[u8],
@@ -244,7 +245,7 @@ fn send(
         match connection.writer().write(rest) {
             Ok(0) => {
                 return Err(SessionError::TlsHandshake(
-                    "too much to send before its end".into(),
+                    "too much to send before it is complete".into(),
                 ));
             }
             Ok(taken) => rest = &rest[taken..],
@@ -285,9 +286,9 @@ fn session_error(error: rustls::Error, is_handshaking: bool) -> SessionError {
     }
 }
 
-/// `HandshakeFailure` becomes `handshake_failure`, the name that the RFC gives it.
+/// `HandshakeFailure` becomes `handshake_failure`, its name in the RFC.
 fn alert_name(alert: AlertDescription) -> String {
-    // Names with abbreviations are the only ones that the rule below would tear apart.
+    // Names with abbreviations, which the rule below would split.
     match alert {
         AlertDescription::UnknownCA => return "unknown_ca".to_owned(),
         AlertDescription::UnknownPSKIdentity => return "unknown_psk_identity".to_owned(),

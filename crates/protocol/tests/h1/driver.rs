@@ -1,23 +1,23 @@
-//! Feeds a session with pieces of input and collects what it says.
+//! Feeds a session with pieces of input and collects its events.
 
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Event, RequestKind, Response, Session, SessionError};
 
-/// What came of one connection.
+/// The events of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct Conversation {
     /// Finished responses in order.
     pub(crate) responses: Vec<Response>,
-    /// How often `Began` was said.
+    /// Number of `Began` events.
     pub(crate) began: usize,
-    /// The error of `receive` or, if that had none, of `end`.
+    /// The error of `receive` or, without one, of `end`.
     pub(crate) error: Option<SessionError>,
-    /// Bytes that no finished response has, when the input and the connection have ended.
+    /// Bytes that belong to no finished response when the connection has ended.
     pub(crate) partial_bytes: u64,
 }
 
-impl Outcome {
-    /// Everything that must not depend on how the input was cut.
+impl Conversation {
+    /// Everything that must not depend on how the input is split.
     pub(crate) fn without_began(mut self) -> Self {
         self.began = 0;
         self
@@ -28,28 +28,32 @@ pub(crate) fn shared(capture: bool) -> Shared {
     Shared::new(Limits::default(), capture)
 }
 
-/// One connection from `begin` to the close of the peer.
-pub(crate) fn converse(shared: &mut Shared, kinds: &[RequestKind], pieces: &[&[u8]]) -> Outcome {
+/// One connection from `begin` to the close by the peer.
+pub(crate) fn converse(
+    shared: &mut Shared,
+    kinds: &[RequestKind],
+    pieces: &[&[u8]],
+) -> Conversation {
     let mut session = H1::new(shared);
     converse_with(&mut session, shared, kinds, pieces)
 }
 
-/// The same on a session that may have served before.
+/// The same, with a session that may have been used before.
 pub(crate) fn converse_with(
     session: &mut H1,
     shared: &mut Shared,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
-) -> Outcome {
+) -> Conversation {
     conduct(session, shared, kinds, pieces, H1::receive)
 }
 
-/// One connection of which the bytes that nobody wants are thrown away, at the begin of each piece.
+/// One connection whose unneeded bytes are thrown away at the beginning of each piece.
 pub(crate) fn converse_skipping(
     shared: &mut Shared,
     kinds: &[RequestKind],
     pieces: &[&[u8]],
-) -> Outcome {
+) -> Conversation {
     let mut session = H1::new(shared);
     conduct(
         &mut session,
@@ -68,7 +72,7 @@ pub(crate) fn converse_skipping(
     )
 }
 
-/// Gives a session a piece of what the peer sent.
+/// Passes a piece of the peer's bytes to a session.
 type Feed =
     fn(&mut H1, &mut Shared, &[u8], &mut Vec<u8>, &mut Vec<Event>) -> Result<(), SessionError>;
 
@@ -78,7 +82,7 @@ fn conduct(
     kinds: &[RequestKind],
     pieces: &[&[u8]],
     feed: Feed,
-) -> Outcome {
+) -> Conversation {
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session
         .begin(shared, &mut output)
@@ -100,7 +104,7 @@ fn conduct(
         .filter(|event| **event == Event::Began)
         .count();
     let responses = events.into_iter().filter_map(finished).collect();
-    Outcome {
+    Conversation {
         responses,
         began,
         error,
@@ -108,7 +112,7 @@ fn conduct(
     }
 }
 
-/// All ways to cut `input` in two, and one piece for each byte.
+/// All ways to split `input` in two, and one piece per byte.
 pub(crate) fn cuts(input: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
     let in_two = (0..=input.len()).map(|at| vec![&input[..at], &input[at..]]);
     in_two.chain(std::iter::once(input.chunks(1).collect()))

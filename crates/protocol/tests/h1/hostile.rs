@@ -1,4 +1,4 @@
-//! Servers that send too much of something: each stops at a limit, with a reason of its own.
+//! Servers that send too much of something: each is stopped at a limit, with its own reason.
 
 use crate::driver::{converse, cuts, shared};
 use protocol::h1::{H1, Limits, Shared};
@@ -6,7 +6,8 @@ use protocol::{Event, RequestKind, Session, SessionError};
 
 const HEAD_BYTES_MAX: usize = 80 * 1024;
 
-/// The error after `beginning` and then `piece` again and again, and the bytes sent until then.
+/// The error after `beginning` followed by endless repetitions of `piece`, and the bytes sent until
+/// then.
 fn flood(shared: &mut Shared, beginning: &str, piece: &[u8]) -> (SessionError, usize) {
     const BYTES_MAX: usize = 8 * 1024 * 1024;
     let mut session = H1::new(shared);
@@ -81,7 +82,7 @@ fn endless_interim_responses_and_empty_lines_stop() {
 }
 
 #[test]
-fn garbage_without_a_line_end_is_told_at_once() {
+fn garbage_without_a_line_end_is_detected_at_once() {
     let (error, sent) = flood(&mut shared(false), "", b"garbage");
     assert_eq!((error, sent), (SessionError::BadStatusLine, 7));
 }
@@ -124,7 +125,7 @@ fn the_number_of_header_lines_has_a_limit() {
 }
 
 #[test]
-fn limits_are_exact_however_the_head_is_cut() {
+fn limits_are_exact_however_the_head_is_split() {
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     for (limit, error) in [
         (head.len(), None),
@@ -182,7 +183,7 @@ fn a_captured_body_has_a_limit_and_an_uncaptured_one_has_none() {
 }
 
 #[test]
-fn a_body_of_ten_gigabytes_passes_through() {
+fn a_body_of_ten_gigabytes_is_decoded() {
     const PIECE: usize = 1 << 20;
     let total = 10_u64 << 30;
     for head in [

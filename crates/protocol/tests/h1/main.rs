@@ -1,4 +1,4 @@
-//! HTTP/1 responses as the engine sees them: through the `Session` trait alone.
+//! HTTP/1 responses as the engine sees them, through the `Session` trait only.
 
 mod driver;
 mod hostile;

@@ -1,11 +1,11 @@
-//! A second decoder, written for plainness: all bytes at once, copies everywhere, no state. What it
-//! says is what the fast one has to say.
+//! A second, simple decoder: all bytes at once, copies everywhere, no state. The fast decoder must
+//! return the same.
 
 use protocol::RequestKind;
 
-/// An answer as plainly as can be.
+/// A decoded response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct NaiveResponse {
     pub(crate) status: u16,
     pub(crate) reusable: bool,
     pub(crate) bytes: u64,
@@ -13,55 +13,55 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
-/// How a conversation ended.
+/// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Every request is answered.
+    /// Every request has a response.
     Complete,
-    /// The close came too early.
+    /// The connection closed too early.
     Short,
-    /// The server broke the protocol.
+    /// The server violated the protocol.
     Broken,
 }
 
-/// What a part of the input is.
+/// The result of parsing a part of the input.
 enum Part<T> {
     Whole(T),
     Unfinished,
     Wrong,
 }
 
-/// Decodes all that a server sent before it closed.
-pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<Answer>, Ending) {
-    let mut answers = Vec::new();
+/// Decodes everything that a server sent before it closed.
+pub(crate) fn decode(kinds: &[RequestKind], input: &[u8]) -> (Vec<NaiveResponse>, Ending) {
+    let mut responses = Vec::new();
     let mut at = 0;
     for kind in kinds {
-        match answer(*kind, &input[at..]) {
-            Part::Whole((end, mut answer)) => {
-                answer.bytes = end as u64;
-                let goes_on = answer.reusable;
-                answers.push(answer);
+        match response(*kind, &input[at..]) {
+            Part::Whole((end, mut response)) => {
+                response.bytes = end as u64;
+                let goes_on = response.reusable;
+                responses.push(response);
                 at += end;
                 if !goes_on {
                     break;
                 }
             }
-            Part::Unfinished => return (answers, Ending::Short),
-            Part::Wrong => return (answers, Ending::Broken),
+            Part::Unfinished => return (responses, Ending::Short),
+            Part::Wrong => return (responses, Ending::Broken),
         }
     }
     let rest = &input[at..];
     let ending = if blanks(rest) != Some(rest.len()) {
         Ending::Broken
-    } else if answers.len() < kinds.len() {
+    } else if responses.len() < kinds.len() {
         Ending::Short
     } else {
         Ending::Complete
     };
-    (answers, ending)
+    (responses, ending)
 }
 
-fn answer(kind: RequestKind, input: &[u8]) -> Part<(usize, Answer)> {
+fn response(kind: RequestKind, input: &[u8]) -> Part<(usize, NaiveResponse)> {
     let mut at = 0;
     for _ in 0..65 {
         let Some(skipped) = blanks(&input[at..]) else {
@@ -77,17 +77,22 @@ fn answer(kind: RequestKind, input: &[u8]) -> Part<(usize, Answer)> {
         match head.status {
             101 => return Part::Wrong,
             100..=199 => {}
-            _ => return final_answer(kind, head, at, &input[at..]),
+            _ => return final_response(kind, head, at, &input[at..]),
         }
     }
     Part::Wrong
 }
 
-fn final_answer(kind: RequestKind, head: Answer, at: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+fn final_response(
+    kind: RequestKind,
+    head: NaiveResponse,
+    at: usize,
+    rest: &[u8],
+) -> Part<(usize, NaiveResponse)> {
     let is_tunnel = kind == RequestKind::Connect && (200..300).contains(&head.status);
     if is_tunnel || kind == RequestKind::Head || [204, 304].contains(&head.status) {
         let reusable = head.reusable && !is_tunnel;
-        return Part::Whole((at, Answer { reusable, ..head }));
+        return Part::Whole((at, NaiveResponse { reusable, ..head }));
     }
     let Some(codings) = codings(&head.fields) else {
         return Part::Wrong;
@@ -118,17 +123,17 @@ fn final_answer(kind: RequestKind, head: Answer, at: usize, rest: &[u8]) -> Part
     match numbers.as_slice() {
         [Some(length)] if *length <= rest.len() as u64 => {
             let body = rest[..*length as usize].to_vec();
-            Part::Whole((at + body.len(), Answer { body, ..head }))
+            Part::Whole((at + body.len(), NaiveResponse { body, ..head }))
         }
         [Some(_)] => Part::Unfinished,
         _ => Part::Wrong,
     }
 }
 
-fn until_close(head: Answer, at: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+fn until_close(head: NaiveResponse, at: usize, rest: &[u8]) -> Part<(usize, NaiveResponse)> {
     Part::Whole((
         at + rest.len(),
-        Answer {
+        NaiveResponse {
             reusable: false,
             body: rest.to_vec(),
             ..head
@@ -136,7 +141,7 @@ fn until_close(head: Answer, at: usize, rest: &[u8]) -> Part<(usize, Answer)> {
     ))
 }
 
-fn chunked(mut head: Answer, start: usize, rest: &[u8]) -> Part<(usize, Answer)> {
+fn chunked(mut head: NaiveResponse, start: usize, rest: &[u8]) -> Part<(usize, NaiveResponse)> {
     let mut at = 0;
     loop {
         let (line, size) = match chunk_line(&rest[at..]) {
@@ -179,7 +184,7 @@ fn chunked(mut head: Answer, start: usize, rest: &[u8]) -> Part<(usize, Answer)>
     Part::Whole((start + at + end, head))
 }
 
-/// Length of a chunk's first line, and the size in it.
+/// The length of a chunk's first line, and the size in it.
 fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
     let end = input.iter().position(|byte| b"\r\n".contains(byte));
     let line = &input[..end.unwrap_or(input.len())];
@@ -211,8 +216,8 @@ fn chunk_line(input: &[u8]) -> Part<(usize, u64)> {
     }
 }
 
-/// Length and meaning of a head; the answer's body and number of bytes are not filled in.
-fn head(input: &[u8]) -> Part<(usize, Answer)> {
+/// The length and meaning of a head. The body and the number of bytes are not filled in.
+fn head(input: &[u8]) -> Part<(usize, NaiveResponse)> {
     let is_beginning = b"HTTP/1.0".starts_with(input) || b"HTTP/1.1".starts_with(input);
     let is_record_type = matches!(input, [0x15 | 0x16]);
     if is_beginning || is_record_type {
@@ -248,7 +253,7 @@ fn head(input: &[u8]) -> Part<(usize, Answer)> {
     let reusable = !says("close") && (!is_old || (says("keep-alive") && !has_codings));
     Part::Whole((
         end,
-        Answer {
+        NaiveResponse {
             status,
             reusable,
             bytes: 0,
@@ -258,7 +263,7 @@ fn head(input: &[u8]) -> Part<(usize, Answer)> {
     ))
 }
 
-/// The codings in lower case; `None` when a field of them cannot be read.
+/// The codings in lower case. `None` if one of the fields cannot be parsed.
 fn codings(fields: &[(String, Vec<u8>)]) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for value in values(fields, "transfer-encoding") {
@@ -293,7 +298,7 @@ fn values(fields: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
     let of_name = fields
         .iter()
         .filter(|(given, _)| given.eq_ignore_ascii_case(name));
-    // One character for each byte, so that none is lost.
+    // One character per byte, so that none is lost.
     of_name
         .map(|(_, value)| value.iter().map(|byte| char::from(*byte)).collect())
         .collect()
@@ -314,7 +319,7 @@ fn number(text: &str) -> Option<u64> {
     if is_decimal { text.parse().ok() } else { None }
 }
 
-/// Number of CR and LF at the start; `None` when they are too many.
+/// Number of CR and LF at the start. `None` if there are too many.
 fn blanks(input: &[u8]) -> Option<usize> {
     let count = input
         .iter()

@@ -1,14 +1,14 @@
-//! The fast decoder says what the naive one says, for answers as servers make them and for answers
-//! that were damaged, however they are cut.
+//! The fast decoder agrees with the naive one, for responses as servers send them and for damaged
+//! responses, however they are split.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 use protocol::{RequestKind, Response, SessionError};
 
-use crate::driver::{Outcome, converse, shared};
-use crate::naive::{self, Answer, Ending};
+use crate::driver::{Conversation, converse, shared};
+use crate::naive::{self, Ending, NaiveResponse};
 
-/// One piece of a server's output; most are good, and some are nearly good.
+/// A line of a server's output. Most are valid, some are nearly valid.
 fn line() -> impl Strategy<Value = &'static str> {
     select(vec![
         "Content-Length: 0",
@@ -50,7 +50,7 @@ fn body() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-fn answer() -> impl Strategy<Value = String> {
+fn response() -> impl Strategy<Value = String> {
     let statuses = vec![
         "200 OK", "204 No", "304 Not", "100 Go", "103 Hint", "404", "500 ", "101 Up", "099 X",
     ];
@@ -78,7 +78,7 @@ fn kinds() -> impl Strategy<Value = Vec<RequestKind>> {
     prop::collection::vec(kind, 0..5)
 }
 
-/// Bytes at places, relative to the length, that are to be put over what is there.
+/// Positions, relative to the length, and the bytes to put there.
 fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     let byte = prop_oneof![select(b"\r\n :;,0159afx\0\x15\x80".to_vec()), any::<u8>(),];
     prop::collection::vec((any::<prop::sample::Index>(), byte), 0..3)
@@ -94,7 +94,7 @@ fn cut<'i>(input: &'i [u8], places: &[prop::sample::Index]) -> Vec<&'i [u8]> {
         .collect()
 }
 
-fn as_answer(response: &Response) -> Answer {
+fn as_naive_response(response: &Response) -> NaiveResponse {
     let captured = response
         .captured
         .as_deref()
@@ -105,7 +105,7 @@ fn as_answer(response: &Response) -> Answer {
             value.to_vec(),
         )
     });
-    Answer {
+    NaiveResponse {
         status: response.status,
         reusable: response.reusable,
         bytes: response.bytes,
@@ -114,7 +114,7 @@ fn as_answer(response: &Response) -> Answer {
     }
 }
 
-fn ending(outcome: &Outcome) -> Ending {
+fn ending(outcome: &Conversation) -> Ending {
     match outcome.error {
         None => Ending::Complete,
         Some(SessionError::ClosedEarly | SessionError::Truncated) => Ending::Short,
@@ -128,23 +128,23 @@ proptest! {
     #[test]
     fn the_naive_decoder_agrees(
         kinds in kinds(),
-        answers in prop::collection::vec(answer(), 0..5),
+        expected in prop::collection::vec(response(), 0..5),
         damage in damage(),
         places in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
     ) {
-        let mut input = answers.concat().into_bytes();
-        for (at, byte) in damage.iter().filter(|_| !answers.is_empty()) {
+        let mut input = expected.concat().into_bytes();
+        for (at, byte) in damage.iter().filter(|_| !expected.is_empty()) {
             let at = at.index(input.len());
             input[at] = *byte;
         }
         let (expected, expected_ending) = naive::decode(&kinds, &input);
         let pieces = cut(&input, &places);
         let captured = converse(&mut shared(true), &kinds, &pieces);
-        let found: Vec<Answer> = captured.responses.iter().map(as_answer).collect();
+        let found: Vec<NaiveResponse> = captured.responses.iter().map(as_naive_response).collect();
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!(ending(&captured), expected_ending);
 
-        // Twice over the same heads: the second time they are known.
+        // The same heads twice: the second time they are in the cache.
         let mut plain = shared(false);
         for _ in 0..2 {
             let outcome = converse(&mut plain, &kinds, &pieces);

@@ -1,34 +1,34 @@
-//! Which bytes answer which request: a table of responses, each cut at every byte.
+//! Which bytes are the response to which request: a table of responses, each split at every byte.
 
-use crate::driver::{Outcome, converse, converse_skipping, converse_with, cuts, shared};
+use crate::driver::{Conversation, converse, converse_skipping, converse_with, cuts, shared};
 use protocol::h1::H1;
 use protocol::{Captured, Event, RequestKind, Session, SessionError};
 
 use RequestKind::{Connect, Head, Plain};
 
-/// The status, whether the connection may go on, and the bytes of each response expected.
-type Answers<'a> = &'a [(u16, bool, u64)];
+/// Status, whether the connection is reusable, and bytes of each expected response.
+type Expected<'a> = &'a [(u16, bool, u64)];
 
-fn summary(outcome: &Outcome) -> (Vec<(u16, bool, u64)>, Option<SessionError>) {
-    let answers = outcome
+fn summary(outcome: &Conversation) -> (Vec<(u16, bool, u64)>, Option<SessionError>) {
+    let expected = outcome
         .responses
         .iter()
         .map(|r| (r.status, r.reusable, r.bytes))
         .collect();
-    (answers, outcome.error.clone())
+    (expected, outcome.error.clone())
 }
 
-/// Checks one conversation: whole, cut at every byte, byte by byte, with heads unknown and known,
+/// Checks one connection: whole, split at every byte, byte by byte, with unknown and cached heads,
 /// with and without capturing.
 #[track_caller]
-fn check(kinds: &[RequestKind], input: &str, answers: Answers<'_>, error: Option<SessionError>) {
+fn check(kinds: &[RequestKind], input: &str, expected: Expected<'_>, error: Option<SessionError>) {
     let input = input.as_bytes();
-    let expected = (answers.to_vec(), error);
+    let expected = (expected.to_vec(), error);
     for capture in [false, true] {
         let mut warm = shared(capture);
         let whole = converse(&mut warm, kinds, &[input]);
         assert_eq!(summary(&whole), expected, "whole, capture {capture}");
-        // After other errors the rest of the input is not looked at.
+        // After other errors, the rest of the input is ignored.
         if matches!(whole.error, Some(SessionError::Truncated) | None) {
             let finished: u64 = whole.responses.iter().map(|response| response.bytes).sum();
             assert_eq!(finished + whole.partial_bytes, input.len() as u64);
@@ -45,9 +45,9 @@ fn check(kinds: &[RequestKind], input: &str, answers: Answers<'_>, error: Option
     }
 }
 
-/// One plain request, one answer that takes the whole input.
+/// One plain request, and one response that consists of the whole input.
 #[track_caller]
-fn answered(input: &str, status: u16, reusable: bool) {
+fn accepted(input: &str, status: u16, reusable: bool) {
     check(
         &[Plain],
         input,
@@ -56,27 +56,27 @@ fn answered(input: &str, status: u16, reusable: bool) {
     );
 }
 
-/// One plain request, no answer.
+/// One plain request, without a response.
 #[track_caller]
-fn refused(input: &str, error: SessionError) {
+fn rejected(input: &str, error: SessionError) {
     check(&[Plain], input, &[], Some(error));
 }
 
 #[test]
 fn a_body_of_known_length_ends_with_its_last_byte() {
-    answered(
+    accepted(
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
         200,
         true,
     );
-    answered("HTTP/1.1 200 OK\r\ncontent-length:\t0 \r\n\r\n", 200, true);
-    answered(
+    accepted("HTTP/1.1 200 OK\r\ncontent-length:\t0 \r\n\r\n", 200, true);
+    accepted(
         "HTTP/1.1 404 Not Found\r\nContent-Length: 2, 2\r\n\r\nno",
         404,
         true,
     );
     let twice = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nno";
-    answered(twice, 200, true);
+    accepted(twice, 200, true);
 }
 
 #[test]
@@ -91,25 +91,25 @@ fn a_chunked_body_ends_with_its_trailers() {
         "2\r\nhi\r\n0\r\n\n",
         "1\r\n\r\r\n1\r\n\n\r\n0\r\n\r\n",
     ] {
-        answered(&format!("{head}{body}"), 200, true);
+        accepted(&format!("{head}{body}"), 200, true);
     }
 }
 
 #[test]
 fn a_body_without_length_ends_with_the_connection() {
-    answered("HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, false);
-    answered(
+    accepted("HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, false);
+    accepted(
         "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nuntil the end",
         200,
         false,
     );
-    answered("HTTP/1.1 200 OK\r\n\r\n", 200, false);
-    answered(
+    accepted("HTTP/1.1 200 OK\r\n\r\n", 200, false);
+    accepted(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nzipped",
         200,
         false,
     );
-    answered(
+    accepted(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nplain",
         200,
         false,
@@ -117,16 +117,16 @@ fn a_body_without_length_ends_with_the_connection() {
 }
 
 #[test]
-fn a_body_in_an_unknown_transfer_coding_is_refused_before_it_comes() {
+fn an_unknown_transfer_coding_is_rejected_before_the_body_arrives() {
     for coding in ["xchunked", "chunked, br", "chunked;q=1"] {
         for version in ["1.0", "1.1"] {
-            refused(
+            rejected(
                 &format!("HTTP/{version} 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n"),
                 SessionError::BadTransferEncoding,
             );
         }
     }
-    refused(
+    rejected(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: xchunked\r\n\r\n",
         SessionError::BadTransferEncoding,
     );
@@ -171,16 +171,16 @@ fn a_2xx_to_connect_has_no_body_and_ends_http_on_the_connection() {
 }
 
 #[test]
-fn interim_responses_are_not_answers() {
+fn interim_responses_do_not_complete_a_request() {
     let last = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
     for interim in [
         "HTTP/1.1 100 Continue\r\n\r\n",
         "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n",
         "HTTP/1.1 199 X\r\nContent-Length: 7\r\nConnection: close\r\n\r\n\r\n",
     ] {
-        answered(&format!("{interim}{last}"), 200, true);
+        accepted(&format!("{interim}{last}"), 200, true);
     }
-    answered(
+    accepted(
         &format!("{}{last}", "HTTP/1.1 100 C\r\n\r\n".repeat(64)),
         200,
         true,
@@ -195,18 +195,18 @@ fn interim_responses_are_not_answers() {
 }
 
 #[test]
-fn an_interim_response_alone_is_a_truncated_answer() {
-    refused("HTTP/1.1 100 Continue\r\n\r\n", SessionError::Truncated);
+fn an_interim_response_alone_is_a_truncated_response() {
+    rejected("HTTP/1.1 100 Continue\r\n\r\n", SessionError::Truncated);
 }
 
 #[test]
 fn switching_protocols_is_an_error() {
     let input = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n";
-    refused(input, SessionError::UnexpectedUpgrade);
+    rejected(input, SessionError::UnexpectedUpgrade);
 }
 
 #[test]
-fn the_connection_goes_on_when_version_and_options_say_so() {
+fn version_and_connection_options_decide_whether_the_connection_is_reusable() {
     for (version, fields, reusable) in [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),
@@ -220,37 +220,37 @@ fn the_connection_goes_on_when_version_and_options_say_so() {
         ("1.0", "Connection: keep-alive, close\r\n", false),
     ] {
         let input = format!("HTTP/{version} 200 OK\r\n{fields}Content-Length: 1\r\n\r\nx");
-        answered(&input, 200, reusable);
+        accepted(&input, 200, reusable);
     }
     let old = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n\
                1\r\nx\r\n0\r\n\r\n";
-    answered(old, 200, false);
+    accepted(old, 200, false);
 }
 
 #[test]
-fn odd_but_readable_heads_are_read() {
-    answered("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx", 200, true);
-    answered("HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\nx", 200, true);
-    answered("HTTP/1.1  200  OK\r\nContent-Length: 1\r\n\r\nx", 200, true);
-    answered(
+fn unusual_but_valid_heads_are_accepted() {
+    accepted("HTTP/1.1 200\r\nContent-Length: 1\r\n\r\nx", 200, true);
+    accepted("HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\nx", 200, true);
+    accepted("HTTP/1.1  200  OK\r\nContent-Length: 1\r\n\r\nx", 200, true);
+    accepted(
         "HTTP/1.1 200 \u{fc}\r\nX: \u{fc}\r\nContent-Length: 1\r\n\r\nx",
         200,
         true,
     );
-    answered("HTTP/1.1 200 OK\nContent-Length: 1\n\nx", 200, true);
-    answered("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\nx", 200, true);
-    answered(
+    accepted("HTTP/1.1 200 OK\nContent-Length: 1\n\nx", 200, true);
+    accepted("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\nx", 200, true);
+    accepted(
         "\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
         200,
         true,
     );
-    answered(
+    accepted(
         "HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc\r\nContent-Length:\r\n 1\r\n\r\nx",
         200,
         true,
     );
     for status in [600, 999, 299, 555] {
-        answered(
+        accepted(
             &format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"),
             status,
             true,
@@ -259,7 +259,7 @@ fn odd_but_readable_heads_are_read() {
 }
 
 #[test]
-fn what_is_no_status_line_is_refused() {
+fn invalid_status_lines_are_rejected() {
     for input in [
         "garbage\r\n\r\n",
         "<html>this is HTTP/0.9</html>",
@@ -275,7 +275,7 @@ fn what_is_no_status_line_is_refused() {
         "HTTP/1.1 20x X\r\n\r\n",
         "\r\n\r\n\r\n\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
     ] {
-        refused(input, SessionError::BadStatusLine);
+        rejected(input, SessionError::BadStatusLine);
     }
     for input in [
         "HTTP/2 200\r\n\r\n",
@@ -285,12 +285,12 @@ fn what_is_no_status_line_is_refused() {
         "HTTP/11 200 OK\r\n\r\n",
         "HTTP/1.10 200 OK\r\n\r\n",
     ] {
-        refused(input, SessionError::BadVersion);
+        rejected(input, SessionError::BadVersion);
     }
 }
 
 #[test]
-fn broken_header_lines_are_refused() {
+fn broken_header_lines_are_rejected() {
     for line in [
         "no colon",
         "a b: c",
@@ -300,32 +300,32 @@ fn broken_header_lines_are_refused() {
         "a: b\rc",
         "\u{fc}: x",
     ] {
-        refused(
+        rejected(
             &format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n"),
             SessionError::BadHeader,
         );
     }
-    refused(
+    rejected(
         "HTTP/1.1 200 OK\r\n fold: first\r\n\r\n",
         SessionError::BadHeader,
     );
     let trailer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nbad trailer\r\n\r\n";
-    refused(trailer, SessionError::BadHeader);
+    rejected(trailer, SessionError::BadHeader);
 }
 
 #[test]
-fn bad_framing_is_refused_by_its_reason() {
+fn invalid_framing_is_rejected_with_its_reason() {
     for length in ["-1", "+5", "0x5", "5 5", "5,6", "", "18446744073709551616"] {
         let input = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhello");
-        refused(&input, SessionError::BadContentLength);
+        rejected(&input, SessionError::BadContentLength);
     }
     let differing = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!";
-    refused(differing, SessionError::BadContentLength);
+    rejected(differing, SessionError::BadContentLength);
     let both = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n";
-    refused(both, SessionError::ConflictingFraming);
+    rejected(both, SessionError::ConflictingFraming);
     for coding in ["chunked, chunked", "", "chun ked"] {
         let input = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n");
-        refused(&input, SessionError::BadTransferEncoding);
+        rejected(&input, SessionError::BadTransferEncoding);
     }
     for body in [
         "\r\n",
@@ -336,21 +336,21 @@ fn bad_framing_is_refused_by_its_reason() {
         "2\nhi",
     ] {
         let input = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
-        refused(&input, SessionError::BadChunk);
+        rejected(&input, SessionError::BadChunk);
     }
 }
 
 #[test]
 fn tls_on_a_plain_port_is_recognised() {
-    refused("\x15\x03\x03\0\x02\x02\x28", SessionError::TlsOnPlain);
-    refused("\x16\x03\x01\x02\0", SessionError::TlsOnPlain);
-    refused("\x15\x04\x03", SessionError::BadStatusLine);
-    refused("\x15", SessionError::Truncated);
+    rejected("\x15\x03\x03\0\x02\x02\x28", SessionError::TlsOnPlain);
+    rejected("\x16\x03\x01\x02\0", SessionError::TlsOnPlain);
+    rejected("\x15\x04\x03", SessionError::BadStatusLine);
+    rejected("\x15", SessionError::Truncated);
 }
 
 #[test]
-fn a_close_within_an_answer_truncates_it_and_before_it_is_early() {
-    refused("", SessionError::ClosedEarly);
+fn a_close_within_a_response_truncates_it_and_before_it_is_early() {
+    rejected("", SessionError::ClosedEarly);
     for input in [
         "H",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
@@ -361,12 +361,12 @@ fn a_close_within_an_answer_truncates_it_and_before_it_is_early() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: y\r\n",
     ] {
-        refused(input, SessionError::Truncated);
+        rejected(input, SessionError::Truncated);
     }
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_unsolicited() {
+fn bytes_without_a_request_are_unsolicited() {
     let one = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
     let length = one.len() as u64;
     let unsolicited = || Some(SessionError::Unsolicited);
@@ -400,7 +400,7 @@ fn bytes_that_nobody_asked_for_are_unsolicited() {
 }
 
 #[test]
-fn empty_lines_between_answers_belong_to_the_next_one() {
+fn empty_lines_between_responses_belong_to_the_next_one() {
     let one = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
     let length = one.len() as u64;
     let input = format!("{one}\r\n{one}\n");
@@ -421,7 +421,7 @@ fn empty_lines_between_answers_belong_to_the_next_one() {
 }
 
 #[test]
-fn pipelined_answers_go_to_their_requests_in_order() {
+fn pipelined_responses_belong_to_their_requests_in_order() {
     let parts = [
         (
             Plain,
@@ -448,25 +448,25 @@ fn pipelined_answers_go_to_their_requests_in_order() {
     ];
     let kinds = parts.map(|(kind, _, _)| kind);
     let input: String = parts.iter().map(|(_, bytes, _)| *bytes).collect();
-    let answers = parts.map(|(_, bytes, status)| (status, true, bytes.len() as u64));
-    check(&kinds, &input, &answers, None);
+    let expected = parts.map(|(_, bytes, status)| (status, true, bytes.len() as u64));
+    check(&kinds, &input, &expected, None);
     let more = [&kinds[..], &[Plain]].concat();
-    check(&more, &input, &answers, Some(SessionError::ClosedEarly));
+    check(&more, &input, &expected, Some(SessionError::ClosedEarly));
 }
 
 #[test]
-fn answers_after_one_that_ends_the_connection_are_missing() {
+fn responses_after_one_that_ends_the_connection_are_missing() {
     let last = "HTTP/1.1 200 OK\r\n\r\nuntil the end";
-    let answers = [(200, false, last.len() as u64)];
+    let expected = [(200, false, last.len() as u64)];
     check(
         &[Plain, Plain],
         last,
-        &answers,
+        &expected,
         Some(SessionError::ClosedEarly),
     );
 }
 
-/// The events of each piece, `Began` as `None`.
+/// The events of each piece, with `Began` as `None`.
 fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
     let mut shared = shared(false);
     let mut session = H1::new(&mut shared);
@@ -479,7 +479,7 @@ fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
         let mut events = Vec::new();
         session
             .receive(&mut shared, piece.as_bytes(), &mut Vec::new(), &mut events)
-            .expect("the answers are good");
+            .expect("the expected are good");
         let of_piece = events.into_iter().map(|event| match event {
             Event::Finished(response) => Some(response.status),
             _ => None,
@@ -490,7 +490,7 @@ fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
 }
 
 #[test]
-fn began_is_said_once_and_only_for_what_is_not_finished_at_once() {
+fn began_is_reported_once_and_only_for_responses_in_several_pieces() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
     let whole = format!("{head}body");
     assert_eq!(events(&[Plain], &[&whole]), [vec![Some(200)]]);
@@ -547,8 +547,8 @@ fn a_captured_response_is_complete() {
 }
 
 #[test]
-fn a_session_that_begins_again_remembers_nothing() {
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+fn begin_resets_a_session() {
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
     let leftovers: [&[u8]; 8] = [
         b"HTTP/1.1 200 OK\r\nConte",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe",
@@ -562,9 +562,9 @@ fn a_session_that_begins_again_remembers_nothing() {
     for capture in [false, true] {
         let mut shared = shared(capture);
         let mut session = H1::new(&mut shared);
-        let fresh = converse(&mut shared, &[Plain], &[answer]);
+        let fresh = converse(&mut shared, &[Plain], &[response]);
         for leftover in leftovers {
-            // Aborted: no close is seen, and requests of three kinds stay unanswered.
+            // Aborted: no close is seen, and requests of three kinds have no response.
             session
                 .begin(&mut shared, &mut Vec::new())
                 .expect("it begins");
@@ -573,7 +573,7 @@ fn a_session_that_begins_again_remembers_nothing() {
                 .for_each(|kind| session.expect(kind));
             let (mut output, mut events) = (Vec::new(), Vec::new());
             let _ = session.receive(&mut shared, leftover, &mut output, &mut events);
-            let again = converse_with(&mut session, &mut shared, &[Plain], &[answer]);
+            let again = converse_with(&mut session, &mut shared, &[Plain], &[response]);
             assert_eq!(again, fresh, "after {leftover:?}");
         }
     }

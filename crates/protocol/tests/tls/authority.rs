@@ -1,4 +1,4 @@
-//! Certificates for tests, made afresh for each of them.
+//! Generates certificates for tests.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -36,7 +36,7 @@ impl Authority {
         self.sign(params_for(name))
     }
 
-    /// One whose time is over.
+    /// An expired certificate.
     pub(crate) fn certify_expired(&self, name: &str) -> Certified {
         let mut params = params_for(name);
         params.not_before = rcgen::date_time_ymd(2000, 1, 1);
@@ -58,7 +58,7 @@ impl Authority {
     }
 }
 
-/// A certificate for `name` that signs itself and calls itself an authority, as `openssl req -x509`
+/// A self-signed certificate for `name` that claims to be an authority, as `openssl req -x509`
 /// makes them.
 pub(crate) fn self_signed(name: &str, expired: bool) -> Certified {
     let mut params = params_for(name);

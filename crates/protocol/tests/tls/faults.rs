@@ -1,4 +1,5 @@
-//! Servers that fail at TLS, do not speak it, or close at the wrong moment: each has its reason.
+//! Servers that fail at TLS, do not speak it, or close at the wrong moment. Each has its own
+//! reason.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ fn fresh() -> Pair {
     )
 }
 
-/// The error of a client that trusts `trusted` and meets `certified` under the name test.example.
+/// The error of a client that trusts `trusted` and receives `certified` for the name test.example.
 fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
     let pem = trusted.pem();
     let options = Options {
@@ -39,14 +40,14 @@ fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
 }
 
 #[test]
-fn an_unknown_authority_is_refused() {
+fn an_unknown_authority_is_rejected() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let reason = refusal(&ours, || theirs.certify("test.example"));
     assert_eq!(reason, "it is not signed by a trusted authority");
 }
 
 #[test]
-fn an_expired_certificate_is_refused() {
+fn an_expired_certificate_is_rejected() {
     let ours = Authority::new("ours");
     assert_eq!(
         refusal(&ours, || ours.certify_expired("test.example")),
@@ -55,7 +56,7 @@ fn an_expired_certificate_is_refused() {
 }
 
 #[test]
-fn a_certificate_for_another_name_is_refused() {
+fn a_certificate_for_another_name_is_rejected() {
     let ours = Authority::new("ours");
     let reason = refusal(&ours, || ours.certify("other.example"));
     assert!(
@@ -65,7 +66,7 @@ fn a_certificate_for_another_name_is_refused() {
 }
 
 #[test]
-fn without_verification_none_of_these_is_refused() {
+fn without_verification_all_of_these_are_accepted() {
     let authority = Authority::new("nobody");
     for certified in [
         authority.certify_expired("test.example"),
@@ -78,7 +79,7 @@ fn without_verification_none_of_these_is_refused() {
 }
 
 #[test]
-fn a_server_that_demands_a_certificate_refuses_a_client_without() {
+fn a_server_that_requires_a_certificate_rejects_a_client_without_one() {
     let authority = Authority::new("clients");
     for version in VERSIONS {
         let certified = authority.certify("test.example");
@@ -90,7 +91,7 @@ fn a_server_that_demands_a_certificate_refuses_a_client_without() {
 }
 
 #[test]
-fn a_server_that_wants_another_protocol_says_so() {
+fn a_server_that_requires_another_protocol_is_reported() {
     let certified = Authority::new("nobody").certify("test.example");
     let mut config = server_config(VERSIONS[1], certified, None);
     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -108,7 +109,7 @@ fn an_alert_in_the_handshake_is_named() {
 }
 
 #[test]
-fn a_server_that_speaks_something_else_is_no_tls() {
+fn a_server_that_does_not_speak_tls_is_detected() {
     for banner in [
         b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(),
         b"SSH-2.0\r\n",
@@ -146,10 +147,10 @@ fn garbage_in_the_handshake_fails_it() {
 }
 
 #[test]
-fn a_close_within_the_handshake_is_its_own_reason() {
+fn a_close_during_the_handshake_has_its_own_reason() {
     let server = plain_server(VERSIONS[1]);
-    // A flight of a server is longer than this in every handshake; its exact length varies with
-    // the signature.
+    // The server's flight is longer than this in every handshake. Its exact length varies with the
+    // signature.
     for length in 0..500 {
         let shared = shared(trusting_client(), "test.example");
         let mut pair = Pair::new(shared, Arc::clone(&server));
@@ -168,7 +169,7 @@ fn a_close_within_the_handshake_is_its_own_reason() {
 }
 
 #[test]
-fn a_damaged_record_is_refused() {
+fn a_damaged_record_is_rejected() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain]);
@@ -182,7 +183,7 @@ fn a_damaged_record_is_refused() {
 }
 
 #[test]
-fn plaintext_after_the_handshake_is_refused() {
+fn plaintext_after_the_handshake_is_rejected() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain]);
@@ -192,7 +193,7 @@ fn plaintext_after_the_handshake_is_refused() {
 }
 
 #[test]
-fn what_came_before_a_fault_counts() {
+fn responses_before_a_fault_count() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain; 2]);
@@ -204,7 +205,7 @@ fn what_came_before_a_fault_counts() {
 }
 
 #[test]
-fn a_fault_of_http_comes_through() {
+fn an_http_error_inside_tls_is_reported() {
     let mut pair = Pair::ready(VERSIONS[1]);
     pair.request(&[RequestKind::Plain]);
     let records = pair.encrypt(b"garbage\r\n\r\n");
@@ -214,12 +215,12 @@ fn a_fault_of_http_comes_through() {
     assert_eq!(idle.deliver(&records), Err(SessionError::Unsolicited));
 }
 
-/// What `answer` and then a close lead to, with and without close_notify.
-fn after_close(answer: &[u8]) -> [(Option<SessionError>, usize); 2] {
+/// The results of `response` followed by a close, with and without close_notify.
+fn after_close(response: &[u8]) -> [(Option<SessionError>, usize); 2] {
     [true, false].map(|notifies| {
         let mut pair = Pair::ready(VERSIONS[1]);
         pair.request(&[RequestKind::Plain]);
-        let mut records = pair.encrypt(answer);
+        let mut records = pair.encrypt(response);
         if notifies {
             pair.server.send_close_notify();
             records.extend(pair.server_output());
@@ -231,7 +232,7 @@ fn after_close(answer: &[u8]) -> [(Option<SessionError>, usize); 2] {
 }
 
 #[test]
-fn a_close_within_an_answer_truncates_it_with_or_without_notice() {
+fn a_close_within_a_response_truncates_it_with_or_without_notice() {
     let expected = (Some(SessionError::Truncated), 0);
     assert_eq!(
         after_close(&ANSWER[..ANSWER.len() - 1]),
@@ -240,26 +241,26 @@ fn a_close_within_an_answer_truncates_it_with_or_without_notice() {
 }
 
 #[test]
-fn a_close_before_an_answer_is_early_with_or_without_notice() {
+fn a_close_before_a_response_is_early_with_or_without_notice() {
     let expected = (Some(SessionError::ClosedEarly), 0);
     assert_eq!(after_close(b""), [expected.clone(), expected]);
 }
 
 #[test]
-fn a_close_after_an_answer_is_fine_with_or_without_notice() {
+fn a_close_after_a_response_is_fine_with_or_without_notice() {
     assert_eq!(after_close(ANSWER), [(None, 1), (None, 1)]);
     let until_close = b"HTTP/1.1 200 OK\r\n\r\nuntil the end";
     assert_eq!(after_close(until_close), [(None, 1), (None, 1)]);
 }
 
 #[test]
-fn the_notice_of_a_close_ends_the_answer_before_the_connection_ends() {
+fn close_notify_completes_a_response_before_the_connection_ends() {
     let mut pair = Pair::ready(VERSIONS[1]);
     pair.request(&[RequestKind::Plain]);
     let mut records = pair.encrypt(b"HTTP/1.1 200 OK\r\n\r\nuntil the end");
     pair.server.send_close_notify();
     records.extend(pair.server_output());
-    pair.deliver(&records).expect("the answer is complete");
+    pair.deliver(&records).expect("the response is complete");
     assert_eq!(pair.responses().len(), 1);
     assert!(!pair.responses()[0].reusable);
     pair.deliver(b"anything")

@@ -12,7 +12,7 @@ use crate::pair::{
 };
 
 #[test]
-fn each_version_is_ready_once_and_then_carries_a_request() {
+fn each_version_is_ready_once_and_then_sends_a_request() {
     for (version, number) in VERSIONS.into_iter().zip([0x0303, 0x0304]) {
         let mut pair = Pair::ready(version);
         let ready = Event::Ready(Handshake {
@@ -24,7 +24,7 @@ fn each_version_is_ready_once_and_then_carries_a_request() {
         assert_eq!(pair.server.server_name(), Some("test.example"));
         assert_eq!(pair.request(&[RequestKind::Plain]), GET);
         let records = pair.encrypt(ANSWER);
-        pair.deliver(&records).expect("the answer is good");
+        pair.deliver(&records).expect("the response is good");
         let response = pair.responses()[0];
         assert_eq!(
             (response.status, response.bytes),
@@ -62,7 +62,7 @@ fn requests_may_not_be_sent_before_the_handshake() {
 }
 
 #[test]
-fn addresses_are_not_sent_as_names() {
+fn ip_addresses_are_not_sent_as_server_names() {
     for host in ["127.0.0.1", "[::1]", "::1"] {
         let mut pair = Pair::new(shared(trusting_client(), host), plain_server(VERSIONS[1]));
         pair.settle().expect("the handshake succeeds");
@@ -88,7 +88,7 @@ fn reconnecting_resumes_the_session() {
             );
             pair.request(&[RequestKind::Plain]);
             let records = pair.encrypt(ANSWER);
-            pair.deliver(&records).expect("the answer is good");
+            pair.deliver(&records).expect("the response is good");
             assert_eq!(pair.responses().len(), 1);
         }
     }
@@ -111,7 +111,7 @@ fn another_slot_of_the_same_settings_resumes_too() {
 }
 
 #[test]
-fn a_refused_ticket_leads_to_a_full_handshake() {
+fn a_rejected_ticket_leads_to_a_full_handshake() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.reconnect_to(plain_server(version));
@@ -124,7 +124,7 @@ fn a_refused_ticket_leads_to_a_full_handshake() {
 }
 
 #[test]
-fn stateless_tickets_resume_as_well() {
+fn stateless_tickets_also_resume_the_session() {
     for version in VERSIONS {
         let certified = Authority::new("nobody").certify("test.example");
         let mut config = server_config(version, certified, None);
@@ -153,7 +153,7 @@ fn a_server_without_alpn_is_fine() {
 }
 
 #[test]
-fn a_client_certificate_is_shown_to_a_server_that_asks() {
+fn a_client_certificate_is_presented_to_a_server_that_asks() {
     let authority = Authority::new("clients");
     let me = authority.certify("me.example");
     let identity = Identity {
@@ -174,7 +174,7 @@ fn a_client_certificate_is_shown_to_a_server_that_asks() {
         assert_eq!((seen.len(), &seen[0]), (1, &me.certificate));
         pair.request(&[RequestKind::Plain]);
         let records = pair.encrypt(ANSWER);
-        pair.deliver(&records).expect("the answer is good");
+        pair.deliver(&records).expect("the response is good");
         assert_eq!(pair.responses().len(), 1);
     }
 }
@@ -203,7 +203,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
 }
 
 #[test]
-fn a_self_signed_certificate_is_trusted_when_the_file_names_it_and_only_then() {
+fn a_self_signed_certificate_is_trusted_only_if_the_file_contains_it() {
     let outcome = |named: &str, shown: Certified, name: &str| {
         let options = Options {
             roots: Some(Roots::Pem(named.as_bytes())),

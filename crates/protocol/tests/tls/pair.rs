@@ -1,4 +1,4 @@
-//! A client session and a TLS server that pass each other's bytes on.
+//! A client session and a TLS server that exchange bytes in memory.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: test.example\r\n\r\n";
 
 pub(crate) const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
-/// A server's settings: one certificate, one TLS version, ALPN http/1.1; client certificates of
-/// `clients` are demanded if it is there.
+/// A server's settings: one certificate, one TLS version, ALPN http/1.1. If `clients` is given, its
+/// client certificates are required.
 pub(crate) fn server_config(
     version: &'static SupportedProtocolVersion,
     certified: Certified,
@@ -49,7 +49,7 @@ pub(crate) fn server_config(
     config
 }
 
-/// A server for `test.example` that anyone may talk to.
+/// A server for `test.example` without client certificates.
 pub(crate) fn plain_server(version: &'static SupportedProtocolVersion) -> Arc<ServerConfig> {
     let certified = Authority::new("nobody").certify("test.example");
     Arc::new(server_config(version, certified, None))
@@ -65,7 +65,7 @@ pub(crate) fn shared(config: Arc<ClientConfig>, host: &str) -> Shared<h1::Shared
     Shared::new(config, name, h1::Shared::new(Limits::default(), false))
 }
 
-/// One client slot and the server's side of its present connection.
+/// One client slot and the server's side of its current connection.
 pub(crate) struct Pair {
     pub(crate) shared: Shared<h1::Shared>,
     pub(crate) client: Tls<H1>,
@@ -73,13 +73,13 @@ pub(crate) struct Pair {
     pub(crate) events: Vec<Event>,
     /// What the client wants to send.
     pub(crate) output: Vec<u8>,
-    /// Bytes that are passed to the client at once.
+    /// Bytes passed to the client at once.
     pub(crate) step: usize,
     server_config: Arc<ServerConfig>,
 }
 
 impl Pair {
-    /// A connection that has been established; nothing has been passed on yet.
+    /// An established connection on which nothing has been exchanged yet.
     pub(crate) fn new(mut shared: Shared<h1::Shared>, server_config: Arc<ServerConfig>) -> Self {
         let client = Tls::new(&mut shared);
         let server = ServerConnection::new(Arc::clone(&server_config)).expect("it is good");
@@ -97,7 +97,7 @@ impl Pair {
         pair
     }
 
-    /// One whose handshake is done.
+    /// A connection whose handshake is complete.
     pub(crate) fn ready(version: &'static SupportedProtocolVersion) -> Self {
         let shared = shared(trusting_client(), "test.example");
         let mut pair = Self::new(shared, plain_server(version));
@@ -116,13 +116,13 @@ impl Pair {
             .expect("it begins");
     }
 
-    /// The same with another server in the place of the first.
+    /// The same, with another server.
     pub(crate) fn reconnect_to(&mut self, server_config: Arc<ServerConfig>) {
         self.server_config = server_config;
         self.reconnect();
     }
 
-    /// Passes bytes to and fro until both are silent. The server's own errors show in its alerts.
+    /// Exchanges bytes until both sides are silent. The server's own errors appear as its alerts.
     pub(crate) fn settle(&mut self) -> Result<(), SessionError> {
         for _ in 0..100 {
             let to_server = std::mem::take(&mut self.output);
@@ -135,7 +135,7 @@ impl Pair {
         panic!("they do not come to an end");
     }
 
-    /// Gives bytes to the server; what it sends then.
+    /// Passes bytes to the server. Returns what it then sends.
     pub(crate) fn serve(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         while !bytes.is_empty() {
             self.server.read_tls(&mut bytes).expect("there is room");
@@ -166,7 +166,7 @@ impl Pair {
         records
     }
 
-    /// Gives bytes to the client, in steps.
+    /// Passes bytes to the client, in steps.
     pub(crate) fn deliver(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         let Self {
             shared,
@@ -180,7 +180,7 @@ impl Pair {
             .try_for_each(|piece| client.receive(shared, piece, output, events))
     }
 
-    /// Sends requests, one for each kind, and what the server saw of them.
+    /// Sends one request of each kind. Returns what the server received.
     pub(crate) fn request(&mut self, kinds: &[RequestKind]) -> Vec<u8> {
         kinds.iter().for_each(|kind| self.client.expect(*kind));
         self.client
@@ -193,8 +193,8 @@ impl Pair {
     pub(crate) fn received_by_server(&mut self) -> Vec<u8> {
         let mut plain = Vec::new();
         for piece in std::mem::take(&mut self.output).chunks(4096) {
-            let answer = self.serve(piece);
-            assert!(answer.is_empty(), "the server has nothing to say yet");
+            let response = self.serve(piece);
+            assert!(response.is_empty(), "the server has nothing to say yet");
             let mut part = [0; 32 * 1024];
             while let Ok(length @ 1..) = self.server.reader().read(&mut part) {
                 plain.extend_from_slice(&part[..length]);

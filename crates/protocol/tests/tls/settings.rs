@@ -1,4 +1,4 @@
-//! TLS settings from what a user gives: each mistake is told from the others.
+//! TLS settings from user input. Each mistake has its own error.
 
 use protocol::tls::{self, Identity, Options, Roots, TlsConfigError};
 
@@ -25,7 +25,7 @@ fn with_identity(certificates_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsConfi
 }
 
 #[test]
-fn a_file_without_authorities_is_refused() {
+fn a_file_without_authorities_is_rejected() {
     let key_only = Authority::new("x").certify("x").key_pem;
     for pem in [b"".as_slice(), b"no PEM at all", key_only.as_bytes()] {
         assert!(matches!(with_roots(pem), Err(TlsConfigError::Roots(_))));
@@ -38,7 +38,7 @@ fn a_file_without_authorities_is_refused() {
 }
 
 #[test]
-fn a_system_without_authorities_is_told_and_odd_entries_are_passed_over() {
+fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
     let none = Options {
         roots: Some(Roots::System(Vec::new())),
         identity: None,
@@ -57,7 +57,7 @@ fn a_system_without_authorities_is_told_and_odd_entries_are_passed_over() {
 }
 
 #[test]
-fn certificate_and_key_are_each_checked_and_must_belong_together() {
+fn certificate_and_key_must_be_valid_and_must_match() {
     let authority = Authority::new("x");
     let (mine, other) = (authority.certify("a"), authority.certify("b"));
     let (certificate, key) = (mine.certificate_pem.as_bytes(), mine.key_pem.as_bytes());
@@ -79,7 +79,7 @@ fn certificate_and_key_are_each_checked_and_must_belong_together() {
 }
 
 #[test]
-fn names_and_addresses_are_told_apart_from_nonsense() {
+fn only_dns_names_and_addresses_are_server_names() {
     for host in [
         "localhost",
         "a.example",

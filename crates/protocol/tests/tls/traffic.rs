@@ -1,18 +1,18 @@
-//! Requests and answers on a connection that is ready.
+//! Requests and responses on a connection that is ready.
 
 use protocol::{Event, RequestKind, Session};
 
 use crate::pair::{ANSWER, GET, Pair, VERSIONS};
 
 #[test]
-fn an_answer_cut_at_every_byte_is_the_same() {
+fn a_response_split_at_every_byte_is_the_same() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
-        // Ciphertext depends on the record's number, so each cut gets its own exchange.
+        // Ciphertext depends on the record's number, so each split needs its own exchange.
         let length = {
             pair.request(&[RequestKind::Plain]);
             let records = pair.encrypt(ANSWER);
-            pair.deliver(&records).expect("the answer is good");
+            pair.deliver(&records).expect("the response is good");
             records.len()
         };
         for cut in 0..=length {
@@ -31,14 +31,14 @@ fn an_answer_cut_at_every_byte_is_the_same() {
 }
 
 #[test]
-fn records_that_cut_the_answer_at_every_byte_are_joined() {
+fn a_response_split_into_records_at_every_byte_is_joined() {
     let mut pair = Pair::ready(VERSIONS[1]);
     for cut in 1..ANSWER.len() {
         pair.events.clear();
         pair.request(&[RequestKind::Plain]);
         let mut records = pair.encrypt(&ANSWER[..cut]);
         records.extend(pair.encrypt(&ANSWER[cut..]));
-        pair.deliver(&records).expect("the answer is good");
+        pair.deliver(&records).expect("the response is good");
         let found = pair.responses();
         assert_eq!(
             (found.len(), found[0].bytes),
@@ -49,7 +49,7 @@ fn records_that_cut_the_answer_at_every_byte_are_joined() {
 }
 
 #[test]
-fn a_record_in_two_pieces_says_that_the_answer_has_begun() {
+fn a_record_in_two_pieces_reports_that_the_response_has_begun() {
     let mut pair = Pair::ready(VERSIONS[1]);
     pair.events.clear();
     pair.request(&[RequestKind::Plain]);
@@ -60,29 +60,29 @@ fn a_record_in_two_pieces_says_that_the_answer_has_begun() {
 }
 
 #[test]
-fn pipelined_answers_in_one_piece_are_told_apart() {
+fn pipelined_responses_in_one_piece_are_separated() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         let kinds = [RequestKind::Plain; 16];
         assert_eq!(pair.request(&kinds), GET.repeat(16));
         let records = pair.encrypt(&ANSWER.repeat(16));
-        pair.deliver(&records).expect("the answers are good");
+        pair.deliver(&records).expect("the expected are good");
         assert_eq!(pair.responses().len(), 16);
     }
 }
 
 #[test]
-fn a_large_answer_passes_through() {
+fn a_large_response_is_received() {
     const BODY_BYTES: usize = 3_000_000;
     for (version, step) in VERSIONS.into_iter().zip([1_000, usize::MAX]) {
         let mut pair = Pair::ready(version);
         pair.step = step;
         pair.request(&[RequestKind::Plain]);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY_BYTES}\r\n\r\n");
-        let answer = [head.as_bytes(), &vec![b'x'; BODY_BYTES]].concat();
-        let records = pair.encrypt(&answer);
-        pair.deliver(&records).expect("the answer is good");
-        assert_eq!(pair.responses()[0].bytes, answer.len() as u64);
+        let response = [head.as_bytes(), &vec![b'x'; BODY_BYTES]].concat();
+        let records = pair.encrypt(&response);
+        pair.deliver(&records).expect("the response is good");
+        assert_eq!(pair.responses()[0].bytes, response.len() as u64);
     }
 }
 
@@ -101,7 +101,7 @@ fn a_large_request_is_sent_whole() {
 }
 
 #[test]
-fn a_server_may_change_its_keys_between_answers() {
+fn a_server_may_update_its_keys_between_responses() {
     let mut pair = Pair::ready(VERSIONS[1]);
     for _ in 0..20 {
         pair.events.clear();
@@ -110,7 +110,7 @@ fn a_server_may_change_its_keys_between_answers() {
         pair.deliver(&update).expect("the update is good");
         pair.request(&[RequestKind::Plain]);
         let records = pair.encrypt(ANSWER);
-        pair.deliver(&records).expect("the answer is good");
+        pair.deliver(&records).expect("the response is good");
         assert_eq!(pair.responses().len(), 1);
     }
 }
