@@ -1,4 +1,4 @@
-//! Prints what a call into a script costs: `cargo run --release -p script --example call_cost`.
+//! Prints the cost of a call into a script: `cargo run --release -p script --example call_cost`.
 #![expect(clippy::print_stdout, reason = "the output of this program")]
 #![expect(
     clippy::unwrap_used,

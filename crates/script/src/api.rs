@@ -1,4 +1,4 @@
-//! The host's functions behind the `wrk` table, `thread` and the statistics.
+//! The host functions behind the `wrk` table, `thread` and the statistics.
 
 use std::ffi::CStr;
 use std::net::SocketAddr;
@@ -13,23 +13,23 @@ use crate::statistics::Statistics;
 use crate::transfer::Value;
 use crate::{Address, Network};
 
-/// The network as the states share it.
+/// The network, shared by all states.
 pub(crate) type SharedNetwork = Arc<dyn Network + Send + Sync>;
 
-/// A name in wrk.lua's `native` table, and its function.
+/// A name in the `native` table of wrk.lua, and its function.
 pub(crate) type NamedNative = (&'static CStr, Native);
 
-/// What a script can tell the worker of a thread.
+/// What the script of a thread tells its worker.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct ThreadControl {
     address: Mutex<Address>,
-    /// The address was set to another one since the worker last asked.
+    /// The address has changed since the worker last asked.
     changed: AtomicBool,
     stop: AtomicBool,
 }
 
-impl Control {
-    /// A thread that connects to `address`.
+impl ThreadControl {
+    /// The control of a thread that connects to `address`.
     pub(crate) fn new(address: Address) -> Self {
         Self {
             address: Mutex::new(address),
@@ -40,7 +40,7 @@ impl Control {
 
     /// The new address, once after each change.
     pub(crate) fn take_address(&self) -> Option<Address> {
-        // A plain load first: this is asked after every call into a script.
+        // A plain load first, because this is called after every call into a script.
         if !self.changed.load(Ordering::Relaxed) {
             return None;
         }
@@ -48,12 +48,12 @@ impl Control {
         Some(self.address().clone())
     }
 
-    /// Whether `thread:stop()` was called since the run began.
+    /// Whether `thread:stop()` has been called since the run began.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Forgets stops from before the run: they have no effect, as in wrk.
+    /// Clears stops from before the run. They have no effect, as in wrk.
     pub(crate) fn begin_run(&self) {
         self.stop.store(false, Ordering::Relaxed);
     }
@@ -71,39 +71,42 @@ impl Control {
     }
 }
 
-/// A thread's state and control, as the main state reaches them.
+/// A thread's state and control, as the main state sees them.
 #[derive(Clone)]
 pub(crate) struct Thread {
     pub(crate) state: Arc<Mutex<State>>,
-    pub(crate) control: Arc<Control>,
+    pub(crate) control: Arc<ThreadControl>,
 }
 
-/// What natives of the main state share with the [`Script`](crate::Script) that owns it.
+/// What the natives of the main state share with the [`Script`](crate::Script) that owns it.
 #[derive(Clone, Default)]
-pub(crate) struct Board {
-    /// Threads in order; thread 1 of Lua is item 0.
+pub(crate) struct MainShared {
+    /// Threads in order. Thread 1 of Lua is item 0.
     pub(crate) threads: Arc<Mutex<Vec<Thread>>>,
-    /// Filled before `done` is called.
+    /// Set before `done` is called.
     pub(crate) statistics: Arc<Mutex<Option<Statistics>>>,
-    /// What the user should know about, in whole sentences.
+    /// Notes for the user, in whole sentences.
     pub(crate) notes: Arc<Mutex<Vec<String>>>,
 }
 
-/// Locks, also after a panic elsewhere: the data under our locks has no half-done states.
+/// Locks, even after a panic elsewhere: the data under these locks is never half updated.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The natives of the main state.
-pub(crate) fn main_natives(network: &SharedNetwork, board: &Board) -> Vec<NamedNative> {
+pub(crate) fn main_natives(network: &SharedNetwork, shared: &MainShared) -> Vec<NamedNative> {
     let mut natives = network_natives(network);
-    natives.extend(thread_natives(board));
-    natives.extend(statistics_natives(board));
+    natives.extend(thread_natives(shared));
+    natives.extend(statistics_natives(shared));
     natives
 }
 
 /// The natives of a thread's state.
-pub(crate) fn worker_natives(network: &SharedNetwork, control: &Arc<Control>) -> Vec<NamedNative> {
+pub(crate) fn worker_natives(
+    network: &SharedNetwork,
+    control: &Arc<ThreadControl>,
+) -> Vec<NamedNative> {
     let mut natives = network_natives(network);
     let (get, set, stop) = (
         Arc::clone(control),
@@ -149,12 +152,12 @@ fn network_natives(network: &SharedNetwork) -> Vec<NamedNative> {
     ]
 }
 
-/// How the message of a failing lookup begins; wrk's words.
+/// Start of the message of a failed lookup, in wrk's words.
 pub(crate) const UNRESOLVED: &str = "unable to resolve ";
 
-fn thread_natives(board: &Board) -> Vec<NamedNative> {
-    let [get, set, address, set_address] = [(); 4].map(|()| Arc::clone(&board.threads));
-    let notes = Arc::clone(&board.notes);
+fn thread_natives(shared: &MainShared) -> Vec<NamedNative> {
+    let [get, set, address, set_address] = [(); 4].map(|()| Arc::clone(&shared.threads));
+    let notes = Arc::clone(&shared.notes);
     vec![
         native(c"get", move |arguments| {
             let (thread, name) = (thread_argument(&get, arguments)?, argument(arguments, 1));
@@ -187,8 +190,8 @@ fn thread_natives(board: &Board) -> Vec<NamedNative> {
     ]
 }
 
-fn statistics_natives(board: &Board) -> Vec<NamedNative> {
-    let [percentile, bucket, sample] = [(); 3].map(|()| Arc::clone(&board.statistics));
+fn statistics_natives(shared: &MainShared) -> Vec<NamedNative> {
+    let [percentile, bucket, sample] = [(); 3].map(|()| Arc::clone(&shared.statistics));
     vec![
         native(c"percentile", move |arguments| {
             let which = text_argument(arguments, 0)?;
@@ -227,7 +230,7 @@ fn native(
     (name, Box::new(function))
 }
 
-/// The argument at a position; missing ones are nil, as in Lua.
+/// The argument at a position. Missing ones are nil, as in Lua.
 fn argument(arguments: &[Value], at: usize) -> &Value {
     arguments.get(at).unwrap_or(&Value::Nil)
 }
@@ -248,14 +251,14 @@ fn address_argument(arguments: &[Value], at: usize) -> Result<Address, String> {
 
 fn thread_argument(threads: &Mutex<Vec<Thread>>, arguments: &[Value]) -> Result<Thread, String> {
     let number = argument(arguments, 0).as_number().unwrap_or(0.0);
-    // Saturates; 0 and everything out of range is no thread.
+    // The cast saturates. 0 and everything out of range is not a thread.
     let position = (number as usize).checked_sub(1);
     position
         .and_then(|at| lock(threads).get(at).cloned())
         .ok_or_else(|| format!("there is no thread {number}"))
 }
 
-/// The state of a thread whose worker is not in the middle of a call.
+/// The state of a thread, unless its worker is in the middle of a call.
 fn try_lock(state: &Mutex<State>) -> Option<MutexGuard<'_, State>> {
     match state.try_lock() {
         Ok(guard) => Some(guard),
@@ -275,7 +278,7 @@ fn note_stuck_thread(notes: &Mutex<Vec<String>>, arguments: &[Value]) {
     }
 }
 
-/// An address in the form that wrk.lua keeps: `ip:port`, `[ip]:port` or `unix:path`.
+/// An address in the form used by wrk.lua: `ip:port`, `[ip]:port` or `unix:path`.
 pub(crate) fn address_text(address: &Address) -> Vec<u8> {
     match address {
         Address::Tcp(address) => address.to_string().into_bytes(),
@@ -285,7 +288,7 @@ pub(crate) fn address_text(address: &Address) -> Vec<u8> {
 
 const UNIX_PREFIX: &[u8] = b"unix:";
 
-/// The address that [`address_text`] wrote.
+/// Parses the output of [`address_text`].
 pub(crate) fn parse_address(text: &[u8]) -> Option<Address> {
     if let Some(path) = text.strip_prefix(UNIX_PREFIX) {
         let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
@@ -295,7 +298,7 @@ pub(crate) fn parse_address(text: &[u8]) -> Option<Address> {
     Some(Address::Tcp(address))
 }
 
-/// Whole microseconds since 1970, as wrk2's `wrk.time_us` (which is `gettimeofday`).
+/// Whole microseconds since 1970, like wrk2's `wrk.time_us` (which is `gettimeofday`).
 fn wall_clock_us() -> f64 {
     #[expect(
         clippy::disallowed_methods,
@@ -307,7 +310,7 @@ fn wall_clock_us() -> f64 {
     whole_us(now)
 }
 
-/// A Lua number carries whole microseconds exactly until the year 2255 (2^53).
+/// A Lua number represents whole microseconds exactly until the year 2255 (2^53).
 fn whole_us(time: Duration) -> f64 {
     time.as_micros() as f64
 }
@@ -317,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_survives_its_text_form() {
+    fn an_address_is_the_same_after_formatting_and_parsing() {
         let tcp = |text: &str| Address::Tcp(text.parse().unwrap());
         for address in [
             tcp("127.0.0.1:80"),
@@ -330,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_address_is_refused() {
+    fn text_that_is_not_an_address_is_rejected() {
         for text in [
             &b""[..],
             b"127.0.0.1",
@@ -343,8 +346,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_loses_its_nanoseconds_and_no_microsecond() {
-        // Seconds as a double would come out one microsecond short here.
+    fn a_time_is_truncated_to_whole_microseconds() {
+        // Computed from seconds as a double, the result would be one microsecond too small here.
         for us in [0, 1_700_000_000_000_001_u64, 1_763_716_000_000_005, 1 << 52] {
             let time = Duration::from_micros(us) + Duration::from_nanos(999);
             assert_eq!(whole_us(time) as u64, us);
@@ -352,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_address_is_given_once_and_an_equal_one_never() {
+    fn a_changed_address_is_returned_once_and_an_unchanged_one_never() {
         let (first, second) = (Address::Unix("a".into()), Address::Unix("b".into()));
-        let control = Control::new(first.clone());
+        let control = ThreadControl::new(first.clone());
         control.set_address(first);
         assert_eq!(control.take_address(), None);
         control.set_address(second.clone());

@@ -1,15 +1,16 @@
-//! LuaJIT: wrk's scripting interface as a source of requests.
+//! wrk's scripting interface on LuaJIT, as a source of requests.
 //!
-//! A script runs in `threads + 1` Lua states that share nothing. The main state resolves the target,
-//! sets every thread up and gets the results; each thread's state makes that thread's requests:
+//! A script runs in `threads + 1` Lua states that share nothing. The main state resolves the
+//! target, sets up every thread and gets the results. Each thread's state makes the requests of
+//! that thread:
 //!
-//! 1. [`Script::load`]: main state runs the script's top level, then `wrk.resolve`.
+//! 1. [`Script::load`]: the main state runs the script's top level, then `wrk.resolve`.
 //! 2. [`Script::start`]: for each thread, its state runs the top level, the main state runs
-//!    `setup(thread)`, the thread's state runs `init(args)`.
+//! `setup(thread)`, and the thread's state runs `init(args)`.
 //! 3. The run: workers call the sources that `start` returned (`request`, `delay`, `response`).
-//! 4. [`Script::done`]: main state runs `done(summary, latency, requests)`.
+//! 4. [`Script::done`]: the main state runs `done(summary, latency, requests)`.
 //!
-//! Scripts reach the network only through the [`Network`] that is handed in.
+//! Scripts access the network only through the given [`Network`].
 
 mod api;
 mod lifecycle;
@@ -25,34 +26,34 @@ pub use engine::source::Address;
 pub use lifecycle::Script;
 pub use state::{divert_stdout, flush_stdout};
 
-/// What the command line says, as far as scripts see it (the `wrk` table and `args`).
+/// The command line, as far as scripts see it (the `wrk` table and `args`).
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The script file; `None` still gives default requests, through Lua.
+    /// The script file. With `None`, Lua makes the default requests.
     pub path: Option<&'a Path>,
     /// The URL as typed: `args[0]`.
     pub url: &'a str,
-    /// `wrk.scheme`: `http` or `https`; also the service that is resolved when there is no port.
+    /// `wrk.scheme`: `http` or `https`. Also the service to resolve if there is no port.
     pub scheme: &'a str,
     /// `wrk.host`: without brackets.
     pub host: &'a str,
-    /// `wrk.port`: the digits of the URL, if it has any.
+    /// `wrk.port`: the digits in the URL, if any.
     pub port: Option<&'a str>,
-    /// `wrk.path`: path and query, beginning with `/`.
+    /// `wrk.path`: path and query, starting with `/`.
     pub request_path: &'a str,
     /// `wrk.method`, e.g. `GET`.
     pub method: &'a str,
-    /// `wrk.headers`, in the order given; of equal names the last value counts.
+    /// `wrk.headers`, in the given order. The last of equal names wins.
     pub headers: &'a [(String, String)],
     /// `wrk.body`.
     pub body: Option<&'a [u8]>,
-    /// `args[1]` and following: what stands after the URL.
+    /// `args[1]` and following: the arguments after the URL.
     pub args: &'a [String],
-    /// Number of workers; [`Script::start`] makes one source for each.
+    /// Number of workers. [`Script::start`] makes one source for each.
     pub threads: u32,
 }
 
-/// What scripts may ask of the network: `wrk.lookup` and `wrk.connect`.
+/// The network access of scripts: `wrk.lookup` and `wrk.connect`.
 pub trait Network {
     /// Addresses of a host, in the resolver's order. `service` is a port or a name such as `http`.
     ///
@@ -60,11 +61,11 @@ pub trait Network {
     /// The resolver's reason, without host and service, e.g. `Name or service not known`.
     fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String>;
 
-    /// Whether a connection to the address can be made right now. Blocks.
+    /// Whether the address accepts a connection at the moment. Blocks.
     fn connect(&self, address: &Address) -> bool;
 }
 
-/// Part of a script's life, named in its error messages.
+/// A phase of a script, named in its error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The top level of the script file.
@@ -75,7 +76,7 @@ pub enum Phase {
     Setup,
     /// `init(args)`, in a thread's state.
     Init,
-    /// `request()`, or the request that stands for it.
+    /// `request()`, or the default request.
     Request,
     /// `response(status, headers, body)`.
     Response,
@@ -100,14 +101,14 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Why a script cannot go on. The text is one line.
+/// Why a script failed. The text is one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// Lua raised an error, or a function returned something unusable; the message names file and
+    /// Lua raised an error, or a function returned something unusable. The message has file and
     /// line: `auth.lua:12: attempt to index a nil value (in request)`.
     #[error("{message} ({phase})")]
     Failed {
-        /// What was running.
+        /// The phase that failed.
         phase: Phase,
         /// The message, with its position.
         message: String,
@@ -115,10 +116,10 @@ pub enum ScriptError {
     /// The first request of the script is not HTTP: `<reason> at <line>:<column> (in request)`.
     #[error("{reason} (in request)")]
     InvalidRequest {
-        /// Reason and position within the request text.
+        /// Reason and position within the text of the request.
         reason: String,
     },
-    /// The resolver knows no such host or service.
+    /// The host or service cannot be resolved.
     #[error("{message}")]
     Unresolved {
         /// `unable to resolve <host>:<service> <reason>`.

@@ -1,4 +1,4 @@
-//! The life of a script: load, start, (run,) done.
+//! The life cycle of a script: load, start, run, done.
 
 use std::ffi::CStr;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use engine::source::{Address, Batch, RequestSource};
 use protocol::h1::request;
 use results::RunResult;
 
-use crate::api::{self, Board, Control, SharedNetwork, Thread, lock};
+use crate::api::{self, MainShared, SharedNetwork, Thread, ThreadControl, lock};
 use crate::source::{Features, ScriptSource, make_request};
 use crate::state::{self, ScriptText, State};
 use crate::statistics::{Statistics, summary};
@@ -16,17 +16,17 @@ use crate::{Network, Phase, ScriptError, Settings};
 
 const WRK_LUA: &str = include_str!("wrk.lua");
 
-/// A loaded script with its states: the main one, and one for each thread once started.
+/// A loaded script with its states: the main state and, once started, one state per thread.
 pub struct Script {
     main: State,
-    board: Board,
-    blueprint: Blueprint,
+    shared: MainShared,
+    template: StateTemplate,
     addresses: Vec<Address>,
     has_done: bool,
 }
 
-/// What is needed to make another state like the first.
-struct Blueprint {
+/// What is needed to make another state.
+struct StateTemplate {
     script: Option<ScriptText>,
     given: Value,
     args: Value,
@@ -38,19 +38,19 @@ impl Script {
     /// Runs the script's top level in the main state, then `wrk.resolve(host, service)`.
     ///
     /// # Errors
-    /// When the file cannot be read or fails, the host is unknown, or no address accepts a
+    /// If the file cannot be read or fails, the host is unknown, or no address accepts a
     /// connection.
     pub fn load(
         settings: &Settings<'_>,
         network: Arc<dyn Network + Send + Sync>,
     ) -> Result<Self, ScriptError> {
-        let blueprint = Blueprint::new(settings, network)?;
-        let board = Board::default();
-        let main = blueprint.state(api::main_natives(&blueprint.network, &board))?;
+        let template = StateTemplate::new(settings, network)?;
+        let shared = MainShared::default();
+        let main = template.state(api::main_natives(&template.network, &shared))?;
         let mut script = Self {
             main,
-            board,
-            blueprint,
+            shared,
+            template,
             addresses: Vec::new(),
             has_done: false,
         };
@@ -59,18 +59,18 @@ impl Script {
         Ok(script)
     }
 
-    /// Prepares all threads in order, and gives their sources in the same order.
+    /// Prepares all threads in order, and returns their sources in the same order.
     ///
-    /// For each: top level in its own state, `setup(thread)` in the main state, `init(args)` in its
-    /// own. After the first thread's `init` its first request is made and looked at, once more than
-    /// will be sent, as wrk does.
+    /// For each thread: top level in its own state, `setup(thread)` in the main state, `init(args)`
+    /// in its own state. After `init` of the first thread, its first request is made and checked.
+    /// This request is made in addition to those that will be sent, as in wrk.
     ///
     /// # Errors
-    /// When any of these fails, or the first request is not HTTP.
+    /// If any of these fails, or the first request is not HTTP.
     pub fn start(&mut self) -> Result<Vec<Box<dyn RequestSource>>, ScriptError> {
         let mut sources: Vec<ScriptSource> = Vec::new();
         let mut features = None;
-        for number in 1..=self.blueprint.threads {
+        for number in 1..=self.template.threads {
             let thread = self.prepare_thread(number)?;
             let mut state = lock(&thread.state);
             let features = match features {
@@ -88,7 +88,7 @@ impl Script {
         }
         // `setup` may have defined it.
         self.has_done = defined(&mut self.main, "done")?;
-        for thread in lock(&self.board.threads).iter() {
+        for thread in lock(&self.shared.threads).iter() {
             thread.control.begin_run();
         }
         Ok(sources
@@ -100,7 +100,7 @@ impl Script {
     /// Calls `done(summary, latency, requests)` in the main state, if the script defines it.
     ///
     /// # Errors
-    /// When it fails.
+    /// If it fails.
     pub fn done(&mut self, result: &RunResult) -> Result<(), ScriptError> {
         if !self.has_done {
             return Ok(());
@@ -111,21 +111,21 @@ impl Script {
             statistics.of("latency").to_value(),
             statistics.of("requests").to_value(),
         ];
-        *lock(&self.board.statistics) = Some(statistics);
+        *lock(&self.shared.statistics) = Some(statistics);
         self.main
             .call(c"done", &arguments)
             .map(drop)
             .map_err(failed(Phase::Done))
     }
 
-    /// What the user should be told after [`done`](Self::done), in whole sentences; each once.
+    /// Notes for the user after [`done`](Self::done), in whole sentences, without duplicates.
     pub fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.board.notes))
+        std::mem::take(&mut *lock(&self.shared.notes))
     }
 
-    /// The target's addresses that accept connections (or what a script's own `wrk.resolve` has put
-    /// into `wrk.addrs`), at least one. Threads connect to the first, unless the script says
-    /// otherwise ([`RequestSource::take_address`]).
+    /// The target's addresses that accept connections (or those that a script's own `wrk.resolve`
+    /// has put into `wrk.addrs`), at least one. Threads connect to the first, unless the script
+    /// changes that ([`RequestSource::take_address`]).
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -164,9 +164,9 @@ impl Script {
 
     fn prepare_thread(&mut self, number: u32) -> Result<Thread, ScriptError> {
         let first = self.addresses.first().cloned().ok_or_else(no_address)?;
-        let control = Arc::new(Control::new(first));
-        let natives = api::worker_natives(&self.blueprint.network, &control);
-        let mut state = self.blueprint.state(natives)?;
+        let control = Arc::new(ThreadControl::new(first));
+        let natives = api::worker_natives(&self.template.network, &control);
+        let mut state = self.template.state(natives)?;
         let index = [Value::Number(f64::from(number))];
         state
             .call(c"attach", &index)
@@ -175,11 +175,11 @@ impl Script {
             state: Arc::new(Mutex::new(state)),
             control,
         };
-        lock(&self.board.threads).push(thread.clone());
+        lock(&self.shared.threads).push(thread.clone());
         self.main
             .call(c"setup", &index)
             .map_err(failed(Phase::Setup))?;
-        let args = std::slice::from_ref(&self.blueprint.args);
+        let args = std::slice::from_ref(&self.template.args);
         lock(&thread.state)
             .call(c"init", args)
             .map_err(failed(Phase::Init))?;
@@ -187,7 +187,7 @@ impl Script {
     }
 }
 
-impl Blueprint {
+impl StateTemplate {
     fn new(settings: &Settings<'_>, network: SharedNetwork) -> Result<Self, ScriptError> {
         let script = settings
             .path
@@ -216,7 +216,7 @@ impl Blueprint {
     }
 }
 
-/// What wrk.lua makes the `wrk` table from.
+/// The `given` table, from which wrk.lua makes the `wrk` table.
 fn given(settings: &Settings<'_>) -> Value {
     let mut headers: Vec<(String, &str)> = Vec::new();
     for (name, value) in settings.headers {
@@ -246,7 +246,7 @@ fn given(settings: &Settings<'_>) -> Value {
     ])
 }
 
-/// Headers that `wrk.format` knows by name keep one spelling, so that none is sent twice.
+/// Headers that `wrk.format` knows by name get one spelling, so that none is sent twice.
 fn usual_spelling(name: &str) -> String {
     let known = [HOST, CONTENT_LENGTH]
         .into_iter()
@@ -257,12 +257,12 @@ fn usual_spelling(name: &str) -> String {
 const HOST: &str = "Host";
 const CONTENT_LENGTH: &str = "Content-Length";
 
-/// Whether `wrk.format` gives the header a place of its own: first, or last.
+/// Whether `wrk.format` puts the header in a fixed position: first or last.
 fn is_placed(name: &str) -> bool {
     name == HOST || name == CONTENT_LENGTH
 }
 
-/// The table of `init`: the URL at 0, arguments from 1 on.
+/// The table of `init`: the URL at 0, arguments from 1.
 fn args(settings: &Settings<'_>) -> Value {
     let all = std::iter::once(settings.url).chain(settings.args.iter().map(String::as_str));
     let numbered = (0u32..).zip(all);
@@ -273,7 +273,7 @@ fn args(settings: &Settings<'_>) -> Value {
     )
 }
 
-/// What the script defines, looked at after `init`.
+/// What the script defines, checked after `init`.
 fn detect(state: &mut State) -> Result<Features, ScriptError> {
     Ok(Features {
         dynamic: defined(state, "request")?,
@@ -289,7 +289,7 @@ fn defined(state: &mut State, name: &str) -> Result<bool, ScriptError> {
     Ok(answer == Value::Boolean(true))
 }
 
-/// Makes and checks the fixed batch, or for the first thread the first request of `request`.
+/// Makes and checks the fixed batch or, for the first thread, the first request of `request`.
 fn first_batch(
     state: &mut State,
     features: Features,

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 
 use engine::source::{Address, Batch, Captured, RequestSource, SourceError};
 
-use crate::api::{Control, lock};
+use crate::api::{ThreadControl, lock};
 use crate::state::{RequestFault, State};
 use crate::{Phase, ScriptError};
 
-/// What the script of thread 1 defines; the same is assumed of all threads.
+/// What the script of thread 1 defines. The same is assumed for all threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Features {
-    /// `request` is a function: every batch comes from Lua.
+    /// `request` is a function, so every batch comes from Lua.
     pub(crate) dynamic: bool,
     /// `response` is a function.
     pub(crate) response: bool,
@@ -21,11 +21,11 @@ pub(crate) struct Features {
 
 /// A [`RequestSource`] on one Lua state.
 ///
-/// The state is locked for each call: the main state reads it in `done`, and must be able to see
-/// that a worker has not come back.
+/// The state is locked for each call: the main state reads it in `done`, and must be able to detect
+/// a worker that has not returned.
 pub(crate) struct ScriptSource {
     state: Arc<Mutex<State>>,
-    control: Arc<Control>,
+    control: Arc<ThreadControl>,
     features: Features,
     fixed: Option<Batch>,
 }
@@ -34,7 +34,7 @@ impl ScriptSource {
     /// A source that calls `request`, or sends `fixed`.
     pub(crate) fn new(
         state: Arc<Mutex<State>>,
-        control: Arc<Control>,
+        control: Arc<ThreadControl>,
         features: Features,
         fixed: Option<Batch>,
     ) -> Self {
@@ -88,10 +88,10 @@ impl RequestSource for ScriptSource {
     }
 }
 
-/// Appends what `request()` (or the default request) gives.
+/// Appends the result of `request()` or of the default request.
 ///
 /// # Errors
-/// When it fails, or gives nothing that could be sent.
+/// If it fails, or returns nothing that can be sent.
 pub(crate) fn make_request(state: &mut State, output: &mut Batch) -> Result<(), ScriptError> {
     state.request(output).map_err(|fault| {
         let message = match fault {
@@ -121,9 +121,9 @@ fn place_of_request(state: &mut State) -> String {
 /// The longest delay: a year. It keeps sums with a clock far from overflow.
 const DELAY_MAX_NS: u64 = 365 * 86_400 * 1_000_000_000;
 
-/// Milliseconds, fractions included, to nanoseconds; negative and NaN are none.
+/// Converts milliseconds, including fractions, to nanoseconds. Negative numbers and NaN become 0.
 fn nanoseconds(delay_ms: f64) -> u64 {
-    // The cast saturates and takes NaN to 0.
+    // The cast saturates and turns NaN into 0.
     ((delay_ms * 1e6) as u64).min(DELAY_MAX_NS)
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delay_keeps_its_fraction_and_never_overflows() {
+    fn a_delay_keeps_its_fraction_and_does_not_overflow() {
         assert_eq!(nanoseconds(1.5), 1_500_000);
         assert_eq!(nanoseconds(0.0), 0);
         assert_eq!(nanoseconds(-3.0), 0);

@@ -1,4 +1,4 @@
-//! One Lua state, and all the `unsafe` that LuaJIT needs.
+//! One Lua state. All the `unsafe` that LuaJIT needs is in this module.
 #![expect(unsafe_code, reason = "LuaJIT is a C library")]
 
 mod values;
@@ -15,18 +15,18 @@ use mlua_sys::lua_State;
 use crate::transfer::Value;
 use values::{number_text, push, push_all, push_bytes, push_headers, read, string_at, type_phrase};
 
-/// A function that scripts reach through `wrk.lua`. On `Err` the Lua side sees nil and the message.
+/// A function that wrk.lua calls. On `Err`, the Lua side sees nil and the message.
 pub(crate) type Native = Box<dyn Fn(&[Value]) -> Result<Vec<Value>, String> + Send>;
 
-/// The bytes of a Lua error message, in one line.
+/// A Lua error message, on one line.
 pub(crate) type Message = String;
 
-/// Why `request()` gave nothing to send.
+/// Why `request()` returned nothing to send.
 #[derive(Debug)]
 pub(crate) enum RequestFault {
     /// It raised an error.
     Raised(Message),
-    /// It returned something that is no request; this says what, e.g. `nil` or `an empty string`.
+    /// It returned something that is not a request, e.g. `nil` or `an empty string`.
     Returned(String),
 }
 
@@ -36,18 +36,19 @@ pub(crate) enum RequestFault {
 /// need no allocation of their own. Everything that can raise a Lua error runs under `lua_pcall`.
 pub(crate) struct State {
     raw: *mut lua_State,
-    /// Where wrk.lua's table stands in the registry.
+    /// Registry reference of wrk.lua's table.
     host_ref: c_int,
     /// Boxes that Lua closures point to until the state is closed.
-    mailbox: *mut Mailbox,
+    pending_task: *mut PendingTask,
     natives: Vec<*mut Native>,
 }
 
-// SAFETY: a Lua state has no tie to a thread, only to being used by one at a time, which `&mut self`
-// in every method ensures. The natives are `Send`, and the mailbox is used only during a call.
+// SAFETY: a Lua state is not tied to a thread. It must only be used by one thread at a time, which
+// `&mut self` in every method ensures. The natives are `Send`, and the pending_task is used only during
+// a call.
 unsafe impl Send for State {}
 
-/// Stack positions that hold the same value for the life of the state.
+/// Stack positions whose values are constant for the life of the state.
 #[derive(Clone, Copy)]
 #[repr(i32)]
 enum Slot {
@@ -57,7 +58,7 @@ enum Slot {
     Enter,
     /// `default_request` of wrk.lua.
     DefaultRequest,
-    /// Names of the globals that are looked up while running.
+    /// Names of the globals that are looked up during the run.
     Request,
     Response,
     Delay,
@@ -65,9 +66,9 @@ enum Slot {
 
 const SLOTS: usize = 6;
 
-/// Carries what [`enter`] has to do. C functions find it in their upvalue, so that handing over a
-/// task cannot fail for lack of memory.
-struct Mailbox {
+/// The task for [`enter`]. C functions find it in their upvalue, so that passing a task cannot fail
+/// for lack of memory.
+struct PendingTask {
     task: Option<Task>,
 }
 
@@ -81,7 +82,7 @@ impl State {
     /// A state with all libraries, in which `source` (wrk.lua) has run with `natives` and `given`.
     ///
     /// # Errors
-    /// When there is no memory, or `source` fails.
+    /// If there is no memory, or `source` fails.
     pub(crate) fn new(
         source: &str,
         natives: Vec<(&'static CStr, Native)>,
@@ -92,7 +93,7 @@ impl State {
         if raw.is_null() {
             return Err("not enough memory for a Lua state".to_owned());
         }
-        let mailbox = Box::into_raw(Box::new(Mailbox { task: None }));
+        let pending_task = Box::into_raw(Box::new(PendingTask { task: None }));
         let (names, natives): (Vec<_>, Vec<_>) = natives
             .into_iter()
             .map(|(name, native)| (name, Box::into_raw(Box::new(native))))
@@ -100,29 +101,29 @@ impl State {
         let mut state = Self {
             raw,
             host_ref: 0,
-            mailbox,
+            pending_task,
             natives,
         };
-        let mut foundation = Foundation {
+        let mut initialization = Initialization {
             source,
             given,
             names: &names,
             natives: &state.natives,
-            mailbox,
+            pending_task,
             slots: [0; SLOTS],
             host_ref: 0,
         };
-        let data = (&raw mut foundation).cast();
-        // SAFETY: the state is open; `lay_foundation` gets the structure it expects, which outlives
-        // the call. `lua_cpcall` is a protected call.
-        let status = unsafe { lua::lua_cpcall(raw, lay_foundation, data) };
-        let (slots, host_ref) = (foundation.slots, foundation.host_ref);
+        let data = (&raw mut initialization).cast();
+        // SAFETY: the state is open. `initialize` gets the structure that it expects, which
+        // outlives the call. `lua_cpcall` is a protected call.
+        let status = unsafe { lua::lua_cpcall(raw, initialize, data) };
+        let (slots, host_ref) = (initialization.slots, initialization.host_ref);
         if status != lua::LUA_OK {
             return Err(state.take_error());
         }
         state.host_ref = host_ref;
         for reference in slots {
-            // SAFETY: reading the registry into a free slot neither allocates nor raises: a new
+            // SAFETY: reading the registry into a free slot neither allocates nor raises. A new
             // stack has LUA_MINSTACK slots.
             unsafe { lua::lua_rawgeti_(raw, lua::LUA_REGISTRYINDEX, reference) };
         }
@@ -132,13 +133,13 @@ impl State {
     /// Loads and runs the text of a script.
     ///
     /// # Errors
-    /// When it has a syntax error, or fails.
+    /// If it has a syntax error, or fails.
     pub(crate) fn run_script(&mut self, script: &ScriptText) -> Result<(), Message> {
         self.protect(0, |raw| {
             let text = script.bytes.as_ptr().cast::<c_char>();
             let name = script.chunk_name.as_ptr();
-            // SAFETY: runs within `protect`, so that errors may be raised; the text is read within the call only, and
-            // the name ends in NUL.
+            // SAFETY: runs within `protect`, so errors may be raised. The text is read within the
+            // call only, and the name ends with NUL.
             unsafe {
                 if lua::luaL_loadbuffer(raw, text, script.bytes.len(), name) != lua::LUA_OK {
                     lua::lua_error(raw);
@@ -151,11 +152,11 @@ impl State {
     /// Calls a function of the table that wrk.lua returned.
     ///
     /// # Errors
-    /// When it raises an error or returns something that cannot be transferred.
+    /// If it raises an error or returns something that cannot be transferred.
     pub(crate) fn call(&mut self, name: &CStr, arguments: &[Value]) -> Result<Value, Message> {
         let host_ref = self.host_ref;
         self.protect(0, |raw| {
-            // SAFETY: runs within `protect`; `host_ref` names the table in the registry.
+            // SAFETY: runs within `protect`. `host_ref` is the table in the registry.
             unsafe {
                 lua::lua_rawgeti_(raw, lua::LUA_REGISTRYINDEX, host_ref);
                 lua::lua_getfield_(raw, -1, name.as_ptr());
@@ -169,11 +170,11 @@ impl State {
     /// Calls the global `request`, or the default request if there is none, and appends the result.
     ///
     /// # Errors
-    /// When it fails or does not return a request.
+    /// If it fails or does not return a request.
     pub(crate) fn request(&mut self, output: &mut Vec<u8>) -> Result<(), RequestFault> {
         let raw = self.raw;
-        // SAFETY: the slots are below the floor; a raw read of a global neither allocates nor
-        // raises; the call itself is protected; the string is copied while it is on the stack.
+        // SAFETY: the slots are below the floor. A raw read of a global neither allocates nor
+        // raises. The call itself is protected. The string is copied while it is on the stack.
         unsafe {
             if !self.push_global_function(Slot::Request) {
                 lua::lua_pushvalue(raw, Slot::DefaultRequest as c_int);
@@ -201,17 +202,17 @@ impl State {
         Ok(())
     }
 
-    /// Calls the global `response`, if it is a function at this moment.
+    /// Calls the global `response`, if it currently is a function.
     ///
     /// # Errors
-    /// When it fails.
+    /// If it fails.
     pub(crate) fn response(&mut self, response: &Captured) -> Result<(), Message> {
         // SAFETY: as in `request`.
         if !unsafe { self.push_global_function(Slot::Response) } {
             return Ok(());
         }
         self.protect(1, |raw| {
-            // SAFETY: runs within `protect`, with the function as argument 1; a C function has
+            // SAFETY: runs within `protect`, with the function as argument 1. A C function has
             // LUA_MINSTACK slots, of which at most six are used.
             unsafe {
                 lua::lua_pushnumber(raw, f64::from(response.status));
@@ -222,14 +223,14 @@ impl State {
         })
     }
 
-    /// Calls the global `delay`, if it is a function at this moment. Numbers and numeric strings
-    /// are given as numbers, anything else as `None`.
+    /// Calls the global `delay`, if it currently is a function. Numbers and numeric strings are
+    /// returned as numbers, anything else as `None`.
     ///
     /// # Errors
-    /// When it fails.
+    /// If it fails.
     pub(crate) fn delay(&mut self) -> Result<Option<f64>, Message> {
         let raw = self.raw;
-        // SAFETY: as in `request`; `lua_isnumber` and `lua_tonumber` do not convert in place.
+        // SAFETY: as in `request`. `lua_isnumber` and `lua_tonumber` do not convert in place.
         unsafe {
             if !self.push_global_function(Slot::Delay) {
                 return Ok(None);
@@ -243,7 +244,7 @@ impl State {
         }
     }
 
-    /// Pushes a global if it is a function; otherwise leaves the stack as it was.
+    /// Pushes a global if it is a function. Otherwise leaves the stack unchanged.
     ///
     /// # Safety
     /// The stack must be at its floor.
@@ -260,42 +261,42 @@ impl State {
         }
     }
 
-    /// Runs `body` inside a protected call, where it may raise Lua errors; the top `arguments`
+    /// Runs `body` inside a protected call, where it may raise Lua errors. The top `arguments`
     /// values of the stack become its arguments.
     ///
-    /// A Lua error unwinds `body` like a panic would (both frames are "C-unwind" or Rust), so its
-    /// values are dropped. It must not catch panics around calls that raise.
+    /// A Lua error unwinds `body` like a panic (both frames are "C-unwind" or Rust), so its values
+    /// are dropped. It must not catch panics around calls that raise.
     fn protect<R>(
         &mut self,
         arguments: c_int,
         body: impl FnOnce(*mut lua_State) -> R,
     ) -> Result<R, Message> {
-        let mut errand = Errand {
+        let mut protected_call = ProtectedCall {
             body: Some(body),
             result: None,
         };
-        // SAFETY: the mailbox lives as long as the state; the slots hold the C function and the
-        // handler; `errand` outlives the call, and no task is left that points to it.
+        // SAFETY: the pending_task lives as long as the state. The slots hold the C function and the
+        // handler. `protected_call` outlives the call, and no task that points to it is left behind.
         let status = unsafe {
-            (*self.mailbox).task = Some(errand.task());
+            (*self.pending_task).task = Some(protected_call.task());
             lua::lua_pushvalue(self.raw, Slot::Enter as c_int);
             lua::lua_insert(self.raw, -1 - arguments);
             let status = lua::lua_pcall(self.raw, arguments, 0, Slot::Explain as c_int);
-            (*self.mailbox).task = None;
+            (*self.pending_task).task = None;
             status
         };
         if status != lua::LUA_OK {
             return Err(self.take_error());
         }
         self.reset();
-        errand
+        protected_call
             .result
             .ok_or_else(|| "the Lua state lost a call".to_owned())
     }
 
     /// Takes the error message from the top of the stack.
     fn take_error(&mut self) -> Message {
-        // SAFETY: after a failed call there is an error value on top; strings are copied.
+        // SAFETY: after a failed call, the error value is on top. Strings are copied.
         let message = unsafe {
             match lua::lua_type(self.raw, -1) {
                 lua::LUA_TSTRING => one_line(string_at(self.raw, -1)),
@@ -308,7 +309,7 @@ impl State {
 
     /// Drops everything above the fixed slots.
     fn reset(&mut self) {
-        // SAFETY: lowering the top is always allowed; before the foundation is laid, the stack
+        // SAFETY: lowering the top is always allowed. Before the fixed slots are set, the stack
         // only grows by nils, within LUA_MINSTACK.
         unsafe { lua::lua_settop(self.raw, SLOTS as c_int) };
     }
@@ -316,11 +317,12 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: the state is open and closed only here; what its closures point to is freed after
-        // it, since finalizers may still call natives. The pointers come from `Box::into_raw`.
+        // SAFETY: the state is open and closed only here. What its closures point to is freed
+        // afterwards, since finalizers may still call natives. The pointers come from
+        // `Box::into_raw`.
         unsafe {
             lua::lua_close(self.raw);
-            drop(Box::from_raw(self.mailbox));
+            drop(Box::from_raw(self.pending_task));
             for native in self.natives.drain(..) {
                 drop(Box::from_raw(native));
             }
@@ -328,13 +330,13 @@ impl Drop for State {
     }
 }
 
-/// A closure on its way through [`enter`], and its result on the way back.
-struct Errand<F, R> {
+/// A closure to be run by [`enter`], and its result.
+struct ProtectedCall<F, R> {
     body: Option<F>,
     result: Option<R>,
 }
 
-impl<F: FnOnce(*mut lua_State) -> R, R> Errand<F, R> {
+impl<F: FnOnce(*mut lua_State) -> R, R> ProtectedCall<F, R> {
     fn task(&mut self) -> Task {
         Task {
             run: Self::run,
@@ -343,33 +345,33 @@ impl<F: FnOnce(*mut lua_State) -> R, R> Errand<F, R> {
     }
 
     /// # Safety
-    /// `data` must be the `Errand` that made the task.
+    /// `data` must be the `ProtectedCall` that made the task.
     unsafe fn run(raw: *mut lua_State, data: *mut c_void) {
-        // SAFETY: by the contract, and nobody else uses the errand during the call.
-        let errand = unsafe { &mut *data.cast::<Self>() };
-        if let Some(body) = errand.body.take() {
-            errand.result = Some(body(raw));
+        // SAFETY: by the contract, and nothing else uses the protected_call during the call.
+        let protected_call = unsafe { &mut *data.cast::<Self>() };
+        if let Some(body) = protected_call.body.take() {
+            protected_call.result = Some(body(raw));
         }
     }
 }
 
-/// The C function under every protected call: runs the task in the mailbox.
+/// The C function of every protected call: runs the task in the pending_task.
 unsafe extern "C-unwind" fn enter(raw: *mut lua_State) -> c_int {
-    // SAFETY: the upvalue is the mailbox of this state, which lives as long as the state. It is
-    // not borrowed while the task runs.
+    // SAFETY: the upvalue is the pending_task of this state, which lives as long as the state. It is not
+    // borrowed while the task runs.
     unsafe {
-        let mailbox = lua::lua_touserdata(raw, lua::lua_upvalueindex(1)).cast::<Mailbox>();
-        if let Some(task) = (*mailbox).task.take() {
+        let pending_task = lua::lua_touserdata(raw, lua::lua_upvalueindex(1)).cast::<PendingTask>();
+        if let Some(task) = (*pending_task).task.take() {
             (task.run)(raw, task.data);
         }
     }
     0
 }
 
-/// The C function behind every native: copies the arguments, calls, pushes the results.
+/// The C function of every native: copies the arguments, calls the native, pushes the results.
 unsafe extern "C-unwind" fn call_native(raw: *mut lua_State) -> c_int {
     // SAFETY: the upvalue points to a boxed native that lives as long as the state. Reading does
-    // not raise, so no Lua error passes through `catch_unwind`; pushing may raise, which drops the
+    // not raise, so no Lua error passes through `catch_unwind`. Pushing may raise, which drops the
     // values here and ends in the protected call below this frame.
     unsafe {
         let native = lua::lua_touserdata(raw, lua::lua_upvalueindex(1)).cast::<Native>();
@@ -390,34 +392,34 @@ unsafe extern "C-unwind" fn call_native(raw: *mut lua_State) -> c_int {
     }
 }
 
-/// What [`lay_foundation`] needs, and the registry references it gives back, in slot order.
-struct Foundation<'a> {
+/// Input of [`initialize`], and the registry references that it returns, in slot order.
+struct Initialization<'a> {
     source: &'a str,
     given: &'a Value,
     names: &'a [&'static CStr],
     natives: &'a [*mut Native],
-    mailbox: *mut Mailbox,
+    pending_task: *mut PendingTask,
     slots: [c_int; SLOTS],
     host_ref: c_int,
 }
 
-/// Opens the libraries, runs wrk.lua and keeps what the slots need in the registry.
-unsafe extern "C-unwind" fn lay_foundation(raw: *mut lua_State) -> c_int {
-    // SAFETY: called by `lua_cpcall` with a `Foundation`, so errors may be raised. The pointers
+/// Opens the libraries, runs wrk.lua and stores the values of the slots in the registry.
+unsafe extern "C-unwind" fn initialize(raw: *mut lua_State) -> c_int {
+    // SAFETY: called by `lua_cpcall` with a `Initialization`, so errors may be raised. The pointers
     // given to closures stay valid until the state is closed (see `State`).
     unsafe {
-        let foundation = &mut *lua::lua_touserdata(raw, 1).cast::<Foundation<'_>>();
+        let initialization = &mut *lua::lua_touserdata(raw, 1).cast::<Initialization<'_>>();
         lua::luaL_openlibs(raw);
-        run_source(raw, foundation);
+        run_source(raw, initialization);
         let host = lua::lua_gettop(raw);
 
         lua::lua_getfield_(raw, host, c"explain".as_ptr());
-        foundation.slots[Slot::Explain as usize - 1] = keep(raw);
-        lua::lua_pushlightuserdata(raw, foundation.mailbox.cast());
+        initialization.slots[Slot::Explain as usize - 1] = store_in_registry(raw);
+        lua::lua_pushlightuserdata(raw, initialization.pending_task.cast());
         lua::lua_pushcclosure(raw, enter, 1);
-        foundation.slots[Slot::Enter as usize - 1] = keep(raw);
+        initialization.slots[Slot::Enter as usize - 1] = store_in_registry(raw);
         lua::lua_getfield_(raw, host, c"default_request".as_ptr());
-        foundation.slots[Slot::DefaultRequest as usize - 1] = keep(raw);
+        initialization.slots[Slot::DefaultRequest as usize - 1] = store_in_registry(raw);
         let names = [
             (Slot::Request, "request"),
             (Slot::Response, "response"),
@@ -425,9 +427,9 @@ unsafe extern "C-unwind" fn lay_foundation(raw: *mut lua_State) -> c_int {
         ];
         for (slot, name) in names {
             push_bytes(raw, name.as_bytes());
-            foundation.slots[slot as usize - 1] = keep(raw);
+            initialization.slots[slot as usize - 1] = store_in_registry(raw);
         }
-        foundation.host_ref = keep(raw);
+        initialization.host_ref = store_in_registry(raw);
     }
     0
 }
@@ -436,21 +438,21 @@ unsafe extern "C-unwind" fn lay_foundation(raw: *mut lua_State) -> c_int {
 ///
 /// # Safety
 /// Must run inside a protected call.
-unsafe fn run_source(raw: *mut lua_State, foundation: &Foundation<'_>) {
-    let source = foundation.source.as_bytes();
-    // SAFETY: by the contract; the buffer is read within the call only.
+unsafe fn run_source(raw: *mut lua_State, initialization: &Initialization<'_>) {
+    let source = initialization.source.as_bytes();
+    // SAFETY: by the contract. The buffer is read within the call only.
     unsafe {
         let text = source.as_ptr().cast::<c_char>();
         if lua::luaL_loadbuffer(raw, text, source.len(), c"=wrk.lua".as_ptr()) != lua::LUA_OK {
             lua::lua_error(raw);
         }
-        lua::lua_createtable(raw, 0, foundation.names.len() as c_int);
-        for (name, native) in foundation.names.iter().zip(foundation.natives) {
+        lua::lua_createtable(raw, 0, initialization.names.len() as c_int);
+        for (name, native) in initialization.names.iter().zip(initialization.natives) {
             lua::lua_pushlightuserdata(raw, native.cast());
             lua::lua_pushcclosure(raw, call_native, 1);
             lua::lua_setfield(raw, -2, name.as_ptr());
         }
-        push(raw, foundation.given);
+        push(raw, initialization.given);
         lua::lua_call(raw, 2, 1);
     }
 }
@@ -459,16 +461,16 @@ unsafe fn run_source(raw: *mut lua_State, foundation: &Foundation<'_>) {
 ///
 /// # Safety
 /// Must run inside a protected call, with a value on the stack.
-unsafe fn keep(raw: *mut lua_State) -> c_int {
+unsafe fn store_in_registry(raw: *mut lua_State) -> c_int {
     // SAFETY: by the contract.
     unsafe { lua::luaL_ref(raw, lua::LUA_REGISTRYINDEX) }
 }
 
-/// Longest error message that is shown, in bytes.
+/// Longest error message to show, in bytes.
 const MESSAGE_MAX: usize = 1000;
 
-/// An error message without line breaks (`require` lists its search in many lines), of bounded
-/// length.
+/// An error message without line breaks, of bounded length. (`require` lists its search in many
+/// lines.)
 fn one_line(message: &[u8]) -> Message {
     let shown = &message[..message.len().min(MESSAGE_MAX)];
     let text = String::from_utf8_lossy(shown);
@@ -490,10 +492,12 @@ fn one_line(message: &[u8]) -> Message {
     line
 }
 
-/// A script as every state gets it. It is read once: a pipe gives its text to the first reader only.
+/// A script, for all states. It is read once, because only the first reader of a pipe gets its
+/// text.
 pub(crate) struct ScriptText {
     bytes: Vec<u8>,
-    /// The path as given behind an `@`, which Lua's messages and `debug.getinfo` take for a file.
+    /// The given path with a leading `@`, which marks it as a file in Lua's messages and
+    /// `debug.getinfo`.
     chunk_name: CString,
 }
 
@@ -501,7 +505,7 @@ impl ScriptText {
     /// Reads a script.
     ///
     /// # Errors
-    /// When the path contains a NUL byte or the file cannot be read; in LuaJIT's words.
+    /// If the path contains a NUL byte or the file cannot be read. The message is LuaJIT's.
     pub(crate) fn read(path: &Path) -> Result<Self, Message> {
         let chunk_name = CString::new([b"@", path.as_os_str().as_bytes()].concat())
             .map_err(|_| format!("{}: the path contains a NUL byte", path.display()))?;
@@ -518,24 +522,24 @@ impl ScriptText {
     }
 }
 
-/// Writes out what C's stdio holds back.
+/// Flushes C's stdio.
 ///
-/// Lua's `print` and `io.write` go to C's buffers, the report does not: call this in between.
+/// Lua's `print` and `io.write` use C's buffers, but the report does not. Call this in between.
 pub fn flush_stdout() {
-    // SAFETY: a null stream means all output streams; stdio locks them itself.
+    // SAFETY: a null stream means all output streams. stdio locks them itself.
     unsafe { libc::fflush(std::ptr::null_mut()) };
 }
 
-/// Sends what scripts print from here on to stderr, and gives the real stdout to the caller alone.
-/// For output that a program reads: a stray `print` would spoil it.
+/// Redirects the scripts' output to stderr, and returns the real stdout. For output that is read by
+/// a program and must not contain what a script prints.
 ///
 /// # Errors
-/// When the descriptors cannot be duplicated.
+/// If the descriptors cannot be duplicated.
 pub fn divert_stdout() -> std::io::Result<std::fs::File> {
     use std::os::fd::AsFd;
     let real = std::io::stdout().as_fd().try_clone_to_owned()?;
     flush_stdout();
-    // SAFETY: both are descriptors of this process; dup2 replaces the second in one step.
+    // SAFETY: both are descriptors of this process. dup2 replaces the second in one step.
     if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
         return Err(std::io::Error::last_os_error());
     }

@@ -1,10 +1,10 @@
-//! What `done(summary, latency, requests)` gets to see of a result.
+//! The results that `done(summary, latency, requests)` gets.
 
 use results::{Histogram, Legacy, Rates, RunResult};
 
 use crate::transfer::Value;
 
-/// The two distributions, by the names of `done`'s arguments.
+/// The two distributions, named like the arguments of `done`.
 #[derive(Debug, Clone)]
 pub(crate) struct Statistics {
     latency: Distribution,
@@ -12,7 +12,6 @@ pub(crate) struct Statistics {
 }
 
 impl Statistics {
-    /// The distributions of a result.
     pub(crate) fn of_result(result: &RunResult) -> Self {
         let indexing = if result.plan.pacing.is_open() {
             Indexing::Samples
@@ -25,7 +24,6 @@ impl Statistics {
         }
     }
 
-    /// The distribution of that name.
     pub(crate) fn of(&self, which: &str) -> &Distribution {
         if which == "requests" {
             &self.requests
@@ -35,10 +33,10 @@ impl Statistics {
     }
 }
 
-/// One distribution, in the unit that scripts see: microseconds, or requests per second of a thread.
+/// One distribution in the unit that scripts see: microseconds, or requests per second and thread.
 ///
-/// Values are whole numbers, as in wrk: scripts hand them to shells and databases that take no others. Mean and
-/// standard deviation have a fraction there, too.
+/// Values are whole numbers, as in wrk, because scripts pass them to shells and databases that
+/// accept no others. Mean and standard deviation have a fraction, also as in wrk.
 #[derive(Debug, Clone)]
 pub(crate) struct Distribution {
     min: f64,
@@ -55,19 +53,19 @@ pub(crate) struct Distribution {
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     value: f64,
-    /// How many samples have it.
+    /// How many samples have this value.
     count: u64,
-    /// How many samples have it or a lower one.
+    /// How many samples have this value or a lower one.
     up_to: u64,
 }
 
-/// What `#latency` counts, and whether `latency[i]` means anything: the one point in which scripts
-/// for wrk and scripts for wrk2 contradict each other.
+/// What `#latency` counts, and whether `latency[i]` has a meaning. This is the only point in which
+/// scripts for wrk and scripts for wrk2 contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Indexing {
-    /// wrk: distinct values; an integer key is unknown like any other.
+    /// wrk: distinct values. An integer key is unknown like any other.
     Distinct,
-    /// wrk2: samples; an integer key is a rank.
+    /// wrk2: samples. An integer key is a rank.
     Samples,
 }
 
@@ -109,10 +107,10 @@ impl Distribution {
         }
     }
 
-    /// The value below or at which `percent` of the samples lie; 0 without samples. 100 and more is
-    /// the maximum, 0 and less (or no number) the minimum.
+    /// The value at or below which `percent` of the samples lie. 0 without samples. The maximum
+    /// from 100 on, the minimum for 0, less, or NaN.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
-        // Also when `percent` is NaN; without samples the minimum is 0.
+        // This also handles NaN. Without samples, the minimum is 0.
         let above_zero = percent > 0.0;
         if self.buckets.is_empty() || !above_zero {
             return self.min;
@@ -124,10 +122,10 @@ impl Distribution {
         }
     }
 
-    /// Value and count of the `position`th distinct value, from 1; out of range 0 and the number of
-    /// distinct values, as in wrk.
+    /// Value and count of the `position`th distinct value, from 1. Out of range, 0 and the number
+    /// of distinct values, as in wrk.
     pub(crate) fn bucket(&self, position: f64) -> (f64, f64) {
-        // Saturates; position 0, negative ones and NaN become out of range.
+        // The cast saturates. Position 0, negative positions and NaN become out of range.
         let at = (position as usize).wrapping_sub(1);
         self.buckets
             .get(at)
@@ -136,11 +134,11 @@ impl Distribution {
             })
     }
 
-    /// The `position`th sample in ascending order, from 1, without a fraction: the percentile
-    /// 100 * position / n, as in wrk2, found without walking all values. Positions before the first
-    /// give the minimum, behind the last the maximum; 0 without samples.
+    /// The `position`th sample in ascending order, from 1, without a fraction. As in wrk2, this is
+    /// the percentile 100 * position / n, but found without iterating over all values. Positions
+    /// before the first give the minimum, those after the last the maximum. 0 without samples.
     pub(crate) fn sample(&self, position: f64) -> f64 {
-        // Saturates; negative ones and NaN become 0.
+        // The cast saturates. Negative positions and NaN become 0.
         let rank = position as u64;
         if rank == 0 {
             return self.min;
@@ -149,7 +147,7 @@ impl Distribution {
         self.buckets.get(at).map_or(self.max, |bucket| bucket.value)
     }
 
-    /// What the Lua side keeps: the plain fields, the length, and whether integer keys are ranks.
+    /// What the Lua side stores: the plain fields, the length, and whether integer keys are ranks.
     pub(crate) fn to_value(&self) -> Value {
         let fields = Value::record([
             ("min", Value::Number(self.min)),
@@ -169,12 +167,13 @@ impl Distribution {
     }
 }
 
-/// To the nearest microsecond.
+/// Rounds to the nearest microsecond.
 fn whole_us(ns: u64) -> f64 {
     (ns as f64 / NS_PER_US).round()
 }
 
-/// Distinct values with their counts, and the running total. The values given ascend, and may repeat.
+/// Distinct values with their counts and the running total. The given values must ascend and may
+/// repeat.
 fn buckets(values: impl Iterator<Item = (f64, u64)>) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     let mut up_to = 0_u64;
@@ -223,7 +222,7 @@ pub(crate) fn summary(result: &RunResult) -> Value {
     ])
 }
 
-/// Scripts print these: no NaN for an empty run.
+/// Scripts print these numbers, so NaN of an empty run becomes 0.
 fn finite(number: f64) -> f64 {
     if number.is_finite() { number } else { 0.0 }
 }

@@ -1,37 +1,32 @@
-//! Values that can leave a Lua state: how arguments, results and thread variables travel.
+//! Lua values outside of a state: arguments, results and thread variables.
 
-/// Tables may nest this deep; deeper means that one contains itself.
+/// Maximum depth of nested tables. A deeper one probably contains itself.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// What one transfer may carry, counted in plain values: a table that holds the same table twice,
-/// which holds the same table twice, and so on, would fill any memory.
+/// Maximum number of plain values in one transfer. A table that holds the same table twice, which
+/// holds the same table twice, and so on, would fill any memory.
 pub(crate) const VALUES_MAX: usize = 20_000_000;
 
-/// What a table counts for besides its content; it takes about as much memory.
+/// What a table counts in addition to its content, because it takes about as much memory.
 pub(crate) const TABLE_WEIGHT: usize = 20;
 
 /// A copy of a Lua value, owned by Rust.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// `nil`.
     Nil,
-    /// A boolean.
     Boolean(bool),
-    /// A number.
     Number(f64),
-    /// A string, any bytes.
+    /// A string of any bytes.
     Text(Vec<u8>),
-    /// A table as its pairs, in no particular order.
+    /// The pairs of a table, in no particular order.
     Table(Vec<(Self, Self)>),
 }
 
 impl Value {
-    /// A string value.
     pub(crate) fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Text(text.as_ref().to_vec())
     }
 
-    /// A string value, or nil.
     pub(crate) fn optional_text(text: Option<impl AsRef<[u8]>>) -> Self {
         text.map_or(Self::Nil, Self::text)
     }
@@ -46,13 +41,12 @@ impl Value {
         )
     }
 
-    /// A table with keys from 1 on.
+    /// A table with keys from 1.
     pub(crate) fn list(values: impl IntoIterator<Item = Self>) -> Self {
         let keys = (1u32..).map(|key| Self::Number(f64::from(key)));
         Self::Table(keys.zip(values).collect())
     }
 
-    /// The bytes of a string value.
     pub(crate) fn as_text(&self) -> Option<&[u8]> {
         match self {
             Self::Text(bytes) => Some(bytes),
@@ -60,7 +54,6 @@ impl Value {
         }
     }
 
-    /// The number of a number value.
     pub(crate) fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -92,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_comes_back_in_order_whatever_the_order_of_its_pairs() {
+    fn a_list_is_ordered_whatever_the_order_of_its_pairs() {
         let Value::Table(mut pairs) = Value::list((0..5).map(|i| Value::text(i.to_string())))
         else {
             panic!("a list is a table");

@@ -1,12 +1,13 @@
--- The `wrk` table and the objects that scripts see. Runs once in every Lua state, before the script.
+-- The `wrk` table and the objects that scripts see. Runs once in every Lua state, before the
+-- script.
 --
--- `native` holds functions of the host. They never raise: on failure they return nil and a message,
--- and the functions here raise it with the position of the script's line.
--- `given` holds what the command line said.
--- The table returned at the end is how the host drives a state; scripts have no way to reach it.
+-- `native` contains functions of the host. They never raise: on failure they return nil and a
+-- message, and the functions here raise it with the line of the script.
+-- `given` contains the settings of the command line.
+-- The host calls a state through the table returned at the end; scripts cannot access it.
 local native, given = ...
 
--- Kept as locals, so that a script which replaces a global of the same name harms only itself.
+-- Locals, so that a script that replaces a global of the same name does not break this file.
 local error, getmetatable, newproxy, pairs = error, getmetatable, newproxy, pairs
 local pcall, rawget, rawset, setmetatable = pcall, rawget, rawset, setmetatable
 local tonumber, tostring, type = tonumber, tostring, type
@@ -26,10 +27,11 @@ local wrk = {
 globals.wrk = wrk
 package.loaded.wrk = wrk
 
--- Modules. LuaJIT looks below /usr/local by itself; distributions install modules for Lua 5.1 below /usr, which
--- the LuaJIT of a distribution knows. A LUA_PATH or LUA_CPATH that leaves LuaJIT's own places out leaves these out, too.
+-- Modules. LuaJIT itself searches /usr/local. Distributions install modules for Lua 5.1 in /usr,
+-- which the LuaJIT of a distribution searches too. A LUA_PATH or LUA_CPATH without LuaJIT's own
+-- places also excludes these.
 
-local function look_also_in(variable, own, places)
+local function add_search_places(variable, own, places)
   if find(package[variable], own, 1, true) then
     package[variable] = package[variable] .. ";" .. table.concat(places, ";")
   end
@@ -39,11 +41,11 @@ local processors = { x64 = "x86_64", x86 = "i386", arm64 = "aarch64", arm = "arm
 local processor = processors[jit.arch] or jit.arch
 local abi = jit.arch == "arm" and "gnueabihf" or "gnu"
 
-look_also_in("path", "/usr/local/share/lua/5.1/?.lua", {
+add_search_places("path", "/usr/local/share/lua/5.1/?.lua", {
   "/usr/share/lua/5.1/?.lua",
   "/usr/share/lua/5.1/?/init.lua",
 })
-look_also_in("cpath", "/usr/local/lib/lua/5.1/?.so", {
+add_search_places("cpath", "/usr/local/lib/lua/5.1/?.so", {
   "/usr/lib/" .. processor .. "-linux-" .. abi .. "/lua/5.1/?.so",
   "/usr/lib64/lua/5.1/?.so",
   "/usr/lib/lua/5.1/?.so",
@@ -81,7 +83,7 @@ local function address_list(texts)
   return list
 end
 
--- Name resolution. `wrk.resolve` may be replaced by a script; it has to set `wrk.addrs`.
+-- Name resolution. A script may replace `wrk.resolve`, which must set `wrk.addrs`.
 
 local function host_and_service(host, service, name)
   if type(host) ~= "string" then
@@ -177,7 +179,7 @@ local function put_headers(out, headers)
   end
 end
 
--- `tostring` would make the word "nil" of what a script has set to nil.
+-- `tostring` would turn a field that a script has set to nil into the word "nil".
 local function check_word(word, name)
   local kind = type(word)
   if kind ~= "string" and kind ~= "number" then
@@ -186,8 +188,8 @@ local function check_word(word, name)
   end
 end
 
--- One buffer serves all calls; it is taken out while in use, since a header's __tostring may call
--- wrk.format again and an error may leave the buffer half filled.
+-- One buffer serves all calls. It is removed while in use, because a header's __tostring may call
+-- wrk.format again, and an error may leave the buffer half filled.
 local spare = new_buffer()
 
 function wrk.format(method, path, headers, body)
@@ -222,7 +224,7 @@ function wrk.format(method, path, headers, body)
   return text
 end
 
--- Threads: handles that the main state has for every thread, and a thread has for itself.
+-- Threads: the main state has a handle of every thread, and each thread has one of itself.
 
 local thread_index = setmetatable({}, { __mode = "k" })
 local thread_kind = newproxy(true)
@@ -266,7 +268,7 @@ function thread_methods.stop(thread)
   native.stop(index_of(thread, "stop"))
 end
 
--- What wrk gives for a field that does not exist: its name. Scripts put it into their output.
+-- wrk returns the name of a field that does not exist. Scripts print it.
 local function name_of(key)
   if type(key) == "string" or type(key) == "number" then
     return tostring(key)
@@ -298,8 +300,8 @@ local function new_thread(index)
   return thread
 end
 
--- A thread has no host function for its own globals: they are right here. They are copied all the
--- same, so that get and set mean one thing everywhere.
+-- A thread needs no host function to access its own globals. They are copied nevertheless, so that
+-- get and set behave the same everywhere.
 if not native.get then
   function native.get(_, name)
     return native.copy(rawget(globals, name))
@@ -314,7 +316,7 @@ if not native.get then
   end
 end
 
--- The life cycle's overridable steps.
+-- The phases that a script may override.
 
 function wrk.setup(thread)
   thread.addr = wrk.addrs[1]
@@ -342,9 +344,9 @@ function wrk.init(args)
   end
 end
 
--- What `done` gets.
+-- The arguments of `done`.
 
--- With a rate, numbers as keys of `latency` are ranks (wrk2); otherwise they are unknown (wrk).
+-- At a fixed rate, numeric keys of `latency` are ranks (wrk2); otherwise they are unknown (wrk).
 local function new_statistics(which, given)
   local fields, length, ranked = given.fields, given.length, given.ranked
   local object = newproxy(true)
@@ -378,7 +380,7 @@ local function new_statistics(which, given)
   return object
 end
 
--- Errors: every failing call of the host passes its error value through here.
+-- Errors: the error value of every failed call by the host is processed here.
 
 local own_source = getinfo(1, "S").source
 
@@ -399,9 +401,9 @@ local function error_text(problem)
   return "(error object is a " .. type(problem) .. " value)"
 end
 
--- Puts `file:line:` before a message that has none: the innermost line of the script.
+-- Prefixes a message without a position with `file:line:`, the innermost line of the script.
 local function explain(problem)
-  -- A line of this file says nothing to whoever wrote the script.
+  -- A line of this file does not help the author of the script.
   local text = gsub(error_text(problem), "^wrk%.lua:%d+: ", "")
   if find(text, "^[^\n]-:%d+: ") then
     return text
@@ -420,7 +422,7 @@ end
 
 local host = { explain = explain, defined = defined }
 
--- Where a global function stands, for messages about what it returned.
+-- Position of a global function, for messages about what it returned.
 function host.place(name)
   local value = rawget(globals, name)
   if type(value) ~= "function" then

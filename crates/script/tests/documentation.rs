@@ -1,13 +1,13 @@
-//! docs/scripting.md is true: its scripts run, and what it must mention is there.
+//! The scripts in docs/scripting.md run, and it mentions everything it must.
 
-mod rig;
+mod script_test;
 
-use rig::{Rig, next, response, run_result};
+use script_test::{ScriptTest, next, response, run_result};
 
 const DOCUMENT: &str = include_str!("../../../docs/scripting.md");
 
 #[test]
-fn every_script_in_the_document_runs_through_its_whole_life() {
+fn every_script_in_the_document_runs_in_all_its_phases() {
     let blocks: Vec<&str> = DOCUMENT
         .split("```lua\n")
         .skip(1)
@@ -15,7 +15,7 @@ fn every_script_in_the_document_runs_through_its_whole_life() {
         .collect();
     assert!(blocks.len() >= 4, "{}", blocks.len());
     for block in blocks {
-        let (mut script, mut source) = Rig::script(block).one();
+        let (mut script, mut source) = ScriptTest::script(block).one();
         for status in [200, 401] {
             next(&mut source);
             let answer = response(status, &[("A", "b")], b"body");

@@ -1,10 +1,10 @@
-//! What done(summary, latency, requests) gets.
+//! The results that `done(summary, latency, requests)` gets.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
-mod rig;
+mod script_test;
 
 use results::{ErrorKind, Histogram, Recording, RunResult};
-use rig::{Rig, rate_result, run_result};
+use script_test::{ScriptTest, rate_result, run_result};
 
 fn recording() -> Recording {
     let mut recording = Recording::new();
@@ -26,7 +26,7 @@ fn recording() -> Recording {
     recording
 }
 
-/// With a rate: seven answers, and two requests without one.
+/// At a fixed rate: seven responses, and two requests without one.
 fn rate_recording() -> Recording {
     let mut recording = recording();
     recording.counters.due = 9;
@@ -41,17 +41,17 @@ fn rate_recording() -> Recording {
     recording
 }
 
-/// Runs `body` as done after a closed loop.
+/// Runs `body` as `done` after a closed loop.
 fn done(body: &str, recording: Recording) {
     done_after(body, &run_result(recording));
 }
 
-/// Runs `body` as done.
+/// Runs `body` as `done`.
 fn done_after(body: &str, result: &RunResult) {
-    let rig = Rig::script(&format!(
+    let test = ScriptTest::script(&format!(
         "function done(summary, latency, requests)\n{body}\nend"
     ));
-    let (mut script, _source) = rig.one();
+    let (mut script, _source) = test.one();
     assert!(script.has_done());
     script.done(result).unwrap();
 }
@@ -109,7 +109,7 @@ fn latencies_are_whole_microseconds_and_each_value_is_listed_once() {
 }
 
 #[test]
-fn percentiles_end_at_the_minimum_and_the_maximum() {
+fn percentiles_are_limited_to_the_minimum_and_the_maximum() {
     done(
         r#"
         assert(latency:percentile(100) == 1500 and latency:percentile(1000) == 1500)
@@ -123,7 +123,7 @@ fn percentiles_end_at_the_minimum_and_the_maximum() {
 }
 
 #[test]
-fn distinct_values_are_walked_in_ascending_order() {
+fn distinct_values_are_in_ascending_order() {
     done(
         r#"
         assert(#latency == 5, #latency)
@@ -162,7 +162,7 @@ fn requests_are_per_second_and_thread() {
 }
 
 #[test]
-fn with_a_rate_the_length_is_the_number_of_samples_and_a_key_is_a_rank() {
+fn at_a_fixed_rate_the_length_is_the_number_of_samples_and_a_key_is_a_rank() {
     done_after(
         r#"
         local function near(a, b) return math.abs(a - b) <= b / 1000 end
@@ -182,7 +182,7 @@ fn with_a_rate_the_length_is_the_number_of_samples_and_a_key_is_a_rank() {
 }
 
 #[test]
-fn with_a_rate_distinct_values_can_be_walked_all_the_same() {
+fn at_a_fixed_rate_distinct_values_are_also_available() {
     done_after(
         r#"
         local values, total, i = 0, 0, 1
@@ -201,7 +201,7 @@ fn with_a_rate_distinct_values_can_be_walked_all_the_same() {
 }
 
 #[test]
-fn with_a_rate_latency_is_the_response_time_with_what_had_no_answer() {
+fn at_a_fixed_rate_latency_is_the_response_time_including_unanswered_requests() {
     done_after(
         r#"
         assert(latency.min == 100 and latency.max == 1500)
@@ -233,7 +233,7 @@ fn every_rank_of_many_samples_is_the_sample_of_that_rank() {
 }
 
 #[test]
-fn an_empty_run_with_a_rate_is_all_zeros() {
+fn an_empty_run_at_a_fixed_rate_is_all_zeros() {
     done_after(
         "assert(#latency == 0 and latency[1] == 0 and latency[0] == 0 and latency.max == 0)",
         &rate_result(Recording::new()),
@@ -257,9 +257,9 @@ fn an_empty_run_is_all_zeros() {
 }
 
 #[test]
-fn a_failing_done_names_its_line_and_can_be_called_again() {
+fn an_error_in_done_has_its_line_and_done_can_be_called_again() {
     let (mut script, _source) =
-        Rig::script("\nfunction done(summary)\n  return summary.nothing.here\nend").one();
+        ScriptTest::script("\nfunction done(summary)\n  return summary.nothing.here\nend").one();
     for _ in 0..2 {
         let message = script
             .done(&run_result(recording()))
@@ -271,9 +271,9 @@ fn a_failing_done_names_its_line_and_can_be_called_again() {
 }
 
 #[test]
-fn a_percentile_of_nothing_is_an_error_at_the_line_of_the_script() {
+fn a_percentile_without_an_argument_is_an_error_with_the_line_of_the_script() {
     let (mut script, _source) =
-        Rig::script("function done(_, latency)\nlatency:percentile()\nend").one();
+        ScriptTest::script("function done(_, latency)\nlatency:percentile()\nend").one();
     let message = script
         .done(&run_result(recording()))
         .unwrap_err()

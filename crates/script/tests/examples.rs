@@ -1,21 +1,21 @@
 //! The scripts in examples/scripts do what their comments say.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
-mod rig;
+mod script_test;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use engine::source::Address;
 use results::{ErrorKind, Recording};
-use rig::{Rig, file, next, response, run_result, tcp};
+use script_test::{ScriptTest, file, next, response, run_result, tcp};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scripts")
 }
 
-fn example(name: &str) -> Rig {
-    Rig::script_at(folder().join(name))
+fn example(name: &str) -> ScriptTest {
+    ScriptTest::script_at(folder().join(name))
 }
 
 /// The first line of a request.
@@ -58,9 +58,9 @@ fn post_json_sends_one_fixed_request() {
 
 #[test]
 fn put_writes_to_paths_of_each_thread() {
-    let mut rig = example("put.lua").threads(2).args(&["10"]);
-    rig.request_path = "/files/".to_owned();
-    let (_script, mut sources) = rig.start().unwrap();
+    let mut test = example("put.lua").threads(2).args(&["10"]);
+    test.request_path = "/files/".to_owned();
+    let (_script, mut sources) = test.start().unwrap();
     let first = next(&mut sources[0]);
     assert_eq!(request_line(&first), "PUT /files/1-2 HTTP/1.1");
     assert!(
@@ -80,7 +80,7 @@ fn put_writes_to_paths_of_each_thread() {
 }
 
 #[test]
-fn auth_token_logs_in_and_then_sends_the_token() {
+fn auth_token_logs_in_first_and_then_sends_the_token() {
     let (_script, mut source) = example("auth-token.lua").args(&["/in"]).one();
     assert_eq!(request_line(&next(&mut source)), "GET /in HTTP/1.1");
     source
@@ -118,10 +118,10 @@ fn counter_counts_in_path_and_header() {
 }
 
 #[test]
-fn paths_from_file_takes_each_path_in_turn() {
+fn paths_from_file_cycles_through_the_paths() {
     let paths = folder().join("paths.txt");
-    let rig = example("paths-from-file.lua").args(&[paths.to_str().unwrap()]);
-    let (_script, mut source) = rig.one();
+    let test = example("paths-from-file.lua").args(&[paths.to_str().unwrap()]);
+    let (_script, mut source) = test.one();
     let mut lines: Vec<_> = (0..4)
         .map(|_| request_line(&next(&mut source)).to_owned())
         .collect();
@@ -148,7 +148,7 @@ fn paths_from_file_takes_each_path_in_turn() {
 }
 
 #[test]
-fn pipeline_sends_as_many_requests_as_it_was_told() {
+fn pipeline_sends_the_given_number_of_requests() {
     let (_script, mut source) = example("pipeline.lua").args(&["16"]).one();
     let batch = next(&mut source);
     assert_eq!(batch.matches("GET /path?q=1&n=").count(), 16);
@@ -161,7 +161,7 @@ fn pipeline_sends_as_many_requests_as_it_was_told() {
 }
 
 #[test]
-fn think_time_has_the_mean_it_was_told() {
+fn think_time_has_the_given_mean() {
     let (_script, mut source) = example("think-time.lua").args(&["50"]).one();
     assert!(source.fixed().is_some() && source.wants_delay());
     let count = 20_000;
@@ -189,7 +189,7 @@ fn json_output_prints_one_object() {
     assert_eq!(line.matches(['{', '}']).count(), 6);
 }
 
-/// What a test of this file prints, through C's stdout too.
+/// The output of a test of this file, including output through C's stdout.
 fn output_of(test: &str) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", test])
@@ -209,7 +209,7 @@ fn child_that_prints_json() {
 }
 
 #[test]
-fn csv_output_writes_the_header_once_and_a_line_for_each_run() {
+fn csv_output_writes_the_header_once_and_one_line_per_run() {
     let name = file("other.txt", "").with_file_name("results.csv");
     for _ in 0..2 {
         let (mut script, _source) = example("csv-output.lua")
@@ -231,11 +231,12 @@ fn csv_output_writes_the_header_once_and_a_line_for_each_run() {
 }
 
 #[test]
-fn json_prints_what_wrk_cmms_script_prints_to_the_blank() {
+fn json_prints_exactly_what_the_script_of_wrk_cmm_prints() {
     let output = output_of("child_that_prints_cmms_json");
     let begin = output.find("\nJSON Output\n").unwrap();
     let end = output[begin..].find("\n}\n").unwrap();
-    // 100, 200, 300 and 400 us: percentiles are 1/1024 above at most, and whole microseconds here.
+    // 100, 200, 300 and 400 us: percentiles are at most 1/1024 too high, and whole microseconds
+    // here.
     let expected = concat!(
         "\nJSON Output\n",
         "-----------\n",
@@ -259,7 +260,7 @@ fn json_prints_what_wrk_cmms_script_prints_to_the_blank() {
 }
 
 #[test]
-#[ignore = "the child process of json_prints_what_wrk_cmms_script_prints_to_the_blank"]
+#[ignore = "the child process of json_prints_exactly_what_the_script_of_wrk_cmm_prints"]
 fn child_that_prints_cmms_json() {
     let (mut script, _source) = example("json.lua").one();
     println!();
@@ -268,7 +269,7 @@ fn child_that_prints_cmms_json() {
 }
 
 #[test]
-fn json_of_a_run_without_length_has_numbers_only() {
+fn json_of_an_empty_run_has_only_numbers() {
     let output = output_of("child_that_prints_cmms_json_of_nothing");
     assert!(
         output.contains("\t\"requests_per_sec\": 0.00,\n"),
@@ -281,7 +282,7 @@ fn json_of_a_run_without_length_has_numbers_only() {
 }
 
 #[test]
-#[ignore = "the child process of json_of_a_run_without_length_has_numbers_only"]
+#[ignore = "the child process of json_of_an_empty_run_has_only_numbers"]
 fn child_that_prints_cmms_json_of_nothing() {
     let (mut script, _source) = example("json.lua").one();
     println!();
@@ -292,7 +293,7 @@ fn child_that_prints_cmms_json_of_nothing() {
 }
 
 #[test]
-fn csv_appends_the_line_that_wrk_cmms_script_writes() {
+fn csv_appends_the_same_line_as_the_script_of_wrk_cmm() {
     let name = file("other.txt", "").with_file_name("result.csv");
     for _ in 0..2 {
         let (mut script, _source) = example("csv.lua").args(&[name.to_str().unwrap()]).one();
@@ -319,10 +320,10 @@ fn csv_appends_the_line_that_wrk_cmms_script_writes() {
 }
 
 #[test]
-fn multi_host_gives_the_addresses_to_the_threads_in_turn() {
-    let mut rig = example("multi-host.lua").threads(5);
-    rig.host = "two.test".to_owned();
-    let (script, mut sources) = rig.start().unwrap();
+fn multi_host_assigns_the_addresses_to_the_threads_in_turn() {
+    let mut test = example("multi-host.lua").threads(5);
+    test.host = "two.test".to_owned();
+    let (script, mut sources) = test.start().unwrap();
     let first = script.addresses()[0].clone();
     let used: Vec<Address> = sources
         .iter_mut()
@@ -333,7 +334,7 @@ fn multi_host_gives_the_addresses_to_the_threads_in_turn() {
 }
 
 #[test]
-fn stop_after_stops_a_thread_at_its_number_of_answers() {
+fn stop_after_stops_a_thread_after_its_number_of_responses() {
     let (_script, mut source) = example("stop-after.lua").args(&["3"]).one();
     for answers in 1..=3 {
         assert!(!source.stopped());

@@ -1,35 +1,36 @@
-//! Scripts that fail: every phase names file, line and phase in one line; nothing panics or hangs.
+//! Scripts that fail: in every phase the message has file, line and phase, on one line. Nothing
+//! panics or hangs.
 
-mod rig;
+mod script_test;
 
 use std::process::Command;
 
 use results::Recording;
-use rig::{Rig, next_failure, one_line, response, run_result};
+use script_test::{ScriptTest, next_failure, one_line, response, run_result};
 
 const ANSWER: (&str, &str) = ("A", "b");
 
-/// The end of the message, from the file's name on.
+/// The message from the file's name on.
 fn tail(message: &str) -> &str {
     &message[message.find("script.lua").unwrap_or(0)..]
 }
 
 #[test]
 fn a_missing_file_is_an_error() {
-    let message = Rig::script_at("no/such/file.lua").failure();
+    let message = ScriptTest::script_at("no/such/file.lua").failure();
     assert!(message.contains("no/such/file.lua"), "{message}");
     assert!(message.contains("No such file or directory"), "{message}");
 }
 
 #[test]
-fn a_folder_is_no_script() {
-    let message = Rig::script_at(env!("CARGO_TARGET_TMPDIR")).failure();
+fn a_directory_is_not_a_script() {
+    let message = ScriptTest::script_at(env!("CARGO_TARGET_TMPDIR")).failure();
     assert!(message.contains("cannot read"), "{message}");
 }
 
 #[test]
-fn a_syntax_error_names_its_line() {
-    let message = Rig::script("\n\nfunction (").failure();
+fn a_syntax_error_has_its_line() {
+    let message = ScriptTest::script("\n\nfunction (").failure();
     assert_eq!(
         tail(&message),
         "script.lua:3: '<name>' expected near '(' (while loading)"
@@ -37,14 +38,14 @@ fn a_syntax_error_names_its_line() {
 }
 
 #[test]
-fn files_that_are_no_lua_are_refused() {
+fn files_that_are_not_lua_are_rejected() {
     for (text, said) in [
         (&b"\x1bLJ\x02broken"[..], "cannot load"),
         (&b"\x1bLua"[..], "cannot load"),
         (&b"\x7fELF\x00\x01"[..], "script.lua:1:"),
         (&[0xff; 4096][..], "script.lua:1:"),
     ] {
-        let message = Rig::script_at(rig::file("script.lua", text)).failure();
+        let message = ScriptTest::script_at(script_test::file("script.lua", text)).failure();
         assert!(
             message.contains(said) || message.contains("script.lua"),
             "{message}"
@@ -54,7 +55,7 @@ fn files_that_are_no_lua_are_refused() {
 }
 
 #[test]
-fn an_error_names_file_line_and_phase_in_every_phase_before_the_run() {
+fn an_error_has_file_line_and_phase_in_every_phase_before_the_run() {
     for (script, expected) in [
         (
             "\nlocal x = nil + 1",
@@ -77,13 +78,13 @@ fn an_error_names_file_line_and_phase_in_every_phase_before_the_run() {
             "script.lua:2: no (in request)",
         ),
     ] {
-        assert_eq!(tail(&Rig::script(script).failure()), expected);
+        assert_eq!(tail(&ScriptTest::script(script).failure()), expected);
     }
 }
 
 #[test]
-fn an_error_names_file_line_and_phase_during_the_run() {
-    let rig = Rig::script(
+fn an_error_has_file_line_and_phase_during_the_run() {
+    let test = ScriptTest::script(
         "local n = 0
          function request()
            n = n + 1 if n > 1 then n.x = 1 end
@@ -97,7 +98,7 @@ fn an_error_names_file_line_and_phase_during_the_run() {
          end
          function done() error('end') end",
     );
-    let (mut script, mut source) = rig.one();
+    let (mut script, mut source) = test.one();
     assert_eq!(
         tail(&next_failure(&mut source)),
         "script.lua:3: attempt to index upvalue 'n' (a number value) (in request)"
@@ -139,7 +140,8 @@ fn error_values_of_any_type_get_a_position() {
         ("'plain', 0", "plain"),
         ("('two\\nlines'), 0", "two; lines"),
     ] {
-        let message = Rig::script(&format!("function init()\nerror({value})\nend")).failure();
+        let message =
+            ScriptTest::script(&format!("function init()\nerror({value})\nend")).failure();
         assert!(
             tail(&message).starts_with("script.lua:2: "),
             "{value}: {message}"
@@ -149,15 +151,15 @@ fn error_values_of_any_type_get_a_position() {
 }
 
 #[test]
-fn a_missing_module_is_one_line_although_lua_writes_many() {
-    let message = Rig::script("\nrequire('no.such.module')").failure();
+fn the_message_about_a_missing_module_is_one_line() {
+    let message = ScriptTest::script("\nrequire('no.such.module')").failure();
     assert!(tail(&message).starts_with("script.lua:2: module 'no.such.module' not found"));
     assert!(message.len() < 2000);
 }
 
 #[test]
-fn a_message_without_end_is_cut() {
-    let message = Rig::script("error(('x'):rep(1e8))").failure();
+fn an_endless_message_is_truncated() {
+    let message = ScriptTest::script("error(('x'):rep(1e8))").failure();
     assert!(message.len() < 1100, "{}", message.len());
     assert!(message.contains("xxx..."));
 }
@@ -170,20 +172,20 @@ fn endless_recursion_is_an_error() {
          print(t.x)",
         "local function f() pcall(f) error('again') end f()",
     ] {
-        let message = Rig::script(script).failure();
+        let message = ScriptTest::script(script).failure();
         assert!(message.ends_with("(while loading)"), "{message}");
     }
 }
 
 #[test]
-fn memory_without_end_is_an_error_not_a_crash() {
-    let message = Rig::script("local s = ('x'):rep(1e6):rep(1e6)").failure();
+fn running_out_of_memory_is_an_error_and_not_a_crash() {
+    let message = ScriptTest::script("local s = ('x'):rep(1e6):rep(1e6)").failure();
     assert!(message.contains("not enough memory"), "{message}");
 }
 
 #[test]
-fn a_state_goes_on_after_errors() {
-    let rig = Rig::script(
+fn a_state_is_usable_after_errors() {
+    let test = ScriptTest::script(
         "local n = 0
          function request()
            n = n + 1
@@ -191,10 +193,10 @@ fn a_state_goes_on_after_errors() {
            return wrk.format('GET', '/' .. n)
          end",
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     for n in 1..500 {
         next_failure(&mut source);
-        let batch = rig::next(&mut source);
+        let batch = script_test::next(&mut source);
         assert!(
             batch.starts_with(&format!("GET /{} ", 2 * n + 1)),
             "{batch}"
@@ -203,20 +205,21 @@ fn a_state_goes_on_after_errors() {
 }
 
 #[test]
-fn a_script_that_breaks_its_own_globals_harms_only_itself() {
-    let rig = Rig::script(
+fn a_script_that_overwrites_globals_does_not_break_the_host() {
+    let test = ScriptTest::script(
         r#"
         function init() init_ran = true end
         string, table, pairs, type, error, tostring, rawget, debug = nil
         wrk_kept, wrk, package.loaded = wrk, nil, {}
         "#,
     );
-    let (_script, source) = rig.one();
+    let (_script, source) = test.one();
     assert!(source.fixed().is_some());
 
-    let rig =
-        Rig::script("local globals = _G for name in next, globals do globals[name] = nil end");
-    assert!(rig.one().1.fixed().is_some());
+    let test = ScriptTest::script(
+        "local globals = _G for name in next, globals do globals[name] = nil end",
+    );
+    assert!(test.one().1.fixed().is_some());
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn broken_fields_of_the_wrk_table_are_errors() {
         ("function setup() wrk.addrs = nil end wrk.addrs = 5", ""),
         ("wrk.body = {}", "the body must be a string"),
     ] {
-        match Rig::script(script).start() {
+        match ScriptTest::script(script).start() {
             Ok(_) => assert_eq!(said, "", "{script}"),
             Err(error) => assert!(error.to_string().contains(said), "{script}: {error}"),
         }
@@ -238,8 +241,8 @@ fn broken_fields_of_the_wrk_table_are_errors() {
 }
 
 #[test]
-fn a_strict_mode_for_globals_does_not_disturb() {
-    Rig::script(
+fn a_strict_mode_for_globals_does_no_harm() {
+    ScriptTest::script(
         r#"
         setmetatable(_G, {
           __index = function(_, name) error("undefined variable " .. name) end,
@@ -257,25 +260,25 @@ fn a_strict_mode_for_globals_does_not_disturb() {
 
 #[test]
 fn coroutines_and_yields_outside_of_them_are_safe() {
-    let message = Rig::script("function init() coroutine.yield() end").failure();
+    let message = ScriptTest::script("function init() coroutine.yield() end").failure();
     assert!(message.contains("yield"), "{message}");
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         "local make = coroutine.wrap(function()
            while true do coroutine.yield(wrk.format('GET', '/co')) end
          end)
          function request() return make() end",
     );
-    assert!(rig::next(&mut rig.one().1).starts_with("GET /co "));
+    assert!(script_test::next(&mut test.one().1).starts_with("GET /co "));
 }
 
 #[test]
-fn finalizers_may_call_the_host_when_a_state_ends() {
-    let rig = Rig::script(
+fn finalizers_may_call_natives_while_a_state_is_closed() {
+    let test = ScriptTest::script(
         "local object = newproxy(true)
          getmetatable(object).__gc = function() wrk.time_us() error('in a finalizer') end
          keep = object",
     );
-    drop(rig.one());
+    drop(test.one());
 }
 
 #[test]
@@ -290,9 +293,9 @@ fn os_exit_in_a_callback_ends_the_process_with_its_code() {
 #[test]
 #[ignore = "the child process of os_exit_in_a_callback_ends_the_process_with_its_code"]
 fn child_that_calls_os_exit() {
-    let (_script, mut source) = Rig::script(
+    let (_script, mut source) = ScriptTest::script(
         "local n = 0 function request() n = n + 1 if n == 2 then os.exit(7) end return wrk.request() end",
     )
     .one();
-    rig::next(&mut source);
+    script_test::next(&mut source);
 }

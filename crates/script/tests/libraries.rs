@@ -1,12 +1,12 @@
-//! The language that scripts get: LuaJIT with all of its libraries.
+//! The language of scripts: LuaJIT with all of its libraries.
 
-mod rig;
+mod script_test;
 
-use rig::{Rig, file};
+use script_test::{ScriptTest, file};
 
 #[test]
 fn the_language_is_lua_5_1_with_luajits_additions() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         assert(_VERSION == "Lua 5.1" and jit.version:find("^LuaJIT 2%.1"))
         assert(unpack and loadstring and setfenv and table.getn({ 1, 2 }) == 2 and math.pow(2, 3) == 8)
@@ -24,7 +24,7 @@ fn the_language_is_lua_5_1_with_luajits_additions() {
 
 #[test]
 fn ffi_bit_and_jit_work() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         assert(ffi == nil)
         local ffi = require("ffi")
@@ -38,24 +38,24 @@ fn ffi_bit_and_jit_work() {
 }
 
 #[test]
-fn compiled_loops_give_the_right_answers() {
-    let rig = Rig::script(
+fn compiled_loops_compute_correctly() {
+    let test = ScriptTest::script(
         "function request()
            local sum = 0
            for i = 1, 1e6 do sum = sum + i % 7 end
            return wrk.format('GET', '/' .. sum)
          end",
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     for _ in 0..20 {
-        assert!(rig::next(&mut source).starts_with("GET /2999998 "));
+        assert!(script_test::next(&mut source).starts_with("GET /2999998 "));
     }
 }
 
 #[test]
 fn io_and_os_work() {
     let path = file("data.txt", "one\ntwo\n");
-    Rig::script(
+    ScriptTest::script(
         r#"
         local lines = {}
         for line in io.lines(wrk.headers["X-File"]) do lines[#lines + 1] = line end
@@ -69,7 +69,7 @@ fn io_and_os_work() {
 
 #[test]
 fn require_looks_in_the_working_directory_first() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         assert(package.path:find("^%./%?%.lua;"), package.path)
         package.path = wrk.headers["X-Folder"] .. "/?.lua;" .. package.path
@@ -89,19 +89,20 @@ fn require_looks_in_the_working_directory_first() {
 
 #[test]
 fn the_script_knows_its_own_file_name() {
-    let rig = Rig::script("assert(debug.getinfo(1, 'S').source == '@' .. wrk.headers['X-Self'])");
-    let path = rig.path.clone().unwrap();
-    rig.header("X-Self", path.to_str().unwrap()).check();
+    let test =
+        ScriptTest::script("assert(debug.getinfo(1, 'S').source == '@' .. wrk.headers['X-Self'])");
+    let path = test.path.clone().unwrap();
+    test.header("X-Self", path.to_str().unwrap()).check();
 }
 
 #[test]
-fn a_first_line_for_the_shell_is_skipped() {
-    Rig::script("#!/usr/bin/env wrkbench\nassert(true)").check();
+fn a_shebang_line_is_skipped() {
+    ScriptTest::script("#!/usr/bin/env wrkbench\nassert(true)").check();
 }
 
 #[test]
-fn the_host_functions_are_out_of_reach() {
-    Rig::script(
+fn scripts_cannot_access_the_host_functions() {
+    ScriptTest::script(
         r#"
         for _, name in ipairs({ "native", "given", "host", "explain" }) do assert(_G[name] == nil) end
         assert(wrk.thread == nil and wrk.addrs == nil and wrk.request == nil)
@@ -111,8 +112,8 @@ fn the_host_functions_are_out_of_reach() {
 }
 
 #[test]
-fn modules_are_also_looked_for_where_distributions_install_them() {
-    Rig::script(
+fn modules_are_also_found_where_distributions_install_them() {
+    ScriptTest::script(
         r#"
         local function has(path, place) return (";" .. path .. ";"):find(";" .. place .. ";", 1, true) end
         assert(has(package.path, "/usr/share/lua/5.1/?.lua"), package.path)

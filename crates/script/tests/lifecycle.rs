@@ -1,11 +1,11 @@
-//! The order in which a script's parts run, and in which state.
+//! The order in which the phases of a script run, and in which state.
 
-mod rig;
+mod script_test;
 
 use results::Recording;
-use rig::{Rig, file, next, response, run_result};
+use script_test::{ScriptTest, file, next, response, run_result};
 
-/// A script that notes each part it runs in the file that the header X-Log names.
+/// A script that writes each phase to the file named by the header X-Log.
 const RECORDER: &str = r#"
     local log = wrk.headers["X-Log"]
     local function note(text)
@@ -42,13 +42,13 @@ const RECORDER: &str = r#"
 "#;
 
 #[test]
-fn every_part_runs_in_the_order_and_the_state_that_wrk_gives_it() {
+fn every_phase_runs_in_the_same_order_and_state_as_in_wrk() {
     let log = file("log", "");
-    let rig = Rig::script(RECORDER)
+    let test = ScriptTest::script(RECORDER)
         .threads(2)
         .header("X-Log", log.to_str().unwrap())
         .args(&["a"]);
-    let (mut script, mut sources) = rig.start().unwrap();
+    let (mut script, mut sources) = test.start().unwrap();
     let second = &mut sources[1];
     assert!(second.wants_delay() && second.wants_responses() && second.fixed().is_none());
     second.delay_ns().unwrap();
@@ -57,7 +57,7 @@ fn every_part_runs_in_the_order_and_the_state_that_wrk_gives_it() {
     assert!(script.has_done());
     script.done(&run_result(Recording::new())).unwrap();
 
-    let url = &rig.url;
+    let url = &test.url;
     let expected = format!(
         "top thread=nil
 resolve one.test 8080
@@ -78,7 +78,7 @@ done thread=nil request=nil
 }
 
 #[test]
-fn there_is_one_state_more_than_threads() {
+fn there_is_one_more_state_than_threads() {
     for threads in [1, 2, 7] {
         let log = file("log", "");
         let script = r#"
@@ -86,7 +86,7 @@ fn there_is_one_state_more_than_threads() {
             out:write("state\n")
             out:close()
         "#;
-        Rig::script(script)
+        ScriptTest::script(script)
             .threads(threads)
             .header("X-Log", log.to_str().unwrap())
             .start()
@@ -97,8 +97,8 @@ fn there_is_one_state_more_than_threads() {
 }
 
 #[test]
-fn sources_work_on_threads_of_their_own_and_done_sees_what_they_left() {
-    let rig = Rig::script(
+fn sources_run_on_their_own_threads_and_done_sees_their_variables() {
+    let test = ScriptTest::script(
         r#"
         local threads = {}
         function setup(thread)
@@ -117,7 +117,7 @@ fn sources_work_on_threads_of_their_own_and_done_sees_what_they_left() {
         "#,
     )
     .threads(2);
-    let (mut script, sources) = rig.start().unwrap();
+    let (mut script, sources) = test.start().unwrap();
     let workers: Vec<_> = sources
         .into_iter()
         .map(|mut source| {
@@ -128,7 +128,7 @@ fn sources_work_on_threads_of_their_own_and_done_sees_what_they_left() {
         .into_iter()
         .map(|worker| worker.join().unwrap())
         .collect();
-    // The first thread made one request more: the one that is looked at before the run.
+    // The first thread made one more request: the one that is checked before the run.
     assert!(
         last[0].starts_with("GET /1/1001 HTTP/1.1\r\n"),
         "{}",
@@ -143,8 +143,8 @@ fn sources_work_on_threads_of_their_own_and_done_sees_what_they_left() {
 }
 
 #[test]
-fn args_hold_the_url_at_zero_and_the_arguments_from_one() {
-    Rig::script(
+fn args_has_the_url_at_zero_and_the_arguments_from_one() {
+    ScriptTest::script(
         r#"
         function init(args)
           assert(args[0] == "http://one.test:8080/path?q=1", args[0])
@@ -158,8 +158,8 @@ fn args_hold_the_url_at_zero_and_the_arguments_from_one() {
 }
 
 #[test]
-fn the_wrk_table_says_what_the_command_line_said() {
-    let mut rig = Rig::script(
+fn the_wrk_table_matches_the_command_line() {
+    let mut test = ScriptTest::script(
         r#"
         assert(wrk.scheme == "http" and wrk.host == "::1" and wrk.port == "81")
         assert(type(wrk.port) == "string")
@@ -170,27 +170,30 @@ fn the_wrk_table_says_what_the_command_line_said() {
         "#,
     )
     .header("X-A", "1");
-    rig.host = "::1".to_owned();
-    rig.port = Some("81".to_owned());
-    rig.method = "PUT".to_owned();
-    rig.request_path = "/p".to_owned();
-    rig.body = Some(b"a\0b".to_vec());
-    rig.check();
+    test.host = "::1".to_owned();
+    test.port = Some("81".to_owned());
+    test.method = "PUT".to_owned();
+    test.request_path = "/p".to_owned();
+    test.body = Some(b"a\0b".to_vec());
+    test.check();
 }
 
 #[test]
-fn without_a_port_in_the_url_there_is_none_in_the_table_and_the_scheme_is_resolved() {
-    let mut rig = Rig::script(
+fn without_a_port_in_the_url_the_table_has_none_and_the_scheme_is_resolved() {
+    let mut test = ScriptTest::script(
         "assert(wrk.port == nil) function init() assert(wrk.headers.Host == 'one.test') end",
     );
-    rig.port = None;
-    rig.check();
-    assert_eq!(rig.network.calls.lock().unwrap()[0], "lookup one.test:http");
+    test.port = None;
+    test.check();
+    assert_eq!(
+        test.network.calls.lock().unwrap()[0],
+        "lookup one.test:http"
+    );
 }
 
 #[test]
 fn setup_and_init_of_the_wrk_table_may_be_replaced() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         function wrk.setup(thread)
           thread:set("replaced", true)
@@ -202,13 +205,13 @@ fn setup_and_init_of_the_wrk_table_may_be_replaced() {
         end
         "#,
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     assert!(next(&mut source).starts_with("GET /replaced HTTP/1.1"));
 }
 
 #[test]
-fn a_script_without_done_says_so_and_done_does_nothing() {
-    let (mut script, _source) = Rig::script("").one();
+fn without_a_done_function_done_does_nothing() {
+    let (mut script, _source) = ScriptTest::script("").one();
     assert!(!script.has_done());
     script.done(&run_result(Recording::new())).unwrap();
 }
@@ -227,8 +230,8 @@ fn a_script_from_a_pipe_is_read_once_and_runs_in_every_state() {
             )
         })
     };
-    let rig = Rig::script_at(&path).threads(3);
-    let mut script = rig.load().unwrap();
+    let test = ScriptTest::script_at(&path).threads(3);
+    let mut script = test.load().unwrap();
     writer.join().unwrap().unwrap();
     std::fs::remove_file(&path).unwrap();
     let sources = script.start().unwrap();

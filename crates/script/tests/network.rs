@@ -1,13 +1,13 @@
-//! Name resolution: wrk.lookup, wrk.connect, wrk.resolve and what the target becomes.
+//! Name resolution: wrk.lookup, wrk.connect, wrk.resolve and the resulting target.
 
-mod rig;
+mod script_test;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::source::Address;
-use rig::{FakeNetwork, Rig, tcp};
 use script::{Network, ScriptError};
+use script_test::{FakeNetwork, ScriptTest, tcp};
 
 fn network_refusing(addresses: &[&str]) -> Arc<FakeNetwork> {
     let refusing = addresses.iter().map(|text| tcp(text)).collect();
@@ -17,15 +17,15 @@ fn network_refusing(addresses: &[&str]) -> Arc<FakeNetwork> {
     })
 }
 
-fn rig_for(host: &str) -> Rig {
-    Rig {
+fn rig_for(host: &str) -> ScriptTest {
+    ScriptTest {
         host: host.to_owned(),
-        ..Rig::bare()
+        ..ScriptTest::bare()
     }
 }
 
 #[test]
-fn the_target_is_every_address_that_accepts() {
+fn the_target_has_every_address_that_accepts_connections() {
     let script = rig_for("two.test").load().unwrap();
     assert_eq!(
         script.addresses(),
@@ -38,7 +38,7 @@ fn the_target_is_every_address_that_accepts() {
 }
 
 #[test]
-fn a_target_that_accepts_nowhere_is_unreachable() {
+fn a_target_without_an_accepting_address_is_unreachable() {
     let network = network_refusing(&["127.0.0.1:8080", "[::1]:8080"]);
     let Err(error) = rig_for("two.test").load_with(network) else {
         panic!("it should fail")
@@ -53,7 +53,7 @@ fn a_target_that_accepts_nowhere_is_unreachable() {
 }
 
 #[test]
-fn an_unknown_host_is_named_with_the_reason() {
+fn an_unknown_host_is_reported_with_the_reason() {
     let message = rig_for("nowhere.test").failure();
     assert_eq!(
         message,
@@ -62,8 +62,8 @@ fn an_unknown_host_is_named_with_the_reason() {
 }
 
 #[test]
-fn an_unknown_host_in_a_script_names_the_line() {
-    let message = Rig::script("\nlocal a = wrk.lookup('nowhere.test', 80)").failure();
+fn an_unknown_host_in_a_script_is_reported_with_the_line() {
+    let message = ScriptTest::script("\nlocal a = wrk.lookup('nowhere.test', 80)").failure();
     let expected = "script.lua:2: unable to resolve nowhere.test:80 Name or service not known \
                     (while loading)";
     assert!(message.ends_with(expected), "{message}");
@@ -71,7 +71,7 @@ fn an_unknown_host_in_a_script_names_the_line() {
 
 #[test]
 fn addresses_print_as_ip_and_port_and_are_compared_by_value() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         local list = wrk.lookup("two.test", "8081")
         assert(#list == 2 and type(list[1]) == "userdata")
@@ -85,42 +85,42 @@ fn addresses_print_as_ip_and_port_and_are_compared_by_value() {
 }
 
 #[test]
-fn connect_tells_whether_an_address_accepts() {
-    let rig = Rig::script(
+fn connect_returns_whether_an_address_accepts_connections() {
+    let test = ScriptTest::script(
         "assert(wrk.connect(wrk.lookup('one.test', '81')[1]) == false)
          assert(wrk.connect(wrk.lookup('one.test', '82')[1]) == true)",
     );
-    rig.load_with(network_refusing(&["127.0.0.1:81"])).unwrap();
+    test.load_with(network_refusing(&["127.0.0.1:81"])).unwrap();
 }
 
 #[test]
-fn a_script_may_resolve_by_itself_without_probing() {
-    let rig = Rig::script(
+fn a_script_may_replace_resolve_and_skip_probing() {
+    let test = ScriptTest::script(
         "function wrk.resolve(host, service)
            assert(host == 'one.test' and service == '8080')
            wrk.addrs = wrk.lookup('two.test', '1')
          end",
     );
-    let script = rig.load().unwrap();
+    let script = test.load().unwrap();
     assert_eq!(script.addresses(), [tcp("127.0.0.1:1"), tcp("[::1]:1")]);
-    assert_eq!(*rig.network.calls.lock().unwrap(), ["lookup two.test:1"]);
+    assert_eq!(*test.network.calls.lock().unwrap(), ["lookup two.test:1"]);
 }
 
 #[test]
-fn a_resolve_that_leaves_no_usable_addresses_is_an_error() {
+fn a_resolve_without_usable_addresses_is_an_error() {
     for (body, said) in [
         ("", "has not set wrk.addrs"),
         ("wrk.addrs = 5", "has not set wrk.addrs"),
         ("wrk.addrs = { 'one' }", "wrk.addrs[1] is not an address"),
         ("wrk.addrs = {}", "unable to connect to one.test:8080"),
     ] {
-        let message = Rig::script(&format!("function wrk.resolve() {body} end")).failure();
+        let message = ScriptTest::script(&format!("function wrk.resolve() {body} end")).failure();
         assert!(message.contains(said), "{message}");
     }
 }
 
 #[test]
-fn wrong_arguments_are_named_at_the_line_of_the_script() {
+fn wrong_arguments_are_reported_with_the_line_of_the_script() {
     for (call, said) in [
         ("wrk.lookup()", "the host must be a string, not a nil"),
         (
@@ -140,7 +140,7 @@ fn wrong_arguments_are_named_at_the_line_of_the_script() {
             "expected an address from wrk.lookup, not a nil",
         ),
     ] {
-        let message = Rig::script(&format!("\n{call}")).failure();
+        let message = ScriptTest::script(&format!("\n{call}")).failure();
         assert!(
             message.contains("script.lua:2: ") && message.contains(said),
             "{message}"
@@ -149,8 +149,8 @@ fn wrong_arguments_are_named_at_the_line_of_the_script() {
 }
 
 #[test]
-fn the_clock_of_wrk2_counts_microseconds() {
-    Rig::script(
+fn time_us_of_wrk2_returns_microseconds() {
+    ScriptTest::script(
         "local first = wrk.time_us()
          assert(first > 1.7e15 and first == math.floor(first))
          assert(math.abs(first / 1e6 - os.time()) < 60)",
@@ -171,13 +171,13 @@ impl Network for UnixNetwork {
 }
 
 #[test]
-fn a_unix_socket_is_an_address_like_others() {
-    let rig = Rig::script(
+fn a_unix_socket_is_an_ordinary_address() {
+    let test = ScriptTest::script(
         "function setup(thread)
            assert(tostring(thread.addr) == 'unix:/run/web.sock', tostring(thread.addr))
          end",
     );
-    let mut script = rig.load_with(Arc::new(UnixNetwork)).unwrap();
+    let mut script = test.load_with(Arc::new(UnixNetwork)).unwrap();
     script.start().unwrap();
     assert_eq!(
         script.addresses(),
@@ -198,8 +198,8 @@ impl Network for PanickingNetwork {
 }
 
 #[test]
-fn a_panic_in_the_host_becomes_an_error_of_the_script() {
-    let Err(error) = Rig::bare().load_with(Arc::new(PanickingNetwork)) else {
+fn a_panic_in_a_native_becomes_a_script_error() {
+    let Err(error) = ScriptTest::bare().load_with(Arc::new(PanickingNetwork)) else {
         panic!("it should fail");
     };
     assert!(error.to_string().contains("internal error"), "{error}");

@@ -1,12 +1,12 @@
-//! Requests that scripts make: wrk.format, wrk.request, static and dynamic.
+//! Requests of scripts: wrk.format, wrk.request, fixed and dynamic requests.
 
-mod rig;
+mod script_test;
 
-use rig::{Rig, next, next_failure};
+use script_test::{ScriptTest, next, next_failure};
 
 #[test]
 fn without_a_script_the_request_is_fixed() {
-    let (_script, source) = Rig::bare().one();
+    let (_script, source) = ScriptTest::bare().one();
     let batch = String::from_utf8(source.fixed().unwrap()).unwrap();
     assert_eq!(
         batch,
@@ -16,12 +16,12 @@ fn without_a_script_the_request_is_fixed() {
 }
 
 #[test]
-fn host_comes_first_and_headers_in_the_order_of_the_command_line() {
-    let mut rig = Rig::bare();
+fn the_host_header_is_first_and_others_keep_the_order_of_the_command_line() {
+    let mut test = ScriptTest::bare();
     for name in ["X-D", "X-A", "X-C", "X-B", "Accept"] {
-        rig = rig.header(name, "v");
+        test = test.header(name, "v");
     }
-    let (_script, source) = rig.one();
+    let (_script, source) = test.one();
     let batch = String::from_utf8(source.fixed().unwrap()).unwrap();
     assert_eq!(
         batch,
@@ -31,12 +31,12 @@ fn host_comes_first_and_headers_in_the_order_of_the_command_line() {
 }
 
 #[test]
-fn a_repeated_header_has_its_last_value_and_host_is_replaced_in_any_spelling() {
-    let rig = Rig::bare()
+fn the_last_of_repeated_headers_wins_and_host_is_replaced_in_any_spelling() {
+    let test = ScriptTest::bare()
         .header("X-A", "1")
         .header("X-A", "2")
         .header("hOST", "other");
-    let (_script, source) = rig.one();
+    let (_script, source) = test.one();
     let batch = String::from_utf8(source.fixed().unwrap()).unwrap();
     assert_eq!(
         batch,
@@ -45,15 +45,15 @@ fn a_repeated_header_has_its_last_value_and_host_is_replaced_in_any_spelling() {
 }
 
 #[test]
-fn content_length_belongs_to_the_tool() {
-    let mut rig = Rig::bare().header("content-length", "7");
-    let (_script, source) = rig.one();
+fn content_length_is_always_computed() {
+    let mut test = ScriptTest::bare().header("content-length", "7");
+    let (_script, source) = test.one();
     let batch = String::from_utf8(source.fixed().unwrap()).unwrap();
     assert!(!batch.to_lowercase().contains("content-length"), "{batch}");
 
-    rig.method = "POST".to_owned();
-    rig.body = Some(b"four".to_vec());
-    let (_script, source) = rig.one();
+    test.method = "POST".to_owned();
+    test.body = Some(b"four".to_vec());
+    let (_script, source) = test.one();
     let batch = String::from_utf8(source.fixed().unwrap()).unwrap();
     assert!(
         batch.ends_with("\r\nContent-Length: 4\r\n\r\nfour"),
@@ -62,29 +62,29 @@ fn content_length_belongs_to_the_tool() {
 }
 
 #[test]
-fn a_body_may_hold_any_bytes() {
-    let mut rig = Rig::bare();
-    rig.method = "POST".to_owned();
-    rig.body = Some((0..=255).collect());
-    let (_script, source) = rig.one();
+fn a_body_may_contain_any_bytes() {
+    let mut test = ScriptTest::bare();
+    test.method = "POST".to_owned();
+    test.body = Some((0..=255).collect());
+    let (_script, source) = test.one();
     let batch = source.fixed().unwrap();
     assert!(batch.ends_with(&(0..=255).collect::<Vec<u8>>()));
 
-    let rig = Rig::script(r"wrk.method = 'POST' wrk.body = ('\0\r\n\xff'):rep(3)");
-    let batch = rig.one().1.fixed().unwrap();
+    let test = ScriptTest::script(r"wrk.method = 'POST' wrk.body = ('\0\r\n\xff'):rep(3)");
+    let batch = test.one().1.fixed().unwrap();
     assert!(batch.ends_with(b"Content-Length: 12\r\n\r\n\0\r\n\xff\0\r\n\xff\0\r\n\xff"));
 }
 
 #[test]
 fn fields_of_the_wrk_table_change_the_fixed_request_until_init_returns() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         wrk.method = "PUT"
         wrk.headers["Content-Type"] = "text/plain"
         function init() wrk.path, wrk.body = "/init", "x" end
         "#,
     );
-    let batch = String::from_utf8(rig.one().1.fixed().unwrap()).unwrap();
+    let batch = String::from_utf8(test.one().1.fixed().unwrap()).unwrap();
     assert_eq!(
         batch,
         "PUT /init HTTP/1.1\r\nHost: one.test:8080\r\nContent-Type: text/plain\r\n\
@@ -93,8 +93,8 @@ fn fields_of_the_wrk_table_change_the_fixed_request_until_init_returns() {
 }
 
 #[test]
-fn format_defaults_each_argument_by_itself() {
-    Rig::script(
+fn each_argument_of_format_has_its_own_default() {
+    ScriptTest::script(
         r#"
         function init()
           local tail = " HTTP/1.1\r\nHost: one.test:8080\r\n\r\n"
@@ -118,7 +118,7 @@ fn format_defaults_each_argument_by_itself() {
 
 #[test]
 fn format_changes_the_header_table_it_is_given() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         function init()
           local headers = { ["Content-Length"] = "99" }
@@ -140,8 +140,8 @@ fn format_changes_the_header_table_it_is_given() {
 }
 
 #[test]
-fn at_top_level_and_in_the_main_state_there_is_no_host_header() {
-    Rig::script(
+fn there_is_no_host_header_at_top_level_and_in_the_main_state() {
+    ScriptTest::script(
         r#"
         local text = "GET /path?q=1 HTTP/1.1\r\n\r\n"
         assert(wrk.format() == text, wrk.format())
@@ -153,8 +153,8 @@ fn at_top_level_and_in_the_main_state_there_is_no_host_header() {
 }
 
 #[test]
-fn header_values_of_any_type_are_written_as_lua_prints_them() {
-    Rig::script(
+fn header_values_of_any_type_are_converted_by_tostring() {
+    ScriptTest::script(
         r#"
         local shown = setmetatable({}, { __tostring = function() return "from __tostring" end })
         local nested = setmetatable({}, { __tostring = function()
@@ -175,19 +175,19 @@ fn header_values_of_any_type_are_written_as_lua_prints_them() {
 }
 
 #[test]
-fn format_says_which_argument_is_wrong_at_the_line_of_the_script() {
-    let message = Rig::script("\nfunction init()\n  wrk.format(1, 2, 'x')\nend").failure();
+fn format_reports_the_wrong_argument_with_the_line_of_the_script() {
+    let message = ScriptTest::script("\nfunction init()\n  wrk.format(1, 2, 'x')\nend").failure();
     assert!(
         message
             .ends_with("script.lua:3: wrk.format: headers must be a table, not a string (in init)"),
         "{message}"
     );
-    let message = Rig::script("wrk.format('GET', '/', {}, {})").failure();
+    let message = ScriptTest::script("wrk.format('GET', '/', {}, {})").failure();
     assert!(message.contains("script.lua:1: wrk.format: the body must be a string, not a table"));
 }
 
 #[test]
-fn what_a_request_cannot_do_without_is_missed_by_name() {
+fn a_missing_part_of_a_request_is_reported_by_name() {
     for (script, said) in [
         (
             "wrk.path = nil",
@@ -207,16 +207,16 @@ fn what_a_request_cannot_do_without_is_missed_by_name() {
             "script.lua:1: wrk.format: the path must be a string, not nil (in request)",
         ),
     ] {
-        let message = Rig::script(script).failure();
+        let message = ScriptTest::script(script).failure();
         assert!(message.contains(said), "{script}: {message}");
         assert!(!message.contains("wrk.lua:"), "{script}: {message}");
     }
-    Rig::script("wrk.path = 5 wrk.method = 1").check();
+    ScriptTest::script("wrk.path = 5 wrk.method = 1").check();
 }
 
 #[test]
-fn a_failing_format_does_not_spoil_the_next_one() {
-    Rig::script(
+fn a_failed_format_does_not_affect_the_next_one() {
+    ScriptTest::script(
         r#"
         local bad = setmetatable({}, { __tostring = function() error("no text") end })
         function init()
@@ -231,21 +231,21 @@ fn a_failing_format_does_not_spoil_the_next_one() {
 }
 
 #[test]
-fn a_counter_skips_the_request_that_was_looked_at() {
-    let rig = Rig::script(
+fn a_counter_has_already_counted_the_request_checked_before_the_run() {
+    let test = ScriptTest::script(
         "local n = -1
          function request() n = n + 1 return wrk.format(nil, '/' .. n) end",
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     assert!(source.fixed().is_none());
     assert!(next(&mut source).starts_with("GET /1 "));
     assert!(next(&mut source).starts_with("GET /2 "));
 }
 
 #[test]
-fn the_prebuilt_request_passes_through_unchanged() {
-    let rig = Rig::script("function request() return wrk.request() end");
-    let (_script, mut source) = rig.one();
+fn request_may_return_the_prebuilt_request_unchanged() {
+    let test = ScriptTest::script("function request() return wrk.request() end");
+    let (_script, mut source) = test.one();
     let expected = "GET /path?q=1 HTTP/1.1\r\nHost: one.test:8080\r\n\r\n";
     assert_eq!(next(&mut source), expected);
     assert_eq!(next(&mut source), expected);
@@ -253,7 +253,7 @@ fn the_prebuilt_request_passes_through_unchanged() {
 
 #[test]
 fn several_requests_in_one_string_are_one_batch() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         function init()
           local all = {}
@@ -263,24 +263,24 @@ fn several_requests_in_one_string_are_one_batch() {
         function request() return batch end
         "#,
     );
-    let batch = next(&mut rig.one().1);
+    let batch = next(&mut test.one().1);
     assert_eq!(batch.matches("HTTP/1.1\r\n").count(), 3);
 }
 
 #[test]
 fn a_number_is_a_request_after_the_first_one() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         "local n = 0
          function request() n = n + 1 if n == 1 then return wrk.request() end return n + 0.5 end",
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     assert_eq!(next(&mut source), "2.5");
     assert_eq!(next(&mut source), "3.5");
 }
 
 #[test]
 fn request_may_be_replaced_or_removed_while_running() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         local n = 0
         local function other() n = n + 1 request = nil return wrk.format("GET", "/other") end
@@ -291,7 +291,7 @@ fn request_may_be_replaced_or_removed_while_running() {
         end
         "#,
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     assert!(next(&mut source).starts_with("GET /first "));
     assert!(next(&mut source).starts_with("GET /other "));
     assert!(next(&mut source).starts_with("GET /path?q=1 "));
@@ -313,14 +313,14 @@ fn the_first_request_must_be_http() {
         ("wrk.method = 'a b'", "at 1:"),
         ("wrk.headers['A'] = 'b\\r\\nno colon'", "at "),
     ] {
-        let message = Rig::script(script).failure();
+        let message = ScriptTest::script(script).failure();
         assert!(message.contains(reason), "{script}: {message}");
         assert!(message.ends_with(" (in request)"), "{message}");
     }
 }
 
 #[test]
-fn a_request_that_is_nothing_is_an_error_before_and_during_the_run() {
+fn an_empty_request_is_an_error_before_and_during_the_run() {
     for (value, said) in [
         ("nil", "returned nil, expected a string"),
         ("''", "returned an empty string, expected a string"),
@@ -328,7 +328,8 @@ fn a_request_that_is_nothing_is_an_error_before_and_during_the_run() {
         ("false", "returned a boolean, expected a string"),
         ("print", "returned a function, expected a string"),
     ] {
-        let message = Rig::script(&format!("\nfunction request() return {value} end")).failure();
+        let message =
+            ScriptTest::script(&format!("\nfunction request() return {value} end")).failure();
         assert!(message.contains("script.lua:2: request() "), "{message}");
         assert!(message.contains(said), "{message}");
 
@@ -337,7 +338,7 @@ fn a_request_that_is_nothing_is_an_error_before_and_during_the_run() {
              if n == 1 then return wrk.request() end
              return {value} end"
         );
-        let (_script, mut source) = Rig::script(&late).one();
+        let (_script, mut source) = ScriptTest::script(&late).one();
         for _ in 0..3 {
             let message = next_failure(&mut source);
             assert!(message.contains("script.lua:1: request() "), "{message}");
@@ -347,10 +348,10 @@ fn a_request_that_is_nothing_is_an_error_before_and_during_the_run() {
 }
 
 #[test]
-fn a_huge_request_passes() {
-    let rig = Rig::script(
+fn a_huge_request_is_accepted() {
+    let test = ScriptTest::script(
         "wrk.method = 'POST' wrk.body = ('x'):rep(32 * 1024 * 1024)
          function request() return wrk.request() end",
     );
-    assert_eq!(next(&mut rig.one().1).len() >> 20, 32);
+    assert_eq!(next(&mut test.one().1).len() >> 20, 32);
 }

@@ -1,12 +1,12 @@
-//! What a script learns and decides while the load runs: response, delay, stop, address.
+//! What a script sees and controls during the run: response, delay, stop, address.
 
-mod rig;
+mod script_test;
 
-use rig::{Rig, response, tcp};
+use script_test::{ScriptTest, response, tcp};
 
 #[test]
 fn response_gets_status_headers_and_a_binary_body() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         function response(status, headers, body)
           assert(status == 207 and type(status) == "number")
@@ -18,9 +18,9 @@ fn response_gets_status_headers_and_a_binary_body() {
         end
         "#,
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     assert!(source.wants_responses());
-    // A script without request() still has a fixed batch; its responses are shown all the same.
+    // A script without request() still has a fixed batch. Its `response` is called nevertheless.
     assert!(source.fixed().is_some());
     let headers = [
         ("Content-Type", "a/b"),
@@ -35,30 +35,30 @@ fn response_gets_status_headers_and_a_binary_body() {
 }
 
 #[test]
-fn a_response_without_headers_or_body_is_shown_too() {
-    let rig = Rig::script(
+fn response_is_called_for_responses_without_headers_or_body() {
+    let test = ScriptTest::script(
         "function response(status, headers, body)
            assert(status == 204 and next(headers) == nil and body == '')
            seen = true wrk.thread:stop()
          end",
     );
-    let (_script, mut source) = rig.one();
+    let (_script, mut source) = test.one();
     source.response(&response(204, &[], b"")).unwrap();
     assert!(source.stopped());
 }
 
 #[test]
-fn a_response_function_that_is_removed_is_called_no_more() {
-    let rig = Rig::script("function response() response = nil error('once') end");
-    let (_script, mut source) = rig.one();
+fn a_removed_response_function_is_no_longer_called() {
+    let test = ScriptTest::script("function response() response = nil error('once') end");
+    let (_script, mut source) = test.one();
     let answer = response(200, &[("A", "b")], b"");
     assert!(source.response(&answer).is_err());
     source.response(&answer).unwrap();
 }
 
 #[test]
-fn a_large_body_and_many_headers_pass() {
-    let rig = Rig::script(
+fn a_large_body_and_many_headers_are_passed_to_response() {
+    let test = ScriptTest::script(
         "function response(status, headers, body)
            assert(#body == 16 * 1024 * 1024)
            local n = 0 for _ in pairs(headers) do n = n + 1 end
@@ -68,7 +68,7 @@ fn a_large_body_and_many_headers_pass() {
     let names: Vec<String> = (0..10_000).map(|n| format!("X-{n}")).collect();
     let headers: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
     let answer = response(200, &headers, &vec![b'x'; 16 << 20]);
-    rig.one().1.response(&answer).unwrap();
+    test.one().1.response(&answer).unwrap();
 }
 
 #[test]
@@ -86,33 +86,33 @@ fn delay_is_in_milliseconds_as_number_or_numeric_string() {
         ("1/0", 365 * 86_400 * 1_000_000_000),
     ] {
         let (_script, mut source) =
-            Rig::script(&format!("function delay() return {value} end")).one();
+            ScriptTest::script(&format!("function delay() return {value} end")).one();
         assert!(source.wants_delay());
         assert_eq!(source.delay_ns().unwrap(), expected_ns, "{value}");
     }
 }
 
 #[test]
-fn a_delay_function_that_is_removed_is_no_delay() {
-    let rig = Rig::script("function delay() delay = nil return 5 end");
-    let (_script, mut source) = rig.one();
+fn a_removed_delay_function_means_no_delay() {
+    let test = ScriptTest::script("function delay() delay = nil return 5 end");
+    let (_script, mut source) = test.one();
     assert_eq!(source.delay_ns().unwrap(), 5_000_000);
     assert_eq!(source.delay_ns().unwrap(), 0);
 }
 
 #[test]
 fn a_stop_before_the_run_has_no_effect() {
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         "function setup(thread) thread:stop() end
          function init() wrk.thread:stop() end",
     );
-    assert!(!rig.one().1.stopped());
+    assert!(!test.one().1.stopped());
 }
 
 #[test]
-fn each_thread_stops_for_itself() {
-    let rig = Rig::script("function response() wrk.thread:stop() end").threads(2);
-    let (_script, mut sources) = rig.start().unwrap();
+fn stop_affects_only_its_own_thread() {
+    let test = ScriptTest::script("function response() wrk.thread:stop() end").threads(2);
+    let (_script, mut sources) = test.start().unwrap();
     sources[0]
         .response(&response(200, &[("A", "b")], b""))
         .unwrap();
@@ -122,7 +122,7 @@ fn each_thread_stops_for_itself() {
 
 #[test]
 fn an_address_set_in_setup_or_at_run_time_reaches_the_worker_once() {
-    let mut rig = Rig::script(
+    let mut test = ScriptTest::script(
         r#"
         local number = 0
         function setup(thread)
@@ -138,8 +138,8 @@ fn an_address_set_in_setup_or_at_run_time_reaches_the_worker_once() {
         local threads = {}
         "#,
     );
-    rig.threads = 2;
-    let (_script, mut sources) = rig.start().unwrap();
+    test.threads = 2;
+    let (_script, mut sources) = test.start().unwrap();
     assert_eq!(sources[0].take_address(), None);
     assert_eq!(sources[1].take_address(), Some(tcp("[::1]:9000")));
     assert_eq!(sources[1].take_address(), None);

@@ -1,7 +1,7 @@
 //! thread:get, thread:set and thread.addr: values that cross Lua states.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
-mod rig;
+mod script_test;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use engine::source::Address;
 use results::Recording;
-use rig::{Rig, next, run_result, tcp};
 use script::Network;
+use script_test::{ScriptTest, next, run_result, tcp};
 
 #[test]
-fn plain_values_and_nested_tables_travel_both_ways() {
-    Rig::script(
+fn plain_values_and_nested_tables_are_transferred_both_ways() {
+    ScriptTest::script(
         r#"
         local thread
         function setup(t)
@@ -45,7 +45,7 @@ fn plain_values_and_nested_tables_travel_both_ways() {
 
 #[test]
 fn a_transferred_table_is_a_copy() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         local thread, list = nil, { 1 }
         function setup(t) thread = t t:set("list", list) list[1] = 2 end
@@ -61,7 +61,7 @@ fn a_transferred_table_is_a_copy() {
 
 #[test]
 fn a_thousand_gets_in_setup_and_in_done_work() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         local threads = {}
         values = {}
@@ -81,7 +81,7 @@ fn a_thousand_gets_in_setup_and_in_done_work() {
 
 #[test]
 fn a_thread_reads_and_writes_its_own_variables_through_its_handle() {
-    Rig::script(
+    ScriptTest::script(
         r#"
         counter = 1
         function init()
@@ -98,7 +98,7 @@ fn a_thread_reads_and_writes_its_own_variables_through_its_handle() {
 }
 
 #[test]
-fn what_cannot_travel_is_named_at_the_line_of_the_script() {
+fn values_that_cannot_be_transferred_are_reported_with_the_line_of_the_script() {
     for (value, said) in [
         ("print", "cannot transfer 'function' to thread"),
         ("{ 1, { print } }", "cannot transfer 'function' to thread"),
@@ -114,7 +114,7 @@ fn what_cannot_travel_is_named_at_the_line_of_the_script() {
         ),
     ] {
         let script = format!("\nfunction setup(thread)\n  thread:set('x', {value})\nend");
-        let message = Rig::script(&script).failure();
+        let message = ScriptTest::script(&script).failure();
         assert!(
             message.ends_with(&format!("script.lua:3: {said} (in setup)")),
             "{message}"
@@ -123,8 +123,8 @@ fn what_cannot_travel_is_named_at_the_line_of_the_script() {
 }
 
 #[test]
-fn a_table_that_holds_itself_is_refused() {
-    let message = Rig::script(
+fn a_table_that_contains_itself_is_rejected() {
+    let message = ScriptTest::script(
         "local t = {} t.t = t
          function setup(thread) thread:set('x', t) end",
     )
@@ -134,13 +134,14 @@ fn a_table_that_holds_itself_is_refused() {
         "{message}"
     );
 
-    let message = Rig::script("self = {} self.self = self function setup(t) t:get('self') end");
+    let message =
+        ScriptTest::script("self = {} self.self = self function setup(t) t:get('self') end");
     assert!(message.failure().contains("nests deeper than 100 levels"));
 }
 
 #[test]
-fn a_table_that_doubles_at_each_level_is_refused_before_memory_ends() {
-    let message = Rig::script(
+fn a_table_that_doubles_at_each_level_is_rejected_before_memory_runs_out() {
+    let message = ScriptTest::script(
         "local t = {} for _ = 1, 60 do t = { t, t } end
          function setup(thread) thread:set('x', t) end",
     )
@@ -149,7 +150,7 @@ fn a_table_that_doubles_at_each_level_is_refused_before_memory_ends() {
 }
 
 #[test]
-fn wrong_uses_of_a_thread_are_named_at_the_line_of_the_script() {
+fn wrong_uses_of_a_thread_are_reported_with_the_line_of_the_script() {
     for (statement, said) in [
         ("thread.x = 1", "cannot set 'x' on thread, use thread:set"),
         (
@@ -175,7 +176,7 @@ fn wrong_uses_of_a_thread_are_named_at_the_line_of_the_script() {
         ),
     ] {
         let script = format!("function setup(thread)\n{statement}\nend");
-        let message = Rig::script(&script).failure();
+        let message = ScriptTest::script(&script).failure();
         assert!(
             message.contains("script.lua:2: ") && message.contains(said),
             "{message}"
@@ -184,8 +185,8 @@ fn wrong_uses_of_a_thread_are_named_at_the_line_of_the_script() {
 }
 
 #[test]
-fn a_handle_has_no_fields_but_its_own() {
-    Rig::script(
+fn a_thread_handle_has_only_its_own_fields() {
+    ScriptTest::script(
         "function setup(thread)
            assert(type(thread) == 'userdata' and thread.unknown == 'unknown' and thread[1] == '1')
          end",
@@ -193,7 +194,7 @@ fn a_handle_has_no_fields_but_its_own() {
     .check();
 }
 
-/// Blocks `connect` once armed: a script that never comes back, as far as others can tell.
+/// Blocks `connect` once armed, like a script that never returns.
 struct Gate {
     armed: AtomicBool,
     entered: Mutex<Sender<()>>,
@@ -215,7 +216,7 @@ impl Network for Gate {
 }
 
 #[test]
-fn a_thread_that_is_stuck_in_the_script_gives_nil_and_a_note_instead_of_a_hang() {
+fn get_of_a_thread_stuck_in_the_script_returns_nil_with_a_note_and_does_not_hang() {
     let (entered_sender, entered) = channel();
     let (release, release_receiver) = channel();
     let gate = Arc::new(Gate {
@@ -223,7 +224,7 @@ fn a_thread_that_is_stuck_in_the_script_gives_nil_and_a_note_instead_of_a_hang()
         entered: Mutex::new(entered_sender),
         release: Mutex::new(release_receiver),
     });
-    let rig = Rig::script(
+    let test = ScriptTest::script(
         r#"
         local threads = {}
         count = 7
@@ -238,7 +239,7 @@ fn a_thread_that_is_stuck_in_the_script_gives_nil_and_a_note_instead_of_a_hang()
         "#,
     )
     .threads(2);
-    let mut script = rig.load_with(Arc::clone(&gate) as _).unwrap();
+    let mut script = test.load_with(Arc::clone(&gate) as _).unwrap();
     let mut sources = script.start().unwrap();
     gate.armed.store(true, Ordering::SeqCst);
     let mut stuck = sources.remove(0);

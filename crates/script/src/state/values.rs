@@ -1,4 +1,4 @@
-//! Values between Rust and a Lua stack.
+//! Transfer of values between Rust and a Lua stack.
 
 use std::ffi::{CStr, c_int};
 use std::slice;
@@ -9,12 +9,12 @@ use mlua_sys::lua_State;
 
 use crate::transfer::{DEPTH_MAX, TABLE_WEIGHT, VALUES_MAX, Value};
 
-/// Pushes name → value; of several headers with one name the last stays.
+/// Pushes a table of name → value. The last of several headers with one name wins.
 ///
 /// # Safety
 /// Must run inside a protected call.
 pub(super) unsafe fn push_headers(raw: *mut lua_State, headers: &Fields) {
-    // SAFETY: by the contract; three slots are used.
+    // SAFETY: by the contract. Three slots are used.
     unsafe {
         lua::lua_createtable(raw, 0, c_int::try_from(headers.len()).unwrap_or(0));
         for (name, value) in headers.iter() {
@@ -25,13 +25,13 @@ pub(super) unsafe fn push_headers(raw: *mut lua_State, headers: &Fields) {
     }
 }
 
-/// Pushes values and says how many.
+/// Pushes values and returns their number.
 ///
 /// # Safety
 /// Must run inside a protected call.
 pub(super) unsafe fn push_all(raw: *mut lua_State, values: &[Value]) -> c_int {
     let count = c_int::try_from(values.len()).unwrap_or(c_int::MAX);
-    // SAFETY: by the contract; the stack is extended or an error raised.
+    // SAFETY: by the contract. The stack is extended, or an error is raised.
     unsafe {
         lua::luaL_checkstack_(raw, count, c"too many values".as_ptr());
         for value in values {
@@ -46,8 +46,8 @@ pub(super) unsafe fn push_all(raw: *mut lua_State, values: &[Value]) -> c_int {
 /// # Safety
 /// Must run inside a protected call, with a free slot.
 pub(super) unsafe fn push(raw: *mut lua_State, value: &Value) {
-    // SAFETY: by the contract; tables ask for the slots that their content needs. Values nest no
-    // deeper than DEPTH_MAX, so recursion is bounded.
+    // SAFETY: by the contract. Tables ask for the slots that their content needs. Values are nested
+    // at most DEPTH_MAX deep, so recursion is bounded.
     unsafe {
         match value {
             Value::Nil => lua::lua_pushnil(raw),
@@ -70,7 +70,7 @@ pub(super) unsafe fn push(raw: *mut lua_State, value: &Value) {
 /// # Safety
 /// Must run inside a protected call, with a free slot.
 pub(super) unsafe fn push_bytes(raw: *mut lua_State, bytes: &[u8]) {
-    // SAFETY: by the contract; Lua copies the bytes.
+    // SAFETY: by the contract. Lua copies the bytes.
     unsafe { lua::lua_pushlstring_(raw, bytes.as_ptr().cast(), bytes.len()) };
 }
 
@@ -102,7 +102,7 @@ unsafe fn read_nested(
     *budget = budget.checked_sub(weight).ok_or_else(|| {
         format!("cannot transfer a table with more than {VALUES_MAX} values to thread")
     })?;
-    // SAFETY: by the contract; each access fits the type that was asked for before.
+    // SAFETY: by the contract. Each access matches the type that was checked before.
     unsafe {
         Ok(match kind {
             lua::LUA_TNONE | lua::LUA_TNIL => Value::Nil,
@@ -130,8 +130,8 @@ unsafe fn read_pairs(
         format!("cannot transfer a table that nests deeper than {DEPTH_MAX} levels to thread")
     })?;
     let mut pairs = Vec::new();
-    // SAFETY: by the contract; `lua_next` gets the key it returned, which nothing converts since
-    // only strings are read as strings. The stack is left as it was, also on an error.
+    // SAFETY: by the contract. `lua_next` gets the key that it returned. Nothing converts the key,
+    // since only strings are read as strings. The stack is left unchanged, also on an error.
     unsafe {
         let top = lua::lua_gettop(raw);
         let table = if at < 0 { top + at + 1 } else { at };
@@ -161,7 +161,7 @@ unsafe fn read_pairs(
 /// There must be a string (not a number) at `at`, and it must stay there while the bytes are used.
 pub(super) unsafe fn string_at<'a>(raw: *mut lua_State, at: c_int) -> &'a [u8] {
     let mut length = 0;
-    // SAFETY: by the contract the pointer is that of the string's own bytes.
+    // SAFETY: by the contract, the pointer is that of the string's own bytes.
     unsafe {
         let bytes = lua::lua_tolstring(raw, at, &raw mut length);
         slice::from_raw_parts(bytes.cast(), length)
@@ -173,7 +173,7 @@ pub(super) unsafe fn string_at<'a>(raw: *mut lua_State, at: c_int) -> &'a [u8] {
 /// # Safety
 /// Must run inside a protected call.
 pub(super) unsafe fn number_text(raw: *mut lua_State, number: f64) -> Vec<u8> {
-    // SAFETY: by the contract; the number becomes a string in place.
+    // SAFETY: by the contract. The number becomes a string in place.
     unsafe {
         lua::lua_pushnumber(raw, number);
         lua::lua_tolstring(raw, -1, std::ptr::null_mut());
@@ -189,7 +189,7 @@ pub(super) unsafe fn type_phrase(raw: *mut lua_State, kind: c_int) -> String {
     if kind == lua::LUA_TNIL || kind == lua::LUA_TNONE {
         return "nil".to_owned();
     }
-    // SAFETY: by the contract; type names are static strings.
+    // SAFETY: by the contract. Type names are static strings.
     let name = unsafe { CStr::from_ptr(lua::lua_typename(raw, kind)) };
     format!("a {}", name.to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! A script with everything around it: settings, a network without sockets, a finished run.
+//! A script with its environment: settings, a network without sockets, a finished run.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -12,10 +12,10 @@ use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Scheme, Stop, Targ
 use results::{Backend, Environment, Recording, RunResult, SCHEMA_VERSION, Window};
 use script::{Network, Script, ScriptError, Settings};
 
-/// Knows two hosts; remembers what it was asked.
+/// Knows two hosts, and records its calls.
 #[derive(Default)]
 pub struct FakeNetwork {
-    /// Addresses that refuse.
+    /// Addresses that refuse connections.
     pub refusing: Vec<Address>,
     /// Every call, in words.
     pub calls: Mutex<Vec<String>>,
@@ -55,13 +55,12 @@ impl Network for FakeNetwork {
     }
 }
 
-/// A TCP address.
 pub fn tcp(text: &str) -> Address {
     Address::Tcp(text.parse().unwrap())
 }
 
-/// One script and the command line around it.
-pub struct Rig {
+/// A script and its command line.
+pub struct ScriptTest {
     pub path: Option<PathBuf>,
     pub url: String,
     pub host: String,
@@ -75,7 +74,7 @@ pub struct Rig {
     pub network: Arc<FakeNetwork>,
 }
 
-impl Rig {
+impl ScriptTest {
     /// The command line without a script.
     pub fn bare() -> Self {
         Self {
@@ -101,7 +100,7 @@ impl Rig {
         }
     }
 
-    /// With a script file that exists.
+    /// With an existing script file.
     pub fn script_at(path: impl AsRef<Path>) -> Self {
         Self {
             path: Some(path.as_ref().to_owned()),
@@ -148,14 +147,14 @@ impl Rig {
         Script::load(&settings, network)
     }
 
-    /// Loads and starts.
+    /// Loads and starts the script.
     pub fn start(&self) -> Result<(Script, Vec<Box<dyn RequestSource>>), ScriptError> {
         let mut script = self.load()?;
         let sources = script.start()?;
         Ok((script, sources))
     }
 
-    /// Loads and starts a script with one thread that must work.
+    /// Loads and starts a script with one thread, which must succeed.
     pub fn one(&self) -> (Script, Box<dyn RequestSource>) {
         let (script, mut sources) = self.start().unwrap();
         assert_eq!(sources.len(), 1);
@@ -170,7 +169,7 @@ impl Rig {
         }
     }
 
-    /// Runs `done` after an empty run; for scripts that check things with assert.
+    /// Runs `done` after an empty run, for scripts that check something with assert.
     pub fn check(&self) {
         let (mut script, _sources) = self.start().unwrap();
         script.done(&run_result(Recording::new())).unwrap();
@@ -203,7 +202,7 @@ pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Captured 
     }
 }
 
-/// Every message is one line without control characters.
+/// Checks that a message is one line without control characters.
 pub fn one_line(message: String) -> String {
     assert!(
         !message.chars().any(char::is_control),
@@ -230,7 +229,7 @@ pub fn run_result(recording: Recording) -> RunResult {
     }
 }
 
-/// The same of a run at 1000 requests per second.
+/// The same for a run at 1000 requests per second.
 pub fn rate_result(recording: Recording) -> RunResult {
     let mut result = run_result(recording);
     result.plan.pacing = Pacing::Constant {
@@ -275,7 +274,7 @@ fn plan() -> RunPlan {
     }
 }
 
-/// A file of its own for one test.
+/// A file for one test.
 pub fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
