@@ -1,10 +1,10 @@
--- Log in once, then send the token that came back.
+-- Logs in once, then sends the token from the response.
 --
 --   wrkbench -s examples/scripts/auth-token.lua http://localhost/private -- /login
 --
--- The first argument is the path that gives the token, /login without one. Until the first answer
--- with a header X-Token arrives, every connection asks for it; from then on all use it. Each thread
--- has a token of its own.
+-- The first argument is the login path, /login by default. Until the first response with a header
+-- X-Token arrives, every connection requests it; from then on all use it. Each thread has its own
+-- token.
 
 function init(args)
   login_path = args[1] or "/login"
@@ -23,10 +23,10 @@ function response(status, headers, body)
     return
   end
   if status ~= 200 or not headers["X-Token"] then
-    return -- not logged in: the next request asks again
+    return -- not logged in: the next request tries again
   end
   token = headers["X-Token"]
   wrk.headers["Authorization"] = "Bearer " .. token
-  -- Nothing more to learn: without a response function, answers are not copied into Lua.
+  -- The token is known: without a response function, responses are not copied into Lua.
   response = nil
 end

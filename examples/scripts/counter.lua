@@ -1,9 +1,9 @@
--- Every request asks for another path: /0, /1, /2, ... The number also stands in a header.
+-- Every request has another path: /0, /1, /2, ... The number is also in a header.
 --
 --   wrkbench -t1 -s examples/scripts/counter.lua http://localhost
 --
--- Each thread counts for itself. The first thread begins with 1, since its first request is made
--- once more than it is sent, to look at it before the load begins.
+-- Each thread has its own count. The first thread begins with 1, because one request is made only
+-- to check it before the load begins.
 
 local number = -1
 

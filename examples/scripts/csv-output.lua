@@ -2,8 +2,8 @@
 --
 --   wrkbench -s examples/scripts/csv-output.lua http://localhost/ -- results.csv
 --
--- The arguments are seen by init only, which runs in the threads' states; done runs in the main
--- state. So done asks the first thread for the name.
+-- Only init gets the arguments, and it runs in the threads' states; done runs in the main state.
+-- So done gets the name from the first thread.
 
 local columns = {
   "duration_us", "requests", "bytes", "latency_min_us", "latency_mean_us", "latency_p50_us",

@@ -4,7 +4,7 @@
 --
 --   wrkbench -s examples/scripts/csv.lua http://localhost/ [-- result.csv]
 --
--- csv-output.lua names its columns and counts errors; this one is for files begun with wrk-cmm.
+-- Use it to continue files written with wrk-cmm; csv-output.lua names its columns and counts errors.
 
 local first_thread
 
@@ -12,7 +12,7 @@ function setup(thread)
   first_thread = first_thread or thread
 end
 
--- Arguments are seen by init only, in the threads' states; done runs in the main state and asks.
+-- Only init gets the arguments, in the threads' states; done runs in the main state and asks.
 function init(args)
   file_name = args[1] or "result.csv"
 end

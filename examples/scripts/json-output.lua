@@ -2,10 +2,10 @@
 --
 --   wrkbench -q -s examples/scripts/json-output.lua http://localhost/ | tail -n 1 | jq .
 --
--- The option --json FILE saves much more than this; the script shows how to print one's own.
+-- The option --json FILE saves much more; this script shows how to print your own object.
 
 local function number(value)
-  -- JSON knows neither infinity nor NaN.
+  -- JSON has neither infinity nor NaN.
   if value ~= value or value == math.huge or value == -math.huge then
     return "null"
   end

@@ -1,13 +1,13 @@
--- Prints the result as wrk-cmm's json.lua does: the same field names, order and format, so that what
--- reads that output (from the first line that begins with "{", through jq) goes on working.
+-- Prints the result as wrk-cmm's json.lua does, with the same field names, order and format, so that
+-- programs that read that output (from the first line that begins with "{") keep working.
 --
 --   wrkbench -s examples/scripts/json.lua http://localhost/
 --
--- Errors, statuses and the parts of a request's way are not in it; the option --json FILE has them.
+-- It has no errors, statuses or phases; the option --json FILE has them.
 
 local percentiles = { 50, 75, 90, 99, 99.999 }
 
--- A run of no length has a rate of 0: JSON has no word for 0 / 0.
+-- A run of no length has a rate of 0, because JSON has no NaN.
 local function per_second(count, duration_us)
   return duration_us > 0 and count / duration_us * 1e6 or 0
 end

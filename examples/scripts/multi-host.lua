@@ -2,9 +2,9 @@
 --
 --   wrkbench -t4 -s examples/scripts/multi-host.lua http://localhost/
 --
--- Thread 1 connects to the first address of the host, thread 2 to the second, and so on. Other
--- hosts can be added to the list below as { host, port }. Take as many threads as there are
--- addresses, or a multiple. The Host header stays that of the URL.
+-- Thread 1 connects to the first address of the host, thread 2 to the second, and so on. Add other
+-- hosts to the list below as { host, port }. Use as many threads as there are addresses, or a
+-- multiple. The Host header stays that of the URL.
 
 local more_hosts = {
   -- { "other.example.com", "80" },

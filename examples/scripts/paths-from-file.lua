@@ -1,9 +1,8 @@
--- Takes the paths of a file in turn, one in each line; empty lines and lines with # are left out.
+-- Requests the paths of a file in turn, one per line; empty lines and lines with # are ignored.
 --
 --   wrkbench -s examples/scripts/paths-from-file.lua http://localhost -- examples/scripts/paths.txt
 --
--- All requests are made before the load begins: choosing one is then all that is left to do. Each
--- thread begins at another place of the list.
+-- All requests are made before the load begins. Each thread starts at another place in the list.
 
 local thread_count = 0
 

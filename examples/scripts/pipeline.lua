@@ -1,9 +1,9 @@
--- HTTP pipelining: several requests in one write, before the first answer has come.
+-- HTTP pipelining: several requests in one write, before the first response arrives.
 --
 --   wrkbench -s examples/scripts/pipeline.lua http://localhost/ -- 16
 --
--- The argument is the depth, 8 without one. A string with several requests is one batch. (For the
--- same request again and again, the option --pipeline does this without Lua.)
+-- The argument is the depth, 8 by default. A string with several requests is one batch. (To repeat
+-- a single request, the option --pipeline does this without Lua.)
 
 function init(args)
   local depth = tonumber(args[1] or 8)

@@ -2,8 +2,8 @@
 --
 --   wrkbench -s examples/scripts/post-json.lua http://localhost/api/items
 --
--- Set at top level, these fields make the one request that is sent all the time: Lua does not run
--- during the load. Content-Length is added by itself.
+-- Set at top level, these fields define a fixed request: Lua does not run during the load.
+-- Content-Length is added automatically.
 
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"

@@ -2,8 +2,8 @@
 --
 --   wrkbench -s examples/scripts/put.lua http://localhost/files -- 4096
 --
--- The argument is the size of the body in bytes; 1024 without one. Every thread writes to paths of
--- its own (/files/1-1, /files/1-2, ..., /files/2-1, ...), so that threads never meet.
+-- The argument is the size of the body in bytes, 1024 by default. Every thread writes to its own
+-- paths (/files/1-1, /files/1-2, ..., /files/2-1, ...).
 
 local thread_count = 0
 

@@ -1,9 +1,9 @@
--- Every thread stops after a number of answers.
+-- Every thread stops after a number of responses.
 --
 --   wrkbench -t2 -s examples/scripts/stop-after.lua http://localhost/ -- 1000
 --
--- The argument is the number for each thread, 100 without one. (For a number of requests over all
--- threads there is the option -n.)
+-- The argument is the number per thread, 100 by default. (The option -n limits the requests of all
+-- threads together.)
 
 function init(args)
   limit = tonumber(args[1] or 100)

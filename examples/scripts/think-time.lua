@@ -1,9 +1,9 @@
--- Waits between the requests of a connection, as people do.
+-- Waits between the requests of a connection, as users do.
 --
 --   wrkbench -c 1000 -s examples/scripts/think-time.lua http://localhost/ -- 250
 --
--- The argument is the mean in milliseconds, 100 without one. The times are exponentially
--- distributed: most are short, a few are long. Fractions of a millisecond count.
+-- The argument is the mean in milliseconds, 100 by default. The times are exponentially
+-- distributed: most are short, a few are long.
 
 function init(args)
   mean_ms = tonumber(args[1] or 100)

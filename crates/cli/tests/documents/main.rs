@@ -205,8 +205,9 @@ fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_r
     assert!(count > 50, "only {count} commands were found");
 }
 
-/// Options of others that documents name: of nsenter, of a script, of the bench, and beginnings that wrk takes as well.
-const FOREIGN_OPTIONS: &str = "--net --target --fast --only --t --h --s --d --r --b --u --co";
+/// Options of others that documents name: of nsenter, a script, the bench and oha, and prefixes that wrk takes as well.
+const FOREIGN_OPTIONS: &str =
+    "--net --target --fast --only --latency-correction --t --h --s --d --r --b --u --co";
 
 #[test]
 fn every_option_that_is_named_exists() {

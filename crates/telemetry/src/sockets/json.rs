@@ -317,7 +317,7 @@ mod tests {
             .skip_while(|line| !line.starts_with("## Fields"))
             .skip(1)
             .take_while(|line| !line.starts_with("## "))
-            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .filter_map(|line| line.strip_prefix("- `")?.split('`').next())
             .collect();
         let documented: BTreeSet<_> = rows
             .iter()
