@@ -12,6 +12,7 @@ mod load;
 mod load_parts;
 mod pacing;
 mod rate;
+pub mod readable;
 mod request;
 mod saved;
 pub mod secrets;
