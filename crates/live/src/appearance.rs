@@ -1,24 +1,24 @@
-//! How a screen may look: with colours or without, in Unicode or in ASCII alone.
+//! Colours and symbols: what the terminal supports, and the styles in use.
 //!
-//! Drawing does not ask: it uses colours and symbols, and what the terminal must not get is taken out
-//! of the finished picture.
+//! Drawing always uses colours and Unicode; [`Appearance::apply`] then removes what the terminal
+//! does not support.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What the terminal can show, and its user wants to see.
+/// What the terminal can show and the user allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// Colours; without them nothing is lost, since each is beside a word or a sign.
+pub struct Appearance {
+    /// Colours never carry information alone: each comes with a word or a sign.
     pub colours: bool,
-    /// Symbols beyond ASCII.
+    /// Characters beyond ASCII.
     pub unicode: bool,
 }
 
-impl Look {
-    /// Takes out of a picture what must not be shown.
-    pub(crate) fn finish(self, area: Rect, buffer: &mut Buffer) {
+impl Appearance {
+    /// Removes colours and replaces symbols as required.
+    pub(crate) fn apply(self, area: Rect, buffer: &mut Buffer) {
         if self.colours && self.unicode {
             return;
         }
@@ -62,32 +62,32 @@ fn in_ascii(cell: &mut Cell) {
     cell.set_char(plain);
 }
 
-/// The part of a bar that is done; it is told from the rest without colours as well.
-pub(crate) const FULL: Style = RATE_AREA.add_modifier(Modifier::REVERSED);
-/// The rest of it.
-pub(crate) const EMPTY: Style = Style::new().fg(Color::Indexed(252)).bg(Color::Indexed(237));
-/// What stands back: labels, units, hints.
-pub(crate) const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
-/// Figures that are looked for first.
+/// A progress bar.
+pub(crate) const GAUGE: Style = RATE_AREA.bg(Color::Indexed(237));
+/// The text in it, readable on the full and on the empty part.
+pub(crate) const GAUGE_LABEL: Style = Style::new().fg(Color::Indexed(231));
+/// Labels, units, hints.
+pub(crate) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+/// The most important numbers.
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 /// Requests per second.
 pub(crate) const RATE: Style = Style::new().fg(Color::LightBlue);
-/// The columns of it: a large area, which must not dazzle (steel blue of the 256 colours).
+/// The columns of the rate: a large area, so not a bright colour (steel blue of the 256 colours).
 pub(crate) const RATE_AREA: Style = Style::new().fg(Color::Indexed(67));
-/// The median of latency.
+/// Median latency.
 pub(crate) const MEDIAN: Style = Style::new().fg(Color::Cyan);
-/// Its 99th percentile.
+/// The 99th percentile.
 pub(crate) const TAIL: Style = Style::new().fg(Color::LightYellow);
-/// What went wrong.
-pub(crate) const BAD: Style = Style::new()
+/// Errors.
+pub(crate) const ERROR: Style = Style::new()
     .fg(Color::LightRed)
     .add_modifier(Modifier::BOLD);
-/// What to be careful about.
-pub(crate) const DOUBTFUL: Style = Style::new()
+/// States to be aware of.
+pub(crate) const WARNING: Style = Style::new()
     .fg(Color::LightYellow)
     .add_modifier(Modifier::BOLD);
-/// Answers as they should be.
-pub(crate) const GOOD: Style = Style::new().fg(Color::LightGreen);
+/// Successful responses.
+pub(crate) const SUCCESS: Style = Style::new().fg(Color::LightGreen);
 
 #[cfg(test)]
 mod tests {
@@ -95,33 +95,33 @@ mod tests {
 
     fn buffer() -> Buffer {
         let mut buffer = Buffer::with_lines(["─│⣿ ▁▅█ a…好"]);
-        buffer.set_style(buffer.area, BAD);
+        buffer.set_style(buffer.area, ERROR);
         buffer
     }
 
     #[test]
-    fn without_unicode_every_symbol_has_one_of_ascii() {
+    fn without_unicode_every_symbol_is_replaced_by_ascii() {
         let mut buffer = buffer();
-        let look = Look {
+        let appearance = Appearance {
             colours: true,
             unicode: false,
         };
         let area = buffer.area;
-        look.finish(area, &mut buffer);
+        appearance.apply(area, &mut buffer);
         let text: String = buffer.content.iter().map(Cell::symbol).collect();
         assert_eq!(text, "-|* .:# a~? ");
         assert_eq!(buffer[(0, 0)].fg, Color::LightRed);
     }
 
     #[test]
-    fn without_colours_the_weight_of_letters_stays() {
+    fn without_colours_bold_text_stays_bold() {
         let mut buffer = buffer();
-        let look = Look {
+        let appearance = Appearance {
             colours: false,
             unicode: true,
         };
         let area = buffer.area;
-        look.finish(area, &mut buffer);
+        appearance.apply(area, &mut buffer);
         assert_eq!(buffer[(0, 0)].fg, Color::Reset);
         assert!(buffer[(0, 0)].modifier.contains(Modifier::BOLD));
         assert_eq!(buffer[(0, 0)].symbol(), "─");

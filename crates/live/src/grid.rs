@@ -1,4 +1,4 @@
-//! A sweep on the whole screen: a tile for each cell and round, and beneath it the trial that is running.
+//! The full-screen view of a sweep: a tile for each cell and round, and below it the current trial.
 
 mod labels;
 mod tiles;
@@ -6,7 +6,7 @@ mod tiles;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use plan::{RunPlan, units};
+use plan::{RunPlan, readable};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
@@ -15,9 +15,10 @@ use report::sweep::cell_name;
 use results::Cell;
 use results::snapshot::Snapshot;
 
+use crate::appearance::{Appearance, BOLD, DIM, WARNING};
 use crate::keys::Key;
 use crate::line;
-use crate::look::{BOLD, DOUBTFUL, FAINT, Look};
+use crate::numbers::clock;
 use crate::panel::{gauge, panel};
 use crate::screen::{
     MIN_COLUMNS, MIN_ROWS, Model, draw_body, draw_help, draw_keys, draw_progress, draw_small, title,
@@ -25,57 +26,56 @@ use crate::screen::{
 use labels::Labels;
 use tiles::Tile;
 
-/// Lines that are kept: more than a screen shows.
+/// Notes that are kept: more than the screen shows.
 const MAX_NOTES: usize = 8;
-/// Lines of them that are shown.
 const NOTE_ROWS: usize = 3;
-/// From so many rows on there is room for them.
+/// With at least this many rows, notes are shown.
 const NOTES_FROM_ROWS: u16 = 24;
-/// What the running trial needs to be shown in full: a rule, its progress, plots and tables.
+/// Rows for the current trial in full: a title, its progress, plots and tables.
 const TRIAL_ROWS: u16 = 15;
 
 const HELP: &[&str] = &[
-    "q       end the sweep: the trial that runs is not kept, everything is put back",
-    "        (--resume goes on with it), as after Ctrl-C",
-    "p       hold the picture; the sweep goes on, p again shows it as it is",
-    "l       latency on the other scale: logarithmic or linear",
+    "q       end the sweep, like Ctrl-C: the current trial is discarded, settings are",
+    "        restored, and --resume can continue it",
+    "p       freeze the screen; the sweep continues (p again to unfreeze)",
+    "l       latency scale: logarithmic or linear",
     "d       latency as a histogram instead of over time",
-    "Ctrl-L  draw everything anew      Ctrl-Z  suspend, load included",
+    "Ctrl-L  redraw                    Ctrl-Z  suspend, including the load",
     "",
     "+ -     requests/s 2 % above or below the median of all trials so far",
-    "++ --   10 % and more; whether that is an effect or noise, the end of",
-    "        the sweep says",
+    "++ --   10 % or more; the results at the end of the sweep tell whether",
+    "        this is an effect or noise",
     "▶       running, with the requests/s of the last second",
 ];
 
-/// A sweep that is on, as far as it is known.
+/// The state of the view.
 #[derive(Debug, Clone)]
 pub struct Grid {
     now: State,
-    /// What is shown instead while the picture is held.
-    held: Option<Box<State>>,
+    /// What is shown instead while the screen is frozen.
+    frozen: Option<Box<State>>,
     is_helping: bool,
     has_other_scale: bool,
     has_histogram: bool,
 }
 
-/// Where a trial has its tile.
+/// The tile of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
-    /// Number of the cell.
+pub struct TilePosition {
+    /// The number of the cell.
     pub cell: u32,
-    /// The round, from 1.
+    /// From 1.
     pub round: u32,
 }
 
-/// How far a sweep is.
+/// Progress of the sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Trials that are over.
+    /// Completed trials.
     pub done: usize,
-    /// Of how many.
+    /// All trials.
     pub total: usize,
-    /// How long the rest will take, as far as that is known.
+    /// Estimated remaining time; zero if unknown.
     pub left: Duration,
 }
 
@@ -84,20 +84,20 @@ struct State {
     name: String,
     labels: Labels,
     rounds: u32,
-    tiles: BTreeMap<Spot, Tile>,
+    tiles: BTreeMap<TilePosition, Tile>,
     progress: Progress,
     running: Option<Running>,
-    /// The one before, until there is something to be seen of the next.
+    /// The previous trial, shown until the current one has data.
     before: Option<Running>,
     notes: VecDeque<String>,
 }
 
-/// The trial that is on.
+/// The current trial.
 #[derive(Debug, Clone)]
 struct Running {
-    spot: Spot,
+    position: TilePosition,
     about: String,
-    /// Since its run has started.
+    /// Set when its run starts.
     model: Option<Model>,
 }
 
@@ -108,7 +108,7 @@ impl State {
 }
 
 impl Grid {
-    /// Of a sweep of these cells in so many rounds, in which nothing has run yet.
+    /// A sweep in which nothing has run yet.
     #[must_use]
     pub fn new(name: &str, cells: &[Cell], rounds: u32) -> Self {
         Self {
@@ -122,21 +122,21 @@ impl Grid {
                 before: None,
                 notes: VecDeque::new(),
             },
-            held: None,
+            frozen: None,
             is_helping: false,
             has_other_scale: false,
             has_histogram: false,
         }
     }
 
-    /// A trial was made when the sweep ran before, with this rate (requests per second) if that is known.
-    pub fn keep(&mut self, spot: Spot, requests_per_sec: Option<f64>) {
-        let tile = self.now.tiles.entry(spot).or_default();
+    /// A trial is kept from an earlier, interrupted sweep, with its rate if known.
+    pub fn keep(&mut self, position: TilePosition, requests_per_sec: Option<f64>) {
+        let tile = self.now.tiles.entry(position).or_default();
         tile.is_kept = true;
         tile.rates.extend(requests_per_sec);
     }
 
-    /// A trial of this cell begins: its levels are set, servers restarted; `attempt` is from 1.
+    /// A trial of this cell begins with setting levels and restarting servers; `attempt` is from 1.
     pub fn begin(&mut self, cell: &Cell, round: u32, attempt: u32, progress: Progress) {
         let now = &mut self.now;
         now.progress = progress;
@@ -145,7 +145,7 @@ impl Grid {
             attempt => format!(", attempt {attempt}"),
         };
         now.running = Some(Running {
-            spot: Spot {
+            position: TilePosition {
                 cell: cell.number,
                 round,
             },
@@ -154,7 +154,7 @@ impl Grid {
         });
     }
 
-    /// The run of the trial starts, by this plan.
+    /// The run of the trial starts.
     pub fn start(&mut self, plan: RunPlan) {
         if let Some(running) = &mut self.now.running {
             let mut model = Model::new(plan);
@@ -170,7 +170,7 @@ impl Grid {
         }
     }
 
-    /// What the running trial has done.
+    /// Adds a snapshot of the current trial.
     pub fn push(&mut self, snapshot: Snapshot) {
         if let Some(model) = self.now.model() {
             model.push(snapshot);
@@ -178,32 +178,32 @@ impl Grid {
         }
     }
 
-    /// Time that has passed since the latest snapshot.
+    /// Sets the age of the latest snapshot.
     pub fn wait(&mut self, since: Duration) {
         if let Some(model) = self.now.model() {
             model.wait(since);
         }
     }
 
-    /// A trial was measured.
-    pub fn finish(&mut self, spot: Spot, requests_per_sec: f64, progress: Progress) {
+    /// A trial has completed.
+    pub fn finish(&mut self, position: TilePosition, requests_per_sec: f64, progress: Progress) {
         self.now.progress = progress;
         self.now.before = self.now.running.take();
         self.now
             .tiles
-            .entry(spot)
+            .entry(position)
             .or_default()
             .rates
             .push(requests_per_sec);
     }
 
-    /// An attempt has failed, for good or to be tried once more.
-    pub fn fail(&mut self, spot: Spot, again: bool, progress: Progress) {
+    /// An attempt has failed; `again` if it will be retried.
+    pub fn fail(&mut self, position: TilePosition, again: bool, progress: Progress) {
         self.now.progress = progress;
-        self.now.tiles.entry(spot).or_default().has_failed = !again;
+        self.now.tiles.entry(position).or_default().has_failed = !again;
     }
 
-    /// Something that the user should know.
+    /// Adds a message for the user.
     pub fn note(&mut self, line: &str) {
         if self.now.notes.len() == MAX_NOTES {
             self.now.notes.pop_front();
@@ -211,11 +211,11 @@ impl Grid {
         self.now.notes.push_back(line.to_owned());
     }
 
-    /// Does what a key asks for, as far as the picture is concerned.
+    /// Handles the keys that change the view.
     pub fn press(&mut self, key: Key) {
         match key {
             Key::Pause => {
-                self.held = match self.held {
+                self.frozen = match self.frozen {
                     Some(_) => None,
                     None => Some(Box::new(self.now.clone())),
                 };
@@ -228,8 +228,8 @@ impl Grid {
                     _ => &mut self.has_histogram,
                 };
                 *is_on = !*is_on;
-                let held = self.held.as_mut().and_then(|held| held.model());
-                for model in self.now.model().into_iter().chain(held) {
+                let frozen = self.frozen.as_mut().and_then(|frozen| frozen.model());
+                for model in self.now.model().into_iter().chain(frozen) {
                     model.press(key);
                 }
             }
@@ -238,38 +238,43 @@ impl Grid {
     }
 }
 
-/// Draws a sweep.
-pub fn draw(grid: &Grid, look: Look, area: Rect, buffer: &mut Buffer) {
+/// Draws the view.
+pub fn draw(grid: &Grid, appearance: Appearance, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
-        let state = grid.held.as_deref().unwrap_or(&grid.now);
-        draw_small(&line(state, look, area), grid.held.is_some(), area, buffer);
+        let state = grid.frozen.as_deref().unwrap_or(&grid.now);
+        draw_small(
+            &line(state, appearance, area),
+            grid.frozen.is_some(),
+            area,
+            buffer,
+        );
     } else {
         draw_all(grid, area, buffer);
     }
-    look.finish(area, buffer);
+    appearance.apply(area, buffer);
 }
 
-/// The line of a sweep, where there is no room for more.
-fn line(state: &State, look: Look, area: Rect) -> Line<'static> {
+/// The progress line, for small terminals.
+fn line(state: &State, appearance: Appearance, area: Rect) -> Line<'static> {
     let Progress { done, total, .. } = state.progress;
     let Some(running) = &state.running else {
         return Line::raw(format!("[{done}/{total}] no trial is running"));
     };
     let number = format!("[{}/{total}]", (done + 1).min(total));
-    let place = [
+    let name = [
         format!("{number} {}", running.about),
-        format!("{number} round {}", running.spot.round),
+        format!("{number} round {}", running.position.round),
         number,
     ];
     let columns = usize::from(area.width);
     match &running.model {
-        Some(model) => model.line(Some(&place), columns, look),
-        None => Line::raw(line::waiting(&place, columns)),
+        Some(model) => model.line(Some(&name), columns, appearance),
+        None => Line::raw(line::waiting(&name, columns)),
     }
 }
 
 fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
-    let state = grid.held.as_deref().unwrap_or(&grid.now);
+    let state = grid.frozen.as_deref().unwrap_or(&grid.now);
     let note_rows = match state.notes.len().min(NOTE_ROWS) {
         0 => 0,
         _ if area.height < NOTES_FROM_ROWS => 0,
@@ -288,12 +293,12 @@ fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
         Constraint::Length(1),
     ])
     .areas(area);
-    let held = match grid.held {
-        Some(_) => ("PICTURE HELD", DOUBTFUL),
-        None => ("", FAINT),
+    let frozen = match grid.frozen {
+        Some(_) => ("FROZEN", WARNING),
+        None => ("", DIM),
     };
     let name = Span::styled(" wrkbench sweep ", BOLD.add_modifier(Modifier::REVERSED));
-    title(head, name, &state.name, held, buffer);
+    title(head, name, &state.name, frozen, buffer);
     draw_sweep_progress(state.progress, progress, buffer);
     if grid.is_helping {
         draw_help(tiles.union(trial), HELP, buffer);
@@ -301,7 +306,7 @@ fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
         let live = state.running.as_ref().map(|running| {
             let latest = running.model.as_ref().and_then(Model::latest);
             let rate = latest.map(|it| it.last.requests_per_sec());
-            (running.spot, rate)
+            (running.position, rate)
         });
         tiles::draw(
             &state.labels,
@@ -321,22 +326,23 @@ fn draw_sweep_progress(progress: Progress, area: Rect, buffer: &mut Buffer) {
     let Progress { done, total, left } = progress;
     let left = match left.as_secs() {
         0 => String::new(),
-        seconds => format!(", {} left", units::time(Duration::from_secs(seconds))),
+        seconds => format!(", {} left", clock(Duration::from_secs(seconds))),
     };
+    let trials = readable::counted(total as u64, "trial");
     let share = done as f64 / total.max(1) as f64;
     gauge(
         area,
         share,
-        &format!("{done} of {total} trials{left}"),
+        &format!("{} of {trials}{left}", readable::count(done as u64)),
         buffer,
     );
 }
 
-/// The trial that runs; while there is nothing to be seen of it, the one before.
+/// Draws the current trial, or the previous one until there is data.
 fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
     let about = match &state.running {
         Some(running) => Line::styled(running.about.as_str(), BOLD),
-        None => Line::styled("no trial is running", FAINT),
+        None => Line::styled("no trial is running", DIM),
     };
     let inner = panel(area, &about, buffer);
     let [progress, body] =
@@ -364,18 +370,17 @@ fn draw_trial(state: &State, area: Rect, buffer: &mut Buffer) {
         ..
     }) = &state.before
     {
-        let title = format!("the trial before: {about}");
-        let body = panel(body, &Line::styled(title, FAINT), buffer);
+        let title = format!("previous trial: {about}");
+        let body = panel(body, &Line::styled(title, DIM), buffer);
         draw_body(model, body, buffer);
     }
 }
 
-/// The last ones.
 fn draw_notes(notes: &VecDeque<String>, area: Rect, buffer: &mut Buffer) {
     if area.is_empty() {
         return;
     }
-    let inner = panel(area, &Line::styled("notes", FAINT), buffer);
+    let inner = panel(area, &Line::styled("notes", DIM), buffer);
     let first = notes.len().saturating_sub(usize::from(inner.height));
     for (row, note) in inner.rows().zip(notes.iter().skip(first)) {
         buffer.set_stringn(

@@ -1,21 +1,21 @@
-//! Keys, as a terminal sends them.
+//! Keys, decoded from the bytes a terminal sends.
 
-/// What a key asks for.
+/// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// End the run, or the sweep, and report.
+    /// End the run or the sweep and print the report.
     Quit,
-    /// Hold the picture, or let it go on; the run does not notice.
+    /// Freeze or unfreeze the screen; the run continues.
     Pause,
-    /// Say what the keys and signs mean.
+    /// Show what keys and signs mean.
     Help,
-    /// Show latency on the other scale.
+    /// Switch the latency scale: linear or logarithmic.
     Scale,
-    /// Show latency as a histogram, or over time.
+    /// Switch between latency as a histogram and over time.
     Histogram,
-    /// Draw everything anew.
+    /// Redraw everything.
     Redraw,
-    /// Give the terminal back and stop.
+    /// Restore the terminal and suspend the process.
     Suspend,
     /// Close the help.
     Close,
@@ -23,8 +23,8 @@ pub enum Key {
 
 const ESCAPE: u8 = 0x1b;
 
-/// The keys in what was read from a terminal at once. Keys without a meaning are left out, and so are
-/// sequences that others send (arrows, F keys: ECMA-48 5.4 and xterm's SS3), whose letters are no keys.
+/// Decodes the keys in one read. Unused keys are skipped, and so are escape sequences (arrows,
+/// function keys: ECMA-48 5.4 and xterm's SS3), whose letters are not keys.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -51,7 +51,7 @@ pub fn read(bytes: &[u8]) -> Vec<Key> {
     keys
 }
 
-/// What follows a sequence, of which the escape was read.
+/// The bytes after an escape sequence whose escape has been consumed.
 fn after_sequence(bytes: &[u8]) -> &[u8] {
     match bytes {
         [b'[', rest @ ..] => {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_within_sequences_are_no_keys() {
+    fn letters_in_escape_sequences_are_not_keys() {
         assert_eq!(read(b"\x1b[1;5q\x1bOq\x1bqp"), [Key::Pause]);
         assert_eq!(read(b"\x1b[Ald"), [Key::Scale, Key::Histogram]);
         assert_eq!(read(b"\x1b"), [Key::Close]);

@@ -1,13 +1,15 @@
-//! What is seen of a run, or of a sweep, while it is on: snapshots go in, text and screens come out.
+//! Live views of a run or a sweep in progress: snapshots in, lines of text and screens out.
 //!
-//! No terminal is touched here: a line is a string, a screen a buffer of cells. Who prints is `cli`.
+//! Nothing here touches a terminal: a line is a string and a screen is a buffer of cells, which
+//! `cli` prints.
 
 #![forbid(unsafe_code)]
 
+pub mod appearance;
 pub mod grid;
 pub mod keys;
 pub mod line;
-pub mod look;
+mod numbers;
 mod panel;
 mod progress;
 pub mod screen;

@@ -1,72 +1,76 @@
-//! A run in one line: what is rewritten on a terminal, and what goes elsewhere every ten seconds.
+//! A run as one line: overwritten on a terminal, printed every ten seconds elsewhere.
 
 mod fit;
 
 use std::time::Duration;
 
-use plan::{RunPlan, units};
+use plan::{RunPlan, readable};
 use ratatui::text::{Line, Span};
 use results::snapshot::{Interval, Snapshot, Stage};
 
-use crate::look::{BAD, BOLD, FAINT, Look, MEDIAN, RATE, TAIL};
+use crate::appearance::{Appearance, BOLD, DIM, ERROR, MEDIAN, RATE, TAIL};
+use crate::numbers::{clock, rate, whole_seconds};
 use crate::progress::{End, RunProgress};
 use fit::{Form, Words};
 
-/// Without any news for so long, figures of the last second are those of another time.
+/// Without a snapshot for this long, the numbers of the last second are outdated.
 const NEWS_MAX_AGE: Duration = Duration::from_millis(2_500);
 
-/// How often there is a line where nothing can be written over.
+/// Interval of the lines where nothing can be overwritten.
 const PLAIN_EVERY_NS: u64 = 10_000_000_000;
 
-/// Shorter runs need no line to be told from ones that hang.
+/// Shorter runs get no such lines.
 const PLAIN_FROM: Duration = Duration::from_secs(30);
 
-/// Which trial of a sweep it is, in words, from the longest to the shortest.
-pub type Place = [String; 3];
+/// The name of a trial of a sweep, in three lengths from long to short.
+pub type TrialName = [String; 3];
 
-/// A line of at most so many columns; in a terminal every column but the last can be used. `since` is the time
-/// since the snapshot.
+/// A line of at most `columns` columns (on a terminal, the last column must stay unused). `since`
+/// is the age of the snapshot.
 #[must_use]
 pub fn line(
     plan: &RunPlan,
     snapshot: &Snapshot,
     since: Duration,
-    place: Option<&Place>,
+    trial: Option<&TrialName>,
     columns: usize,
-    look: Look,
+    appearance: Appearance,
 ) -> String {
-    fit::written(&spans(plan, snapshot, since, place, columns, look), look)
+    fit::written(
+        &spans(plan, snapshot, since, trial, columns, appearance),
+        appearance,
+    )
 }
 
-/// The same line before it is written for a terminal.
+/// The same line as styled text.
 pub(crate) fn spans(
     plan: &RunPlan,
     snapshot: &Snapshot,
     since: Duration,
-    place: Option<&Place>,
+    trial: Option<&TrialName>,
     columns: usize,
-    look: Look,
+    appearance: Appearance,
 ) -> Line<'static> {
-    let scene = Scene::new(plan, snapshot, since);
+    let moment = Moment::new(plan, snapshot, since);
     Form::ALL
         .iter()
         .find_map(|form| {
-            let place = place.zip(form.place).map(|(place, at)| &*place[at]);
+            let trial = trial.zip(form.trial).map(|(trial, at)| &*trial[at]);
             fit::with_bar(
-                scene.figures(*form),
-                place,
-                scene.progress.share,
+                moment.figures(*form),
+                trial,
+                moment.progress.share,
                 *form,
                 columns,
-                look,
+                appearance,
             )
         })
-        .unwrap_or_else(|| fit::cut(scene.figures(Form::LEAST), columns))
+        .unwrap_or_else(|| fit::cut(moment.figures(Form::LEAST), columns))
 }
 
-/// What is said of a trial that has not begun: the longest of the texts that there is room for.
+/// The line of a trial that has not started: the longest text that fits.
 #[must_use]
-pub fn waiting(texts: &Place, columns: usize) -> String {
+pub fn waiting(texts: &TrialName, columns: usize) -> String {
     let texts = texts.iter().map(|text| text.replace(char::is_control, " "));
     texts
         .into_iter()
@@ -74,8 +78,8 @@ pub fn waiting(texts: &Place, columns: usize) -> String {
         .unwrap_or_default()
 }
 
-/// A run at one moment.
-struct Scene<'a> {
+/// The numbers of one moment.
+struct Moment<'a> {
     snapshot: &'a Snapshot,
     since: Duration,
     progress: RunProgress,
@@ -83,7 +87,7 @@ struct Scene<'a> {
     percentiles_ns: Option<(u64, u64)>,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> Moment<'a> {
     fn new(plan: &RunPlan, snapshot: &'a Snapshot, since: Duration) -> Self {
         let latency = &snapshot.last.latency;
         let values_ns = latency.values_at_percentiles(&[50.0, 99.0]);
@@ -99,11 +103,11 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What the line says, figure by figure.
+    /// The parts of the line.
     fn figures(&self, form: Form) -> Vec<Span<'static>> {
         let mut figures = vec![Span::raw(self.left(form.words))];
         if self.since > NEWS_MAX_AGE {
-            let silence = format!("no news for {}", seconds(self.since));
+            let silence = format!("no update for {}", whole_seconds(self.since));
             figures.push(Span::raw(silence));
         } else {
             figures.extend(self.last(form));
@@ -114,7 +118,7 @@ impl<'a> Scene<'a> {
                 Words::Long => "generator CPU",
                 Words::Short | Words::Least => "CPU",
             };
-            figures.push(Span::raw(format!("{name} {:.0}%", share * 100.0)));
+            figures.push(Span::raw(format!("{name} {:.0} %", share * 100.0)));
         }
         figures
     }
@@ -125,16 +129,16 @@ impl<'a> Scene<'a> {
             Words::Long => " requests/s",
             Words::Short | Words::Least => "/s",
         };
-        let per_sec = units::metric(self.snapshot.last.requests_per_sec());
+        let per_sec = rate(self.snapshot.last.requests_per_sec());
         let mut figures = vec![Span::styled(format!("{per_sec}{unit}"), RATE.patch(BOLD))];
         if let Some((p50_ns, p99_ns)) = self.percentiles_ns {
             let count = self.snapshot.last.latency.count();
             let figure = |percent, value_ns: u64, style| {
-                let value = units::time_us(value_ns as f64 / 1000.0);
+                let value = readable::time_ns(value_ns);
                 if results::enough_samples(percent, count) {
                     Span::styled(format!("p{percent} {value}"), style)
                 } else {
-                    Span::styled(format!("p{percent} ~{value}"), FAINT)
+                    Span::styled(format!("p{percent} ~{value}"), DIM)
                 }
             };
             figures.extend(form.p50.then(|| figure(50.0, p50_ns, MEDIAN)));
@@ -143,82 +147,70 @@ impl<'a> Scene<'a> {
         figures
     }
 
-    /// What is still to come: time or requests; without either, how long it has been.
+    /// The time or requests that are left; without a defined end, the elapsed time.
     fn left(&self, words: Words) -> String {
         let word = match words {
             Words::Long | Words::Short => " left",
             Words::Least => "",
         };
-        let left = |whole| units::time(self.progress.left(whole));
+        let left = |whole| clock(self.progress.left(whole));
         match self.progress.end {
-            End::WarmUp(whole) => format!("warming up {}{word}", left(whole)),
+            End::WarmUp(whole) => format!("warm-up {}{word}", left(whole)),
             End::Time(whole) => format!("{}{word}", left(whole)),
             End::Requests { made, of } => {
-                let what = match words {
-                    Words::Long => " requests",
-                    Words::Short => "",
-                    Words::Least => " to go",
-                };
-                format!("{}{what}{word}", count(of - made))
+                let left = of - made;
+                match words {
+                    Words::Long => format!("{} left", readable::counted(left, "request")),
+                    Words::Short => format!("{} left", readable::count(left)),
+                    Words::Least => format!("{} to go", readable::count(left)),
+                }
             }
-            End::Nothing => seconds(self.progress.elapsed),
+            End::Nothing => whole_seconds(self.progress.elapsed),
         }
     }
 }
 
-/// What failed so far; while warming up in the last second. Nothing when nothing did.
+/// Failures so far; during the warm-up, those of the last second.
 fn failures(snapshot: &Snapshot, words: Words) -> Vec<Span<'static>> {
     let errors = match snapshot.stage {
         Stage::WarmingUp => snapshot.last.errors,
         Stage::Measuring => snapshot.errors.events(),
     };
     let mut figures = Vec::new();
-    match errors {
-        0 => {}
-        1 => figures.push(Span::styled("1 error", BAD)),
-        _ => figures.push(Span::styled(format!("{} errors", count(errors)), BAD)),
+    if errors > 0 {
+        figures.push(Span::styled(readable::counted(errors, "error"), ERROR));
     }
     let over_399 = snapshot.statuses.over_399();
     if over_399 > 0 {
         let what = match words {
-            Words::Long => "with a status over 399",
-            Words::Short => "over 399",
-            Words::Least => ">399",
+            Words::Long => "with status 400 or above",
+            Words::Short => "with status >=400",
+            Words::Least => ">=400",
         };
-        figures.push(Span::styled(format!("{} {what}", count(over_399)), BAD));
+        figures.push(Span::styled(
+            format!("{} {what}", readable::count(over_399)),
+            ERROR,
+        ));
     }
     figures
 }
 
-/// Exact as long as it is short.
-fn count(count: u64) -> String {
-    match count {
-        0..10_000 => count.to_string(),
-        _ => units::metric(count as f64),
-    }
-}
-
-/// Whole ones.
-fn seconds(time: Duration) -> String {
-    units::time(Duration::from_secs(time.as_secs()))
-}
-
-/// Lines for where nothing can be written over: one every ten seconds, about the time since the one before.
+/// Separate lines, one every ten seconds, each about the time since the previous one.
 #[derive(Debug, Default)]
-pub struct Plain {
+pub struct PlainLines {
     gathered: Interval,
     stage: Stage,
 }
 
-impl Plain {
-    /// `None` for a run that is over before there would be much to say.
+impl PlainLines {
+    /// `None` for a short run.
     #[must_use]
     pub fn of(plan: &RunPlan) -> Option<Self> {
         let is_long = |duration| plan.warmup.saturating_add(duration) > PLAIN_FROM;
         plan.stop.duration.is_none_or(is_long).then(Self::default)
     }
 
-    /// Takes what is new; the line, when it is time for one.
+    /// Adds a snapshot; returns a line when one is due.
     #[must_use]
     pub fn line(&mut self, plan: &RunPlan, snapshot: &Snapshot) -> Option<String> {
         if self.stage != snapshot.stage {
@@ -237,7 +229,7 @@ impl Plain {
         self.gathered.errors += errors;
         self.gathered.bytes += bytes;
         self.gathered.latency.merge(latency);
-        // Seconds end when somebody looks, not to the nanosecond.
+        // Snapshots do not arrive at exact seconds.
         if self.gathered.duration_ns + PLAIN_EVERY_NS / 20 < PLAIN_EVERY_NS {
             return None;
         }
@@ -245,7 +237,7 @@ impl Plain {
             last: std::mem::take(&mut self.gathered),
             ..snapshot.clone()
         };
-        let figures = Scene::new(plan, &gathered, Duration::ZERO).figures(Form::WHOLE);
+        let figures = Moment::new(plan, &gathered, Duration::ZERO).figures(Form::WHOLE);
         Some(Line::from(fit::joined(figures, ", ")).to_string())
     }
 }

@@ -1,36 +1,35 @@
-//! How far a run is.
+//! Progress of a run towards its end.
 
 use std::time::Duration;
 
 use plan::RunPlan;
 use results::snapshot::{Snapshot, Stage};
 
-/// A run at one moment, on its way to what ends its stage.
+/// Progress of the current stage: warm-up or window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RunProgress {
-    /// Since the begin of the stage, and no longer than it lasts.
+    /// Time since the start of the stage, at most its duration.
     pub(crate) elapsed: Duration,
-    /// How much of the stage is over, 0..=1; `None` when that cannot be known.
+    /// Completed share of the stage, 0..=1; `None` if the run has no defined end.
     pub(crate) share: Option<f64>,
-    /// What ends it.
     pub(crate) end: End,
 }
 
-/// What ends a stage: time or requests, whichever is first as things go.
+/// What ends a stage: time or requests, whichever is expected first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The warm-up is over after this time.
+    /// The warm-up ends after this time.
     WarmUp(Duration),
-    /// The window is over after this time.
+    /// The window ends after this time.
     Time(Duration),
-    /// So many requests are made.
+    /// The run ends after a number of requests.
     Requests {
-        /// Answered or failed so far, and not more than are asked for.
+        /// Answered or failed so far, at most `of`.
         made: u64,
-        /// Asked for.
+        /// The requested number.
         of: u64,
     },
-    /// The user.
+    /// Only the user ends the run.
     Nothing,
 }
 
@@ -67,15 +66,15 @@ impl RunProgress {
             })
     }
 
-    /// Whole seconds of `whole` to come, rounded up: there are none left only when it is over, and a snapshot comes
-    /// some milliseconds after its second.
+    /// Whole seconds of `whole` that are left, rounded up, so that 0 appears only at the end. (A
+    /// snapshot arrives some milliseconds after its second.)
     pub(crate) fn left(&self, whole: Duration) -> Duration {
         let left = whole.saturating_sub(self.elapsed);
         Duration::from_secs(left.as_secs_f64().ceil() as u64)
     }
 }
 
-/// All of nothing is made from the begin on.
+/// An empty whole counts as complete.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)

@@ -1,96 +1,96 @@
-//! A run on the whole screen: what is known of it, and the picture of that.
+//! The full-screen view of a run.
 //!
-//! The model takes snapshots and keys; drawing reads it and changes nothing.
+//! [`Model`] takes snapshots and keys; [`draw`] only reads it.
 
-mod figures;
 mod histogram;
 mod history;
 mod plot;
+mod tables;
 mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::{RunPlan, units};
+use plan::{RunPlan, readable};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use results::snapshot::{Snapshot, Stage};
 
+use crate::appearance::{Appearance, BOLD, DIM, ERROR, MEDIAN, RATE, RATE_AREA, TAIL, WARNING};
 use crate::keys::Key;
-use crate::line::{self, Place};
-use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, Look, MEDIAN, RATE, RATE_AREA, TAIL};
+use crate::line::{self, TrialName};
+use crate::numbers::rate;
 use crate::panel::{gauge, panel};
 use history::{History, Point};
-use plot::Scale;
+use plot::{Plot, Scale};
 
-/// The least size of a terminal for the screen; a smaller one shows the line.
+/// The smallest terminal for the full view; smaller ones show the progress line.
 pub const MIN_COLUMNS: u16 = 60;
 /// See [`MIN_COLUMNS`].
 pub const MIN_ROWS: u16 = 16;
 
-/// Rows of the tables: a rule, a heading, six percentiles.
+/// Rows of the tables: a title, a heading, six percentiles.
 const TABLE_ROWS: u16 = 8;
-/// The fewest rows of a plot: a rule, two for the values, one for the time.
+/// The fewest rows of a plot: a title, two for the values, one for the time.
 const PLOT_ROWS: u16 = 4;
-/// From so many columns on, plots stand side by side without getting too narrow.
+/// With at least this many columns, plots are side by side.
 const WIDE_COLUMNS: u16 = 100;
-/// From so many rows on there is room for two plots above each other.
+/// With at least this many rows, two plots fit above each other.
 const TALL_ROWS: u16 = 26;
-/// From so many columns on a histogram stands beside the two plots.
+/// With at least this many columns, the histogram is beside the two plots.
 const THREE_PLOTS_COLUMNS: u16 = 132;
-/// From so many rows on it has a place of its own below them.
+/// With at least this many rows, the histogram is below the two plots.
 const THREE_PLOTS_ROWS: u16 = 30;
-/// From so many columns on a plot's title has room for a name beside two percentiles.
+/// With at least this many columns, the title of the latency plot has its name.
 const NAMED_COLUMNS: u16 = 36;
-/// Before anything is known.
 const WAITING: &str = "waiting for the first responses";
-/// A linear axis shows both lines well as long as the greatest value is no more than so many times the least.
+/// Up to this ratio of the largest and the smallest value, a linear axis shows both well.
 const LINEAR_RATIO: f64 = 10.0;
 
-/// A run that is on, as far as it is known.
+/// The state of the view.
 #[derive(Debug, Clone)]
 pub struct Model {
     plan: RunPlan,
-    now: Picture,
-    /// What is shown instead while the picture is held.
-    held: Option<Picture>,
+    now: State,
+    /// What is shown instead while the screen is frozen.
+    frozen: Option<State>,
     is_helping: bool,
-    /// The scale of latency is the other one than what fits.
+    /// Use the latency scale that would not be chosen automatically.
     other_scale: bool,
-    /// Where only one of them has room: the histogram, not latency over time.
+    /// Show the histogram instead of latency over time if only one fits.
     prefers_histogram: bool,
 }
 
-/// What is known at one moment.
+/// What is known of the run.
 #[derive(Debug, Clone, Default)]
-struct Picture {
+struct State {
     history: History,
     latest: Option<Arc<Snapshot>>,
-    /// Time since the latest snapshot.
+    /// Age of the latest snapshot.
     since: Duration,
 }
 
 impl Model {
-    /// Of a run that has not begun.
+    /// A run that has not started.
     #[must_use]
     pub fn new(plan: RunPlan) -> Self {
         Self {
             plan,
-            now: Picture::default(),
-            held: None,
+            now: State::default(),
+            frozen: None,
             is_helping: false,
             other_scale: false,
             prefers_histogram: false,
         }
     }
 
-    /// Takes what is new.
+    /// Adds a snapshot.
     pub fn push(&mut self, snapshot: Snapshot) {
         let before = self.now.latest.as_ref().map(|latest| latest.stage);
         if before == Some(Stage::WarmingUp) && snapshot.stage == Stage::Measuring {
-            // Nothing of a warm-up is in the numbers.
+            // The result excludes the warm-up.
             self.now.history = History::default();
         }
         self.now.history.push(&snapshot);
@@ -98,16 +98,16 @@ impl Model {
         self.now.since = Duration::ZERO;
     }
 
-    /// Time that has passed since the latest snapshot.
+    /// Sets the age of the latest snapshot.
     pub fn wait(&mut self, since: Duration) {
         self.now.since = since;
     }
 
-    /// Does what a key asks for, as far as the picture is concerned.
+    /// Handles the keys that change the view.
     pub fn press(&mut self, key: Key) {
         match key {
             Key::Pause => {
-                self.held = match self.held {
+                self.frozen = match self.frozen {
                     Some(_) => None,
                     None => Some(self.now.clone()),
                 };
@@ -120,37 +120,42 @@ impl Model {
         }
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.held.is_some()
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
     }
 
-    /// The latest snapshot of the run, whatever is shown.
+    /// The latest snapshot, even if the screen is frozen.
     pub(crate) fn latest(&self) -> Option<&Snapshot> {
         self.now.latest.as_deref()
     }
 
-    /// What the line below a run without a screen says, in at most so many columns.
-    pub(crate) fn line(&self, place: Option<&Place>, columns: usize, look: Look) -> Line<'static> {
-        let picture = self.shown();
-        match (&picture.latest, place) {
+    /// The progress line of the run.
+    pub(crate) fn line(
+        &self,
+        trial: Option<&TrialName>,
+        columns: usize,
+        appearance: Appearance,
+    ) -> Line<'static> {
+        let state = self.shown();
+        match (&state.latest, trial) {
             (Some(latest), _) => {
-                line::spans(&self.plan, latest, picture.since, place, columns, look)
+                line::spans(&self.plan, latest, state.since, trial, columns, appearance)
             }
-            (None, Some(place)) => Line::raw(line::waiting(place, columns)),
+            (None, Some(trial)) => Line::raw(line::waiting(trial, columns)),
             (None, None) => Line::raw(WAITING),
         }
     }
 
-    fn shown(&self) -> &Picture {
-        self.held.as_ref().unwrap_or(&self.now)
+    fn shown(&self) -> &State {
+        self.frozen.as_ref().unwrap_or(&self.now)
     }
 }
 
-/// Draws a run.
-pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
+/// Draws the view.
+pub fn draw(model: &Model, appearance: Appearance, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
-        let line = model.line(None, usize::from(area.width), look);
-        draw_small(&line, model.is_held(), area, buffer);
+        let line = model.line(None, usize::from(area.width), appearance);
+        draw_small(&line, model.is_frozen(), area, buffer);
     } else {
         let words_rows = u16::from(area.height >= 20);
         let [title, words, progress, rest, keys] = Layout::vertical([
@@ -167,7 +172,7 @@ pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
             words.y,
             words::plan(&model.plan),
             usize::from(words.width) * usize::from(words_rows),
-            FAINT,
+            DIM,
         );
         draw_progress(model, progress, buffer);
         if model.is_helping {
@@ -177,17 +182,17 @@ pub fn draw(model: &Model, look: Look, area: Rect, buffer: &mut Buffer) {
         }
         draw_keys(keys, rest, buffer);
     }
-    look.finish(area, buffer);
+    appearance.apply(area, buffer);
 }
 
-/// The line of a run, and which key ends it, where there is no room for a screen.
-pub(crate) fn draw_small(line: &Line<'_>, is_held: bool, area: Rect, buffer: &mut Buffer) {
-    let hint = if is_held {
-        Line::styled("held; p goes on, q stops", DOUBTFUL)
+/// Draws the progress line and which key ends the run.
+pub(crate) fn draw_small(line: &Line<'_>, is_frozen: bool, area: Rect, buffer: &mut Buffer) {
+    let hint = if is_frozen {
+        Line::styled("frozen: p continues, q stops", WARNING)
     } else {
-        Line::styled("q stops and reports", FAINT)
+        Line::styled("q: stop and report", DIM)
     };
-    // A row between them, so that the line is seen first.
+    // With an empty row in between.
     for (row, line) in area.rows().step_by(2).zip([line, &hint]) {
         buffer.set_line(row.x, row.y, line, row.width);
     }
@@ -195,16 +200,16 @@ pub(crate) fn draw_small(line: &Line<'_>, is_held: bool, area: Rect, buffer: &mu
 
 fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let (state, style) = match model.shown().latest.as_ref().map(|it| it.stage) {
-        _ if model.is_held() => ("PICTURE HELD", DOUBTFUL),
-        None => ("starting", FAINT),
-        Some(Stage::WarmingUp) => ("WARMING UP: not in the result", DOUBTFUL),
-        Some(Stage::Measuring) => ("measuring", FAINT),
+        _ if model.is_frozen() => ("FROZEN", WARNING),
+        None => ("starting", DIM),
+        Some(Stage::WarmingUp) => ("WARM-UP: not in the result", WARNING),
+        Some(Stage::Measuring) => ("measuring", DIM),
     };
     let name = Span::styled(" wrkbench ", BOLD.add_modifier(Modifier::REVERSED));
     title(area, name, &model.plan.target.url, (state, style), buffer);
 }
 
-/// A name at the left, what it is about beside it, the state at the right end.
+/// A name and a description at the left end, the state at the right end.
 pub(crate) fn title(
     area: Rect,
     name: Span<'_>,
@@ -221,23 +226,23 @@ pub(crate) fn title(
 }
 
 pub(crate) fn draw_progress(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let picture = model.shown();
-    let (share, text) = match &picture.latest {
+    let state = model.shown();
+    let (share, text) = match &state.latest {
         None => (0.0, WAITING.to_owned()),
-        Some(latest) => words::progress(&model.plan, latest, picture.since),
+        Some(latest) => words::progress(&model.plan, latest, state.since),
     };
     gauge(area, share, &text, buffer);
 }
 
-/// What the keys do, as many as there is room for; `body` is where plots are drawn.
+/// The help line, with as many keys as fit; `body` is where plots are drawn.
 pub(crate) fn draw_keys(area: Rect, body: Rect, buffer: &mut Buffer) {
     let mut keys = vec![
         ("q", "stop and report"),
-        ("p", "hold"),
+        ("p", "freeze"),
         ("l", "log/linear"),
         ("?", "help"),
     ];
-    if Places::of(body, body.height).histogram.is_none() {
+    if PlotAreas::of(body, body.height).histogram.is_none() {
         keys.push(("d", "histogram"));
     }
     let width = |(key, what): &(&str, &str)| key.len() + what.len() + 4;
@@ -249,7 +254,7 @@ pub(crate) fn draw_keys(area: Rect, body: Rect, buffer: &mut Buffer) {
         rest.is_some()
     }) {
         spans.push(Span::styled(format!(" {key} "), BOLD));
-        spans.push(Span::styled(format!("{what}  "), FAINT));
+        spans.push(Span::styled(format!("{what}  "), DIM));
     }
     buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
 }
@@ -267,7 +272,7 @@ pub(crate) fn draw_help(area: Rect, text: &[&str], buffer: &mut Buffer) {
     }
 }
 
-/// Plots and tables, as many as there is room for.
+/// Draws plots and tables, as many as fit.
 pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
     let tables_rows = match area.height {
         rows if rows >= TABLE_ROWS + PLOT_ROWS => TABLE_ROWS,
@@ -275,14 +280,14 @@ pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
     };
     let [plots, tables] =
         Layout::vertical([Constraint::Min(0), Constraint::Length(tables_rows)]).areas(area);
-    let places = Places::of(plots, area.height);
-    let shows_histogram = places.histogram.is_some() || model.prefers_histogram;
-    let shows_latency = places.histogram.is_some() || !model.prefers_histogram;
-    let picture = model.shown();
-    let points: Vec<Point> = picture.history.points().collect();
+    let areas = PlotAreas::of(plots, area.height);
+    let shows_histogram = areas.histogram.is_some() || model.prefers_histogram;
+    let shows_latency = areas.histogram.is_some() || !model.prefers_histogram;
+    let state = model.shown();
+    let points: Vec<Point> = state.history.points().collect();
     if plots.height >= PLOT_ROWS {
-        let Places { rate, latency, .. } = places;
-        // One scale of time for both, also where one of them is wider by a column.
+        let PlotAreas { rate, latency, .. } = areas;
+        // The same time axis for both, even if one is wider by a column.
         let columns = plot::columns(rate).min(plot::columns(latency));
         let span_s = time_span(model, &points, columns);
         draw_rate(model, &points, span_s, rate, buffer);
@@ -290,25 +295,23 @@ pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
             draw_latency(model, &points, span_s, latency, buffer);
         }
         if shows_histogram {
-            let place = places.histogram.unwrap_or(latency);
-            draw_histogram(model, place, buffer);
+            draw_histogram(model, areas.histogram.unwrap_or(latency), buffer);
         }
     }
     if tables_rows > 0 {
-        figures::draw(&model.plan, picture.latest.as_deref(), tables, buffer);
+        tables::draw(&model.plan, state.latest.as_deref(), tables, buffer);
     }
 }
 
-/// Where the plots are drawn.
-struct Places {
+struct PlotAreas {
     rate: Rect,
     latency: Rect,
-    /// Where there is room for a third one.
+    /// If a third plot fits.
     histogram: Option<Rect>,
 }
 
-impl Places {
-    /// Of this area, which is all or a part of a screen's body with so many rows.
+impl PlotAreas {
+    /// Divides an area, which is all or part of a body with `body_rows` rows.
     fn of(area: Rect, body_rows: u16) -> Self {
         let halves = [Constraint::Fill(1); 2];
         let thirds = [Constraint::Fill(1); 3];
@@ -350,7 +353,7 @@ impl Places {
     }
 }
 
-/// The end of the run by its plan, if that is a time of the stage that it is in.
+/// The planned duration of the current stage, if it has one.
 fn whole(model: &Model) -> Option<Duration> {
     match model.shown().latest.as_ref().map(|it| it.stage) {
         Some(Stage::WarmingUp) => Some(model.plan.warmup),
@@ -365,44 +368,46 @@ fn time_span(model: &Model, points: &[Point], columns: u16) -> f64 {
 
 fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
-    let mut title = vec![Span::styled("requests/s", FAINT)];
+    let mut title = vec![Span::styled("requests/s", DIM)];
     if let Some(latest) = latest.filter(|latest| latest.last.duration_ns > 0) {
         let per_sec = latest.last.requests_per_sec();
-        let text = units::metric(per_sec);
-        title.push(Span::styled(text, RATE.add_modifier(Modifier::BOLD)));
+        title.push(Span::styled(
+            rate(per_sec),
+            RATE.add_modifier(Modifier::BOLD),
+        ));
     }
     let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
-    // A warm-up is made at the rate that the window begins with.
-    let asked = |at_s: f64| {
+    // The warm-up runs at the initial rate of the window.
+    let target = |at_s: f64| {
         let at_s = if warming_up { 0.0 } else { at_s };
         model.plan.pacing.rate_per_sec_at(at_s)
     };
-    if let Some(now) = points.last().and_then(|point| asked(point.to_s)) {
-        let text = format!("of {} asked", units::metric(now));
-        title.push(Span::styled(text, FAINT));
+    if let Some(now) = points.last().and_then(|point| target(point.to_s)) {
+        title.push(Span::styled(format!("target {}", rate(now)), DIM));
     }
     let inner = panel(area, &spaced(title), buffer);
     if points.is_empty() {
         return;
     }
     let rates = plot::rates(points, plot::columns(area), span_s);
-    let asked_most = (0..=plot::columns(area))
-        .filter_map(|at| asked(f64::from(at) * span_s / f64::from(plot::columns(area).max(1))))
+    let target_most = (0..=plot::columns(area))
+        .filter_map(|at| target(f64::from(at) * span_s / f64::from(plot::columns(area).max(1))))
         .fold(0.0, f64::max);
     let most = rates
         .iter()
         .flatten()
-        .fold(asked_most, |most, (rate, _)| most.max(*rate));
-    let scale = Scale::linear(most);
-    let inner = plot::axes(inner, scale, plot::count_label, span_s, buffer);
-    if inner.is_empty() {
-        return;
-    }
-    plot::bars(inner, &rates, scale, RATE_AREA, buffer);
-    plot::backdrop(inner, asked, scale, span_s, buffer);
+        .fold(target_most, |most, (rate, _)| most.max(*rate));
+    let plot = Plot {
+        area: inner,
+        scale: Scale::linear(most),
+        span_s,
+        label: plot::count_label,
+    };
+    plot.columns(&rates, RATE_AREA, buffer);
+    plot.target(target, buffer);
 }
 
-/// The words of a title.
+/// Joins the words of a title with spaces.
 fn spaced(words: Vec<Span<'static>>) -> Line<'static> {
     let mut line = Line::default();
     for word in words {
@@ -418,7 +423,7 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
     let latest = model.shown().latest.as_deref();
     let mut title = Vec::new();
     if area.width >= NAMED_COLUMNS {
-        title.push(Span::styled(words::latency(&model.plan), FAINT));
+        title.push(Span::styled(words::latency(&model.plan), DIM));
     }
     if let Some(last) = latest
         .map(|latest| &latest.last)
@@ -426,19 +431,19 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
     {
         let [p50, p99] = [50.0, 99.0].map(|percent| last.latency.value_at_percentile(percent));
         for (name, value_ns, style) in [("p50", p50, MEDIAN), ("p99", p99, TAIL)] {
-            let text = format!("{name} {}", words::time_ns(value_ns));
+            let text = format!("{name} {}", readable::time_ns(value_ns));
             title.push(Span::styled(text, style.add_modifier(Modifier::BOLD)));
         }
     }
     if let Some(first) = points.first()
         && model.shown().history.is_joined()
     {
-        let text = format!("greatest of each {:.0} s", first.to_s - first.from_s);
-        title.push(Span::styled(text, FAINT));
+        let text = format!("maximum of each {:.0} s", first.to_s - first.from_s);
+        title.push(Span::styled(text, DIM));
     }
     let inner = panel(area, &spaced(title), buffer);
-    let p50 = |point: &Point| point.p50_ns.map(|value| value as f64);
-    let p99 = |point: &Point| point.p99_ns.map(|value| value as f64);
+    let p50: fn(&Point) -> Option<f64> = |point| point.p50_ns.map(|value| value as f64);
+    let p99: fn(&Point) -> Option<f64> = |point| point.p99_ns.map(|value| value as f64);
     if points.iter().all(|point| point.p50_ns.is_none()) {
         return;
     }
@@ -447,25 +452,30 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
         points.iter().filter_map(p99).fold(0.0, f64::max),
         model.other_scale,
     );
-    let inner = plot::axes(inner, scale, plot::time_label, span_s, buffer);
-    if inner.is_empty() {
-        return;
-    }
-    // The median last: where both share a cell it is its colour that is seen, as the tail is above it elsewhere.
-    plot::line(inner, points, p99, scale, (span_s, TAIL), buffer);
-    plot::line(inner, points, p50, scale, (span_s, MEDIAN), buffer);
+    let plot = Plot {
+        area: inner,
+        scale,
+        span_s,
+        label: plot::time_label,
+    };
+    let series = |value: fn(&Point) -> Option<f64>| -> Vec<Option<(f64, f64)>> {
+        let middle_s = |point: &Point| f64::midpoint(point.from_s, point.to_s);
+        let place = |point| value(point).map(|value| (middle_s(point), value));
+        points.iter().map(place).collect()
+    };
+    // The median last, so that its colour shows where both lines share a cell.
+    plot.lines(&[(series(p99), TAIL), (series(p50), MEDIAN)], buffer);
 }
 
-/// How the latency of the window so far spreads.
 fn draw_histogram(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let title = format!("{} histogram, so far", words::latency(&model.plan));
-    let inner = panel(area, &Line::styled(title, FAINT), buffer);
+    let title = format!("{} histogram", words::latency(&model.plan));
+    let inner = panel(area, &Line::styled(title, DIM), buffer);
     if let Some(latest) = model.shown().latest.as_deref() {
         histogram::draw(&latest.latency, model.other_scale, inner, buffer);
     }
 }
 
-/// Logarithmic when p99 is far above p50.
+/// Logarithmic if the largest value is far above the smallest.
 fn latency_scale(least: f64, greatest: f64, other: bool) -> Scale {
     if !least.is_finite() || least <= 0.0 {
         return Scale::linear(greatest.max(1e6));
@@ -478,10 +488,10 @@ fn latency_scale(least: f64, greatest: f64, other: bool) -> Scale {
     }
 }
 
-/// Style of a share of a CPU: more than 90 % is a limit.
+/// Highlights a CPU share above the limit.
 pub(crate) fn cpu_style(share: f64) -> ratatui::style::Style {
-    if share > figures::CPU_LIMIT {
-        BAD
+    if share > tables::CPU_LIMIT {
+        ERROR
     } else {
         BOLD
     }

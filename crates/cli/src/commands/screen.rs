@@ -18,9 +18,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use live::appearance::Appearance;
 use live::grid::{self, Grid};
 use live::keys::Key;
-use live::look::Look;
 use live::screen::{self, Model};
 use plan::RunPlan;
 use ratatui::buffer::Buffer;
@@ -62,11 +62,11 @@ impl View {
         }
     }
 
-    fn draw(&self, look: Look, buffer: &mut Buffer) {
+    fn draw(&self, appearance: Appearance, buffer: &mut Buffer) {
         let area = buffer.area;
         match self {
-            Self::Run(model) => screen::draw(model, look, area, buffer),
-            Self::Sweep(grid) => grid::draw(grid, look, area, buffer),
+            Self::Run(model) => screen::draw(model, appearance, area, buffer),
+            Self::Sweep(grid) => grid::draw(grid, appearance, area, buffer),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Screen {
             screen.signals.push(registered);
         }
         give_back_on_panic(&device, &shared);
-        let thread = thread::Thread::new(shared, device, woken, continued, terminal.look());
+        let thread = thread::Thread::new(shared, device, woken, continued, terminal.appearance());
         let thread = std::thread::Builder::new()
             .name("screen".to_owned())
             .spawn(move || thread.run())

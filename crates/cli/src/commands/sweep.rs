@@ -20,7 +20,7 @@ use experiment::{
     MachineSettings, OptionValue, Planned, Remaining, ResumeError, ResumeOptions, SafetyError,
     Schedule, Spec, Store, Transaction,
 };
-use live::grid::{Grid, Spot};
+use live::grid::{Grid, TilePosition};
 use plan::secrets::hide_secrets;
 use plan::shell;
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
@@ -260,7 +260,7 @@ impl PreparedExperiment {
                 TrialOutcome::Finished(result) => Some(result.requests_per_sec()),
                 TrialOutcome::Failed(_) => None,
             });
-            let spot = Spot {
+            let spot = TilePosition {
                 cell: planned.cell.number,
                 round: planned.round,
             };

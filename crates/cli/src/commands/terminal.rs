@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-use live::look::Look;
+use live::appearance::Appearance;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::getpgrp;
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
@@ -41,7 +41,7 @@ fn is_free(output: &impl AsFd) -> bool {
 /// A terminal on which a line can be overwritten.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terminal {
-    look: Look,
+    appearance: Appearance,
 }
 
 impl Terminal {
@@ -60,15 +60,15 @@ impl Terminal {
         // https://no-color.org
         let refuses_colours = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Some(Self {
-            look: Look {
+            appearance: Appearance {
                 colours: !refuses_colours,
                 unicode: is_utf8(locale),
             },
         })
     }
 
-    pub(super) fn look(self) -> Look {
-        self.look
+    pub(super) fn appearance(self) -> Appearance {
+        self.appearance
     }
 
     /// The current width.
@@ -103,14 +103,14 @@ impl StatusLine {
 
     /// Replaces the line, if the terminal can be written without waiting. `line` gets the number of
     /// columns and what the terminal can show.
-    pub(super) fn draw(&mut self, line: impl FnOnce(usize, Look) -> String) {
+    pub(super) fn draw(&mut self, line: impl FnOnce(usize, Appearance) -> String) {
         if !is_stderr_free() {
             return;
         }
         // A character in the last column may move the cursor to the next row.
         let line = line(
             self.terminal.columns().saturating_sub(1),
-            self.terminal.look(),
+            self.terminal.appearance(),
         );
         // Moves the cursor back, so that echoed input like ^C overwrites the line, which is erased
         // later, and does not continue on the next row.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use live::line::{Place, Plain, line};
+use live::line::{self, TrialName};
 use plan::RunPlan;
 use results::Histogram;
 use results::snapshot::{Interval, Snapshot};
@@ -25,9 +25,9 @@ pub(super) fn observer<'a>(
 ) -> Option<Box<dyn Observer + 'a>> {
     match Terminal::of_stderr() {
         Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop))),
-        None => Plain::of(plan).map(|lines| {
+        None => line::PlainLines::of(plan).map(|lines| {
             let plan = plan.clone();
-            Box::new(PlainLines {
+            Box::new(LineObserver {
                 lines,
                 plan,
                 program,
@@ -40,7 +40,7 @@ pub(super) fn observer<'a>(
 pub(super) struct RunLine<'a> {
     line: StatusLine,
     plan: RunPlan,
-    place: Option<Place>,
+    trial: Option<TrialName>,
     stop: &'a AtomicBool,
     latest: Option<Snapshot>,
     /// Age of the latest snapshot when it was last drawn.
@@ -48,17 +48,17 @@ pub(super) struct RunLine<'a> {
 }
 
 impl<'a> RunLine<'a> {
-    /// `place` names the trial of a sweep. The line disappears when `stop` is set.
+    /// `trial` names the trial of a sweep. The line disappears when `stop` is set.
     pub(super) fn new(
         terminal: Terminal,
         plan: &RunPlan,
-        place: Option<Place>,
+        trial: Option<TrialName>,
         stop: &'a AtomicBool,
     ) -> Self {
         Self {
             line: StatusLine::new(terminal),
             plan: plan.clone(),
-            place,
+            trial,
             stop,
             latest: None,
             drawn_at: Duration::ZERO,
@@ -68,14 +68,14 @@ impl<'a> RunLine<'a> {
     fn draw(&mut self, since: Duration) {
         let Some(snapshot) = &self.latest else { return };
         self.drawn_at = since;
-        self.line.draw(|columns, look| {
-            line(
+        self.line.draw(|columns, appearance| {
+            line::line(
                 &self.plan,
                 snapshot,
                 since,
-                self.place.as_ref(),
+                self.trial.as_ref(),
                 columns,
-                look,
+                appearance,
             )
         });
     }
@@ -113,13 +113,13 @@ impl Observer for RunLine<'_> {
 }
 
 /// Shows a run as separate lines.
-struct PlainLines<'a> {
-    lines: Plain,
+struct LineObserver<'a> {
+    lines: line::PlainLines,
     plan: RunPlan,
     program: &'a str,
 }
 
-impl Observer for PlainLines<'_> {
+impl Observer for LineObserver<'_> {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         let line = self.lines.line(&self.plan, snapshot);
         if let Some(line) = line.filter(|_| is_stderr_free()) {

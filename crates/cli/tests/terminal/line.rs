@@ -61,7 +61,7 @@ fn a_line_tells_how_the_run_goes_and_leaves_the_report_as_it_was() {
     let line = lines.iter().find(|line| is_line(line)).unwrap();
     for part in [
         "[",
-        "] 59s left, ",
+        "] 59 s left, ",
         " requests/s, p50 ",
         ", p99 ",
         ", generator CPU ",
@@ -184,7 +184,7 @@ fn a_thread_that_is_lost_in_a_script_does_not_stop_the_line() {
     let script = site.folder.file_with("endless.lua", script);
     let mut terminal = Terminal::start(100, 24, &run(&site, &["-t2", "-d60s", "-s", &script]));
     terminal.await_text("the line", has_line);
-    terminal.await_text("what is said then", |text| text.contains("no news for "));
+    terminal.await_text("what is said then", |text| text.contains("no update for "));
     terminal.press(CTRL_C);
     let ended = terminal.finish();
     assert_eq!(ended.code, Some(0), "{}", ended.text);
@@ -226,7 +226,7 @@ fn without_a_terminal_a_long_run_has_a_line_every_ten_seconds() {
     command.arg(program.get_program()).args(program.get_args());
     let mut process = Process::start(command);
     let line = process.next_line().unwrap();
-    assert!(line.starts_with("wrkbench: 50s left, "), "{line:?}");
+    assert!(line.starts_with("wrkbench: 50 s left, "), "{line:?}");
     assert!(line.contains(" requests/s, p50 "), "{line:?}");
     process.signal("INT");
     let ended = process.finish();

@@ -128,11 +128,11 @@ fn keys_change_the_picture_and_nothing_else() {
     let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
     terminal.await_text("the picture", has_figures);
     terminal.press(b"?");
-    terminal.await_text("the help", |text| screen(text).contains("as Ctrl-C does"));
+    terminal.await_text("the help", |text| screen(text).contains("like Ctrl-C"));
     // The letters of an arrow are no keys.
     terminal.press(b"\x1b[1;5q");
     terminal.press(b"p");
-    terminal.await_text("the pause", |text| screen(text).contains("PICTURE HELD"));
+    terminal.await_text("the pause", |text| screen(text).contains("FROZEN"));
     terminal.press(b"q");
     assert_reported(&terminal.finish());
 }
@@ -146,7 +146,7 @@ fn a_window_that_changes_gets_another_picture() {
     terminal.resize(40, 15);
     terminal.await_text("the line", |text| {
         let screen = screen(text);
-        screen.contains("q stops and reports") && screen.contains("/s p50 ")
+        screen.contains("q: stop and report") && screen.contains("/s p50 ")
     });
     terminal.resize(90, 30);
     terminal.await_text("the picture again", has_figures);

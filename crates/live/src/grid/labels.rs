@@ -1,19 +1,19 @@
-//! What the cells of a sweep are called beside each other: by what differs between them.
+//! Names of the cells of a sweep, made of what differs between them.
 
 use std::collections::BTreeMap;
 
 use results::Cell;
 
-/// Names of the rows, and what they are names of.
+/// Names of the rows and their heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Labels {
     /// `buffers / target`.
     pub(super) heading: String,
-    /// Number and name of each cell, in the plan's order.
+    /// Number and name of each cell, in the order of the experiment.
     pub(super) rows: Vec<(u32, String)>,
 }
 
-/// What a cell is made of, each with its name.
+/// Names and values of a cell's settings, profile and target.
 fn parts(cell: &Cell) -> Vec<(&str, &str)> {
     let settings = cell
         .settings
@@ -37,10 +37,10 @@ impl Labels {
         }
         let differs = |name: &str| values.get(name).is_some_and(|values| values.len() > 1);
         let any = values.keys().any(|name| differs(name));
-        // Of cells in which nothing differs there is one, and its target tells it.
-        let is_told = |name: &str| if any { differs(name) } else { name == "target" };
+        // If nothing differs there is a single cell, named by its target.
+        let is_named = |name: &str| if any { differs(name) } else { name == "target" };
         let joined = |cell: &Cell, part: fn((&str, &str)) -> String| -> String {
-            let told = parts(cell).into_iter().filter(|(name, _)| is_told(name));
+            let told = parts(cell).into_iter().filter(|(name, _)| is_named(name));
             told.map(part).collect::<Vec<_>>().join(" / ")
         };
         let name = |(name, _): (&str, &str)| name.to_owned();

@@ -1,4 +1,4 @@
-//! Pictures of sweeps, as text.
+//! Screens of sweeps, as text.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,7 +8,7 @@ use results::snapshot::Stage;
 use super::*;
 use crate::screen::tests::{Server, plan};
 
-const FULL: Look = Look {
+const FULL: Appearance = Appearance {
     colours: true,
     unicode: true,
 };
@@ -50,15 +50,15 @@ fn sweep() -> (Grid, Server) {
     let mut done = 0;
     for round in 1..=2 {
         for cell in 1..=7 {
-            let spot = Spot { cell, round };
+            let position = TilePosition { cell, round };
             grid.begin(&cells[cell as usize - 1], round, 1, progress(done, 35));
             done += 1;
             if (cell, round) == (3, 2) {
                 grid.note("[10/35] round 2/5, buffers 524288, php: FAILED: no answer");
-                grid.fail(spot, false, progress(done, 35));
+                grid.fail(position, false, progress(done, 35));
             } else {
                 let rate = 5_600.0 + 220.0 * f64::from(cell) - 40.0 * f64::from(round);
-                grid.finish(spot, rate, progress(done, 35));
+                grid.finish(position, rate, progress(done, 35));
             }
         }
     }
@@ -71,36 +71,36 @@ fn sweep() -> (Grid, Server) {
     (grid, server)
 }
 
-fn picture(grid: &Grid, look: Look, columns: u16, rows: u16) -> String {
+fn picture(grid: &Grid, appearance: Appearance, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal
         .draw(|frame| {
             let area = frame.area();
-            draw(grid, look, area, frame.buffer_mut());
+            draw(grid, appearance, area, frame.buffer_mut());
         })
         .unwrap();
     terminal.backend().to_string()
 }
 
 #[test]
-fn a_sweep_on_a_usual_terminal() {
+fn a_sweep_on_a_terminal_of_80_by_24() {
     insta::assert_snapshot!(picture(&sweep().0, FULL, 80, 24));
 }
 
 #[test]
-fn a_sweep_on_the_least_terminal() {
+fn a_sweep_on_the_smallest_terminal() {
     insta::assert_snapshot!(picture(&sweep().0, FULL, MIN_COLUMNS, MIN_ROWS));
 }
 
 #[test]
-fn a_sweep_on_a_small_terminal_shows_the_line_of_its_trial() {
+fn a_sweep_on_a_small_terminal_shows_the_progress_line_of_its_trial() {
     let picture = picture(&sweep().0, FULL, 40, 15);
     let line = picture.lines().next().unwrap();
     assert!(
         line.starts_with("\"[15/35] ") && line.contains("/s"),
         "{picture}"
     );
-    assert!(picture.contains("q stops"), "{picture}");
+    assert!(picture.contains("q: stop"), "{picture}");
 }
 
 #[test]
@@ -109,24 +109,24 @@ fn a_sweep_on_a_wide_terminal() {
 }
 
 #[test]
-fn a_sweep_in_ascii_without_colours_says_the_same() {
-    let look = Look {
+fn a_sweep_in_ascii_without_colours() {
+    let appearance = Appearance {
         colours: false,
         unicode: false,
     };
-    let picture = picture(&sweep().0, look, 100, 30);
+    let picture = picture(&sweep().0, appearance, 100, 30);
     assert!(picture.is_ascii());
     insta::assert_snapshot!(picture);
 }
 
 #[test]
-fn a_large_sweep_shows_the_rows_and_rounds_around_the_running_trial() {
+fn a_large_sweep_shows_rows_and_rounds_around_the_current_trial() {
     let levels: Vec<String> = (1..=40).map(|level| level.to_string()).collect();
     let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
     let cells = cells(&levels, &["php", "static"]);
     let mut grid = Grid::new("large", &cells, 60);
     for round in 1..41 {
-        grid.finish(Spot { cell: 33, round }, 100.0, progress(0, 4800));
+        grid.finish(TilePosition { cell: 33, round }, 100.0, progress(0, 4800));
     }
     grid.begin(&cells[32], 41, 1, progress(2400, 4800));
     insta::assert_snapshot!(picture(&grid, FULL, 80, 24));
@@ -149,24 +149,28 @@ fn cells_are_named_by_what_differs() {
 }
 
 #[test]
-fn a_sweep_that_goes_on_shows_what_was_there_before() {
+fn a_resumed_sweep_shows_the_kept_trials() {
     let mut grid = Grid::new("again", &cells(&["1", "2", "3"], &["php"]), 1);
-    let spot = |cell| Spot { cell, round: 1 };
-    grid.keep(spot(1), Some(4_200.0));
-    grid.keep(spot(2), None);
+    let position = |cell| TilePosition { cell, round: 1 };
+    grid.keep(position(1), Some(4_200.0));
+    grid.keep(position(2), None);
     let picture = picture(&grid, FULL, 80, 24);
     assert!(picture.contains("4.20k"), "{picture}");
     assert!(picture.contains(" kept"), "{picture}");
 }
 
 #[test]
-fn between_two_runs_it_is_said_what_is_done() {
+fn between_two_runs_the_current_step_is_shown() {
     let (mut grid, mut server) = sweep();
-    grid.finish(Spot { cell: 4, round: 3 }, 6_000.0, progress(15, 35));
+    grid.finish(
+        TilePosition { cell: 4, round: 3 },
+        6_000.0,
+        progress(15, 35),
+    );
     let ended = picture(&grid, FULL, 80, 24);
     assert!(ended.contains("no trial is running"), "{ended}");
     assert!(
-        ended.contains("the trial before: round 3, buffers 1048576"),
+        ended.contains("previous trial: round 3, buffers 1048576"),
         "{ended}"
     );
     grid.begin(&cells(&BUFFERS, &["php"])[4], 3, 1, progress(15, 35));
@@ -175,28 +179,32 @@ fn between_two_runs_it_is_said_what_is_done() {
         preparing.contains("setting levels, starting servers"),
         "{preparing}"
     );
-    // What the next run has not shown yet, the one before still does.
-    assert!(preparing.contains("the trial before"), "{preparing}");
-    // News of a run that nobody has announced are nobody's.
+    // Until the next run has data, the previous one is shown.
+    assert!(preparing.contains("previous trial"), "{preparing}");
+    // Snapshots before the start of a run are ignored.
     grid.push(server.second(1_000));
     assert_eq!(picture(&grid, FULL, 80, 24), preparing);
 }
 
 #[test]
-fn a_held_picture_of_a_sweep_stays() {
+fn a_frozen_screen_of_a_sweep_stays() {
     let (mut grid, mut server) = sweep();
     grid.press(Key::Pause);
     let held = picture(&grid, FULL, 80, 24);
-    assert!(held.contains("PICTURE HELD"), "{held}");
+    assert!(held.contains("FROZEN"), "{held}");
     grid.push(server.second(9_000));
-    grid.finish(Spot { cell: 4, round: 3 }, 6_000.0, progress(15, 35));
+    grid.finish(
+        TilePosition { cell: 4, round: 3 },
+        6_000.0,
+        progress(15, 35),
+    );
     assert_eq!(picture(&grid, FULL, 80, 24), held);
     grid.press(Key::Pause);
     assert!(picture(&grid, FULL, 80, 24).contains("15 of 35 trials"));
 }
 
 #[test]
-fn any_size_of_terminal_and_of_sweep_has_a_picture() {
+fn any_size_of_terminal_and_of_sweep_can_be_drawn() {
     for (cells, rounds) in [
         (cells(&[], &[]), 0),
         (cells(&["1"], &["php"]), 1),

@@ -1,4 +1,4 @@
-//! The tiles: a row for each cell, a column for each round.
+//! The tiles of a sweep: a row per cell, a column per round.
 
 use std::collections::BTreeMap;
 
@@ -7,37 +7,37 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::Spot;
+use super::TilePosition;
 use super::labels::Labels;
-use crate::look::{BAD, BOLD, FAINT};
+use crate::appearance::{BOLD, DIM, ERROR};
 use crate::panel::panel;
 
-/// A rate with its sign and a blank: `6.59k ++`.
+/// Width of a rate with its sign and a space: `6.59k ++`.
 const WIDE: u16 = 9;
-/// A sign alone, and a blank.
+/// Width of a sign and a space.
 const NARROW: u16 = 3;
-/// A difference from the median that is marked, and one that is marked twice.
+/// Relative differences from the median that get one sign or two.
 const MARKED: f64 = 0.02;
 const MARKED_TWICE: f64 = 0.1;
 
-/// All trials of one cell in one round; more than one for a repeated baseline only.
+/// The trials of one cell in one round: one, or several for a repeated baseline.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Tile {
-    /// Requests per second of those that were measured.
+    /// Requests per second of completed trials.
     pub(super) rates: Vec<f64>,
-    /// The last one failed for good.
+    /// The last trial failed every attempt.
     pub(super) has_failed: bool,
-    /// It was made when the sweep ran before.
+    /// Kept from an earlier, interrupted sweep.
     pub(super) is_kept: bool,
 }
 
-/// The running trial's place and its rate, as far as there is one.
-type Live = Option<(Spot, Option<f64>)>;
+/// The position of the current trial and its rate, if known.
+type Live = Option<(TilePosition, Option<f64>)>;
 
 pub(super) fn draw(
     labels: &Labels,
     rounds: u32,
-    tiles: &BTreeMap<Spot, Tile>,
+    tiles: &BTreeMap<TilePosition, Tile>,
     live: Live,
     area: Rect,
     buffer: &mut Buffer,
@@ -47,9 +47,9 @@ pub(super) fn draw(
         .flat_map(|tile| tile.rates.iter().copied())
         .collect();
     let median_all = median(all);
-    let mut title = vec![Span::styled("requests/s by round", FAINT)];
+    let mut title = vec![Span::styled("requests/s by round", DIM)];
     if let Some(median) = median_all {
-        title.push(Span::styled(format!(", median {}", short(median)), FAINT));
+        title.push(Span::styled(format!(", median {}", short(median)), DIM));
     }
     let inner = panel(area, &Line::from(title), buffer);
     if inner.is_empty() {
@@ -57,24 +57,25 @@ pub(super) fn draw(
     }
     let plan = Columns::new(labels, rounds, live, inner.width);
     let rows = inner.height.saturating_sub(1);
-    let running = live.and_then(|(spot, _)| labels.rows.iter().position(|row| row.0 == spot.cell));
+    let running =
+        live.and_then(|(position, _)| labels.rows.iter().position(|row| row.0 == position.cell));
     let first = first_shown(labels.len(), usize::from(rows), running);
     plan.heading(labels, first, usize::from(rows), inner, buffer);
     for (row, (cell, name)) in inner.rows().skip(1).zip(&labels.rows[first..]) {
-        let is_running = live.is_some_and(|(spot, _)| spot.cell == *cell);
+        let is_running = live.is_some_and(|(position, _)| position.cell == *cell);
         let style = if is_running { BOLD } else { Style::new() };
         buffer.set_stringn(row.x, row.y, name, usize::from(plan.label) - 1, style);
         for (at, round) in plan.rounds().enumerate() {
             let x = row.x + plan.label + plan.tile * u16::try_from(at).unwrap_or(u16::MAX);
-            let spot = Spot { cell: *cell, round };
+            let position = TilePosition { cell: *cell, round };
             let here = live
-                .filter(|(running, _)| *running == spot)
+                .filter(|(running, _)| *running == position)
                 .map(|(_, rate)| rate);
-            let (text, style) = face(tiles.get(&spot), here, median_all, plan.tile == WIDE);
+            let (text, style) = face(tiles.get(&position), here, median_all, plan.tile == WIDE);
             buffer.set_stringn(x, row.y, text, usize::from(plan.tile) - 1, style);
         }
         if let Some(x) = plan.medians {
-            let of_cell = tiles.iter().filter(|(spot, _)| spot.cell == *cell);
+            let of_cell = tiles.iter().filter(|(position, _)| position.cell == *cell);
             let rates = of_cell.flat_map(|(_, tile)| tile.rates.iter().copied());
             let text = median(rates.collect()).map_or_else(String::new, short);
             let text = format!("{text:>5}");
@@ -83,13 +84,12 @@ pub(super) fn draw(
     }
 }
 
-/// Where the columns are.
 struct Columns {
     label: u16,
     tile: u16,
     first_round: u32,
     shown_rounds: u32,
-    /// Where the median of each row stands, if there is room for it.
+    /// Position of the medians, if they fit.
     medians: Option<u16>,
 }
 
@@ -110,8 +110,8 @@ impl Columns {
             NARROW
         };
         let shown_rounds = rounds.min(room / u32::from(tile));
-        let current = live.map_or(rounds, |(spot, _)| spot.round);
-        // The current round is the last one shown unless all fit.
+        let current = live.map_or(rounds, |(position, _)| position.round);
+        // If not all rounds fit, the current one is the last that is shown.
         let end = u32::from(tile) * shown_rounds + u32::from(label) + 1;
         let has_room = tile == WIDE && end + u32::from(WIDE) <= u32::from(width);
         let first_round = (current.saturating_sub(shown_rounds) + 1).min(rounds - shown_rounds + 1);
@@ -136,7 +136,7 @@ impl Columns {
             labels.heading.clone()
         };
         let width = usize::from(self.label) - 1;
-        buffer.set_stringn(area.x, area.y, label, width, FAINT);
+        buffer.set_stringn(area.x, area.y, label, width, DIM);
         for (at, round) in self.rounds().enumerate() {
             let x = area.x + self.label + self.tile * u16::try_from(at).unwrap_or(u16::MAX);
             let width = usize::from(self.tile) - 1;
@@ -146,15 +146,15 @@ impl Columns {
             } else {
                 round.to_string()
             };
-            buffer.set_stringn(x, area.y, text, width, FAINT);
+            buffer.set_stringn(x, area.y, text, width, DIM);
         }
         if let Some(x) = self.medians {
-            buffer.set_stringn(area.x + x, area.y, "median", usize::from(WIDE) - 1, FAINT);
+            buffer.set_stringn(area.x + x, area.y, "median", usize::from(WIDE) - 1, DIM);
         }
     }
 }
 
-/// The first row of a window that has the running one in it, and moves as little as can be.
+/// The first visible row, such that the current row is visible and rows move as little as possible.
 fn first_shown(all: usize, rows: usize, running: Option<usize>) -> usize {
     let last_first = all.saturating_sub(rows);
     match running {
@@ -163,7 +163,7 @@ fn first_shown(all: usize, rows: usize, running: Option<usize>) -> usize {
     }
 }
 
-/// What a tile shows.
+/// Text and style of a tile.
 fn face(
     tile: Option<&Tile>,
     live: Option<Option<f64>>,
@@ -178,16 +178,16 @@ fn face(
         None => {}
     }
     let Some(tile) = tile else {
-        return (if is_wide { "    ·" } else { "·" }.to_owned(), FAINT);
+        return (if is_wide { "    ·" } else { "·" }.to_owned(), DIM);
     };
     let Some(rate) = median(tile.rates.clone()) else {
         return match (tile.has_failed, is_wide) {
-            (true, true) => (" FAILED ".to_owned(), BAD),
-            (true, false) => ("X".to_owned(), BAD),
-            (false, true) if tile.is_kept => (" kept".to_owned(), FAINT),
-            (false, false) if tile.is_kept => ("k".to_owned(), FAINT),
-            // An attempt has failed, and it will be tried once more.
-            (false, _) => (if is_wide { "    ·" } else { "·" }.to_owned(), FAINT),
+            (true, true) => (" FAILED ".to_owned(), ERROR),
+            (true, false) => ("X".to_owned(), ERROR),
+            (false, true) if tile.is_kept => (" kept".to_owned(), DIM),
+            (false, false) if tile.is_kept => ("k".to_owned(), DIM),
+            // An attempt has failed and will be retried.
+            (false, _) => (if is_wide { "    ·" } else { "·" }.to_owned(), DIM),
         };
     };
     let difference = median_all
@@ -204,8 +204,8 @@ fn face(
     }
 }
 
-/// Blue above and orange below the median: told apart also by those who do not see red and green, and
-/// beside a sign.
+/// Blue above and orange below the median, which remain distinct with colour blindness, in addition
+/// to the sign.
 fn shade(difference: f64) -> (&'static str, Style) {
     let style = |background, text| {
         Style::new()
@@ -236,7 +236,7 @@ fn short(value: f64) -> String {
     const UNITS: [&str; 5] = ["", "k", "M", "G", "T"];
     let mut value = value;
     let mut unit = 0;
-    // What would be rounded to four digits is of the next unit.
+    // A value that rounds to four digits gets the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_rows_has_the_running_one() {
+    fn the_current_row_is_always_visible() {
         for running in 0..20 {
             let first = first_shown(20, 6, Some(running));
             assert!((first..first + 6).contains(&running) && first <= 14);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_lies_in_the_middle() {
+    fn the_median_of_an_even_number_of_values_is_their_middle() {
         assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
         assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median(vec![]), None);

@@ -1,11 +1,11 @@
-//! How a line is made to fit: in which order words get shorter and figures are left out, and the bar.
+//! Fits a line into the terminal's width: shortens words, drops numbers, and draws the bar.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use crate::look::{FAINT, Look};
+use crate::appearance::{Appearance, DIM};
 
-/// How many words there are.
+/// How verbose the words are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Words {
     Long,
@@ -13,12 +13,12 @@ pub(super) enum Words {
     Least,
 }
 
-/// What is in a line, and how it is said.
+/// What a line contains.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) bar: bool,
-    /// Which of the words for the place, if any.
-    pub(super) place: Option<usize>,
+    /// Which form of the trial's name, if any.
+    pub(super) trial: Option<usize>,
     pub(super) words: Words,
     pub(super) p50: bool,
     pub(super) p99: bool,
@@ -26,49 +26,49 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Everything that there is to say.
+    /// Everything.
     pub(super) const WHOLE: Self = Self {
         bar: true,
-        place: Some(0),
+        trial: Some(0),
         words: Words::Long,
         p50: true,
         p99: true,
         cpu: true,
     };
     const SHORT: Self = Self {
-        place: Some(1),
+        trial: Some(1),
         words: Words::Short,
         ..Self::WHOLE
     };
     const FEW: Self = Self {
         bar: false,
-        place: Some(2),
+        trial: Some(2),
         words: Words::Least,
         ..Self::WHOLE
     };
-    /// What must be said.
+    /// Only what must be shown.
     pub(super) const LEAST: Self = Self {
-        place: None,
+        trial: None,
         p50: false,
         p99: false,
         cpu: false,
         ..Self::FEW
     };
-    /// From the longest to the shortest. What went wrong stays to the end.
+    /// From the longest to the shortest. Failures are never dropped.
     pub(super) const ALL: [Self; 11] = [
         Self::WHOLE,
         Self {
-            place: Some(1),
+            trial: Some(1),
             ..Self::WHOLE
         },
         Self::SHORT,
         Self {
-            place: Some(2),
+            trial: Some(2),
             ..Self::SHORT
         },
         Self {
             bar: false,
-            place: Some(2),
+            trial: Some(2),
             ..Self::SHORT
         },
         Self::FEW,
@@ -83,11 +83,11 @@ impl Form {
         },
         Self {
             cpu: false,
-            place: None,
+            trial: None,
             ..Self::FEW
         },
         Self {
-            place: None,
+            trial: None,
             p50: false,
             cpu: false,
             ..Self::FEW
@@ -96,42 +96,42 @@ impl Form {
     ];
 }
 
-/// Columns of a bar within its brackets: the least that shows anything, and the most that helps.
+/// Smallest and largest useful width of the bar, without its brackets.
 const BAR_COLUMNS: (usize, usize) = (10, 30);
 
-/// The whole line, if so many columns have room for it.
+/// The whole line in this form, if it fits.
 pub(super) fn with_bar(
     figures: Vec<Span<'static>>,
-    place: Option<&str>,
+    trial: Option<&str>,
     share: Option<f64>,
     form: Form,
     columns: usize,
-    look: Look,
+    appearance: Appearance,
 ) -> Option<Line<'static>> {
     let separator = match form.words {
         Words::Long | Words::Short => ", ",
         Words::Least => " ",
     };
-    // Names of levels are the user's.
-    let place = place.map(|text| text.replace(char::is_control, " ") + " ");
-    let place = place.map(Span::raw);
+    // Names of levels come from the user.
+    let trial = trial.map(|text| text.replace(char::is_control, " ") + " ");
+    let trial = trial.map(Span::raw);
     let figures = Line::from(joined(figures, separator));
-    let used = figures.width() + place.as_ref().map_or(0, Span::width);
+    let used = figures.width() + trial.as_ref().map_or(0, Span::width);
     let room = columns.checked_sub(used)?;
-    let mut spans = Vec::from_iter(place);
+    let mut spans = Vec::from_iter(trial);
     if let Some(share) = share.filter(|_| form.bar) {
         let (least, most) = BAR_COLUMNS;
-        // Brackets and a blank.
+        // Brackets and a space.
         let room = room.checked_sub(3).filter(|room| *room >= least)?;
-        spans.push(Span::styled("[", FAINT));
-        spans.push(Span::raw(bar(share, room.min(most), look)));
-        spans.push(Span::styled("] ", FAINT));
+        spans.push(Span::styled("[", DIM));
+        spans.push(Span::raw(bar(share, room.min(most), appearance)));
+        spans.push(Span::styled("] ", DIM));
     }
     spans.extend(figures.spans);
     Some(Line::from(spans))
 }
 
-/// With the same text between any two.
+/// Puts a separator between the parts.
 pub(super) fn joined(figures: Vec<Span<'static>>, separator: &'static str) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for figure in figures {
@@ -143,7 +143,8 @@ pub(super) fn joined(figures: Vec<Span<'static>>, separator: &'static str) -> Ve
     spans
 }
 
-/// What fits of a line that is too long in every form. Half a number would be another one.
+/// The parts that fit, for a line that is too long in every form. Parts are never cut: half a
+/// number would be a different number.
 pub(super) fn cut(figures: Vec<Span<'static>>, columns: usize) -> Line<'static> {
     let mut kept = Vec::new();
     let mut room = columns + 1;
@@ -156,31 +157,31 @@ pub(super) fn cut(figures: Vec<Span<'static>>, columns: usize) -> Line<'static> 
     Line::from(joined(kept, " "))
 }
 
-/// Left parts of a block, from an eighth to seven.
+/// Blocks of one to seven eighths.
 const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 
-/// As full as the share, in eighths of a column where the terminal has signs for it.
-fn bar(share: f64, columns: usize, look: Look) -> String {
+/// A bar, in eighths of a column if the terminal supports Unicode.
+fn bar(share: f64, columns: usize, appearance: Appearance) -> String {
     let eighths = (share * columns as f64 * 8.0).round() as usize;
     let (full, rest) = (eighths / 8, eighths % 8);
-    let mut bar: String = match look.unicode {
+    let mut bar: String = match appearance.unicode {
         true => "█".repeat(full),
         false => "#".repeat(full),
     };
     let mut used = full;
-    if look.unicode && rest > 0 {
+    if appearance.unicode && rest > 0 {
         bar.push(EIGHTHS[rest - 1]);
         used += 1;
     }
     bar + &" ".repeat(columns - used)
 }
 
-/// The line as a terminal gets it.
-pub(super) fn written(line: &Line<'_>, look: Look) -> String {
+/// The line with escape sequences for its styles.
+pub(super) fn written(line: &Line<'_>, appearance: Appearance) -> String {
     let mut text = String::new();
     for span in &line.spans {
         let codes = codes(span.style);
-        if codes.is_empty() || !look.colours {
+        if codes.is_empty() || !appearance.colours {
             text += &span.content;
         } else {
             text += &format!("\x1b[{}m{}\x1b[0m", codes.join(";"), span.content);
@@ -189,7 +190,7 @@ pub(super) fn written(line: &Line<'_>, look: Look) -> String {
     text
 }
 
-/// How a terminal is asked for a style (ECMA-48: SGR).
+/// The SGR codes of a style (ECMA-48).
 fn codes(style: Style) -> Vec<&'static str> {
     let modifiers = [
         (Modifier::BOLD, "1"),

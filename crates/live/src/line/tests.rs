@@ -1,4 +1,4 @@
-//! Lines of runs, in every width.
+//! Progress lines in every width.
 
 use plan::{BackendChoice, Load, Pacing, RequestSpec, Stop, Target, TlsSpec};
 use results::ErrorKind;
@@ -7,7 +7,7 @@ use super::*;
 
 const S: u64 = 1_000_000_000;
 
-const PLAIN: Look = Look {
+const PLAIN: Appearance = Appearance {
     colours: false,
     unicode: true,
 };
@@ -34,7 +34,7 @@ fn for_a_minute() -> RunPlan {
     })
 }
 
-/// After so many seconds; each answers 164 010 requests, most in 371 us, some in 1.2 ms.
+/// A run with 164,010 responses in each second, most in 371 us, some in 1.2 ms.
 fn snapshot(elapsed_s: u64) -> Snapshot {
     let mut snapshot = Snapshot {
         stage: Stage::Measuring,
@@ -63,9 +63,9 @@ fn with_errors(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-fn place() -> Place {
+fn trial_name() -> TrialName {
     [
-        "[3/35] round 1/5, buffers 262144, php; 15m20s left in all",
+        "[3/35] round 1/5, buffers 262144, php; 15 min 20 s left",
         "[3/35] round 1/5, buffers 262144, php",
         "[3/35]",
     ]
@@ -84,55 +84,58 @@ fn shown(snapshot: &Snapshot, columns: usize) -> String {
 }
 
 #[test]
-fn a_wide_line_says_everything_in_words() {
+fn a_wide_line_has_everything_in_words() {
     assert_eq!(
         shown(&snapshot(15), 120),
-        "[███████▌                      ] 45s left, 164.01k requests/s, p50 371.20us, p99 1.20ms, generator CPU 87%"
+        "[███████▌                      ] 45 s left, 164,010 requests/s, p50 371 us, p99 1.2 ms, \
+         generator CPU 87 %"
     );
 }
 
 #[test]
-fn words_get_shorter_before_figures_are_left_out() {
+fn words_get_shorter_before_numbers_are_dropped() {
     let lines =
-        [96, 82, 79, 60, 50, 40, 30, 20].map(|columns| shown(&with_errors(snapshot(15)), columns));
+        [112, 96, 68, 60, 50, 40, 30, 20].map(|columns| shown(&with_errors(snapshot(15)), columns));
     assert_eq!(
         lines,
         [
-            "[██▊        ] 45s left, 164.01k/s, p50 371.20us, p99 1.20ms, 12.35k errors, 17 over 399, CPU 87%",
-            "45s left, 164.01k/s, p50 371.20us, p99 1.20ms, 12.35k errors, 17 over 399, CPU 87%",
-            "45s 164.01k/s p50 371.20us p99 1.20ms 12.35k errors 17 >399 CPU 87%",
-            "45s 164.01k/s p50 371.20us p99 1.20ms 12.35k errors 17 >399",
-            "45s 164.01k/s p99 1.20ms 12.35k errors 17 >399",
-            "45s 164.01k/s 12.35k errors 17 >399",
-            "45s 164.01k/s 12.35k errors",
-            "45s 164.01k/s",
+            "[████▌             ] 45 s left, 164,010/s, p50 371 us, p99 1.2 ms, 12,345 errors, \
+             17 with status >=400, CPU 87 %",
+            "45 s left, 164,010/s, p50 371 us, p99 1.2 ms, 12,345 errors, 17 with status >=400, \
+             CPU 87 %",
+            "45 s 164,010/s p50 371 us p99 1.2 ms 12,345 errors 17 >=400 CPU 87 %",
+            "45 s 164,010/s p50 371 us p99 1.2 ms 12,345 errors 17 >=400",
+            "45 s 164,010/s p99 1.2 ms 12,345 errors 17 >=400",
+            "45 s 164,010/s 12,345 errors 17 >=400",
+            "45 s 164,010/s 12,345 errors",
+            "45 s 164,010/s",
         ]
     );
 }
 
 #[test]
 fn no_line_is_wider_than_it_may_be() {
-    let mut wide = place();
+    let mut wide = trial_name();
     wide[0] = "[3/35] 缓冲区 二十六万, 目标 \u{1b}[31m红".to_owned();
     wide[1] = "[3/35] 缓冲区 二十六万".to_owned();
     for columns in (0..=200).step_by(3) {
-        for place in [None, Some(&place()), Some(&wide)] {
+        for place in [None, Some(&trial_name()), Some(&wide)] {
             for snapshot in [snapshot(0), with_errors(snapshot(15)), snapshot(75)] {
                 let plan = for_a_minute();
                 let text = line(&plan, &snapshot, Duration::ZERO, place, columns, PLAIN);
                 let width = Span::raw(text.as_str()).width();
                 assert!(width <= columns, "{width} of {columns}: {text}");
                 assert!(!text.contains(char::is_control), "{text:?}");
-                assert!(!text.is_empty() || columns < 3);
+                assert!(!text.is_empty() || columns < 6);
             }
         }
     }
 }
 
 #[test]
-fn a_trial_has_its_place_before_it_as_far_as_there_is_room() {
+fn the_name_of_a_trial_comes_first_as_long_as_it_fits() {
     let at = |columns| {
-        let place = place();
+        let place = trial_name();
         let plan = for_a_minute();
         let snapshot = snapshot(59);
         line(
@@ -145,22 +148,22 @@ fn a_trial_has_its_place_before_it_as_far_as_there_is_room() {
         )
     };
     let [wide, middle, narrow, least] = [200, 125, 79, 40].map(at);
-    assert!(wide.starts_with("[3/35] round 1/5, buffers 262144, php; 15m20s left in all [█"));
+    assert!(wide.starts_with("[3/35] round 1/5, buffers 262144, php; 15 min 20 s left [█"));
     assert!(
         middle.starts_with("[3/35] round 1/5, buffers 262144, php [█"),
         "{middle}"
     );
     assert_eq!(
         narrow,
-        "[3/35] [███████████████▊] 1s left, 164.01k/s, p50 371.20us, p99 1.20ms, CPU 87%"
+        "[3/35] [███████████████▊] 1 s left, 164,010/s, p50 371 us, p99 1.2 ms, CPU 87 %"
     );
-    assert_eq!(least, "[3/35] 1s 164.01k/s p99 1.20ms");
+    assert_eq!(least, "[3/35] 1 s 164,010/s p99 1.2 ms");
 }
 
 #[test]
-fn a_trial_that_waits_is_told_of_as_far_as_there_is_room() {
-    let mut place = place();
-    let at = |place: &Place, columns| waiting(place, columns);
+fn the_name_of_a_waiting_trial_is_shortened_to_fit() {
+    let mut place = trial_name();
+    let at = |place: &TrialName, columns| waiting(place, columns);
     assert_eq!(at(&place, 60), place[0]);
     assert_eq!(at(&place, 40), place[1]);
     assert_eq!(at(&place, 36), "[3/35]");
@@ -171,7 +174,7 @@ fn a_trial_that_waits_is_told_of_as_far_as_there_is_room() {
 }
 
 #[test]
-fn what_ends_the_run_first_is_what_is_left() {
+fn the_line_counts_down_to_whatever_ends_the_run_first() {
     let both = |requests| {
         plan(Stop {
             duration: Some(Duration::from_secs(60)),
@@ -186,13 +189,13 @@ fn what_ends_the_run_first_is_what_is_left() {
         let text = line(plan, &snapshot(15), Duration::ZERO, None, 100, PLAIN);
         text.split("] ").nth(1).unwrap_or_default()[..20].to_owned()
     };
-    assert_eq!(begin(&both(164_010 * 100)), "45s left, 164.01k re");
-    assert_eq!(begin(&both(164_010 * 15 + 9_000)), "9000 requests left, ");
-    assert_eq!(begin(&only), "820.05k requests lef");
+    assert_eq!(begin(&both(164_010 * 100)), "45 s left, 164,010 r");
+    assert_eq!(begin(&both(164_010 * 15 + 9_000)), "9,000 requests left,");
+    assert_eq!(begin(&only), "820,050 requests lef");
 }
 
 #[test]
-fn a_warm_up_is_called_one_and_its_failures_are_those_of_the_last_second() {
+fn a_warm_up_is_labelled_and_shows_the_failures_of_the_last_second() {
     let mut snapshot = snapshot(0);
     snapshot.stage = Stage::WarmingUp;
     snapshot.elapsed_ns = 2 * S + 1;
@@ -200,41 +203,42 @@ fn a_warm_up_is_called_one_and_its_failures_are_those_of_the_last_second() {
     snapshot.last.latency = results::Histogram::new();
     assert_eq!(
         shown(&snapshot, 120),
-        "[████████████                  ] warming up 3s left, 164.01k requests/s, 1 error, generator CPU 87%"
+        "[████████████                  ] warm-up 3 s left, 164,010 requests/s, 1 error, \
+         generator CPU 87 %"
     );
-    // The warm-up ends without a snapshot when threads are held up.
+    // If threads are delayed, the warm-up ends without a snapshot.
     let text = |since_s| {
         let since = Duration::from_secs(since_s);
         line(&for_a_minute(), &snapshot, since, None, 60, PLAIN)
     };
     assert!(
-        text(1).starts_with("[██████    ] warming up 2s left, 164.01k/s"),
+        text(1).starts_with("[██████▋    ] warm-up 2 s left, 164,010/s"),
         "{}",
         text(1)
     );
     assert!(
-        text(9).contains("warming up 0s left, no news for 9s"),
+        text(9).contains("warm-up 0 s left, no update for 9 s"),
         "{}",
         text(9)
     );
 }
 
 #[test]
-fn a_percentile_that_few_samples_lie_above_is_marked() {
+fn a_percentile_with_few_samples_above_it_is_marked() {
     let mut snapshot = snapshot(15);
     snapshot.last.latency = results::Histogram::new();
     snapshot.last.latency.record_n(371_000, 980);
-    assert!(shown(&snapshot, 120).contains(", p50 371.00us, p99 ~371.00us, "));
+    assert!(shown(&snapshot, 120).contains(", p50 371 us, p99 ~371 us, "));
     snapshot.last.latency.record_n(371_000, 20);
-    assert!(shown(&snapshot, 120).contains(", p50 371.00us, p99 371.00us, "));
+    assert!(shown(&snapshot, 120).contains(", p50 371 us, p99 371 us, "));
     snapshot.last.latency = results::Histogram::new();
     snapshot.last.latency.record_n(371_000, 19);
-    assert!(shown(&snapshot, 120).contains(", p50 ~371.00us, p99 ~371.00us, "));
+    assert!(shown(&snapshot, 120).contains(", p50 ~371 us, p99 ~371 us, "));
 }
 
 #[test]
-fn colours_are_added_and_change_no_word() {
-    let coloured = Look {
+fn colours_change_no_word() {
+    let coloured = Appearance {
         colours: true,
         unicode: false,
     };
@@ -242,8 +246,8 @@ fn colours_are_added_and_change_no_word() {
     let snapshot = with_errors(snapshot(15));
     let text = line(&plan, &snapshot, Duration::ZERO, None, 120, coloured);
     assert!(
-        text.contains("\x1b[91m12.35k errors\x1b[0m")
-            || text.contains("\x1b[1;91m12.35k errors\x1b[0m"),
+        text.contains("\x1b[91m12,345 errors\x1b[0m")
+            || text.contains("\x1b[1;91m12,345 errors\x1b[0m"),
         "{text:?}"
     );
     assert!(text.is_ascii());
@@ -253,11 +257,11 @@ fn colours_are_added_and_change_no_word() {
     for part in parts {
         plain += part.split_once('m').unwrap().1;
     }
-    let look = Look {
+    let appearance = Appearance {
         colours: false,
         ..coloured
     };
-    let expected = line(&plan, &snapshot, Duration::ZERO, None, 120, look);
+    let expected = line(&plan, &snapshot, Duration::ZERO, None, 120, appearance);
     assert_eq!(plain, expected);
     assert!(expected.starts_with("[####"), "{expected}");
 }
@@ -268,20 +272,20 @@ fn only_long_runs_have_plain_lines() {
         duration: Some(Duration::from_secs(seconds)),
         requests: None,
     };
-    // The warm-up takes five more.
-    assert!(Plain::of(&plan(seconds(25))).is_none());
-    assert!(Plain::of(&plan(seconds(26))).is_some());
+    // In addition to a warm-up of 5 s.
+    assert!(PlainLines::of(&plan(seconds(25))).is_none());
+    assert!(PlainLines::of(&plan(seconds(26))).is_some());
     let requests = Stop {
         duration: None,
         requests: Some(10),
     };
-    assert!(Plain::of(&plan(requests)).is_some());
+    assert!(PlainLines::of(&plan(requests)).is_some());
 }
 
 #[test]
-fn a_plain_line_comes_every_ten_seconds_and_is_about_all_of_them() {
+fn a_plain_line_comes_every_ten_seconds_and_covers_all_of_them() {
     let plan = for_a_minute();
-    let mut plain = Plain::of(&plan).unwrap();
+    let mut plain = PlainLines::of(&plan).unwrap();
     let mut lines = Vec::new();
     for elapsed_s in 1..=20 {
         let mut snapshot = snapshot(elapsed_s);
@@ -290,20 +294,20 @@ fn a_plain_line_comes_every_ten_seconds_and_is_about_all_of_them() {
         }
         lines.extend(plain.line(&plan, &snapshot).map(|line| (elapsed_s, line)));
     }
-    let figures = "p50 371.20us, p99 1.20ms, generator CPU 87%";
+    let rest = "p50 371 us, p99 1.2 ms, generator CPU 87 %";
     assert_eq!(
         lines,
         [
-            (10, format!("50s left, 164.01k requests/s, {figures}")),
-            (20, format!("40s left, 180.41k requests/s, {figures}")),
+            (10, format!("50 s left, 164,010 requests/s, {rest}")),
+            (20, format!("40 s left, 180,411 requests/s, {rest}")),
         ]
     );
 }
 
 #[test]
-fn a_plain_line_of_the_window_has_nothing_of_the_warm_up() {
+fn a_plain_line_of_the_window_excludes_the_warm_up() {
     let plan = for_a_minute();
-    let mut plain = Plain::of(&plan).unwrap();
+    let mut plain = PlainLines::of(&plan).unwrap();
     let mut warm = snapshot(5);
     warm.stage = Stage::WarmingUp;
     for _ in 0..5 {
@@ -313,5 +317,5 @@ fn a_plain_line_of_the_window_has_nothing_of_the_warm_up() {
         assert_eq!(plain.line(&plan, &snapshot(elapsed_s)), None);
     }
     let line = plain.line(&plan, &snapshot(10)).unwrap();
-    assert!(line.starts_with("50s left, 164.01k requests/s"), "{line}");
+    assert!(line.starts_with("50 s left, 164,010 requests/s"), "{line}");
 }

@@ -1,5 +1,6 @@
 //! Latency as a histogram of horizontal bars.
 
+use plan::readable;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Direction, Rect};
 use ratatui::style::Style;
@@ -7,27 +8,27 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Bar, BarChart, BarGroup, Widget};
 use results::Histogram;
 
-use super::figures::percent;
-use super::{LINEAR_RATIO, words};
-use crate::look::{BOLD, FAINT, RATE_AREA};
+use super::LINEAR_RATIO;
+use super::tables::percent;
+use crate::appearance::{BOLD, DIM, RATE_AREA};
 
-/// More buckets show nothing more.
+/// More buckets would not show more.
 const BUCKETS_MAX: u16 = 12;
-/// From so many rows on, one says what the columns are.
+/// With at least this many rows, one has the column headings.
 const HEADED_ROWS: u16 = 5;
-/// A bucket's share of the requests: `>99.9 %`.
+/// Width of a bucket's share: `>99.9 %`.
 const SHARE_COLUMNS: usize = 8;
 
-/// Samples up to a latency.
+/// A range of latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Bucket {
-    /// The greatest latency in it, nanoseconds.
+    /// Upper end, inclusive, nanoseconds.
     end_ns: u64,
     samples: u64,
 }
 
-/// So many buckets from the least sample to the greatest: of equal ratio where these lie far apart, otherwise of
-/// equal width; with `other_scale` the other way round.
+/// Divides the range of the samples into `count` buckets: of equal ratio if the range is wide,
+/// otherwise of equal width; with `other_scale` the other way round.
 fn buckets(latency: &Histogram, count: u16, other_scale: bool) -> Vec<Bucket> {
     let (Some(least_ns), Some(most_ns), 1..) = (latency.min_ns(), latency.max_ns(), count) else {
         return Vec::new();
@@ -49,7 +50,7 @@ fn buckets(latency: &Histogram, count: u16, other_scale: bool) -> Vec<Bucket> {
             samples: 0,
         })
         .collect();
-    // Where all samples are alike, most of the buckets would be one.
+    // If all samples are similar, several buckets may have the same end.
     buckets.dedup_by_key(|bucket| bucket.end_ns);
     for (value_ns, samples) in latency.distinct() {
         let at = buckets.partition_point(|bucket| bucket.end_ns < value_ns);
@@ -69,7 +70,7 @@ pub(super) fn draw(latency: &Histogram, other_scale: bool, area: Rect, buffer: &
     }
     let ends: Vec<String> = buckets
         .iter()
-        .map(|bucket| words::time_ns(bucket.end_ns))
+        .map(|bucket| readable::time_ns(bucket.end_ns))
         .collect();
     let end_columns = ends
         .iter()
@@ -79,7 +80,7 @@ pub(super) fn draw(latency: &Histogram, other_scale: bool, area: Rect, buffer: &
         .max("up to".len());
     if heading_rows > 0 {
         let heading = format!("{:>end_columns$}{:>SHARE_COLUMNS$}", "up to", "share");
-        buffer.set_stringn(area.x, area.y, heading, usize::from(area.width), FAINT);
+        buffer.set_stringn(area.x, area.y, heading, usize::from(area.width), DIM);
     }
     let bar = |(bucket, end): (&Bucket, String)| {
         let share = match bucket.samples {

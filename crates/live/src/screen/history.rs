@@ -1,25 +1,23 @@
-//! What the screen remembers of a run: a point for each interval, in bounded number.
+//! The history of a run: one point per interval, in bounded memory.
 
 use results::snapshot::Snapshot;
 
-/// Ten minutes of seconds. Beyond it two points become one, again and again: it is more than a terminal
-/// has columns.
+/// Ten minutes of seconds. Whenever this is reached, pairs of points are joined; that is still more
+/// than a terminal has columns.
 const MAX_POINTS: usize = 600;
 
-/// One interval, or several that were joined.
+/// One interval, or several joined ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
-    /// Its begin and end, seconds after the begin of the window.
+    /// Start and end, seconds since the start of the window.
     pub(super) from_s: f64,
     pub(super) to_s: f64,
-    /// Requests answered within it.
     pub(super) answered: u64,
-    /// Errors within it.
     pub(super) errors: u64,
-    /// Median latency, nanoseconds; where intervals were joined the greatest of theirs, since a
-    /// percentile does not follow from percentiles. `None` when nothing was answered.
+    /// Median latency in nanoseconds; the maximum of joined intervals, because percentiles cannot
+    /// be combined. `None` without responses.
     pub(super) p50_ns: Option<u64>,
-    /// The same of the 99th percentile.
+    /// The 99th percentile, likewise.
     pub(super) p99_ns: Option<u64>,
 }
 
@@ -47,20 +45,19 @@ impl Point {
             to_s: next.to_s,
             answered: self.answered.saturating_add(next.answered),
             errors: self.errors.saturating_add(next.errors),
-            // An interval without answers is less than any with some.
+            // None is less than any value.
             p50_ns: self.p50_ns.max(next.p50_ns),
             p99_ns: self.p99_ns.max(next.p99_ns),
         }
     }
 }
 
-/// The run so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
     points: Vec<Point>,
-    /// The intervals that come next and are to be one point.
+    /// The incomplete last point and the number of its intervals.
     pending: Option<(Point, u32)>,
-    /// How many times points were joined in pairs: so many intervals make a point, as a power of two.
+    /// How often points were joined in pairs; a point has 2 to this power intervals.
     joins: u32,
 }
 
@@ -93,13 +90,13 @@ impl History {
         }
     }
 
-    /// All points in order of time, the one that is not complete yet included.
+    /// All points in order of time, including the incomplete one.
     pub(super) fn points(&self) -> impl Iterator<Item = Point> + '_ {
         let pending = self.pending.map(|(point, _)| point);
         self.points.iter().copied().chain(pending)
     }
 
-    /// Whether a point is more than one interval.
+    /// Whether points consist of several intervals.
     pub(super) fn is_joined(&self) -> bool {
         self.joins > 0
     }
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_remembered_in_few_points_and_nothing_of_it_is_lost() {
+    fn a_day_takes_few_points_and_no_count_is_lost() {
         let mut history = History::default();
         let seconds = 24 * 60 * 60;
         for second in 1..=seconds {
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_percentile_of_joined_intervals_stands_for_them() {
+    fn joined_intervals_have_the_largest_of_their_percentiles() {
         let quiet = Point::of(&snapshot(1, None));
         assert_eq!(quiet.p99_ns, None);
         let slow = Point::of(&snapshot(2, Some(1000)));

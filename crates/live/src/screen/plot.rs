@@ -1,44 +1,46 @@
-//! Values over time, as columns or as lines.
+//! Plots over time: rates as columns, latencies as lines.
 
 use std::time::Duration;
 
-use plan::units;
+use plan::readable;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::symbols::Marker;
-use ratatui::widgets::Widget;
-use ratatui::widgets::canvas::{Canvas, Line as Stroke, Points};
+use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Sparkline, Widget};
 
 use super::history::Point;
-use crate::look::{BAD, FAINT};
+use crate::appearance::{DIM, ERROR};
+use crate::numbers::clock;
 
-/// Room for the values of the axis, the blank after them included: `999.5k`, `100ms`.
-const LABEL_COLUMNS: u16 = 7;
+/// Width of the labels of the value axis: `999.5k`, `100 ms`.
+const LABEL_COLUMNS: u16 = 6;
+/// The labels and the axis itself.
+const AXIS_COLUMNS: u16 = LABEL_COLUMNS + 1;
 
-/// How values become heights.
+/// The value axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// From 0 to this value.
+    /// From 0 to `top`.
     Linear { top: f64 },
-    /// Between these values, both above 0.
-    Log { bottom: f64, top: f64 },
+    /// From 10 to the power of `bottom` to 10 to the power of `top`.
+    Log { bottom: i32, top: i32 },
 }
 
 impl Scale {
-    /// One that holds everything from 0 to the greatest value.
+    /// Holds all values from 0 to `greatest`.
     pub(super) fn linear(greatest: f64) -> Self {
         Self::Linear {
             top: round_up(greatest),
         }
     }
 
-    /// One that holds these values, the least of which is above 0.
+    /// Holds all values from `least`, which must be above 0, to `greatest`.
     pub(super) fn log(least: f64, greatest: f64) -> Self {
-        let bottom = round_down(least);
+        let bottom = least.log10().floor() as i32;
         Self::Log {
             bottom,
-            top: round_up(greatest).max(bottom * 2.0),
+            top: (greatest.log10().ceil() as i32).max(bottom + 1),
         }
     }
 
@@ -47,31 +49,29 @@ impl Scale {
         let height = match self {
             Self::Linear { top } => value / top,
             Self::Log { bottom, top } if value > 0.0 => {
-                (value / bottom).log10() / (top / bottom).log10()
+                (value.log10() - f64::from(bottom)) / f64::from(top - bottom)
             }
             Self::Log { .. } => 0.0,
         };
         height.clamp(0.0, 1.0)
     }
 
-    /// Values worth a label, the most important ones first.
-    fn ticks(self) -> Vec<f64> {
+    /// Values at equal distances on the axis, as many as fit into `rows`.
+    fn ticks(self, rows: u16) -> Vec<f64> {
         match self {
-            Self::Linear { top } => vec![top, 0.0, top / 2.0],
+            Self::Linear { top } if rows < 3 => vec![0.0, top],
+            Self::Linear { top } => vec![0.0, top / 2.0, top],
             Self::Log { bottom, top } => {
-                let decade = |power: i32| 10_f64.powi(power);
-                let first = bottom.log10().ceil() as i32;
-                let last = top.log10().floor() as i32;
-                [top, bottom]
-                    .into_iter()
-                    .chain((first..=last).map(decade))
-                    .collect()
+                let has_room = top - bottom < i32::from(rows);
+                let step = if has_room { 1 } else { top - bottom };
+                let powers = (bottom..=top).step_by(usize::try_from(step).unwrap_or(1));
+                powers.map(|power| 10_f64.powi(power)).collect()
             }
         }
     }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, and not less.
+/// The next higher of 1, 2, 2.5 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return 1.0;
@@ -82,20 +82,9 @@ fn round_up(value: f64) -> f64 {
     fits.unwrap_or(decade * 10.0)
 }
 
-/// 1, 2 or 5 times a power of ten, and not more.
-fn round_down(value: f64) -> f64 {
-    if !(value > 0.0 && value.is_finite()) {
-        return 1.0;
-    }
-    let decade = 10_f64.powf(value.log10().floor());
-    let steps = [5.0, 2.0].map(|step| step * decade);
-    let fits = steps.into_iter().find(|step| *step <= value);
-    fits.unwrap_or(decade)
-}
-
-/// How much time a plot of so many columns shows. A run that fits is shown with its end from the
-/// first second on; otherwise a column is a second, then two, four and so on, so that the picture is
-/// redrawn in another scale as seldom as can be.
+/// The time that a plot with this many columns shows, in seconds. If the whole run fits, it is
+/// shown from the first second on. Otherwise a column is one second, then two, four and so on, so
+/// that the time axis changes as rarely as possible.
 pub(super) fn span_s(columns: u16, whole: Option<Duration>, elapsed_s: f64) -> f64 {
     let columns = f64::from(columns.max(1));
     let whole_s = whole.map(|whole| whole.as_secs_f64());
@@ -112,65 +101,128 @@ pub(super) fn span_s(columns: u16, whole: Option<Duration>, elapsed_s: f64) -> f
     }
 }
 
-/// Columns that the values themselves have in an area.
+/// Columns that are left for the values.
 pub(super) fn columns(area: Rect) -> u16 {
-    area.width.saturating_sub(LABEL_COLUMNS)
+    area.width.saturating_sub(AXIS_COLUMNS)
 }
 
-/// Draws the labels of both axes and gives the room for the values.
-pub(super) fn axes(
-    area: Rect,
-    scale: Scale,
-    label: impl Fn(f64) -> String,
-    span_s: f64,
-    buffer: &mut Buffer,
-) -> Rect {
-    let inner = Rect {
-        x: area.x + LABEL_COLUMNS.min(area.width),
-        width: columns(area),
-        height: area.height.saturating_sub(1),
-        ..area
-    };
-    if inner.is_empty() {
-        return inner;
-    }
-    let mut taken = Vec::new();
-    for value in scale.ticks() {
-        let y = row_of(inner, scale.height(value));
-        if taken.contains(&y) {
-            continue;
+/// The plots of one area, with their axes.
+pub(super) struct Plot<L> {
+    pub(super) area: Rect,
+    pub(super) scale: Scale,
+    /// Seconds from the left to the right end.
+    pub(super) span_s: f64,
+    /// Formats a value of the axis.
+    pub(super) label: L,
+}
+
+impl<L: Fn(f64) -> String> Plot<L> {
+    /// Where the values are drawn: right of the axis, above the times.
+    fn inner(&self) -> Rect {
+        Rect {
+            x: self.area.x + AXIS_COLUMNS.min(self.area.width),
+            width: columns(self.area),
+            height: self.area.height.saturating_sub(1),
+            ..self.area
         }
-        taken.push(y);
-        let width = usize::from(LABEL_COLUMNS) - 1;
-        let text = format!("{:>width$.width$}", label(value));
-        buffer.set_stringn(area.x, y, text, width, FAINT);
     }
-    let end = seconds(span_s);
-    let end_width = u16::try_from(end.chars().count()).unwrap_or(u16::MAX);
-    let y = inner.bottom();
-    buffer.set_string(inner.x, y, "0s", FAINT);
-    if end_width + 3 < inner.width {
-        buffer.set_string(inner.right() - end_width, y, end, FAINT);
-        let middle = seconds(span_s / 2.0);
-        let x = inner.x + inner.width / 2;
+
+    /// Draws the axes and a line through the values of each series; a line has gaps where points
+    /// have no value.
+    pub(super) fn lines(&self, series: &[(Vec<Option<(f64, f64)>>, Style)], buffer: &mut Buffer) {
+        let inner = self.inner();
+        if inner.is_empty() {
+            return;
+        }
+        let place = |(at_s, value): &(f64, f64)| (at_s / self.span_s, self.scale.height(*value));
+        let pieces: Vec<(Vec<(f64, f64)>, Style)> = series
+            .iter()
+            .flat_map(|(points, style)| {
+                let pieces = points.split(Option::is_none);
+                pieces.map(|piece| (piece.iter().flatten().map(place).collect(), *style))
+            })
+            .collect();
+        let datasets = pieces.iter().map(|(piece, style)| {
+            Dataset::default()
+                .marker(Marker::Braille)
+                .graph_type(GraphType::Line)
+                .style(*style)
+                .data(piece)
+        });
+        let width = usize::from(LABEL_COLUMNS);
+        let ticks = self.scale.ticks(inner.height);
+        let labels = ticks
+            .iter()
+            .map(|value| format!("{:>width$.width$}", (self.label)(*value)));
+        let values = Axis::default().bounds([0.0, 1.0]).style(DIM).labels(labels);
+        // Chart's own time labels would take two rows.
+        let chart = Rect {
+            height: inner.height,
+            ..self.area
+        };
+        Chart::new(datasets.collect())
+            .x_axis(Axis::default().bounds([0.0, 1.0]))
+            .y_axis(values)
+            .legend_position(None)
+            .render(chart, buffer);
+        self.times(inner, buffer);
+    }
+
+    /// The labels of the time axis, below the values.
+    fn times(&self, inner: Rect, buffer: &mut Buffer) {
+        let time = |seconds: f64| clock(Duration::from_millis((seconds * 1000.0).round() as u64));
+        let y = inner.bottom();
+        buffer.set_string(inner.x, y, "0 s", DIM);
+        let end = time(self.span_s);
+        let end_width = u16::try_from(end.chars().count()).unwrap_or(u16::MAX);
+        if end_width + 4 < inner.width {
+            buffer.set_string(inner.right() - end_width, y, end, DIM);
+        }
         if inner.width > 40 {
-            buffer.set_string(x, y, middle, FAINT);
+            let middle = time(self.span_s / 2.0);
+            buffer.set_string(inner.x + inner.width / 2, y, middle, DIM);
         }
     }
-    inner
+
+    /// Draws the axes and the rates as columns. Columns with errors are marked at the bottom.
+    pub(super) fn columns(&self, rates: &[Option<(f64, bool)>], style: Style, buffer: &mut Buffer) {
+        self.lines(&[], buffer);
+        let inner = self.inner();
+        let eighths = u64::from(inner.height) * 8;
+        let height = |(per_sec, _): (f64, bool)| {
+            let height = (self.scale.height(per_sec) * eighths as f64).round() as u64;
+            height.max(u64::from(per_sec > 0.0))
+        };
+        Sparkline::default()
+            .data(rates.iter().map(|rate| rate.map(height)))
+            .max(eighths)
+            .style(style)
+            .render(inner, buffer);
+        for (x, rate) in (inner.x..inner.right()).zip(rates) {
+            if rate.is_some_and(|(_, has_errors)| has_errors) {
+                buffer.set_string(x, inner.bottom() - 1, "!", ERROR);
+            }
+        }
+    }
+
+    /// Draws a dashed line for a target value over time, where nothing else is.
+    pub(super) fn target(&self, value_at: impl Fn(f64) -> Option<f64>, buffer: &mut Buffer) {
+        let inner = self.inner();
+        for (at, x) in (inner.x..inner.right()).enumerate() {
+            let middle_s = (at as f64 + 0.5) * self.span_s / f64::from(inner.width);
+            let Some(value) = value_at(middle_s).filter(|_| inner.height > 0) else {
+                continue;
+            };
+            let rows = f64::from(inner.height - 1);
+            let y = inner.bottom() - 1 - (self.scale.height(value) * rows).round() as u16;
+            if buffer[(x, y)].symbol() == " " {
+                buffer.set_string(x, y, "╌", DIM);
+            }
+        }
+    }
 }
 
-/// `30s`, `1m30s`, `2.5s`.
-fn seconds(seconds: f64) -> String {
-    units::time(Duration::from_millis((seconds * 1000.0).round() as u64))
-}
-
-fn row_of(inner: Rect, height: f64) -> u16 {
-    let rows = f64::from(inner.height.saturating_sub(1));
-    inner.bottom() - 1 - (height * rows).round() as u16
-}
-
-/// What happened in the time of each column: answers per second and whether there were errors; `None`
+/// The mean rate of responses in the time of each column, and whether there were errors; `None`
 /// where nothing is known.
 pub(super) fn rates(points: &[Point], columns: u16, span_s: f64) -> Vec<Option<(f64, bool)>> {
     let step_s = span_s / f64::from(columns.max(1));
@@ -194,93 +246,7 @@ pub(super) fn rates(points: &[Point], columns: u16, span_s: f64) -> Vec<Option<(
     (0..columns).map(column).collect()
 }
 
-/// Draws the rates as columns; those with errors have a sign at their foot.
-pub(super) fn bars(
-    inner: Rect,
-    rates: &[Option<(f64, bool)>],
-    scale: Scale,
-    style: Style,
-    buffer: &mut Buffer,
-) {
-    const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
-    for (x, rate) in (inner.x..inner.right()).zip(rates) {
-        let Some((per_sec, has_errors)) = *rate else {
-            continue;
-        };
-        let mut left = (scale.height(per_sec) * f64::from(inner.height) * 8.0).round() as usize;
-        if per_sec > 0.0 {
-            left = left.max(1);
-        }
-        for y in inner.rows().rev().map(|row| row.y) {
-            let here = left.min(8);
-            buffer.set_string(x, y, EIGHTHS[here], style);
-            left -= here;
-        }
-        if has_errors {
-            buffer.set_string(x, inner.bottom() - 1, "!", BAD);
-        }
-    }
-}
-
-/// Draws a faint line where nothing else is, at a height that changes over time.
-pub(super) fn backdrop(
-    inner: Rect,
-    value_at: impl Fn(f64) -> Option<f64>,
-    scale: Scale,
-    span_s: f64,
-    buffer: &mut Buffer,
-) {
-    for (at, x) in (inner.x..inner.right()).enumerate() {
-        let middle_s = (at as f64 + 0.5) * span_s / f64::from(inner.width);
-        let Some(value) = value_at(middle_s) else {
-            continue;
-        };
-        let y = row_of(inner, scale.height(value));
-        if buffer[(x, y)].symbol() == " " {
-            buffer.set_string(x, y, "╌", FAINT);
-        }
-    }
-}
-
-/// Draws a line through the values of the points; it is broken where a point has none.
-pub(super) fn line(
-    inner: Rect,
-    points: &[Point],
-    value_of: impl Fn(&Point) -> Option<f64>,
-    scale: Scale,
-    (span_s, style): (f64, Style),
-    buffer: &mut Buffer,
-) {
-    let colour = style.fg.unwrap_or_default();
-    let place = |point: &Point| {
-        let value = value_of(point)?;
-        let middle_s = f64::midpoint(point.from_s, point.to_s);
-        Some((middle_s / span_s, scale.height(value)))
-    };
-    let places: Vec<Option<(f64, f64)>> = points.iter().map(place).collect();
-    let dots: Vec<(f64, f64)> = places.iter().flatten().copied().collect();
-    let strokes = places.windows(2).filter_map(|pair| match *pair {
-        [Some((x1, y1)), Some((x2, y2))] => Some(Stroke::new(x1, y1, x2, y2, colour)),
-        _ => None,
-    });
-    let strokes: Vec<Stroke> = strokes.collect();
-    Canvas::default()
-        .marker(Marker::Braille)
-        .x_bounds([0.0, 1.0])
-        .y_bounds([0.0, 1.0])
-        .paint(|context| {
-            context.draw(&Points {
-                coords: &dots,
-                color: colour,
-            });
-            for stroke in &strokes {
-                context.draw(stroke);
-            }
-        })
-        .render(inner, buffer);
-}
-
-/// A value of an axis: `30k`, `2.5M`, `750`.
+/// A count on an axis: `30k`, `2.5M`, `750`.
 pub(super) fn count_label(value: f64) -> String {
     let (value, unit) = match value {
         value if value >= 1e9 => (value / 1e9, "G"),
@@ -288,13 +254,16 @@ pub(super) fn count_label(value: f64) -> String {
         value if value >= 1e3 => (value / 1e3, "k"),
         value => (value, ""),
     };
-    // What is left of 2.4999999999999996 by binary arithmetic.
+    // Rounded because of values like 2.4999999999999996.
     format!("{}{unit}", (value * 1000.0).round() / 1000.0)
 }
 
-/// The same of a time in nanoseconds: `2.5ms`, `1s`.
+/// A time in nanoseconds on an axis: `2.5 ms`, `1 s`.
 pub(super) fn time_label(value_ns: f64) -> String {
-    units::time(Duration::from_nanos(value_ns.round() as u64))
+    match value_ns {
+        0.0 => "0 s".to_owned(),
+        _ => readable::time_us(value_ns / 1e3),
+    }
 }
 
 #[cfg(test)]
@@ -302,26 +271,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_end_at_round_values_that_hold_everything() {
-        for (value, up, down) in [
-            (29_543.4, 50_000.0, 20_000.0),
-            (1.0, 1.0, 1.0),
-            (0.3, 0.5, 0.2),
-            (2.2e9, 2.5e9, 2e9),
-            (99.0, 100.0, 50.0),
+    fn a_linear_axis_ends_at_a_round_value() {
+        for (value, top) in [
+            (29_543.4, 50_000.0),
+            (1.0, 1.0),
+            (0.3, 0.5),
+            (2.2e9, 2.5e9),
+            (99.0, 100.0),
         ] {
-            assert!((round_up(value) / up - 1.0).abs() < 1e-9, "{value}");
-            assert!((round_down(value) / down - 1.0).abs() < 1e-9, "{value}");
+            assert!((round_up(value) / top - 1.0).abs() < 1e-9, "{value}");
         }
         assert_eq!(round_up(0.0), 1.0);
         assert_eq!(round_up(f64::NAN), 1.0);
     }
 
     #[test]
-    fn a_logarithmic_axis_has_a_label_at_each_power_of_ten() {
+    fn a_logarithmic_axis_has_a_label_at_each_power_of_ten_if_they_fit() {
         let scale = Scale::log(1.6e5, 9.3e7);
-        let labels: Vec<String> = scale.ticks().into_iter().map(time_label).collect();
-        assert_eq!(labels, ["100ms", "100us", "100us", "1ms", "10ms", "100ms"]);
+        let labels =
+            |rows| -> Vec<String> { scale.ticks(rows).into_iter().map(time_label).collect() };
+        assert_eq!(labels(4), ["100 us", "1 ms", "10 ms", "100 ms"]);
+        assert_eq!(labels(3), ["100 us", "100 ms"]);
         assert_eq!(scale.height(1e6), 1.0 / 3.0);
         assert_eq!(scale.height(0.0), 0.0);
     }
@@ -335,12 +305,12 @@ mod tests {
         assert_eq!(span_s(60, None, 60.0), 60.0);
         assert_eq!(span_s(60, None, 60.1), 120.0);
         assert_eq!(span_s(60, None, 1000.0), 1920.0);
-        // A run that went on beyond its end, since it waits for its last answers.
+        // A run can exceed its duration while it waits for its last responses.
         assert_eq!(span_s(60, whole(10), 10.5), 60.0);
     }
 
     #[test]
-    fn a_column_has_the_mean_rate_of_the_time_that_it_covers() {
+    fn a_column_has_the_mean_rate_of_its_time() {
         let point = |from_s, to_s, answered, errors| Point {
             from_s,
             to_s,
@@ -366,6 +336,7 @@ mod tests {
         assert_eq!(count_label(2_500_000.0), "2.5M");
         assert_eq!(count_label(0.0), "0");
         assert_eq!(count_label(0.5), "0.5");
-        assert_eq!(time_label(2_500_000.0), "2.5ms");
+        assert_eq!(time_label(2_500_000.0), "2.5 ms");
+        assert_eq!(time_label(0.0), "0 s");
     }
 }

@@ -1,6 +1,7 @@
-//! The tables below the plots: percentiles, answers and errors, the generator itself.
+//! The tables below the plots: percentiles, responses and errors, the load generator.
 
-use plan::{RunPlan, units};
+use plan::readable::{count, counted};
+use plan::{RunPlan, readable};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -9,21 +10,22 @@ use results::Histogram;
 use results::snapshot::{Snapshot, Stage};
 
 use super::{cpu_style, words};
-use crate::look::{BAD, BOLD, DOUBTFUL, FAINT, GOOD, MEDIAN, TAIL};
+use crate::appearance::{BOLD, DIM, ERROR, MEDIAN, SUCCESS, TAIL, WARNING};
+use crate::numbers::bytes;
 use crate::panel::{lines, panel};
 
-/// Above this share of a CPU a worker has no time left to be on time; as in the verdict of a result.
+/// Above this CPU share a worker cannot keep its schedule; the same limit as in the verdict.
 pub(super) const CPU_LIMIT: f64 = 0.9;
 
 const PERCENTILES_COLUMNS: u16 = 31;
 const CLIENT_COLUMNS: u16 = 34;
-/// From so many columns on each of the three tables has its own place.
+/// With at least this many columns, the three tables are side by side.
 const THREE_TABLES_COLUMNS: u16 = 96;
 
 pub(super) fn draw(plan: &RunPlan, latest: Option<&Snapshot>, area: Rect, buffer: &mut Buffer) {
     let percentiles = Constraint::Length(PERCENTILES_COLUMNS);
     let Some(latest) = latest else {
-        let title = Line::styled("nothing is known yet", FAINT);
+        let title = Line::styled("no data yet", DIM);
         panel(area, &title, buffer);
         return;
     };
@@ -35,15 +37,15 @@ pub(super) fn draw(plan: &RunPlan, latest: Option<&Snapshot>, area: Rect, buffer
         ];
         let [times, counts, client] = Layout::horizontal(others).spacing(1).areas(area);
         draw_percentiles(plan, latest, times, buffer);
-        let inner = panel(counts, &answers_title(latest), buffer);
-        lines(inner, &answers(latest, inner.width), buffer);
-        let inner = panel(client, &Line::styled("this client", FAINT), buffer);
+        let inner = panel(counts, &responses_title(latest), buffer);
+        lines(inner, &responses(latest, inner.width), buffer);
+        let inner = panel(client, &Line::styled("load generator", DIM), buffer);
         lines(inner, &client_lines(plan, latest), buffer);
     } else {
         let others = [percentiles, Constraint::Min(0)];
         let [times, rest] = Layout::horizontal(others).spacing(1).areas(area);
         draw_percentiles(plan, latest, times, buffer);
-        let inner = panel(rest, &answers_title(latest), buffer);
+        let inner = panel(rest, &responses_title(latest), buffer);
         let client = client_lines(plan, latest);
         let client_rows = u16::try_from(client.len()).unwrap_or(u16::MAX);
         let parts = [
@@ -51,7 +53,7 @@ pub(super) fn draw(plan: &RunPlan, latest: Option<&Snapshot>, area: Rect, buffer
             Constraint::Length(client_rows.min(inner.height.saturating_sub(3))),
         ];
         let [above, below] = Layout::vertical(parts).areas(inner);
-        lines(above, &answers(latest, above.width), buffer);
+        lines(above, &responses(latest, above.width), buffer);
         lines(below, &client, buffer);
     }
 }
@@ -65,15 +67,15 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
         ("p99.9", 99.9),
         ("max", 100.0),
     ];
-    let inner = panel(area, &Line::styled(words::latency(plan), FAINT), buffer);
+    let inner = panel(area, &Line::styled(words::latency(plan), DIM), buffer);
     let last_s = latest.last.duration_ns as f64 / 1e9;
     let heading = format!(
         "{:6}{:>11} {:>11}",
         "",
-        "so far",
-        format!("last {last_s:.1}s")
+        "total",
+        format!("last {last_s:.1} s")
     );
-    buffer.set_stringn(inner.x, inner.y, heading, usize::from(inner.width), FAINT);
+    buffer.set_stringn(inner.x, inner.y, heading, usize::from(inner.width), DIM);
     for (row, (name, percent)) in inner.rows().skip(1).zip(SHOWN) {
         let style = match name {
             "p50" => MEDIAN,
@@ -81,7 +83,7 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
             _ => Style::new(),
         };
         let line = Line::from(vec![
-            Span::styled(format!("{name:6}"), FAINT),
+            Span::styled(format!("{name:6}"), DIM),
             percentile(&latest.latency, percent, style),
             Span::raw(" "),
             percentile(&latest.last.latency, percent, style),
@@ -90,38 +92,35 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
     }
 }
 
-/// A cell of the table, with a sign where too few samples lie above the percentile.
+/// A value, marked with `~` if too few samples are above the percentile.
 fn percentile(histogram: &Histogram, percent: f64, style: Style) -> Span<'static> {
     if histogram.is_empty() {
-        return Span::styled(format!("{:>11}", "-"), FAINT);
+        return Span::styled(format!("{:>11}", "-"), DIM);
     }
-    let text = words::time_ns(histogram.value_at_percentile(percent));
+    let text = readable::time_ns(histogram.value_at_percentile(percent));
     if results::enough_samples(percent, histogram.count()) {
         Span::styled(format!("{text:>11}"), style.patch(BOLD))
     } else {
-        Span::styled(format!("{:>11}", format!("~{text}")), FAINT)
+        Span::styled(format!("{:>11}", format!("~{text}")), DIM)
     }
 }
 
-fn answers_title(latest: &Snapshot) -> Line<'static> {
+fn responses_title(latest: &Snapshot) -> Line<'static> {
     let errors = latest.errors.events();
-    let count = |count: u64| {
-        units::metric(count as f64)
-            .trim_end_matches(".00")
-            .to_owned()
-    };
-    let mut title = vec![
-        Span::styled(count(latest.counters.answered), BOLD),
-        Span::styled(" answers", FAINT),
-    ];
+    let answered = latest.counters.answered;
+    let noun = format!(" {}", readable::plural(answered, "response"));
+    let mut title = vec![Span::styled(count(answered), BOLD), Span::styled(noun, DIM)];
     if errors > 0 {
-        title.push(Span::styled(format!(", {} errors", count(errors)), BAD));
+        title.push(Span::styled(
+            format!(", {}", counted(errors, "error")),
+            ERROR,
+        ));
     }
     Line::from(title)
 }
 
-/// Errors first, the most frequent one on top; then statuses likewise.
-fn answers(latest: &Snapshot, columns: u16) -> Vec<Line<'static>> {
+/// Errors, most frequent first; then statuses likewise.
+fn responses(latest: &Snapshot, columns: u16) -> Vec<Line<'static>> {
     let mut errors: Vec<_> = latest.errors.iter().collect();
     errors.sort_by_key(|(_, count)| std::cmp::Reverse(count.events));
     let mut statuses: Vec<_> = latest.statuses.iter().collect();
@@ -129,44 +128,44 @@ fn answers(latest: &Snapshot, columns: u16) -> Vec<Line<'static>> {
     let total = latest.statuses.total().max(1);
     let status = |(status, count): (u16, u64)| {
         let style = match status {
-            ..=399 => GOOD,
-            400..=499 => DOUBTFUL,
-            _ => BAD,
+            ..=399 => SUCCESS,
+            400..=499 => WARNING,
+            _ => ERROR,
         };
         Line::from(vec![
             Span::styled(format!("{status:<5}"), style),
-            Span::raw(format!("{count:>10}")),
-            Span::styled(format!("{:>8}", percent(count, total)), FAINT),
+            Span::raw(format!("{:>11}", readable::count(count))),
+            Span::styled(format!("{:>8}", percent(count, total)), DIM),
         ])
     };
     let error = |(kind, count): (results::ErrorKind, results::ErrorCount)| {
-        let told = if columns >= 48 {
+        let name = if columns >= 48 {
             kind.describe()
         } else {
             kind.name()
         };
         Line::from(vec![
-            Span::styled("error", BAD),
-            Span::raw(format!("{:>10}  ", count.events)),
-            Span::styled(told, BAD),
+            Span::styled("error", ERROR),
+            Span::raw(format!("{:>11}  ", readable::count(count.events))),
+            Span::styled(name, ERROR),
         ])
     };
-    let mut told: Vec<Line<'static>> = errors
+    let mut rows: Vec<Line<'static>> = errors
         .into_iter()
         .map(error)
         .chain(statuses.into_iter().map(status))
         .collect();
-    if told.is_empty() {
+    if rows.is_empty() {
         let nothing = match latest.stage {
-            Stage::WarmingUp => "counted when the warm-up is over",
-            Stage::Measuring => "no answer yet",
+            Stage::WarmingUp => "counted after the warm-up",
+            Stage::Measuring => "no response yet",
         };
-        told.push(Line::styled(nothing, FAINT));
+        rows.push(Line::styled(nothing, DIM));
     }
-    told
+    rows
 }
 
-/// `99.9 %`, and never 100 % of what is less than all, nor 0 % of what is there.
+/// `99.9 %`; a share is never rounded up to 100 % or down to 0 %.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     let share = part as f64 / whole as f64 * 100.0;
     match share {
@@ -177,48 +176,48 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Connections, bytes, what was asked for, and the generator's health.
+/// Connections, CPU, received bytes, requests in flight and reconnects.
 fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
     let line = |name: &str, value: Span<'static>| {
-        Line::from(vec![Span::styled(format!("{name:<13}"), FAINT), value])
+        Line::from(vec![Span::styled(format!("{name:<15}"), DIM), value])
     };
     let (open, asked) = (latest.open_connections, u64::from(plan.load.connections));
-    // Those that are replaced on purpose are not missed.
+    // Without keep-alive, closed connections are expected.
     let is_kept = plan.load.keepalive && plan.load.requests_per_connection.is_none();
     let style = if is_kept && open < asked {
-        DOUBTFUL
+        WARNING
     } else {
         BOLD
     };
-    let mut told = vec![line(
+    let mut rows = vec![line(
         "connections",
-        Span::styled(format!("{open} of {asked} open"), style),
+        Span::styled(format!("{} of {} open", count(open), count(asked)), style),
     )];
     match latest.busiest_worker {
         Some(share) => {
-            let text = format!("{:.0} % of a CPU", share * 100.0);
-            told.push(line("busiest", Span::styled(text, cpu_style(share))));
+            let text = format!("{:.0} % CPU", share * 100.0);
+            rows.push(line("busiest worker", Span::styled(text, cpu_style(share))));
             if share > CPU_LIMIT {
-                told.push(Line::styled("the generator is at its limit", BAD));
+                rows.push(Line::styled("load generator saturated", ERROR));
             }
         }
-        None => told.push(line("busiest", Span::styled("CPU unknown", FAINT))),
+        None => rows.push(line("busiest worker", Span::styled("CPU unknown", DIM))),
     }
     let per_sec = match latest.last.duration_ns {
         0 => 0.0,
         duration_ns => latest.last.bytes as f64 / (duration_ns as f64 / 1e9),
     };
-    let received = format!("{}B/s", units::binary(per_sec));
-    told.push(line("received", Span::raw(received)));
+    let received = format!("{}/s", bytes(per_sec));
+    rows.push(line("received", Span::raw(received)));
     let counters = &latest.counters;
     if plan.pacing.is_open() && latest.stage == Stage::Measuring {
-        // In a closed loop it is what connections can carry.
-        let text = counters.in_flight.to_string();
-        told.push(line("in flight", Span::raw(text)));
+        // In a closed loop it is the number of connections.
+        let text = count(counters.in_flight);
+        rows.push(line("in flight", Span::raw(text)));
     }
     if counters.reconnects > 0 {
-        let text = counters.reconnects.to_string();
-        told.push(line("reconnects", Span::raw(text)));
+        let text = count(counters.reconnects);
+        rows.push(line("reconnects", Span::raw(text)));
     }
-    told
+    rows
 }

@@ -1,4 +1,4 @@
-//! Pictures of runs, as text.
+//! Screens of runs, as text.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use results::snapshot::{Interval, Snapshot, Stage};
 
 use super::*;
 
-const FULL: Look = Look {
+const FULL: Appearance = Appearance {
     colours: true,
     unicode: true,
 };
-const PLAIN: Look = Look {
+const PLAIN: Appearance = Appearance {
     colours: false,
     unicode: false,
 };
@@ -42,7 +42,7 @@ pub(crate) fn plan() -> RunPlan {
     }
 }
 
-/// A server whose rate and latency go up and down by the second, without chance.
+/// A server whose rate and latency vary from second to second, deterministically.
 pub(crate) struct Server {
     snapshot: Snapshot,
     second: u64,
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// The next second with so many answers, of which a fiftieth take thirty times as long.
+    /// The next second; one of 50 responses takes thirty times as long.
     pub(crate) fn second(&mut self, answered: u64) -> Snapshot {
         self.second += 1;
         let mut last = Interval {
@@ -96,26 +96,26 @@ fn running(seconds: u64) -> (Model, Server) {
     (model, server)
 }
 
-/// What a terminal of this size shows.
-fn picture(model: &Model, look: Look, columns: u16, rows: u16) -> String {
+/// The screen of a terminal of this size.
+fn picture(model: &Model, appearance: Appearance, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     terminal
         .draw(|frame| {
             let area = frame.area();
-            draw(model, look, area, frame.buffer_mut());
+            draw(model, appearance, area, frame.buffer_mut());
         })
         .unwrap();
     terminal.backend().to_string()
 }
 
 #[test]
-fn a_run_on_a_usual_terminal() {
+fn a_run_on_a_terminal_of_80_by_24() {
     let (model, _) = running(12);
     insta::assert_snapshot!(picture(&model, FULL, 80, 24));
 }
 
 #[test]
-fn a_run_on_the_least_terminal() {
+fn a_run_on_the_smallest_terminal() {
     let (model, _) = running(12);
     insta::assert_snapshot!(picture(&model, FULL, MIN_COLUMNS, MIN_ROWS));
 }
@@ -136,19 +136,19 @@ fn a_run_in_ascii_without_colours() {
 }
 
 #[test]
-fn a_small_terminal_shows_the_line() {
+fn a_small_terminal_shows_the_progress_line() {
     let (mut model, _) = running(1);
     insta::assert_snapshot!(picture(&model, FULL, 40, 15));
-    let held = |model: &Model| picture(model, FULL, 40, 15).contains("held; p goes on");
-    assert!(!held(&model));
+    let frozen = |model: &Model| picture(model, FULL, 40, 15).contains("frozen: p continues");
+    assert!(!frozen(&model));
     model.press(Key::Pause);
-    assert!(held(&model));
+    assert!(frozen(&model));
     let unknown = picture(&Model::new(plan()), FULL, 40, 15);
     assert!(
         unknown.contains("waiting for the first responses"),
         "{unknown}"
     );
-    // Whatever its size, nothing breaks.
+    // No size breaks the drawing.
     for columns in (0..70).step_by(3).chain([u16::MAX]) {
         for rows in 0..20 {
             let area = Rect::new(0, 0, columns, rows);
@@ -158,14 +158,14 @@ fn a_small_terminal_shows_the_line() {
 }
 
 #[test]
-fn before_the_first_answers_nothing_is_claimed() {
+fn before_the_first_response_no_numbers_are_shown() {
     let picture = picture(&Model::new(plan()), FULL, 80, 24);
     assert!(!picture.contains("100 %") && !picture.contains("p50"));
     insta::assert_snapshot!(picture);
 }
 
 #[test]
-fn a_warm_up_is_called_one_and_leaves_no_trace() {
+fn a_warm_up_is_labelled_and_leaves_no_trace() {
     let mut model = Model::new(RunPlan {
         warmup: Duration::from_secs(5),
         ..plan()
@@ -174,8 +174,8 @@ fn a_warm_up_is_called_one_and_leaves_no_trace() {
     model.push(warming.second(1_000));
     model.push(warming.second(1_000));
     let before = picture(&model, FULL, 80, 24);
-    assert!(before.contains("WARMING UP"), "{before}");
-    assert!(before.contains("warming up: 2s of 5s"), "{before}");
+    assert!(before.contains("WARM-UP"), "{before}");
+    assert!(before.contains("warm-up: 2 s of 5 s"), "{before}");
     let mut server = Server::new(Stage::Measuring);
     model.push(server.second(1_000));
     let mut fresh = Model::new(model.plan.clone());
@@ -184,7 +184,7 @@ fn a_warm_up_is_called_one_and_leaves_no_trace() {
 }
 
 #[test]
-fn errors_stand_above_the_answers_with_their_kinds() {
+fn errors_are_listed_by_kind_above_the_statuses() {
     let (mut model, mut server) = running(8);
     let mut snapshot = server.second(1_500);
     snapshot.errors.add(ErrorKind::Timeout, 1);
@@ -202,7 +202,7 @@ fn errors_stand_above_the_answers_with_their_kinds() {
 }
 
 #[test]
-fn a_server_that_answers_nothing_is_a_picture_too() {
+fn a_run_without_responses() {
     let mut model = Model::new(plan());
     for second in 1..=3 {
         let mut snapshot = Snapshot {
@@ -224,7 +224,7 @@ fn a_server_that_answers_nothing_is_a_picture_too() {
 }
 
 #[test]
-fn with_a_rate_the_asked_one_is_shown_beside_it() {
+fn with_a_fixed_rate_the_target_is_shown() {
     let mut model = Model::new(RunPlan {
         pacing: Pacing::Constant {
             rate_per_sec: 4_000.0,
@@ -243,7 +243,7 @@ fn with_a_rate_the_asked_one_is_shown_beside_it() {
 }
 
 #[test]
-fn a_run_of_requests_is_measured_by_them() {
+fn progress_towards_a_number_of_requests_counts_requests() {
     let mut model = Model::new(RunPlan {
         stop: Stop {
             duration: None,
@@ -253,25 +253,28 @@ fn a_run_of_requests_is_measured_by_them() {
     });
     model.push(Server::new(Stage::Measuring).second(2_000));
     let picture = picture(&model, FULL, 80, 24);
-    assert!(picture.contains("1s, 2000 of 5000 requests"), "{picture}");
+    assert!(
+        picture.contains("1 s, 2,000 of 5,000 requests"),
+        "{picture}"
+    );
 }
 
 #[test]
-fn a_held_picture_stays_and_then_shows_everything() {
+fn a_frozen_screen_stays_and_then_shows_everything() {
     let (mut model, mut server) = running(5);
     model.press(Key::Pause);
     let held = picture(&model, FULL, 80, 24);
-    assert!(held.contains("PICTURE HELD"), "{held}");
+    assert!(held.contains("FROZEN"), "{held}");
     model.push(server.second(5_000));
     assert_eq!(picture(&model, FULL, 80, 24), held);
     model.press(Key::Pause);
     let after = picture(&model, FULL, 80, 24);
-    assert!(after.contains("5.00k"), "{after}");
-    assert!(!after.contains("PICTURE HELD"));
+    assert!(after.contains("5,000"), "{after}");
+    assert!(!after.contains("FROZEN"));
 }
 
 #[test]
-fn help_takes_the_place_of_the_plots() {
+fn help_replaces_the_plots() {
     let (mut model, _) = running(5);
     let without = picture(&model, FULL, MIN_COLUMNS, MIN_ROWS);
     model.press(Key::Help);
@@ -284,15 +287,15 @@ fn help_takes_the_place_of_the_plots() {
 fn the_scale_of_latency_can_be_chosen() {
     let (mut model, _) = running(5);
     let log = picture(&model, FULL, 80, 40);
-    assert!(log.contains("  1ms"), "{log}");
+    assert!(log.contains("  1 ms"), "{log}");
     model.press(Key::Scale);
     let linear = picture(&model, FULL, 80, 40);
-    assert!(linear.contains("    0s"), "{linear}");
+    assert!(linear.contains("   0 s"), "{linear}");
 }
 
 #[test]
-fn a_histogram_takes_the_place_of_latency_over_time_where_only_one_has_room() {
-    const TITLE: &str = "latency histogram, so far";
+fn the_histogram_replaces_latency_over_time_where_only_one_fits() {
+    const TITLE: &str = "latency histogram";
     let (mut model, _) = running(12);
     assert!(!picture(&model, FULL, 80, 24).contains(TITLE));
     for (columns, rows) in [(80, 36), (110, 36), (140, 24)] {
@@ -305,12 +308,12 @@ fn a_histogram_takes_the_place_of_latency_over_time_where_only_one_has_room() {
 }
 
 #[test]
-fn colours_are_there_only_when_wanted() {
+fn colours_are_used_only_if_allowed() {
     let (model, _) = running(5);
     let area = Rect::new(0, 0, 80, 24);
-    for (look, expected) in [(FULL, true), (PLAIN, false)] {
+    for (appearance, expected) in [(FULL, true), (PLAIN, false)] {
         let mut buffer = Buffer::empty(area);
-        draw(&model, look, area, &mut buffer);
+        draw(&model, appearance, area, &mut buffer);
         let has_colours = buffer
             .content
             .iter()
@@ -320,7 +323,7 @@ fn colours_are_there_only_when_wanted() {
 }
 
 #[test]
-fn a_hostile_target_cannot_reach_the_terminal() {
+fn escape_sequences_in_a_url_do_not_reach_the_terminal() {
     let mut hostile = plan();
     hostile.target.url = "http://h/\u{1b}]0;title\u{7}\u{1b}[2J好好".to_owned();
     let picture = picture(&Model::new(hostile), FULL, 80, 24);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use live::appearance::Appearance;
 use live::keys::{self, Key};
-use live::look::Look;
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -36,7 +36,7 @@ pub(super) struct Thread {
     woken: UnixStream,
     /// Set by SIGCONT.
     continued: Arc<AtomicBool>,
-    look: Look,
+    appearance: Appearance,
     /// What the terminal shows, if known.
     shown: Option<Buffer>,
     drawn_ns: u64,
@@ -50,14 +50,14 @@ impl Thread {
         device: Arc<Device>,
         woken: UnixStream,
         continued: Arc<AtomicBool>,
-        look: Look,
+        appearance: Appearance,
     ) -> Self {
         Self {
             shared,
             device,
             woken,
             continued,
-            look,
+            appearance,
             shown: None,
             drawn_ns: 0,
             has_news: true,
@@ -184,7 +184,7 @@ impl Thread {
             let mut view = self.shared.view();
             let since_ms = self.shared.since_ms.load(Ordering::Relaxed);
             view.wait(Duration::from_millis(since_ms));
-            view.draw(self.look, &mut picture);
+            view.draw(self.appearance, &mut picture);
         }
         let mut bytes = Vec::new();
         let before = self.shown.take().filter(|shown| shown.area == area);

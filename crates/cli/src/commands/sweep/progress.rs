@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use experiment::{Event, OnWait, Planned, Waiting};
-use live::grid::{self, Spot};
+use live::grid::{self, TilePosition};
 use live::line;
 use plan::{RunPlan, units};
 use report::sweep::{Place, begins, failed, finished, places};
@@ -56,14 +56,15 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
 /// More of a command is not needed to know which one it is.
 const COMMAND_CHARS: usize = 60;
 
-/// Writes a line for each event; what only says how something goes on, only where it can be overwritten.
+/// Writes a line for each event; what only says how something goes on, only where it can be
+/// overwritten.
 pub(super) struct Progress<'a> {
     program: &'a str,
     quiet: bool,
     terminal: Option<Terminal>,
     line: Option<StatusLine>,
     /// Which trial is on.
-    place: Option<line::Place>,
+    place: Option<line::TrialName>,
     screen: Option<Screen>,
     /// How large samples become has been said.
     has_announced: bool,
@@ -191,7 +192,7 @@ impl Drop for Progress<'_> {
 
 /// Shows in the grid what has happened.
 fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
-    let spot = |cell: &Cell, round| Spot {
+    let spot = |cell: &Cell, round| TilePosition {
         cell: cell.number,
         round,
     };
