@@ -1,51 +1,51 @@
-//! What an experiment changes on a machine, each in a way that can be undone.
+//! The reversible changes that an experiment makes to a machine.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// One change: what is set, and to what.
+/// One change: what is set, and its new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A kernel setting.
     Sysctl {
-        /// Its name as sysctl(8) has it: `net.core.rmem_max`.
+        /// Its name in the form of sysctl(8): `net.core.rmem_max`.
         key: String,
-        /// The value, as it would be written by hand; a line feed is added.
+        /// The value as typed by hand; a line feed is appended.
         value: String,
     },
-    /// The whole content of a file.
+    /// Replaces the whole content of a file.
     File {
-        /// Which; absolute.
+        /// Absolute path.
         path: PathBuf,
-        /// The content.
+        /// The new content.
         content: Vec<u8>,
     },
-    /// A command, and another one that undoes it.
+    /// A command, and the command that undoes it.
     Command {
-        /// Name of the factor: it tells this command from the plan's others.
+        /// Name of the factor. It distinguishes this command from the others of the experiment.
         name: String,
-        /// Run now.
+        /// Runs now.
         apply: String,
-        /// Run at the end, once, whatever had been applied before; it must not mind being run twice.
+        /// Runs once at the end, however often `apply` ran. It must be safe to run twice.
         restore: String,
-        /// Added to the environment of both, as it is now.
+        /// Added to the environment of both commands, with its present values.
         environment: BTreeMap<String, String>,
-        /// The longest that either may take.
+        /// The time limit of either command.
         limit: Duration,
     },
 }
 
-/// The file of a kernel setting. As in sysctl(8) the first separator decides: names with dots within
-/// a part are written with slashes (`net/ipv4/conf/eth0.100/rp_filter`). `None` if the name cannot be
-/// one: an empty part, a part that leads elsewhere.
+/// The file of a kernel setting. As in sysctl(8), the first separator decides: names with dots
+/// within a part are written with slashes (`net/ipv4/conf/eth0.100/rp_filter`). `None` if the name
+/// is invalid, for example because of an empty part or `..`.
 #[must_use]
 pub fn sysctl_path(key: &str) -> Option<PathBuf> {
     let separator = key.find(['.', '/']).map(|at| key.as_bytes()[at])?;
     let relative = if separator == b'/' {
         key.to_owned()
     } else {
-        // The other way round as well: `net.ipv4.conf.eth0/100.rp_filter` is eth0.100.
+        // The reverse applies as well: `net.ipv4.conf.eth0/100.rp_filter` means eth0.100.
         key.chars()
             .map(|c| match c {
                 '.' => '/',
@@ -61,8 +61,8 @@ pub fn sysctl_path(key: &str) -> Option<PathBuf> {
     is_plain.then(|| Path::new("/proc/sys").join(relative))
 }
 
-/// The name of a kernel setting's file, as sysctl(8) has it: the inverse of [`sysctl_path`]. `None` for a path that
-/// is not below `/proc/sys`, or is no text.
+/// The name of a kernel setting's file in the form of sysctl(8): the inverse of [`sysctl_path`].
+/// `None` for a path outside `/proc/sys`, or one that is not UTF-8.
 #[must_use]
 pub(crate) fn sysctl_name(path: &Path) -> Option<String> {
     let relative = path.strip_prefix("/proc/sys").ok()?.to_str()?;

@@ -1,4 +1,4 @@
-//! Which cells there are, and in which order they run.
+//! The cells of an experiment and the order in which they run.
 
 use results::{Cell, Order, Setting};
 
@@ -7,34 +7,35 @@ use crate::spec::{Selection, Spec};
 /// One trial to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// Place in the order of the whole experiment, from 1.
+    /// Position in the order of the whole experiment, from 1.
     pub position: u32,
     /// Round, from 1.
     pub round: u32,
-    /// Which run of this cell in its round, from 1; more than 1 for a repeated baseline only.
+    /// Which run of this cell within the round, from 1; above 1 only for a repeated baseline.
     pub repeat: u32,
-    /// What is run.
+    /// The cell to run.
     pub cell: Cell,
 }
 
-/// Everything that will be run, in order. The same plan and seed give the same one, and more rounds
-/// only add to its end.
+/// All trials in order. The same experiment and seed give the same schedule; more rounds only
+/// append to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// Seed of the order; without a meaning for a sequential one.
+    /// Seed of the order; unused by a sequential order.
     pub seed: u64,
-    /// The cells, by their numbers.
+    /// The cells, in the order of their numbers.
     pub cells: Vec<Cell>,
     /// The trials.
     pub trials: Vec<Planned>,
 }
 
 impl Schedule {
-    /// Orders a plan's trials.
+    /// Orders the trials of an experiment.
     ///
-    /// A round is one run of each cell in random order (randomized complete blocks: Fisher 1935; the
-    /// shuffle is that of Fisher and Yates, in Durstenfeld's form), so that what changes slowly
-    /// on the machine meets all levels alike. A baseline stands before each group of others, and at the very end.
+    /// A round is one run of each cell in random order (randomized complete blocks: Fisher 1935;
+    /// the shuffle is Fisher-Yates in Durstenfeld's form), so that slow changes of the machine
+    /// affect all levels alike. A baseline runs before each group of other cells, and at the very
+    /// end.
     #[must_use]
     pub fn new(spec: &Spec, seed: u64) -> Self {
         let cells = cells(spec);
@@ -87,15 +88,16 @@ fn with_baseline(
         .chunks(every)
         .flat_map(|group| std::iter::once(baseline).chain(group.iter().copied()))
         .collect();
-    // A plan of the baseline alone has it once a round. Otherwise the next round begins with it.
+    // If the baseline is the only cell, it runs once per round. Otherwise the next round begins
+    // with it.
     if others.is_empty() || is_last_round {
         order.push(baseline);
     }
     order
 }
 
-/// The cells of a plan, numbered from 1: every combination of levels that is not excluded, the last
-/// factor changing fastest, after the factors the profile and then the target.
+/// The cells of an experiment, numbered from 1: every combination of levels that is not excluded.
+/// The last factor changes fastest; the profile follows the factors, and the target the profile.
 #[must_use]
 pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
     let is_left = |cell: &Cell| {
@@ -115,7 +117,7 @@ pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
     cells
 }
 
-/// The cells with those that are excluded, not numbered.
+/// All cells including the excluded ones, without numbers.
 pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
     let mut cells = vec![Cell::default()];
     for factor in &spec.factors {
@@ -149,14 +151,14 @@ fn crossed_with<T>(cells: &[Cell], things: &[T], set: impl Fn(&mut Cell, &T)) ->
         .collect()
 }
 
-/// How many combinations there are, the excluded ones included.
+/// The number of combinations, including the excluded ones.
 pub(crate) fn crossed(spec: &Spec) -> usize {
     let levels = spec.factors.iter().map(|factor| factor.levels.len());
     let others = [spec.profiles.len().max(1), spec.targets.len()];
     levels.chain(others).fold(1, usize::saturating_mul)
 }
 
-/// How many trials a plan has.
+/// The number of trials of an experiment.
 pub(crate) fn trials(spec: &Spec) -> usize {
     let rounds = usize::try_from(spec.rounds).unwrap_or(usize::MAX);
     let cells = cells(spec);
@@ -173,7 +175,7 @@ pub(crate) fn trials(spec: &Spec) -> usize {
         .saturating_add(last)
 }
 
-/// Whether a cell has, of every factor that the selection names, one of the levels that it names.
+/// Whether the cell has, for every factor that the selection names, one of the listed levels.
 pub(crate) fn selects(selection: &Selection, cell: &Cell) -> bool {
     selection.levels.iter().all(|(factor, levels)| {
         let level = match factor.as_str() {

@@ -1,4 +1,4 @@
-//! The machine around a run, in a few lines: read before it and after it, so that what differs shows.
+//! The state of the machine around a run, recorded before and after it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::change::sysctl_path;
 use crate::host::Host;
 
-/// Reads what can be read: these kernel settings by their names, `load_1m` (processes that run or
-/// wait, averaged over a minute; `load_5m` and `load_15m` likewise), `processes`,
-/// `mem_available_kib`, `uptime_s`. What is unknown is not there.
+/// Reads the given kernel settings under their names, and `load_1m` (runnable or waiting processes,
+/// averaged over a minute; likewise `load_5m` and `load_15m`), `processes`, `mem_available_kib` and
+/// `uptime_s`. Values that cannot be read are absent.
 #[must_use]
 pub fn observe<'a>(
     host: &dyn Host,
@@ -45,12 +45,12 @@ fn read(host: &dyn Host, path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-/// With single blanks, as people write it; the kernel puts tabs between numbers.
+/// With single spaces; the kernel separates numbers with tabs.
 fn normal(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Of `MemAvailable:   123456 kB` the number.
+/// The number in `MemAvailable:   123456 kB`.
 fn mem_available(meminfo: &str) -> Option<&str> {
     let line = meminfo
         .lines()

@@ -1,4 +1,4 @@
-//! What is varied, and what a level of it changes.
+//! Factors, and the changes that their levels make.
 
 mod template;
 
@@ -11,100 +11,100 @@ use crate::spec::{LoadOption, OptionValue, variable};
 
 use template::render;
 
-/// Something that is varied.
+/// A factor: one thing that the experiment varies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What a level of it sets.
+    /// What its levels set.
     pub kind: FactorKind,
-    /// Its levels, at least one, each name once.
+    /// Its levels: at least one, with distinct names.
     pub levels: Vec<Level>,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
-/// What a level sets.
+/// What the levels of a factor set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FactorKind {
-    /// Kernel settings, by the names that sysctl(8) has for them.
+    /// Kernel settings, with names in the form of sysctl(8).
     Sysctl {
-        /// Each takes the level, or what a level with names says of it.
+        /// Each is set to the level, or to the value that a level with named values has for it.
         keys: Vec<String>,
     },
     /// An option of the load.
     Option {
-        /// Its long name, with `-`.
+        /// Its long name, with `-` between words.
         option: String,
     },
-    /// The content of a file.
+    /// The content of a file, made from a template.
     File {
-        /// Which; absolute.
+        /// Absolute path of the file.
         path: PathBuf,
-        /// The file with `{{level}}` in it.
+        /// The template, with `{{level}}` in it.
         template: PathBuf,
-        /// Says whether the file is right; run when it is written.
+        /// Validates the file after it was written.
         check: Option<Check>,
     },
-    /// Commands.
+    /// A pair of commands.
     Command {
-        /// Sets the level, which is in `$LEVEL`.
+        /// Applies the level, which is in `$LEVEL`.
         apply: String,
         /// Undoes every level.
         restore: String,
-        /// The longest that either may take.
+        /// The time limit of either command.
         limit: Duration,
     },
 }
 
-/// A command that judges a file.
+/// A command that validates a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// A line of shell.
+    /// A shell command line.
     pub command: String,
-    /// The longest it may take.
+    /// Its time limit.
     pub limit: Duration,
 }
 
-/// One value of a factor.
+/// One level of a factor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
-    /// What it is called: the value itself, or the name of a set of them.
+    /// Its name: the value itself, or the name of a set of values.
     pub name: String,
     /// What it sets.
     pub value: LevelValue,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
-/// What a level sets.
+/// The value of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LevelValue {
-    /// The same everywhere: its name.
+    /// The level's name is the value.
     Same,
     /// The value of an option.
     Option(OptionValue),
-    /// Values by name, in the order of the plan.
+    /// Named values, in the order of the experiment file.
     Named(Vec<(String, String)>),
 }
 
 /// Why a level cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FactorError {
-    /// There is no such level.
+    /// The factor has no such level.
     #[error("{factor}: there is no level {level:?}")]
     NoLevel {
         /// Name of the factor.
         factor: String,
-        /// What was asked for.
+        /// The requested level.
         level: String,
     },
-    /// The template cannot be read or filled.
+    /// The template cannot be read or filled in.
     #[error("{}: {problem}", path.display())]
     Template {
         /// The template.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
@@ -116,13 +116,13 @@ impl Factor {
         self.levels.iter().find(|level| level.name == name)
     }
 
-    /// Whether servers see a new level only after a restart.
+    /// Whether servers must be restarted to use a new level.
     #[must_use]
     pub fn needs_restart(&self) -> bool {
         !matches!(self.kind, FactorKind::Option { .. })
     }
 
-    /// The kernel settings that it sets.
+    /// The kernel settings that this factor sets.
     pub fn sysctls(&self) -> impl Iterator<Item = &str> {
         let keys: &[String] = match &self.kind {
             FactorKind::Sysctl { keys } => keys,
@@ -131,7 +131,7 @@ impl Factor {
         keys.iter().map(String::as_str)
     }
 
-    /// The option that a level of it sets.
+    /// The load option that a level of this factor sets.
     #[must_use]
     pub fn load_option(&self, level: &str) -> Option<LoadOption> {
         let FactorKind::Option { option } = &self.kind else {
@@ -149,7 +149,7 @@ impl Factor {
         })
     }
 
-    /// What a level sets a kernel setting to.
+    /// The value that a level gives to a kernel setting.
     #[must_use]
     pub fn sysctl_value<'l>(&self, key: &str, level: &'l Level) -> Option<&'l str> {
         match &level.value {
@@ -158,7 +158,7 @@ impl Factor {
         }
     }
 
-    /// Variables with a level: `WRKBENCH_<FACTOR>`, and for values with names
+    /// Environment variables for a level: `WRKBENCH_<FACTOR>`, and for named values
     /// `WRKBENCH_<FACTOR>_<NAME>`.
     #[must_use]
     pub fn environment(&self, level: &str) -> BTreeMap<String, String> {
@@ -172,10 +172,10 @@ impl Factor {
         environment
     }
 
-    /// What is to be changed on the machine for a level; `read` reads a file.
+    /// The changes to the machine for a level; `read` reads a file.
     ///
     /// # Errors
-    /// When there is no such level, and when a template cannot be read or filled.
+    /// When there is no such level, or when a template cannot be read or filled in.
     pub fn changes(
         &self,
         level: &str,

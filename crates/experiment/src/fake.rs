@@ -1,8 +1,8 @@
-//! A machine that a test made up: files in memory, a virtual clock, scripted commands and failures.
+//! A simulated machine: files in memory, a virtual clock, scripted commands and failures.
 //!
-//! Kernel settings are its files below `/proc/sys`: they take only what exists, with a line feed at the
-//! end and tabs between numbers, as the kernel shows them. Every operation is counted, and the n-th
-//! can be made the last one: so a test dies at each moment there is.
+//! Kernel settings are its files below `/proc/sys`. As in the kernel, they must exist, end with a
+//! line feed and separate numbers with tabs. Operations are counted and the n-th can fail or be the
+//! last one, so that a test can try a crash at every moment.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,33 +13,32 @@ use std::time::Duration;
 
 use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
 
-/// The files of a made-up machine, by path.
+/// Files of a simulated machine, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// What a command does to the files, and what it says.
+/// What a command does to the files, and its output.
 pub type FakeCommand = Box<dyn FnMut(&mut Files, &BTreeMap<String, String>) -> CommandOutput>;
 
-/// What a kernel setting changes beside itself when it is written.
+/// What else changes when a kernel setting is written.
 pub type FakeCoupling = Box<dyn Fn(&mut Files)>;
 
-/// What a kernel setting makes of a value.
+/// Converts a written value to the one that is read back.
 pub type FakeSetting = Box<dyn Fn(&str) -> io::Result<String>>;
 
-/// What happens at the operation that fails.
+/// What happens at the failing operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The process is killed before it: nothing more happens.
+    /// The process is killed before it.
     KilledBefore,
-    /// The process is killed when so many bytes of what it writes to the disk are written; other
-    /// operations are done whole before.
+    /// The process is killed after this many bytes of a write; other operations complete first.
     KilledWithin(usize),
-    /// It fails with this error, and things go on.
+    /// It fails with this error, and the process goes on.
     Error(io::ErrorKind),
 }
 
-/// The made-up machine.
+/// A simulated machine.
 pub struct Fake {
-    /// What is on its disk and in its kernel.
+    /// Content of its disk and its kernel settings.
     pub files: Files,
     /// Every operation that could have changed something, in order.
     pub log: Vec<String>,
@@ -47,25 +46,25 @@ pub struct Fake {
     pub clock_ns: u64,
     /// Whether the user is root.
     pub root: bool,
-    /// Which start of the machine it is.
+    /// Identifies the boot.
     pub boot: String,
-    /// The machine's name.
+    /// The host name.
     pub host_name: String,
-    /// The release of its kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// Which network namespace the process is in.
+    /// The network namespace of the process.
     pub namespace: String,
     /// Paths that cannot be written.
     pub read_only: BTreeSet<PathBuf>,
     /// Programs that are not found.
     pub missing_programs: BTreeSet<String>,
-    /// Answers to [`Host::ask`] in turn, by URL; when they run out it is 200.
+    /// Results of [`Host::ask`] by URL, in order; 200 when there are none left.
     pub answers: BTreeMap<String, VecDeque<io::Result<u16>>>,
-    /// Who has the lock, if not we.
+    /// Who else holds the lock.
     pub lock_holder: Option<String>,
     /// What another sweep has claimed.
     pub claimed: Option<PathBuf>,
-    /// Whether the lock is ours.
+    /// Whether we hold the lock.
     pub is_locked: bool,
     /// A file that somebody else could have written.
     pub distrusted: Option<UntrustedPath>,
@@ -73,7 +72,7 @@ pub struct Fake {
     pub has_guardian: bool,
     /// Whether a guardian can be started.
     pub can_be_guarded: bool,
-    /// The longest a file may become; the disk is full beyond it.
+    /// The largest size of a file; beyond it the disk is full.
     pub disk_limit: Option<usize>,
     commands: BTreeMap<String, FakeCommand>,
     settings: BTreeMap<PathBuf, FakeSetting>,
@@ -135,7 +134,7 @@ impl Fake {
         Some(String::from_utf8_lossy(content).into_owned())
     }
 
-    /// What the command line does from now on; commands that nothing is said of succeed in silence.
+    /// Defines what a command line does from now on; other commands succeed without output.
     pub fn on_command(
         &mut self,
         command: &str,
@@ -144,23 +143,23 @@ impl Fake {
         self.commands.insert(command.to_owned(), Box::new(does));
     }
 
-    /// What the kernel makes of values of this setting from now on.
+    /// Defines how the kernel converts values of this setting from now on.
     pub fn on_setting(&mut self, path: &str, takes: impl Fn(&str) -> io::Result<String> + 'static) {
         self.settings.insert(path.into(), Box::new(takes));
     }
 
-    /// What else changes from now on when this setting is written; it is called after the write.
+    /// Defines what else changes when this setting is written, after the write.
     pub fn on_written(&mut self, path: &str, changes: impl Fn(&mut Files) + 'static) {
         self.couplings.insert(path.into(), Box::new(changes));
     }
 
-    /// The operation with this number, counted from 0 and from now on, fails so.
+    /// Lets an operation fail, counted from 0 and from now on.
     pub fn fail_at(&mut self, operation: usize, failure: Failure) {
         self.operations.set(0);
         self.failure = Some((operation, failure));
     }
 
-    /// How many operations there have been since the last [`Self::fail_at`].
+    /// The number of operations since the last [`Self::fail_at`].
     #[must_use]
     pub fn operations(&self) -> usize {
         self.operations.get()
@@ -172,8 +171,8 @@ impl Fake {
         self.is_dead.get()
     }
 
-    /// Another process on the same machine: nothing fails any more, the lock and the guardian of the
-    /// dead one are gone.
+    /// Another process on the same machine: no failures; the lock and the guardian of the dead
+    /// process are gone.
     pub fn revive(&mut self) {
         self.failure = None;
         self.is_dead.set(false);
@@ -181,7 +180,7 @@ impl Fake {
         self.has_guardian = false;
     }
 
-    /// The machine is started anew: these are its settings, and its disk is as it was.
+    /// Reboots: kernel settings get these values, the disk is unchanged.
     pub fn reboot(&mut self, settings: &Files) {
         self.revive();
         self.boot.push('\'');
@@ -192,7 +191,7 @@ impl Fake {
     /// Counts an operation.
     ///
     /// # Errors
-    /// If it is the one to fail, or the process is dead.
+    /// If it is the failing one, or the process is dead.
     fn step(&self) -> io::Result<Option<usize>> {
         if self.is_dead.get() {
             return Err(io::Error::other("killed"));
@@ -214,7 +213,7 @@ impl Fake {
         }
     }
 
-    /// Counts an operation that changes something, and writes it down.
+    /// Counts and logs an operation that changes something.
     fn act(&mut self, what: &str) -> io::Result<Option<usize>> {
         let part = self.step()?;
         self.log.push(what.to_owned());
@@ -259,7 +258,7 @@ fn part_of(content: &[u8], bytes: Option<usize>) -> &[u8] {
         .unwrap_or(content)
 }
 
-/// What a killed process is told; it does not live to see it.
+/// The error that a killed process would get; it does not live to see it.
 fn unless_killed(bytes: Option<usize>) -> io::Result<()> {
     match bytes {
         None => Ok(()),
@@ -320,7 +319,7 @@ impl Host for Fake {
         if let Some(limit) = limit
             && file.len() > limit
         {
-            // A full disk takes what it can.
+            // A full disk takes only what fits.
             file.truncate(limit);
             return Err(io::ErrorKind::StorageFull.into());
         }

@@ -1,7 +1,6 @@
-//! The guardian: a process that does nothing but wait for the death of another one, and then puts back what
-//! that one had changed.
+//! The guardian: a process that waits until the sweep's process dies and then restores the machine.
 //!
-//! A process that hangs is not dead: nothing is put back while it lives.
+//! A process that hangs is not dead: nothing is restored while it lives.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,13 +12,13 @@ use crate::machine::{LinkEnd, end_group, listen};
 use crate::restore::{Conflicts, RestoreReport, restore_locked};
 use crate::transaction::SafetyError;
 
-/// Guards until the process at the other end of the link (the guardian's stdin) dies or says
-/// farewell, and puts back what the journal in the folder says. `None` if there was nothing to do. It leaves
-/// its session first, so that no signal for the other one's terminal or group reaches it; other signals are the caller's
-/// to ignore.
+/// Waits until the process at the other end of the link (the guardian's stdin) dies or says that it
+/// is finished. If it died, restores what the journal in the folder records; `None` if there was
+/// nothing to do. The guardian first starts its own session, so that no signal to the sweep's
+/// terminal or process group reaches it. The caller must ignore other signals.
 ///
 /// # Errors
-/// When it cannot guard at all, or when the journal cannot be trusted.
+/// When it cannot watch the link, or when the journal cannot be trusted.
 pub fn guard<H: Host + ?Sized>(
     host: &mut H,
     link: BorrowedFd<'_>,
@@ -39,9 +38,10 @@ pub fn guard<H: Host + ?Sized>(
 
 fn leave(link: BorrowedFd<'_>) -> io::Result<UnixStream> {
     let link = UnixStream::from(link.try_clone_to_owned()?);
-    // Whatever else stdin may be, its end is not the death of a sweep.
+    // If stdin is not a socket, its end does not mean that a sweep has died.
     link.local_addr()?;
-    // It fails for who leads a group already, and is in a session of its own then, or started by hand.
+    // This fails if we already lead a process group: then we have our own session, or were started
+    // by hand.
     let _ = rustix::process::setsid();
     Ok(link)
 }

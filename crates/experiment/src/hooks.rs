@@ -1,4 +1,4 @@
-//! Commands around trials, and the wait until a server is ready: run, kept, judged.
+//! Runs hooks, and waits until a server is ready.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,25 +7,26 @@ use results::HookOutput;
 
 use crate::host::{CommandOutput, Host};
 
-/// Of each output as much is kept as helps to see what went wrong: its end, where errors are.
+/// How much of each output is kept: its end, where errors are.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// A reason is one line that fits a screen.
+/// The longest reason, so that it fits on one line of a screen.
 const REASON_CHARS: usize = 300;
 
-/// Between two questions whether a server is ready: short beside any restart, long beside an answer.
+/// Pause between two readiness checks: short compared with a restart, long compared with a
+/// response.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest that one question may stay open, so that a server that took the connection while it
-/// still started is asked again.
+/// The time limit of one readiness check. A server that accepted the connection while it was still
+/// starting is then asked again.
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 
-/// Why something did not succeed.
+/// Why a command or a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// In one line.
+    /// The reason, in one line.
     pub reason: String,
-    /// The last lines of what the command said.
+    /// The last lines of the command's output.
     pub said: Vec<String>,
 }
 
@@ -38,7 +39,7 @@ impl From<String> for Failure {
     }
 }
 
-/// Runs a command and keeps what it said. The error is why it did not succeed.
+/// Runs a command and keeps its output. The error is the reason why it failed.
 pub(crate) fn run_hook(
     host: &mut dyn Host,
     hook: &str,
@@ -65,7 +66,7 @@ pub(crate) fn run_hook(
     }
 }
 
-/// What is kept of a command that has run.
+/// The record of a command that has run.
 pub(crate) fn kept(hook: &str, command: &str, output: &CommandOutput) -> HookOutput {
     HookOutput {
         hook: hook.to_owned(),
@@ -77,7 +78,7 @@ pub(crate) fn kept(hook: &str, command: &str, output: &CommandOutput) -> HookOut
     }
 }
 
-/// What programs say can be long and have bells in it.
+/// Output of programs can be long and contain control characters.
 fn one_line(reason: &str) -> String {
     let plain = reason.chars().map(|c| if c.is_control() { '?' } else { c });
     let mut line: String = plain.take(REASON_CHARS).collect();
@@ -97,10 +98,10 @@ fn end_of(output: &[u8]) -> String {
     }
 }
 
-/// Asks until an answer is taken or the time is over.
+/// Sends requests until a response is accepted or the time is over.
 ///
 /// # Errors
-/// Why it was not ready, in one line; `None` if `is_interrupted` said that there is no need any more.
+/// The reason why the server was not ready, in one line; `None` if `is_interrupted` returned true.
 pub(crate) fn await_ready(
     host: &mut dyn Host,
     url: &str,
@@ -111,7 +112,7 @@ pub(crate) fn await_ready(
     let deadline_ns = later(host.now_ns(), within);
     loop {
         let left = Duration::from_nanos(deadline_ns.saturating_sub(host.now_ns()));
-        // The first question is asked however little time there is.
+        // The first request is sent however short the time is.
         let limit = left.clamp(PAUSE, QUESTION_LIMIT);
         let last = match host.ask(url, limit) {
             Ok(status) if takes(status) => return Ok(()),
@@ -129,7 +130,7 @@ pub(crate) fn await_ready(
     }
 }
 
-/// Lets time pass, but not when there is no need any more.
+/// Waits for `duration`, or until `is_interrupted` returns true.
 pub(crate) fn settle(host: &mut dyn Host, duration: Duration, is_interrupted: &dyn Fn() -> bool) {
     let end_ns = later(host.now_ns(), duration);
     while !is_interrupted() {
@@ -226,7 +227,7 @@ mod tests {
                 "stdout: checking"
             ]
         );
-        // It is in the reason.
+        // The only line is part of the reason.
         assert_eq!(told("", "no unit\n"), Vec::<String>::new());
         assert_eq!(told("only here\n", ""), ["stdout: only here"]);
         let long: String = (0..100).map(|n| format!("line {n}\n")).collect();
@@ -273,7 +274,7 @@ mod tests {
         let line = "http://h/ not ready within 1s: status 503";
         assert_eq!(outcome, Err(Some(line.to_owned())));
         assert!(host.now_ns() <= 1_000_000_000);
-        // However short the time is, it is asked once.
+        // The server is asked once however short the time is.
         let (_, host) = ready(answers(), 0);
         assert_eq!(host.log.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! The machine as an experiment sees it: files, commands, readiness, and time.
+//! The machine as an experiment sees it: files, commands, readiness and time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,24 +6,24 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandOutput {
     /// Exit code; `None` if a signal or the time limit ended it.
     pub exit_code: Option<i32>,
-    /// It ran out of time and was ended with everything it had started.
+    /// It exceeded its time limit and was killed together with everything it had started.
     pub timed_out: bool,
-    /// How long it took.
+    /// How long it ran.
     pub duration: Duration,
-    /// What it wrote.
+    /// Its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to stderr.
+    /// Its standard error.
     pub stderr: Vec<u8>,
 }
 
 impl CommandOutput {
-    /// How it failed, in words that follow the command: `failed with exit code 1: no such file`.
-    /// Wanted only of one that did.
+    /// How the command failed, as a phrase that follows the command: `failed with exit code 1: no
+    /// such file`. Only meaningful for a failed command.
     #[must_use]
     pub fn failure(&self) -> String {
         let how = match self.exit_code {
@@ -44,7 +44,7 @@ impl CommandOutput {
 }
 
 impl CommandOutput {
-    /// The last lines that it wrote, those of stderr first; nothing if [`Self::failure`] has the only one.
+    /// The last lines of output, stderr first. Empty if the only line is part of [`Self::failure`].
     #[must_use]
     pub fn last_lines(&self) -> Vec<String> {
         /// Enough for the message of a service manager or a configuration check.
@@ -75,38 +75,38 @@ impl CommandOutput {
     }
 }
 
-/// What became of a wish for the lock.
+/// The result of an attempt to take the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lock {
-    /// It is ours, until [`Host::unlock`] or the end of this process and of its guardian.
+    /// We hold it until [`Host::unlock`], or until this process and its guardian have ended.
     Ours,
-    /// Somebody has it, and says this of himself.
+    /// Another process holds it; this is its note.
     HeldBy(String),
 }
 
 /// A folder of kernel settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingsFolder {
-    /// Settings in it that can be both read and written.
+    /// Its settings that can be both read and written.
     pub settings: Vec<PathBuf>,
-    /// Folders in it.
+    /// Its subfolders.
     pub folders: Vec<PathBuf>,
 }
 
-/// Why somebody else could have put words into a file.
+/// A path that another user could have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UntrustedPath {
     /// The file, or the folder on the way to it, that others can change.
     pub path: PathBuf,
-    /// How, in words that follow the path: `belongs to user 1000`.
+    /// The reason, as a phrase that follows the path: `belongs to user 1000`.
     pub why: String,
     /// What to do about it.
     pub remedy: String,
 }
 
-/// The name under which [`Host::replace`] writes what takes a file's place: the same each time, so
-/// that what an interrupted one left can be removed. It begins with a dot and ends as no
-/// configuration does, so that no server takes it for its own.
+/// The name of the temporary file that [`Host::replace`] writes. It is always the same, so that a
+/// file left by an interrupted replacement can be removed. It begins with a dot and has an
+/// extension that no configuration uses, so that no server reads it.
 #[must_use]
 pub(crate) fn replacement_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
@@ -115,7 +115,7 @@ pub(crate) fn replacement_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Everything an experiment may do to a machine: the real one, or one that a test made up.
+/// Everything an experiment may do to a machine; tests use a simulated one.
 pub trait Host {
     /// The content of a file.
     ///
@@ -123,47 +123,48 @@ pub trait Host {
     /// The system's.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// Writes into the file as it is, in one write: how a kernel setting is set.
+    /// Overwrites the file in place with a single write, as kernel settings require.
     ///
     /// # Errors
     /// The system's; a setting that the kernel refuses is `InvalidInput`.
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Puts a new content in a file's place: under a temporary name in the same folder, with the
-    /// mode and owner of the one that was, onto the disk, then renamed. A file that is not there is
-    /// made.
+    /// Replaces the content of a file atomically: writes a temporary file in the same folder with
+    /// the old file's mode and owner, syncs it to the disk and renames it. A missing file is
+    /// created.
     ///
     /// # Errors
     /// The system's.
     fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Removes what an interrupted [`Self::replace`] of this file has left beside it, if anything.
+    /// Removes the temporary file of an interrupted [`Self::replace`], if there is one.
     ///
     /// # Errors
     /// The system's.
     fn discard_replacement(&mut self, path: &Path) -> io::Result<()>;
 
-    /// Adds to the end of a file, which is made if it is not there, and returns when it is on the
-    /// disk, its name included.
+    /// Appends to a file, which is created if it is missing. Returns when the content and the
+    /// file's name are on the disk.
     ///
     /// # Errors
-    /// The system's; a part of it may then be written.
+    /// The system's; part of the content may have been written.
     fn append(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Removes a file, for good also after a power cut.
+    /// Removes a file and syncs the removal to the disk.
     ///
     /// # Errors
     /// The system's; `NotFound` if there is none.
     fn remove(&mut self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder and those above it, closed to others; one that is there is left alone.
+    /// Creates a folder and its parents, accessible to this user only. An existing folder is left
+    /// as it is.
     ///
     /// # Errors
     /// The system's.
     fn make_folder(&mut self, path: &Path) -> io::Result<()>;
 
-    /// Whether anybody but this user and root could have written this file or folder, or put another one in its place.
-    /// What is not there was written by nobody.
+    /// Whether anybody but this user and root could have written or replaced this file or folder. A
+    /// missing path is trusted.
     ///
     /// # Errors
     /// The system's.
@@ -171,17 +172,18 @@ pub trait Host {
         Ok(None)
     }
 
-    /// Takes the lock of this name, or says who has it. The note is what others are told.
+    /// Takes the lock at this path, or tells who holds it. Others see the note.
     ///
     /// # Errors
     /// The system's.
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock>;
 
-    /// Gives the lock back, and every claim.
+    /// Releases the lock and every claim.
     fn unlock(&mut self);
 
-    /// Claims a kernel setting or a folder until [`Self::unlock`], so that two sweeps that do not share a
-    /// lock leave each other's things alone. Whether it is ours now; where there are no locks it is.
+    /// Claims a kernel setting or a folder until [`Self::unlock`], so that two sweeps with
+    /// different journals do not change the same setting. Returns whether we hold it; true where
+    /// locks are not supported.
     ///
     /// # Errors
     /// The system's.
@@ -189,32 +191,33 @@ pub trait Host {
         Ok(true)
     }
 
-    /// Makes sure that a guardian watches this process, and restores by this folder's journal when
-    /// it dies. One that has died itself is replaced.
+    /// Makes sure that a guardian watches this process and restores the machine from this folder's
+    /// journal when the process dies. A dead guardian is replaced.
     ///
     /// # Errors
     /// When there is none, and none can be started.
     fn keep_guardian(&mut self, folder: &Path) -> io::Result<()>;
 
-    /// Lets the guardian go: there is nothing more to guard.
+    /// Ends the guardian: there is nothing left to restore.
     fn dismiss_guardian(&mut self);
 
-    /// What a folder of kernel settings holds.
+    /// The settings and subfolders of a folder of kernel settings.
     ///
     /// # Errors
     /// The system's.
     fn list_settings(&self, folder: &Path) -> io::Result<SettingsFolder>;
 
-    /// Whether the file could be written, without writing.
+    /// Checks that the file can be written, without writing to it.
     ///
     /// # Errors
-    /// Why it could not.
+    /// Why it cannot.
     fn check_writable(&self, path: &Path) -> io::Result<()>;
 
-    /// Whether a program of this name would be found.
+    /// Whether a program of this name can be found.
     fn has_program(&self, name: &str) -> bool;
 
-    /// Runs a line of shell with these variables added to the environment, at most for `limit`.
+    /// Runs a shell command line with these variables added to the environment, for at most
+    /// `limit`.
     ///
     /// # Errors
     /// When it could not be started.
@@ -225,28 +228,28 @@ pub trait Host {
         limit: Duration,
     ) -> io::Result<CommandOutput>;
 
-    /// Asks a URL once and says its status.
+    /// Requests a URL once and returns the status.
     ///
     /// # Errors
-    /// Why there was no answer.
+    /// Why there was no response.
     fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16>;
 
-    /// Where commands run; `None` if that is not known, or does not matter.
+    /// The working directory of commands; `None` if it is unknown or irrelevant.
     fn working_folder(&self) -> Option<PathBuf>;
 
     /// Monotonic time, nanoseconds.
     fn now_ns(&self) -> u64;
 
-    /// Lets time pass.
+    /// Waits for this time.
     fn sleep(&mut self, duration: Duration);
 
-    /// Wall-clock time, RFC 3339; a label.
+    /// Wall-clock time, RFC 3339; informational.
     fn wall_clock(&self) -> Option<String>;
 
     /// Whether the user is root.
     fn is_root(&self) -> bool;
 
-    /// What tells this start of the machine from others (`/proc/sys/kernel/random/boot_id`).
+    /// Identifies the current boot (`/proc/sys/kernel/random/boot_id`).
     fn boot_id(&self) -> String;
 
     /// The machine's name.
@@ -255,6 +258,6 @@ pub trait Host {
     /// The kernel's release: `6.1.0-18-amd64`.
     fn kernel(&self) -> String;
 
-    /// What tells this network namespace from others (the link `/proc/self/ns/net`).
+    /// Identifies the network namespace (the link `/proc/self/ns/net`).
     fn network_namespace(&self) -> String;
 }

@@ -1,7 +1,8 @@
-//! What was changed and how it was before, on the disk before the change is made.
+//! The journal: every change and the state before it, on the disk before the change is made.
 //!
-//! One file, one record on each line (`journal/record.rs`). It is only added to, so that what a power cut leaves is
-//! the beginning of what was written; and it goes when everything is back.
+//! It is one file with one record per line (`journal/record.rs`). Records are only appended, so
+//! that a power cut leaves the beginning of what was written. The file is removed when everything
+//! is restored.
 
 mod record;
 
@@ -15,32 +16,31 @@ use crate::host::Host;
 pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Resource, Undo};
 use record::{Line, encode, lines};
 
-/// Name of the file in its folder.
 const FILE_NAME: &str = "journal";
-/// Where a damaged journal is kept when what could be read of it was put back.
+/// A damaged journal is kept under this name after its readable part was restored.
 const DAMAGED_NAME: &str = "journal.damaged";
 
-/// One thing that was changed, and all that was done to it.
+/// A changed resource and everything that was done to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: u32,
     pub(crate) resource: Resource,
-    /// How it was; `None` for a file that was not there, and for commands.
+    /// State before the first change; `None` for a file that did not exist, and for commands.
     pub(crate) old: Option<Content>,
-    /// What was written, and what it showed then: the kernel rounds and clamps. Each once, in the order
-    /// in which they came.
+    /// Distinct contents that were written, or read back after a write (the kernel rounds and
+    /// clamps), in order of their first appearance.
     contents: Vec<Content>,
-    /// It was changed: by a write of its own, or by one of a setting that it goes with.
+    /// It was changed, either by its own write or by a write of a related setting.
     pub(crate) is_written: bool,
     /// It was written itself.
     pub(crate) has_own_write: bool,
-    /// The last write may have happened or not.
+    /// The last write may or may not have happened.
     pub(crate) is_pending: bool,
-    /// Which of the contents was written last.
+    /// Index of the content that was written last.
     last_written: Option<usize>,
-    /// Settings that a write of this one has changed too, by their numbers.
+    /// IDs of the settings that a write of this one also changed.
     pub(crate) moves: BTreeSet<u32>,
-    /// Which of the contents it showed last.
+    /// Index of the content that was read back last.
     last_shown: Option<usize>,
     /// What undoes a command.
     pub(crate) undo: Option<Undo>,
@@ -48,34 +48,33 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The file that shows it.
+    /// The file of the resource.
     pub(crate) fn place(&self) -> Option<PathBuf> {
         place(&self.resource)
     }
 
-    /// Whether this came from the sweep.
+    /// Whether this content came from the sweep.
     pub(crate) fn is_ours(&self, content: &Content) -> bool {
         self.contents.contains(content)
     }
 
-    /// What was written last.
     pub(crate) fn last_written(&self) -> Option<&Content> {
         self.contents.get(self.last_written?)
     }
 
-    /// What it showed after the last write, if that is known.
+    /// The content that was read back after the last write, if it is known.
     pub(crate) fn last_shown(&self) -> Option<&Content> {
         let known = self.last_shown.filter(|_| !self.is_pending);
         known.and_then(|index| self.contents.get(index))
     }
 
-    /// A content as the next record has it.
+    /// A content in the form that the next record uses.
     pub(crate) fn kept(&self, content: Content) -> Kept {
         let again = self.contents.iter().position(|known| *known == content);
         again.map_or(Kept::Whole(content), |again| Kept::Again { again })
     }
 
-    /// The number of a content among ours; `None` if there is none.
+    /// The index of a content in `contents`; `None` for an invalid index.
     fn resolve(&mut self, kept: Kept) -> Option<usize> {
         match kept {
             Kept::Whole(content) => {
@@ -87,7 +86,7 @@ impl Entry {
     }
 }
 
-/// The file that shows a thing; a command has none.
+/// The file of a resource; a command has none.
 pub(crate) fn place(resource: &Resource) -> Option<PathBuf> {
     match resource {
         Resource::Sysctl { key } => sysctl_path(key),
@@ -96,7 +95,6 @@ pub(crate) fn place(resource: &Resource) -> Option<PathBuf> {
     }
 }
 
-/// The journal's file in its folder.
 pub(crate) fn journal_path(folder: &Path) -> PathBuf {
     folder.join(FILE_NAME)
 }
@@ -107,32 +105,30 @@ pub(crate) struct Journal {
     path: PathBuf,
     pub(crate) begin: Begin,
     pub(crate) entries: Vec<Entry>,
-    /// How the settings near the changed ones were before the latest write.
+    /// Related settings and their values before the latest write.
     pub(crate) near: BTreeMap<PathBuf, Content>,
-    /// An append failed: there may be half a record at the end, after which nothing may come.
+    /// An append failed. There may be half a record at the end, so nothing may be appended.
     is_broken: bool,
     /// Lines in the middle cannot be read.
     is_damaged: bool,
 }
 
-/// Why a journal cannot be taken for true.
+/// Why a journal cannot be used.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// The system's.
     Io(io::Error),
     /// Another version of the program wrote it.
     Version(u64),
-    /// It is damaged, and not only cut off.
+    /// It is damaged in the middle, not only cut off at the end.
     Damaged {
-        /// The first line that cannot be read, from 1.
+        /// The first damaged line, from 1.
         line: usize,
-        /// What the others say, if the first one is among them.
+        /// The readable lines, if the first one is among them.
         readable: Option<Box<Journal>>,
     },
 }
 
 impl Journal {
-    /// Begins one.
     pub(crate) fn create<H: Host + ?Sized>(
         host: &mut H,
         folder: &Path,
@@ -154,9 +150,9 @@ impl Journal {
         }
     }
 
-    /// The one that lies in the folder, if any. What a power cut left half written at the end is no
-    /// part of it: its change was not made. A journal without a whole first record never came to a
-    /// change, and is removed.
+    /// Reads the journal in the folder, if there is one. A record that a power cut left half
+    /// written at the end is dropped: its change was not made. A journal without a complete first
+    /// record is removed, since no change followed.
     pub(crate) fn read<H: Host + ?Sized>(
         host: &mut H,
         folder: &Path,
@@ -173,13 +169,14 @@ impl Journal {
         if whole_bytes == bytes.len() {
             return Ok(Some(journal));
         }
-        // So that something can be added. On a full disk it cannot; then nothing is added.
+        // Removes the partial record so that more can be appended. If this fails, for example on a
+        // full disk, nothing is appended later.
         let whole = bytes.get(..whole_bytes).unwrap_or_default();
         journal.is_broken = host.replace(&path, whole).is_err();
         Ok(Some(journal))
     }
 
-    /// What [`Self::read`] would find, without making anything of a cut end.
+    /// As [`Self::read`], but without repairing the file.
     pub(crate) fn peek<H: Host + ?Sized>(
         host: &H,
         folder: &Path,
@@ -191,7 +188,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The journal in these bytes, and how many of them are whole records.
+    /// The journal in these bytes, and the length of its complete records.
     fn parse(folder: &Path, bytes: &[u8]) -> Result<(Option<Self>, usize), ReadError> {
         let (lines, whole_bytes) = lines(bytes);
         let mut journal: Option<Self> = None;
@@ -228,7 +225,7 @@ impl Journal {
         }
     }
 
-    /// Takes a record in; `false` if it cannot follow those before it.
+    /// Applies a record; `false` if it cannot follow the earlier ones.
     fn take(&mut self, record: Record) -> bool {
         match record {
             Record::Begin(_) => false,
@@ -293,7 +290,7 @@ impl Journal {
         }
     }
 
-    /// Marks a thing, and those that change with it.
+    /// Marks a resource and the settings that change with it.
     fn set_pending(&mut self, id: u32, is_pending: bool) {
         let moved = self.entry(id).map(|entry| entry.moves.clone());
         let mut ids = moved.unwrap_or_default();
@@ -312,7 +309,7 @@ impl Journal {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// The entry of the same thing, by whatever name.
+    /// The entry of the same resource, under whatever name.
     pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&Entry> {
         let place_of_it = place(resource);
         self.entries.iter().find(|entry| match &place_of_it {
@@ -321,19 +318,19 @@ impl Journal {
         })
     }
 
-    /// Whether the thing was changed only by a setting that it goes with.
+    /// Whether the resource was only changed by a write of a related setting.
     pub(crate) fn is_only_moved(&self, entry: &Entry) -> bool {
         !entry.has_own_write && self.entries.iter().any(|it| it.moves.contains(&entry.id))
     }
 
-    /// Whether a setting that it goes with is still to be put back.
+    /// Whether a setting that also changes this one is still to be restored.
     pub(crate) fn has_unfinished_mover(&self, id: u32) -> bool {
         self.entries
             .iter()
             .any(|it| it.moves.contains(&id) && !it.is_restored)
     }
 
-    /// A setting and all those that change with it, itself first, by their numbers.
+    /// The IDs of a setting and of all settings that change with it; its own ID comes first.
     pub(crate) fn group(&self, id: u32) -> Vec<u32> {
         let mut group = vec![id];
         let mut at = 0;
@@ -350,14 +347,14 @@ impl Journal {
         group
     }
 
-    /// The entry of a setting, by its file.
+    /// The entry of the setting with this file.
     pub(crate) fn entry_at(&self, path: &Path) -> Option<&Entry> {
         self.entries
             .iter()
             .find(|entry| entry.place().as_deref() == Some(path))
     }
 
-    /// What of these values the journal does not have yet. Settings with an entry are left out: that has them.
+    /// The values that are not in the journal yet. Settings with an entry are left out.
     pub(crate) fn unknown_related(
         &self,
         near: &BTreeMap<PathBuf, Content>,
@@ -371,8 +368,8 @@ impl Journal {
             .collect()
     }
 
-    /// The records of settings that have changed with a write of the entry `by`. What was before it is kept of those
-    /// that are new here.
+    /// The records for settings that a write of entry `by` has also changed. For settings without
+    /// an entry they include the value before.
     pub(crate) fn moved(
         &self,
         by: u32,
@@ -409,21 +406,22 @@ impl Journal {
         records
     }
 
-    /// A number that no entry has.
+    /// An unused ID.
     pub(crate) fn next_id(&self) -> u32 {
         let last = self.entries.iter().map(|entry| entry.id).max();
         last.map_or(0, |id| id.saturating_add(1))
     }
 
-    /// Whether anything was changed at all. A command for the end alone is no change.
+    /// Whether anything was changed. A command that only runs at the end is not a change.
     pub(crate) fn has_changes(&self) -> bool {
         self.entries
             .iter()
             .any(|entry| entry.resource != Resource::AtEnd && entry.is_written)
     }
 
-    /// What remains to be put back, the last change first; the command for the end among it. Of a damaged
-    /// journal also what was only saved: that it was written may be in the lines that are lost.
+    /// What remains to be restored, last change first, including the command for the end. Of a
+    /// damaged journal also what was saved but apparently not written: the record of the write may
+    /// be lost.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
         let has_changes = self.has_changes() || self.is_damaged;
         let is_unfinished = move |entry: &&Entry| {
@@ -433,7 +431,7 @@ impl Journal {
         self.entries.iter().rev().filter(is_unfinished)
     }
 
-    /// Puts records on the disk, then into memory.
+    /// Writes records to the disk, then applies them in memory.
     pub(crate) fn append<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
@@ -455,13 +453,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Marks an entry as put back: on the disk if that goes, since otherwise it is only looked at once
-    /// more than needed.
+    /// Marks an entry as restored. If the disk cannot be written, the entry is only checked again
+    /// next time.
     pub(crate) fn mark_restored<H: Host + ?Sized>(&mut self, host: &mut H, id: u32) {
         self.append_or_take(host, vec![Record::Restored { id }]);
     }
 
-    /// Adds records to memory, and to the disk if that takes them: what is put back does not wait for it.
+    /// Applies records in memory, and writes them to the disk if possible: restoring does not
+    /// depend on it.
     pub(crate) fn append_or_take<H: Host + ?Sized>(&mut self, host: &mut H, records: Vec<Record>) {
         if self.append(host, &records).is_err() {
             for record in records {
@@ -499,7 +498,7 @@ fn read_bytes<H: Host + ?Sized>(host: &H, path: &Path) -> Result<Option<Vec<u8>>
     }
 }
 
-/// Whether an error says that there is no such file.
+/// Whether the error means that the file does not exist.
 pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,7 +1,7 @@
-//! Many runs: factors, levels, rounds, and a machine that is put back as it was.
+//! Experiments: runs all combinations of factor levels in rounds, and restores the machine.
 //!
-//! The crate calls no engine and touches nothing itself: it is handed a [`Host`] for the machine and
-//! a function that makes one run.
+//! This crate neither calls the engine nor touches the machine directly: the caller passes a
+//! [`Host`] and a function that makes one run.
 
 #![forbid(unsafe_code)]
 

@@ -23,31 +23,32 @@ use guardian_process::GuardianProcess;
 
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};
 
-/// Asks an https URL once, within a time, and says the status; this crate speaks no TLS.
+/// Requests an https URL once, within the time limit, and returns the status. This crate has no
+/// TLS.
 pub type HttpsStatus = Box<dyn FnMut(&str, Duration) -> io::Result<u16>>;
 
-/// A command that is waited for.
+/// A command that is being waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
-    /// The line of shell.
+    /// The shell command line.
     pub command: &'a str,
     /// How long it has run.
     pub elapsed: Duration,
-    /// How long it may run.
+    /// Its time limit.
     pub limit: Duration,
 }
 
-/// Is told of a command that is waited for.
+/// Called repeatedly while a command is being waited for.
 pub type OnWait = Box<dyn FnMut(Waiting<'_>)>;
 
-/// What the machine cannot know by itself: it comes from the command line's side.
+/// What the caller provides.
 pub struct MachineSettings {
-    /// Asks https URLs, and those with a user.
+    /// Requests https URLs, and URLs with credentials.
     pub https_status: HttpsStatus,
     /// Wall-clock time, RFC 3339.
     pub wall_clock: fn() -> Option<String>,
-    /// Starts a guardian; the journal's folder is added as its last argument. Without it nothing can be
-    /// changed.
+    /// Starts a guardian; the journal's folder is appended as its last argument. Without a guardian
+    /// nothing can be changed.
     pub guardian: Option<Command>,
 }
 
@@ -61,7 +62,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Takes hold of nothing yet.
+    /// Does not take any lock yet.
     #[must_use]
     pub fn new(settings: MachineSettings) -> Self {
         Self {
@@ -73,12 +74,12 @@ impl Machine {
         }
     }
 
-    /// Is told a few times a second of the command that is waited for.
+    /// Sets a function that is called a few times per second while a command is being waited for.
     pub fn set_on_wait(&mut self, on_wait: OnWait) {
         self.on_wait = Some(on_wait);
     }
 
-    /// What a guardian gets as its stdout: it keeps the lock while it lives.
+    /// The guardian's stdout: it keeps the lock while the guardian lives.
     fn lock_for_guardian(&self) -> io::Result<Stdio> {
         match &self.lock {
             Some(lock) => Ok(Stdio::from(lock.try_clone()?)),
@@ -91,7 +92,7 @@ impl Host for Machine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() && !metadata.is_dir() {
-            // A pipe would never end, and some devices do not either.
+            // Reading a pipe, or some devices, would never end.
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "it is no regular file",
@@ -147,8 +148,8 @@ impl Host for Machine {
             return Ok(());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        // A journal in a folder that a power cut forgets would be none. Folders above that cannot be
-        // opened were there before.
+        // Syncs the names of new folders: after a power cut a journal in a lost folder would be
+        // lost too. Folders above that cannot be opened existed before.
         for ancestor in path.ancestors() {
             if let Ok(folder) = File::open(ancestor) {
                 let _ = folder.sync_all();
@@ -194,7 +195,7 @@ impl Host for Machine {
         let file = File::open(path)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Ok(false),
-            // Some network file systems have no locks for what is only read.
+            // Some network file systems do not support locks on files opened for reading.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         self.claims.insert(path.to_owned(), file);
@@ -228,7 +229,7 @@ impl Host for Machine {
         let mut found = SettingsFolder::default();
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
-            // An interface may go away in between.
+            // An interface may disappear meanwhile.
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
@@ -251,7 +252,7 @@ impl Host for Machine {
         if path.starts_with("/proc") {
             return fs::metadata(path).map(drop);
         }
-        // It is replaced, for which the folder must be writable.
+        // The file is replaced, for which its folder must be writable.
         let real = atomic_file::real_path(path)?;
         let folder = atomic_file::folder_of(&real);
         Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
@@ -259,10 +260,10 @@ impl Host for Machine {
 
     fn has_program(&self, name: &str) -> bool {
         if name.contains('/') {
-            // dash takes any file for a program here.
+            // dash accepts any file as a program here.
             return Path::new(name).is_file() && access(name, Access::EXEC_OK).is_ok();
         }
-        // The shell that will run it knows its built-in ones and the search path.
+        // The shell that will run the command knows its built-ins and the search path.
         Command::new("sh")
             .args(["-c", "command -v -- \"$1\"", "sh", name])
             .stdin(Stdio::null())
@@ -295,7 +296,7 @@ impl Host for Machine {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
         match (target.scheme, target.credentials()) {
             (plan::Scheme::Http, None) => http_status::get(&target, limit),
-            // The engine asks as the load will: with TLS, and with the user of the URL.
+            // The engine makes the request as the load will: with TLS and credentials.
             _ => (self.settings.https_status)(url, limit),
         }
     }
@@ -343,7 +344,7 @@ impl Host for Machine {
     }
 }
 
-/// What a lock says of its holder, on one line. It says nothing for a moment after it was taken.
+/// The lock holder's note, on one line. It is empty for a moment after the lock was taken.
 fn plain(holder: &str) -> String {
     let plain = |c: char| if c.is_control() { '?' } else { c };
     match holder.trim() {
@@ -352,7 +353,7 @@ fn plain(holder: &str) -> String {
     }
 }
 
-/// Longest text that is taken from a lock about its holder.
+/// The longest note that is read from a lock.
 const HOLDER_BYTES_MAX: u64 = 512;
 
 /// Monotonic time, nanoseconds.

@@ -1,7 +1,7 @@
-//! Before anything is touched: the whole plan in words, and everything that can be known to fail.
+//! Checks and describes an experiment before anything is changed.
 //!
-//! Files are read and opened without being written, programs are looked for, URLs are asked once. Nothing is
-//! changed.
+//! Files are read and opened without being written, programs are looked up, and URLs are requested
+//! once. Nothing is changed.
 
 mod checks;
 mod programs;
@@ -25,15 +25,15 @@ use crate::spec::Spec;
 /// What is known before the first trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preflight {
-    /// The plan in words, lines with line feeds.
+    /// Description of the experiment, complete lines.
     pub text: String,
-    /// What will fail, a line each; without any the sweep can begin.
+    /// Why trials would fail, a line each; the sweep can only begin without any.
     pub problems: Vec<String>,
-    /// What deserves a thought, a line each.
+    /// Advice, a line each.
     pub notes: Vec<String>,
 }
 
-/// One run as the command line would have it, and the cells that have it.
+/// One command line of a run, and the cells that have it.
 #[derive(Debug, Clone, PartialEq)]
 struct Load {
     arguments: Vec<String>,
@@ -43,8 +43,8 @@ struct Load {
     plan: Result<RunPlan, String>,
 }
 
-/// Looks at a plan and at the machine it is for. `make_plan` makes the plan of a cell's run, and says
-/// in one line why there can be none: an option that is not understood, a script that does not load.
+/// Checks an experiment and the machine. `make_plan` makes the plan of a cell's run, or says in one
+/// line why it cannot: an invalid option, or a script that does not load.
 pub fn preflight(
     spec: &Spec,
     schedule: &Schedule,
@@ -62,19 +62,20 @@ pub fn preflight(
     }
 }
 
-/// What of an experiment that was begun is still to be made, in words; nothing if it is nothing.
+/// Describes the trials that are left of a resumed experiment; empty if none are.
 #[must_use]
 pub fn left_in_words(remaining: &[Planned], total: usize) -> String {
     text::describe_left(remaining, total)
 }
 
-/// How long a run takes by its plan: warm-up and duration; `None` for one that ends by its requests.
+/// The nominal duration of a run: warm-up and duration; `None` if only the number of requests ends
+/// it.
 #[must_use]
 pub fn nominal_time(plan: &RunPlan) -> Option<Duration> {
     Some(plan.stop.duration?.saturating_add(plan.warmup))
 }
 
-/// The different runs of a plan. Cells that differ in the machine only share theirs.
+/// The distinct runs of an experiment. Cells that differ only in settings of the machine share one.
 fn loads(
     spec: &Spec,
     schedule: &Schedule,

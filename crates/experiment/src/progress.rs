@@ -1,23 +1,23 @@
-//! How far an experiment is, and how long it will go on.
+//! How much of an experiment is done, and how long the rest will take.
 
 use std::time::Duration;
 
-/// Counts and times of the trials so far and of those to come.
+/// Counts and durations of the finished and remaining trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     total: usize,
     rounds: u32,
-    /// What the trials to come take by their options, the last one first.
+    /// Nominal durations of the remaining trials, last trial first.
     nominal_left: Vec<Duration>,
-    /// The same of those that were made.
+    /// Sum of the nominal durations of the finished trials.
     nominal_made: Duration,
     made: u32,
     spent: Duration,
 }
 
 impl Progress {
-    /// Of an experiment with so many trials in so many rounds; those that remain take so long by their
-    /// options.
+    /// For an experiment of `total` trials in `rounds` rounds; the remaining trials have these
+    /// nominal durations.
     pub(crate) fn new(
         total: usize,
         rounds: u32,
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    /// A trial is over, and has taken so long with all its attempts.
+    /// A trial has ended; it took this long including all its attempts.
     pub(crate) fn advance(&mut self, took: Duration) {
         if let Some(nominal) = self.nominal_left.pop() {
             self.nominal_made += nominal;
@@ -42,7 +42,8 @@ impl Progress {
         }
     }
 
-    /// A trial is over, and how long it took says nothing: the program was stopped meanwhile.
+    /// A trial has ended, but its duration means nothing because the program was suspended
+    /// meanwhile.
     pub(crate) fn skip(&mut self) {
         self.nominal_left.pop();
     }
@@ -53,7 +54,7 @@ impl Progress {
         self.total
     }
 
-    /// Trials that are over, those of an earlier start included.
+    /// Finished trials, including those of an earlier start.
     #[must_use]
     pub fn done(&self) -> usize {
         self.total - self.nominal_left.len()
@@ -65,9 +66,9 @@ impl Progress {
         self.rounds
     }
 
-    /// How long the rest will take: as its options say, prolonged by as much as the trials so far were. At
-    /// first nothing is known of restarts and waits, so it is too short; and of a run without a duration
-    /// (`-n`) nothing is known before there was one.
+    /// Estimate of the remaining time: the nominal durations, scaled by how much longer the trials
+    /// took so far. The first estimate is too short because restarts and waits are not known yet;
+    /// for runs without a duration (`-n`) there is none before the first trial.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let nominal: Duration = self.nominal_left.iter().sum();

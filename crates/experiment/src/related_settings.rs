@@ -1,8 +1,8 @@
 //! Kernel settings that may change when another one is written.
 //!
-//! The kernel shows some values under several names (`gc_min_interval` and `gc_min_interval_ms`), and copies others
-//! (`conf/default` to every interface). No table of them is complete, so the settings near the one that is written
-//! are read before and after it.
+//! The kernel shows some values under several names (`gc_min_interval` and `gc_min_interval_ms`),
+//! and copies others (`conf/default` to every interface). There is no complete list, so the
+//! settings close to the written one are read before and after each write.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::host::{Host, SettingsFolder};
 use crate::journal::Content;
 
-/// Settings that change by themselves, or act when they are read.
+/// Settings that change by themselves, or trigger an action when they are read.
 const IGNORED: [&str; 2] = ["kernel/ns_last_pid", "vm/stat_refresh"];
 
-/// Reads the settings near this one, without itself: those in its folder, and those of the same name in the folders
-/// beside that (`conf/eth0` beside `conf/default`). What cannot be read is left out.
+/// Reads the settings related to this one: the others in its folder, and those of the same name in
+/// sibling folders (`conf/eth0` next to `conf/default`). Unreadable settings are left out.
 ///
 /// # Errors
 /// When a folder cannot be listed.
@@ -25,7 +25,8 @@ pub(crate) fn read_related<H: Host + ?Sized>(
 ) -> io::Result<BTreeMap<PathBuf, Content>> {
     let mut near = BTreeMap::new();
     for setting in list_related(host, path)? {
-        // Some cannot be read before they are set (`stable_secret`). A failure that comes once must not hide one that can.
+        // Some settings cannot be read before they are set (`stable_secret`). The second attempt is
+        // for an error that occurs only once.
         if let Ok(content) = host.read(&setting).or_else(|_| host.read(&setting)) {
             near.insert(setting, Content(content));
         }

@@ -1,4 +1,4 @@
-//! Puts back what a journal says was changed: in reverse, each thing by itself, as often as needed.
+//! Restores what a journal records: in reverse order, each resource by itself, repeatable.
 
 mod preview;
 mod settings;
@@ -19,44 +19,44 @@ pub use preview::preview;
 /// What to do with a value that somebody else has set meanwhile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Conflicts {
-    /// Leave it, and leave the journal, so that a person decides.
+    /// Leave it and keep the journal, so that a person can decide.
     #[default]
     Report,
     /// Overwrite it with the value from before the sweep.
     Overwrite,
-    /// Leave it, and forget that there was another.
+    /// Leave it and forget the old value.
     Keep,
 }
 
-/// What became of one thing.
+/// What happened to one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// It was as before already.
+    /// It already had its old state.
     Unchanged,
-    /// It is as before again; with the value, for a kernel setting.
+    /// It was restored; with the value of a kernel setting.
     Restored(Option<String>),
-    /// It ended by itself, or is somewhere else; why.
+    /// It no longer exists here; the reason.
     Dropped(&'static str),
-    /// Somebody else changed it, and it was left so.
+    /// Somebody else changed it, and it was left as it is.
     Foreign {
-        /// What it is now; `None` if it is not there.
+        /// Its present state; `None` if it does not exist.
         now: Option<String>,
-        /// What it was before the sweep; `None` if it was not there.
+        /// Its state before the sweep; `None` if it did not exist.
         old: Option<String>,
-        /// The difference was accepted, and is forgotten.
+        /// The user accepted the difference; the old state is forgotten.
         is_kept: bool,
     },
-    /// It could not be put back, for this reason.
+    /// It could not be restored; the reason.
     Failed(String),
-    /// The same, and it is forgotten: a person sees to it.
+    /// It could not be restored, and the old state is forgotten; the reason.
     GivenUp(String),
-    /// The plan's restart hook has run.
+    /// The restart hook has run.
     Ran,
-    /// The plan's restart hook failed, for this reason.
+    /// The restart hook failed.
     NotRun {
-        /// Why.
+        /// The reason.
         why: String,
-        /// It is forgotten: a person sees to it.
+        /// It is forgotten; the user restarts the services.
         is_kept: bool,
     },
 }
@@ -77,16 +77,16 @@ impl RestoreOutcome {
     }
 }
 
-/// One thing and what became of it; its display is a line for the user.
+/// What happened to one resource; its display is a line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoreStep {
-    /// What: a setting's name, a file's path, a command.
+    /// The name of a setting, the path of a file, or a command.
     pub what: String,
-    /// What became of it.
+    /// What happened to it.
     pub outcome: RestoreOutcome,
-    /// The last lines that a command said which failed.
+    /// The last lines of output of a failed command.
     pub said: Vec<String>,
-    /// What puts it back by hand: a line for the shell.
+    /// The shell command that restores it by hand.
     pub command: String,
 }
 
@@ -131,7 +131,7 @@ impl fmt::Display for RestoreStep {
     }
 }
 
-/// What became of a thing, and what its command said if that failed.
+/// What happened to a resource, and the output of its command if that failed.
 #[derive(Clone)]
 struct Done {
     outcome: RestoreOutcome,
@@ -147,37 +147,40 @@ impl From<RestoreOutcome> for Done {
     }
 }
 
-/// The line for the shell that puts back by hand what the journal in this folder says.
+/// The shell command that restores what the journal in this folder records.
 #[must_use]
 pub fn restore_command(folder: &Path) -> String {
     let folder = quoted(&folder.to_string_lossy());
     format!("wrkbench restore --journal {folder}")
 }
 
-/// What became of everything.
+/// What happened to everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// How the machine is not the one on which the sweep ran, in words that follow a clause; mostly empty.
+    /// How the machine differs from the one on which the sweep ran, as a parenthesis to append;
+    /// usually empty.
     pub changed_machine: String,
     /// In the order of the work: the last change first.
     pub steps: Vec<RestoreStep>,
 }
 
 impl RestoreReport {
-    /// Whether everything is as it was, or need not be.
+    /// Whether everything is restored or need not be.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|step| step.outcome.is_settled())
     }
 
-    /// Adds what became of a thing. A setting can be looked at more than once, with each that it goes with.
+    /// Adds what happened to a resource. A setting can be checked more than once, with each setting
+    /// that changes it.
     fn add(&mut self, journal: &Journal, entry: &Entry, Done { outcome, said }: Done) {
         let what = entry.resource.to_string();
         let command = restore_command(journal.folder());
         match self.steps.iter_mut().find(|step| step.what == what) {
             Some(_) if outcome == RestoreOutcome::Unchanged => {}
             Some(step) => step.outcome = outcome,
-            // Of what only went along it is no news that it came back.
+            // A setting that only changed along with another one is not reported when it is
+            // unchanged.
             None if outcome == RestoreOutcome::Unchanged && journal.is_only_moved(entry) => {}
             None => self.steps.push(RestoreStep {
                 what,
@@ -188,7 +191,7 @@ impl RestoreReport {
         }
     }
 
-    /// Whether something stays as it was found, because the user wants it so.
+    /// Whether something was left as it is because the user wanted it.
     #[must_use]
     pub fn leaves_something(&self) -> bool {
         self.steps.iter().any(|step| {
@@ -202,11 +205,11 @@ impl RestoreReport {
     }
 }
 
-/// Puts back by hand what the journal in the folder says. `None` if there is no journal.
+/// Restores what the journal in the folder records. `None` if there is no journal.
 ///
 /// # Errors
-/// When a sweep is at work, when the journal cannot be trusted, or when it belongs to another network
-/// namespace; nothing was touched then.
+/// When a sweep is running, when the journal cannot be trusted, or when it belongs to another
+/// network namespace; nothing was touched then.
 pub fn restore<H: Host + ?Sized>(
     host: &mut H,
     folder: &Path,
@@ -226,7 +229,7 @@ pub fn restore<H: Host + ?Sized>(
     report
 }
 
-/// The same for who has the lock already.
+/// As [`restore`], for a caller that already holds the lock.
 pub(crate) fn restore_locked<H: Host + ?Sized>(
     host: &mut H,
     folder: &Path,
@@ -240,7 +243,7 @@ pub(crate) fn restore_locked<H: Host + ?Sized>(
     Ok(Some(put_back(host, &mut journal, conflicts)))
 }
 
-/// The journal, if it can be put back here and in this state.
+/// The journal, if it can be restored here and in this state.
 fn usable<H: Host + ?Sized>(
     host: &H,
     folder: &Path,
@@ -267,8 +270,8 @@ fn usable<H: Host + ?Sized>(
     Ok(journal)
 }
 
-/// Whether the journal is of this start of the machine, but of another network namespace. What a
-/// namespace's settings were is told by their names only, so they would land in the wrong one.
+/// Whether the journal belongs to this boot but to another network namespace. Settings of a
+/// namespace are known only by name, so they would be restored in the wrong one.
 fn is_elsewhere<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
     !is_rebooted(host, journal) && host.network_namespace() != journal.begin.network_namespace
 }
@@ -277,7 +280,7 @@ fn is_rebooted<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
     host.boot_id() != journal.begin.boot_id
 }
 
-/// A home on the network, or a disk that was moved, can bring a journal to another machine.
+/// A network home directory or a moved disk can bring a journal to another machine.
 fn refuse_other_machine<H: Host + ?Sized>(
     host: &H,
     journal: &Journal,
@@ -315,7 +318,7 @@ fn refuse_other_namespace<H: Host + ?Sized>(
     })
 }
 
-/// Puts everything back that the journal has, and removes it if that succeeded.
+/// Restores everything in the journal, and removes the journal if that succeeded.
 pub(crate) fn put_back<H: Host + ?Sized>(
     host: &mut H,
     journal: &mut Journal,
@@ -330,7 +333,7 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         .cloned()
         .partition(|entry| entry.resource == Resource::AtEnd);
     for entry in changes {
-        // Whatever changed with another setting is put back together with that one.
+        // A setting that changed along with another one is restored together with that one.
         if journal.is_only_moved(&entry) && journal.has_unfinished_mover(entry.id) {
             continue;
         }
@@ -345,7 +348,8 @@ pub(crate) fn put_back<H: Host + ?Sized>(
     }
     for entry in at_end {
         let done = restart(host, entry.undo.as_ref(), conflicts);
-        // Not before everything is back: it is for services that take it up.
+        // The restart hook runs only when everything is restored: it makes services take up the old
+        // settings.
         if done.outcome.is_settled() && report.is_complete() {
             journal.mark_restored(host, entry.id);
         }
@@ -364,7 +368,8 @@ pub(crate) fn put_back<H: Host + ?Sized>(
     report
 }
 
-/// Puts one thing back, and with a setting all that have changed with it; what became of each, by their numbers.
+/// Restores one resource; a setting together with all settings that changed with it. Returns what
+/// happened to each, by ID.
 fn put_entry_back<H: Host + ?Sized>(
     host: &mut H,
     journal: &mut Journal,
@@ -391,7 +396,7 @@ fn put_entry_back<H: Host + ?Sized>(
     group.map(|id| (id, outcome.clone().into())).collect()
 }
 
-/// Whether a setting is one of the network's, which each namespace has for itself.
+/// Whether this is a network setting, which exists in each network namespace.
 fn is_of_network(key: &str) -> bool {
     place(&Resource::Sysctl {
         key: key.to_owned(),
@@ -405,7 +410,7 @@ fn put_file_back<H: Host + ?Sized>(
     entry: &Entry,
     conflicts: Conflicts,
 ) -> RestoreOutcome {
-    // What an interrupted replacement left; mostly there is none.
+    // The temporary file of an interrupted replacement; usually there is none.
     if let Err(error) = host.discard_replacement(path) {
         return RestoreOutcome::Failed(format!("its unfinished replacement stays ({error})"));
     }
@@ -442,8 +447,8 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
     }
 }
 
-/// Runs the command that undoes another one. One that cannot succeed any more would keep every other
-/// sweep from beginning: the user can have it forgotten.
+/// Runs the command that undoes another one. A command that can never succeed would block every
+/// other sweep, so the user can have it forgotten.
 fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
     match run_undo(host, undo) {
         Ok(()) => RestoreOutcome::Restored(None).into(),
@@ -457,7 +462,7 @@ fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflict
     }
 }
 
-/// Runs the plan's restart hook.
+/// Runs the restart hook.
 fn restart<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
     match run_undo(host, undo) {
         Ok(()) => RestoreOutcome::Ran.into(),
@@ -471,7 +476,7 @@ fn restart<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Confl
     }
 }
 
-/// The error is why it failed, and the last lines that it said.
+/// The error is the reason, and the last lines of output.
 fn run_undo<H: Host + ?Sized>(
     host: &mut H,
     undo: Option<&Undo>,

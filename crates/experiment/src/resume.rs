@@ -1,4 +1,4 @@
-//! Taking up an experiment that was begun: whether it is still the same, and what is left of it.
+//! Resuming an experiment: whether it is still the same, and what is left of it.
 
 use std::path::PathBuf;
 
@@ -9,31 +9,30 @@ use crate::design::Planned;
 use crate::host::Host;
 use crate::store::{Store, StoreError, trial_name};
 
-/// Keys of a plan that may change while it runs: none of them bears on what is measured. Rounds can be
-/// added.
+/// Keys that may change while an experiment runs: none of them affects what is measured. Rounds can
+/// be added.
 const FREE_KEYS: [&str; 5] = ["max_failures", "results", "retries", "rounds", "threshold"];
 
-/// More differences than this say no more.
+/// The most differences that a message lists.
 const SHOWN_DIFFERENCES: usize = 5;
 
-/// Why an experiment is not taken up; one line each.
+/// Why an experiment cannot be started or resumed; one line each.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// The folder is in use, and nobody asked to go on.
+    /// The folder holds results, and --resume was not given.
     #[error(
         "{} holds the sweep {name:?}{}: give another folder (--results DIR), or go on with it",
         folder.display(),
         started_at.as_ref().map_or_else(String::new, |at| format!(" of {at}"))
     )]
     Occupied {
-        /// The folder.
         folder: PathBuf,
-        /// Whose it is.
+        /// Name of its experiment.
         name: String,
-        /// When that began.
+        /// When that started.
         started_at: Option<String>,
     },
-    /// The plan is no longer what it was.
+    /// The experiment file has changed.
     #[error(
         "cannot --resume: the plan has changed since the sweep in {} began: {}",
         folder.display(),
@@ -45,26 +44,26 @@ pub enum ResumeError {
         /// What differs.
         differences: Vec<String>,
     },
-    /// What is there cannot be used.
+    /// The folder's content cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What the user has said on the command line about the experiment.
+/// What the command line says about the experiment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResumeOptions {
-    /// Go on with what is there.
+    /// Continue the experiment in the folder.
     pub resume: bool,
     /// Seed of the order.
     pub seed: Option<u64>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: Option<u32>,
 }
 
-/// The experiment that is to be taken up, with its seed and at least its rounds; `None` if a new one begins.
+/// The experiment to resume, with its seed and at least its rounds; `None` to start a new one.
 ///
 /// # Errors
-/// When the folder holds another one, or this one in another state of the plan.
+/// When the folder holds another experiment, or this one with different settings.
 pub fn existing_experiment(
     host: &dyn Host,
     store: &Store,
@@ -111,11 +110,12 @@ pub fn existing_experiment(
 pub struct Remaining {
     /// The trials that were not measured yet, in order.
     pub trials: Vec<Planned>,
-    /// What was found that was not as it should be, a line each.
+    /// Unexpected findings, a line each.
     pub notes: Vec<String>,
 }
 
-/// Looks which trials were measured. Those that failed, and those whose file is damaged, are made again.
+/// Finds the trials that were not measured yet. Failed trials, and those whose file is damaged, are
+/// run again.
 #[must_use]
 pub fn remaining(
     host: &dyn Host,
@@ -155,7 +155,7 @@ fn rounds_of(plan_toml: &str) -> Option<u32> {
     u32::try_from(plan.get("rounds")?.as_integer()?).ok()
 }
 
-/// What of two plans is not the same, whatever their layout and comments.
+/// How two experiment files differ, apart from layout and comments.
 fn plan_differences(before: &str, now: &str) -> Vec<String> {
     if before == now {
         return Vec::new();
@@ -183,7 +183,7 @@ fn plan_differences(before: &str, now: &str) -> Vec<String> {
     found
 }
 
-/// Notes where two values differ, at the innermost place that has a name.
+/// Records differences at the innermost place that has a name.
 fn compare(place: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
     let inner = |key: &dyn std::fmt::Display| match place {
         "" => key.to_string(),
@@ -215,7 +215,7 @@ fn compare(place: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// On one line, not too long.
+/// On one line, shortened.
 fn shown(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string().replace('\n', " ");

@@ -1,4 +1,4 @@
-//! The loop: each planned trial in its turn with everything around it, and at the end the machine as it was.
+//! The loop over the trials of an experiment, with hooks and changes, and the restore at the end.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,103 +20,103 @@ use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
 use crate::transaction::{SafetyError, Transaction};
 
-/// What happens, as it happens.
+/// Progress of an experiment, as it happens.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A trial begins.
+    /// A trial starts.
     Begins {
-        /// What is run.
+        /// The trial.
         planned: &'a Planned,
         /// Which attempt, from 1.
         attempt: u32,
-        /// How far the experiment is.
+        /// Progress of the experiment.
         progress: &'a Progress,
     },
-    /// A trial was measured and kept.
+    /// A trial was measured and saved.
     Finished {
-        /// What came of it.
+        /// The trial with its outcome.
         trial: &'a Trial,
-        /// The same, for who does not want to look into the trial.
+        /// Its result.
         result: &'a RunResult,
-        /// How far the experiment is.
+        /// Progress of the experiment.
         progress: &'a Progress,
     },
     /// An attempt failed.
     Failed {
-        /// What was run.
+        /// The trial.
         planned: &'a Planned,
-        /// Why.
+        /// The reason.
         failure: &'a Failure,
-        /// It is tried once more.
+        /// Whether it is tried again.
         again: bool,
-        /// How far the experiment is.
+        /// Progress of the experiment.
         progress: &'a Progress,
     },
-    /// Something that the user should know.
+    /// Information for the user.
     Note(String),
 }
 
 /// One run to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Assignment<'a> {
-    /// Of which cell.
+    /// The cell to run.
     pub cell: &'a Cell,
     /// Where its samples go, if it takes any.
     pub samples: &'a Path,
 }
 
-/// What the loop needs of its context.
+/// What an experiment needs from its caller.
 pub struct ExperimentContext<'a> {
     /// The machine.
     pub host: &'a mut dyn Host,
-    /// Where trials go.
+    /// Where trials are saved.
     pub store: &'a Store,
-    /// Makes a run; the error is why there is none, in one line.
+    /// Makes a run; the error is the reason for its failure, in one line.
     pub run_one: &'a mut dyn FnMut(Assignment<'_>) -> Result<RunResult, String>,
-    /// Is told what happens.
+    /// Receives events.
     pub observer: &'a mut dyn FnMut(Event<'_>),
-    /// Whether the user has had enough.
+    /// Whether the user has interrupted the experiment.
     pub is_interrupted: &'a dyn Fn() -> bool,
-    /// Whether the process was stopped (SIGSTOP) and has gone on since this was asked last.
+    /// Whether the process was stopped (SIGSTOP) and continued since the last call.
     pub was_suspended: &'a dyn Fn() -> bool,
 }
 
-/// What is to be done: a plan that has been checked.
+/// An experiment that has been checked, and what is left to run.
 #[derive(Clone, Copy)]
 pub struct ExperimentRun<'a> {
-    /// The plan.
+    /// The experiment file.
     pub spec: &'a Spec,
-    /// Which experiment it is.
+    /// The experiment as it is saved.
     pub experiment: &'a Experiment,
     /// Trials of the whole experiment.
     pub total: usize,
     /// The trials that are still to be made, in order.
     pub remaining: &'a [Planned],
-    /// Kernel settings to write down before and after each run, beside those of the plan.
+    /// Kernel settings to record before and after each run, in addition to those of the factors.
     pub sysctls: &'a [&'a str],
-    /// How long a run of this cell takes by its options.
+    /// The nominal duration of a run of this cell.
     pub nominal: &'a dyn Fn(&Cell) -> Duration,
 }
 
-/// Why an experiment ended before its last trial, other than by the user's wish.
+/// Why an experiment ended before its last trial without an interrupt.
 #[derive(Debug, thiserror::Error)]
 pub enum Abort {
-    /// Before anything was changed.
+    /// The setup hook failed; nothing was changed.
     #[error("{}", .0.reason)]
     Setup(Failure),
-    /// Trials fail one after the other.
+    /// Too many trials failed in a row.
     #[error(
         "{count} trials in a row failed, so the others are not tried (max_failures in the plan or --max-failures changes \
          this; 0: go on whatever fails)"
     )]
     Hopeless {
-        /// How many.
+        /// Their number.
         count: u32,
     },
-    /// Nothing more can be changed safely.
+    /// No further change can be made safely.
     #[error(transparent)]
     Safety(#[from] SafetyError),
-    /// Nothing more can be kept.
+    /// Results cannot be saved.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -126,22 +126,22 @@ pub enum Abort {
 pub struct ExperimentOutcome {
     /// Trials that were measured.
     pub finished: u32,
-    /// Trials that failed at each attempt.
+    /// Trials that failed every attempt.
     pub failed: u32,
     /// Trials that were not made.
     pub left: u32,
-    /// The user ended it.
+    /// The user interrupted it.
     pub is_interrupted: bool,
-    /// Why it could not go on.
+    /// Why it was aborted.
     pub abort: Option<Abort>,
-    /// What became of everything that was changed.
+    /// What happened to everything that was changed.
     pub restored: RestoreReport,
-    /// Why the teardown failed.
+    /// Why the teardown hook failed.
     pub teardown_failure: Option<Failure>,
 }
 
-/// Makes the trials. Whatever happens, everything that was changed is put back, and the teardown runs if
-/// the setup did.
+/// Runs the trials. Whatever happens, everything that was changed is restored, and the teardown
+/// hook runs if the setup hook did.
 pub fn run(
     run: ExperimentRun<'_>,
     mut transaction: Transaction,
@@ -184,7 +184,7 @@ pub fn run(
     }
 }
 
-/// Why no further trial is made.
+/// Why no further trial is run.
 enum EndReason {
     Interrupted,
     Abort(Abort),
@@ -206,12 +206,12 @@ struct Sweep<'p, 's> {
     run: ExperimentRun<'p>,
     context: ExperimentContext<'s>,
     progress: Progress,
-    /// Levels that the machine has, by factor; of a factor whose change failed nothing is known.
+    /// The levels that are set, by factor. A factor whose change failed is absent.
     applied: BTreeMap<String, String>,
-    /// What the kernel made of the settings, by name.
+    /// The settings as read back from the kernel, by name.
     effective: BTreeMap<String, String>,
-    /// Something that servers read at their start has changed since they were started, or nobody knows
-    /// how they are.
+    /// Servers must be restarted: something that they read at start has changed since, or their
+    /// state is unknown.
     needs_restart: bool,
     failures_in_a_row: u32,
     finished: u32,
@@ -256,7 +256,7 @@ impl Sweep<'_, '_> {
             .try_for_each(|planned| self.make_trial(planned, transaction))
     }
 
-    /// One trial, with as many attempts as it may have.
+    /// One trial, with as many attempts as are allowed.
     fn make_trial(
         &mut self,
         planned: &Planned,
@@ -269,7 +269,7 @@ impl Sweep<'_, '_> {
         }
         let name = trial_name(self.run.experiment, planned);
         let begin_ns = self.context.host.now_ns();
-        // Before it began.
+        // Ignores a stop from before the trial.
         let _ = (self.context.was_suspended)();
         let mut trial = blank(self.run.experiment, planned);
         loop {
@@ -285,7 +285,7 @@ impl Sweep<'_, '_> {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
                 Err(AttemptError::Stop(stop)) => return Err(stop),
                 Err(AttemptError::Failed(failure)) => {
-                    // A server with which something failed may be in any state.
+                    // After a failure the state of the servers is unknown.
                     self.needs_restart = true;
                     let again = attempt <= self.run.spec.retries;
                     self.tell(|progress| Event::Failed {
@@ -317,7 +317,7 @@ impl Sweep<'_, '_> {
         Ok(())
     }
 
-    /// Everything from the levels to the machine after the run.
+    /// From setting the levels to observing the machine after the run.
     fn attempt(
         &mut self,
         name: &str,
@@ -360,7 +360,7 @@ impl Sweep<'_, '_> {
             Ok(result) if result.window.interrupted => return Err(EndReason::Interrupted.into()),
             Ok(result) => result,
             Err(reason) => {
-                // Nothing is learnt from a run that the user has ended.
+                // An interrupted run says nothing.
                 self.check_over()?;
                 return Err(AttemptError::Failed(reason.into()));
             }
@@ -373,7 +373,7 @@ impl Sweep<'_, '_> {
         Ok(result)
     }
 
-    /// Changes what the machine does not have yet.
+    /// Changes what is not set yet.
     fn set_levels(
         &mut self,
         trial: &mut Trial,
@@ -442,7 +442,7 @@ impl Sweep<'_, '_> {
         }
         let effective = match made {
             Ok(effective) => effective,
-            // Without a journal or a guardian, or beside another sweep, nothing may be changed any more.
+            // Without a journal or a guardian, or while another sweep runs, nothing may be changed.
             Err(
                 error @ (SafetyError::Journal { .. }
                 | SafetyError::Guardian(_)
@@ -515,7 +515,7 @@ impl Sweep<'_, '_> {
         run_hook(host, name, &hook.command, environment, hook.limit)
     }
 
-    /// Nobody else may have changed what the trial is about.
+    /// Fails if somebody else has changed a setting of this trial.
     fn check_effective(&self, now: &BTreeMap<String, String>) -> Result<(), String> {
         for (key, set) in &self.effective {
             let now = now.get(key).map_or("unknown", String::as_str);
@@ -591,7 +591,7 @@ fn blank(experiment: &Experiment, planned: &Planned) -> Trial {
     }
 }
 
-/// Writes down what a command said; its failure is that of the attempt.
+/// Records a command's output; its failure is that of the attempt.
 fn keep(
     (output, outcome): (HookOutput, Result<(), Failure>),
     trial: &mut Trial,
@@ -600,7 +600,7 @@ fn keep(
     outcome.map_err(AttemptError::Failed)
 }
 
-/// A setting as it is compared: the kernel puts tabs between numbers.
+/// A setting normalized for comparison: the kernel separates numbers with tabs.
 fn words(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Where trials go as they end: a folder, in which each file is whole or not there.
+//! Saves trials in a folder; each file is replaced atomically.
 
 use std::fmt::Write as _;
 use std::io;
@@ -10,35 +10,34 @@ use results::{Experiment, Trial};
 use crate::design::Planned;
 use crate::host::Host;
 
-/// Name of the file that says what the folder is.
+/// Describes the experiment in the folder.
 const EXPERIMENT_FILE: &str = "experiment.json";
 
-/// Name of the folder with the trials.
 const TRIALS_FOLDER: &str = "trials";
 
-/// File names can have 255 bytes; more of a long list of levels would not be read anyway.
+/// File names can have 255 bytes, and nobody reads a longer list of levels.
 const LABEL_MAX: usize = 100;
 
-/// Why results cannot be kept, or what is kept cannot be used; one line each.
+/// Why results cannot be saved or read; one line each.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system does not let it be written.
+    /// A file cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
-        /// What.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system does not let it be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Read {
-        /// What.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
-    /// The folder says of itself what cannot be understood.
+    /// A file has invalid content.
     #[error("{}: {error}", path.display())]
     Damaged {
         /// The file.
@@ -63,7 +62,7 @@ impl Store {
         }
     }
 
-    /// Where it is.
+    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -72,7 +71,7 @@ impl Store {
     /// The experiment that the folder holds; `None` if it holds none.
     ///
     /// # Errors
-    /// When there is one that cannot be read or understood: it is not ours to replace.
+    /// When the file cannot be read or understood; it must not be overwritten then.
     pub fn experiment(&self, host: &dyn Host) -> Result<Option<Experiment>, StoreError> {
         let path = self.experiment_path();
         match host.read(&path) {
@@ -84,7 +83,7 @@ impl Store {
         }
     }
 
-    /// Makes the folder that of this experiment.
+    /// Creates the folder and describes the experiment in it.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -101,7 +100,7 @@ impl Store {
         self.put(host, self.experiment_path(), written.map(|()| document))
     }
 
-    /// Keeps a trial, in place of an earlier one of the same name.
+    /// Saves a trial, replacing an earlier one of the same name.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -126,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The file that says what the folder is.
+    /// The file that describes the experiment.
     #[must_use]
     pub fn experiment_path(&self) -> PathBuf {
         self.folder.join(EXPERIMENT_FILE)
@@ -168,8 +167,8 @@ pub fn samples_name(name: &str) -> String {
     format!("{name}.samples.jsonl.zst")
 }
 
-/// What a trial is called: round, cell, and for people the levels: `r01-c003-262144`. Different trials
-/// of an experiment have different names, whatever the levels are.
+/// The name of a trial: round, cell and levels, as in `r01-c003-262144`. Names are unique within an
+/// experiment.
 #[must_use]
 pub fn trial_name(experiment: &Experiment, planned: &Planned) -> String {
     let cell = &planned.cell;
@@ -188,12 +187,12 @@ pub fn trial_name(experiment: &Experiment, planned: &Planned) -> String {
         name.push('-');
         name.extend(part.chars().map(plain));
     }
-    // Plain characters are one byte each.
+    // Cut at any byte: all characters are ASCII.
     name.truncate(LABEL_MAX);
     name
 }
 
-/// What neither a file system nor a shell minds.
+/// Replaces characters that are special in file systems or shells.
 fn plain(c: char) -> char {
     if c.is_ascii_alphanumeric() || c == '.' || c == '_' {
         c

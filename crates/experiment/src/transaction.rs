@@ -1,8 +1,8 @@
-//! Changes a machine so that everything can be put back, whatever happens meanwhile.
+//! Changes a machine so that everything can be restored, whatever happens meanwhile.
 //!
-//! The order of each change: a guardian is alive, the journal has on the disk how the thing was and what is
-//! written next, the write, what it shows now. So at every moment either nothing has changed or
-//! somebody knows.
+//! The order of each change: a guardian is alive; the journal has the old state and the new value
+//! on the disk; the write; the journal has what was read back. So at every moment either nothing
+//! was changed, or the journal says how to restore it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,14 +19,14 @@ use crate::preflight::{check_folder, why_irreversible};
 use crate::related_settings::read_related;
 use crate::restore::{Conflicts, RestoreReport, put_back, restore_command};
 
-/// Name of the lock in the journal's folder.
+/// Name of the lock file in the journal's folder.
 pub(crate) const LOCK_NAME: &str = "lock";
 
-/// Largest file whose content is changed: it is a configuration, and the journal has copies of it.
+/// The largest file that is changed: a configuration file, of which the journal keeps copies.
 pub const FILE_SIZE_MAX: usize = 4 << 20;
 
-/// Settings of which the kernel sets one to zero when the other is written, and does not take zero
-/// back (`dirty_bytes_handler` and its siblings in mm/page-writeback.c, mm/util.c).
+/// Pairs of settings: writing one sets the other to zero, and the kernel refuses to take zero back
+/// (`dirty_bytes_handler` and similar functions in mm/page-writeback.c, mm/util.c).
 const PAIRS: [(&str, &str); 3] = [
     ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
     (
@@ -39,48 +39,48 @@ const PAIRS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Why nothing was changed, or not as wished.
+/// Why a change was not made, or not as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum SafetyError {
-    /// Another sweep is at work.
+    /// Another sweep is running.
     #[error("another sweep is at work ({holder}): wait until it has ended")]
     Locked {
-        /// What it says of itself.
+        /// What it says about itself.
         holder: String,
     },
-    /// Another sweep, with a journal elsewhere, has what this one needs.
+    /// Another sweep, with a journal elsewhere, is using what this one needs.
     #[error("{what}: another sweep is at work on it: wait until that has ended")]
     Claimed {
-        /// Which setting or folder.
+        /// The setting or folder.
         what: String,
     },
-    /// The lock cannot be had.
+    /// The lock cannot be taken.
     #[error("{}: cannot be locked ({error}): give a folder for the journal with --journal DIR", path.display())]
     Lock {
-        /// Its file.
+        /// The lock file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         error: io::Error,
     },
-    /// An earlier sweep has left things changed.
+    /// An earlier sweep has not restored its changes.
     #[error(
         "an earlier sweep of {plan:?} ({since}, pid {pid}) has not put back what it changed{changed}: \
          run `{}` first",
         restore_command(folder)
     )]
     Unfinished {
-        /// Name of its plan.
+        /// Name of its experiment.
         plan: String,
-        /// Its process.
+        /// Its process ID.
         pid: u32,
-        /// When it began.
+        /// When it started.
         since: String,
-        /// Where its journal lies.
+        /// Folder of its journal.
         folder: PathBuf,
-        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        /// How the machine has changed since, as a parenthesis to append; usually empty.
         changed: String,
     },
-    /// Others could have written the journal.
+    /// Other users could have written the journal.
     #[error(
         "{}: {}. A journal names commands that are run when it is put back, so nothing was touched: {}",
         .0.path.display(), .0.why, .0.remedy
@@ -93,7 +93,7 @@ pub enum SafetyError {
         doing: &'static str,
         /// Its folder or file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// The journal is damaged.
@@ -104,16 +104,16 @@ pub enum SafetyError {
     Damaged {
         /// Its folder.
         folder: PathBuf,
-        /// The first line that cannot be read, from 1.
+        /// The first damaged line, from 1.
         line: usize,
-        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        /// How the machine has changed since, as a parenthesis to append; usually empty.
         changed: String,
-        /// What can be read of it, in words.
+        /// What its readable part says.
         known: String,
         #[doc(hidden)]
         readable: Option<ReadableJournal>,
     },
-    /// A later program wrote it.
+    /// A newer version of the program wrote the journal.
     #[error(
         "{}: the journal has version {version}, this program knows versions up to {FORMAT_VERSION}: \
          run `{}` with the program that wrote it",
@@ -126,7 +126,7 @@ pub enum SafetyError {
         /// Its version.
         version: u64,
     },
-    /// The journal is of another network namespace.
+    /// The journal belongs to another network namespace.
     #[error(
         "the sweep ran in network namespace {theirs}, this is {ours}{changed}: run \
          `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If it has ended, its \
@@ -136,14 +136,14 @@ pub enum SafetyError {
     OtherNamespace {
         /// The journal's folder.
         folder: PathBuf,
-        /// How the machine has changed since, in words that follow a clause; mostly empty.
+        /// How the machine has changed since, as a parenthesis to append; usually empty.
         changed: String,
-        /// The journal's.
+        /// The journal's namespace.
         theirs: String,
-        /// This process's.
+        /// This process's namespace.
         ours: String,
     },
-    /// The journal is of another machine.
+    /// The journal belongs to another machine.
     #[error(
         "the sweep ran on another machine{changed}: run `{restore}` there. If this is the same one under another name, \
          `{restore} --force` puts back what the journal names",
@@ -152,30 +152,30 @@ pub enum SafetyError {
     OtherMachine {
         /// The journal's folder.
         folder: PathBuf,
-        /// What differs, in words that follow a clause.
+        /// What differs, as a parenthesis to append.
         changed: String,
     },
-    /// There is no guardian.
+    /// The guardian cannot be started.
     #[error("the guardian process cannot be started ({0}), and without it nothing is changed")]
     Guardian(io::Error),
-    /// The thing cannot be changed, or not be put back.
+    /// The resource cannot be changed, or could not be restored.
     #[error("{what}: {why}")]
     Refused {
-        /// Which thing.
+        /// The resource.
         what: String,
         /// Why, and what to do.
         why: String,
     },
-    /// Somebody else has changed the thing since we did.
+    /// Somebody else has changed the resource since the sweep wrote it.
     #[error(
         "{what}: changed by someone else during the sweep: is {now}, the sweep had set {expected}; not overwritten"
     )]
     Foreign {
-        /// Which thing.
+        /// The resource.
         what: String,
-        /// What it is.
+        /// Its present state.
         now: String,
-        /// What it was to be.
+        /// The state that the sweep had left.
         expected: String,
     },
     /// A command that applies a level failed.
@@ -185,12 +185,12 @@ pub enum SafetyError {
         name: String,
         /// The command.
         command: String,
-        /// What it came to.
+        /// Its result.
         output: Box<CommandOutput>,
     },
 }
 
-/// What can be read of a damaged journal.
+/// The readable part of a damaged journal.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct ReadableJournal(pub(crate) Box<Journal>);
@@ -219,7 +219,7 @@ impl SafetyError {
     }
 }
 
-/// What a damaged journal still says, for who puts things back by hand.
+/// What a damaged journal still says, to restore it by hand.
 fn known(readable: Option<&Journal>) -> String {
     let Some(journal) = readable else {
         return "Whose it is cannot be read: look into it with an editor, put back by hand what it saved, and \
@@ -250,31 +250,32 @@ fn known(readable: Option<&Journal>) -> String {
     )
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effective {
-    /// What a kernel setting shows now, without its line feed; the kernel clamps and rounds.
+    /// What a kernel setting shows after the write, without its line feed; the kernel clamps and
+    /// rounds.
     pub value: Option<String>,
-    /// What a command that applies a level said.
+    /// The output of a command that applies a level.
     pub output: Option<CommandOutput>,
 }
 
-/// One sweep's hold on the machine: the lock, and from the first change on the journal and the
-/// guardian. It is to be ended with [`Self::restore_all`]; if the process dies before, the guardian does it.
+/// The changes of one sweep: the lock, and from the first change on the journal and the guardian.
+/// To be ended with [`Self::restore_all`]; if the process dies first, the guardian restores.
 #[derive(Debug)]
 #[must_use = "what it changes is put back by restore_all"]
 pub struct Transaction {
     folder: PathBuf,
     plan: String,
-    /// From the first change on.
+    /// `None` before the first change.
     journal: Option<Journal>,
 }
 
 impl Transaction {
-    /// Takes the lock. Nothing is changed yet.
+    /// Takes the lock; changes nothing yet.
     ///
     /// # Errors
-    /// When another sweep is at work, or an earlier one has left its journal.
+    /// When another sweep is running, or an earlier one has left its journal.
     pub fn begin<H: Host + ?Sized>(
         host: &mut H,
         folder: &Path,
@@ -307,7 +308,7 @@ impl Transaction {
         })
     }
 
-    /// Whether [`Self::begin`] would succeed, as far as it can be known without making anything.
+    /// Whether [`Self::begin`] would succeed, as far as can be known without creating anything.
     ///
     /// # Errors
     /// As those of [`Self::begin`].
@@ -319,7 +320,7 @@ impl Transaction {
             error,
         };
         match host.read(&path) {
-            // Nobody was here before: the nearest folder that is there must take new ones.
+            // No sweep has run here yet: it must be possible to create the folder.
             Err(error) if is_absence(&error) => return check_folder(host, folder).map_err(of_lock),
             Err(error) => return Err(of_lock(error)),
             Ok(_) => {}
@@ -333,10 +334,10 @@ impl Transaction {
         found
     }
 
-    /// Makes a change, and says what it came to.
+    /// Makes a change.
     ///
     /// # Errors
-    /// When it was not made, or only in part; [`Self::restore_all`] knows which.
+    /// When it was not made, or only in part; [`Self::restore_all`] restores in either case.
     pub fn change<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
@@ -363,8 +364,9 @@ impl Transaction {
         }
     }
 
-    /// This command runs when everything is back, also by the guardian: services that were started
-    /// with changed settings take up the old ones. To be called before the first change.
+    /// Registers a command that runs when everything is restored, also if the guardian does it:
+    /// services that were started with changed settings take up the old ones. To be called before
+    /// the first change.
     ///
     /// # Errors
     /// When the journal cannot be written.
@@ -390,7 +392,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Puts everything back, lets the guardian go and gives the lock back.
+    /// Restores everything, ends the guardian and releases the lock.
     pub fn restore_all<H: Host + ?Sized>(self, host: &mut H) -> RestoreReport {
         let report = match self.journal {
             Some(mut journal) => put_back(host, &mut journal, Conflicts::Report),
@@ -439,7 +441,8 @@ impl Transaction {
             ..Step::of(resource, Content(content.clone()))
         };
         let id = self.note(host, step)?;
-        // The kernel must take the present value, or it could not be put back. It changes nothing.
+        // Writes the present value first. This changes nothing, but shows that the kernel takes it:
+        // otherwise it could not be restored.
         let written = if is_first {
             host.write(&path, &now).map_err(|error| {
                 refuse(format!(
@@ -553,16 +556,16 @@ impl Transaction {
         })
     }
 
-    /// Whether the thing is changed for the first time.
+    /// Whether the resource is changed for the first time.
     ///
     /// # Errors
-    /// When it is not as we left it.
+    /// When it is not as the sweep left it.
     fn check_ours(&self, resource: &Resource, now: Option<&[u8]>) -> Result<bool, SafetyError> {
         let entry = self.journal.as_ref().and_then(|j| j.entry_of(resource));
         let Some(entry) = entry else {
             return Ok(true);
         };
-        // After a write that failed half-way anything may be there.
+        // After an incomplete write its state is unknown.
         let Some(last) = entry.last_shown() else {
             return Ok(false);
         };
@@ -593,10 +596,11 @@ impl Transaction {
         journal.map_or_else(Vec::new, |journal| journal.moved(by, before, after))
     }
 
-    /// Claims the settings that have changed with the one that was written.
+    /// Claims the settings that changed together with the written one.
     ///
     /// # Errors
-    /// Why the change cannot stay: the plan sets one of them as well; `None` if another sweep does.
+    /// Why the change cannot stay: the experiment sets one of them as well, or `None` if another
+    /// sweep does.
     fn accept_moved<H: Host + ?Sized>(
         &self,
         host: &mut H,
@@ -628,8 +632,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Puts on the disk what is to be written, and how the thing was if that is not there yet. From
-    /// here on the change may be made.
+    /// Writes the new value to the journal, preceded by the old state if the journal lacks it, and
+    /// syncs it to the disk. Only then may the change be made.
     fn note<H: Host + ?Sized>(&mut self, host: &mut H, step: Step) -> Result<u32, SafetyError> {
         let Step {
             resource,
@@ -643,7 +647,8 @@ impl Transaction {
             path: path.to_owned(),
             source,
         };
-        // Before the journal, so that there is somebody to remove it from its first record on.
+        // The guardian is started first, so that it can remove the journal from the first record
+        // on.
         host.keep_guardian(&self.folder)
             .map_err(SafetyError::Guardian)?;
         if self.journal.is_none() {
@@ -684,7 +689,7 @@ impl Transaction {
         Ok(id)
     }
 
-    /// Writes down what a thing shows after it was written, and what has changed with it.
+    /// Records what was read back after a write, and what else has changed.
     fn took<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
@@ -700,7 +705,8 @@ impl Transaction {
             Some(entry) => entry.kept(now),
             None => Kept::Whole(now),
         });
-        // Last, so that of a cut journal the write counts as one that nobody knows the end of.
+        // This record is last: if the journal is cut off before it, the result of the write is
+        // unknown.
         records.push(Record::Took { id, now });
         journal
             .append(host, &records)
@@ -714,11 +720,11 @@ impl Transaction {
 /// A change that is about to be made.
 struct Step {
     resource: Resource,
-    /// How it is now; `None` for a file that is not there, and for commands.
+    /// The present state; `None` for a file that does not exist, and for commands.
     old: Option<Content>,
     new: Content,
     undo: Option<Undo>,
-    /// How the settings near it are now.
+    /// The present values of related settings.
     near: BTreeMap<PathBuf, Content>,
 }
 
@@ -734,8 +740,8 @@ impl Step {
     }
 }
 
-/// Refuses to begin over what an earlier sweep has left. A journal of which nothing remains to be
-/// put back is removed.
+/// Refuses to start while changes of an earlier sweep are not restored. A journal without such
+/// changes is removed.
 fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
     let Some(journal) = settled_journal(host, folder)? else {
         return Ok(());
@@ -747,7 +753,7 @@ fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<()
     })
 }
 
-/// Refuses a journal that others could have written, and a folder in which they could.
+/// Refuses a journal or a folder that other users can write.
 pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
     host: &H,
     folder: &Path,
@@ -768,7 +774,8 @@ pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
     Ok(())
 }
 
-/// How the machine is not the one that began the journal, in words that follow a clause; empty if it is.
+/// How the machine differs from the one that started the journal, as a parenthesis to append; empty
+/// if it does not.
 pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> String {
     let mut changes = Vec::new();
     if host.boot_id() != begin.boot_id {
@@ -787,7 +794,7 @@ pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> Stri
     format!(" ({})", changes.join("; "))
 }
 
-/// The journal in the folder, if nothing of it remains to be put back.
+/// The journal in the folder, provided that nothing remains to be restored.
 ///
 /// # Errors
 /// When something does.
@@ -816,7 +823,7 @@ fn settled_journal<H: Host + ?Sized>(
     Ok(Some(journal))
 }
 
-/// Of a pair the kernel does not take back the one that is zero.
+/// Refuses the zero half of a pair, which the kernel does not take back.
 fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), String> {
     for (left, right) in PAIRS {
         for (ours, other) in [(left, right), (right, left)] {

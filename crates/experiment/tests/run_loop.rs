@@ -1,5 +1,5 @@
-//! The loop over trials on a made-up machine: what happens in which order, and what becomes of it when
-//! anything fails.
+//! The loop over trials on a simulated machine: the order of events, and what happens when anything
+//! fails.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::cell::{Cell as Flag, RefCell};
@@ -28,7 +28,7 @@ const CONF: &str = "/etc/server.conf";
 const URL: &str = "http://h/";
 const SEED: u64 = 7;
 
-/// Two levels of a kernel setting, two of a file; everything that can stand around a trial.
+/// Two levels of a kernel setting, two of a file, and every hook.
 const PLAN: &str = r#"
 name = "everything"
 rounds = 2
@@ -64,7 +64,7 @@ after = "look-after"
 teardown = "tear-down"
 "#;
 
-/// Two load options and nothing of the machine.
+/// Two load options and no change to the machine.
 const LOAD_ONLY: &str = r#"
 name = "load only"
 rounds = 2
@@ -93,7 +93,7 @@ fn machine() -> Fake {
         (CONF, "original\n"),
         ("/plans/server.tmpl", "level {{level}}\n"),
     ]);
-    // A service that has read the setting when it was started.
+    // A service that reads the setting when it starts.
     host.on_command("restart-it", |files, _| {
         let now = files.get(Path::new(RMEM_MAX)).cloned().unwrap_or_default();
         files.insert("/made-up/service".into(), now);
@@ -118,7 +118,7 @@ fn failing(stderr: &str) -> CommandOutput {
     }
 }
 
-/// What a run came to; the numbers are of no interest.
+/// The result of a run; its numbers do not matter.
 fn result() -> RunResult {
     RunResult {
         schema_version: SCHEMA_VERSION,
@@ -147,13 +147,13 @@ fn result() -> RunResult {
     }
 }
 
-/// One process that makes an experiment, or goes on with it.
+/// A process that starts or resumes an experiment.
 struct Session<'a> {
     plan: &'a str,
     resume: bool,
-    /// The user has had enough when so many runs have been made.
+    /// The user interrupts after this many runs.
     ends_after: usize,
-    /// What the runs come to, in their order; when they run out each succeeds.
+    /// Results of the runs in order; when none are left, each run succeeds.
     runs: RefCell<VecDeque<Result<RunResult, String>>>,
 }
 
@@ -166,17 +166,17 @@ fn session(plan: &str) -> Session<'_> {
     }
 }
 
-/// How a process ended, and what it told.
+/// How a process ended, and its events.
 struct Ended {
     outcome: ExperimentOutcome,
     told: Vec<String>,
-    /// Names of the trials that were still to be made.
+    /// Names of the trials that it had to make.
     begun: usize,
 }
 
 impl Session<'_> {
     /// # Errors
-    /// When nothing was begun.
+    /// When nothing was started.
     fn run(&self, host: &mut Fake) -> Result<Ended, String> {
         let mut spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
         let store = Store::at(&spec.results);
@@ -277,7 +277,7 @@ fn experiment_of(spec: &Spec, schedule: &Schedule) -> Experiment {
     }
 }
 
-/// The trials that were kept, by their names.
+/// The saved trials, by name.
 fn kept(host: &Fake) -> BTreeMap<String, Trial> {
     let trials = Path::new(RESULTS).join("trials");
     let files = host
@@ -287,7 +287,8 @@ fn kept(host: &Fake) -> BTreeMap<String, Trial> {
     files
         .filter_map(|(path, content)| {
             let name = path.file_name()?.to_str()?.strip_suffix(".json")?;
-            // What an interrupted replacement leaves begins with a dot, and is no trial.
+            // The temporary file of an interrupted replacement begins with a dot, and is not a
+            // trial.
             (!name.starts_with('.'))
                 .then(|| (name.to_owned(), results::file::load_trial(content).unwrap()))
         })
@@ -301,7 +302,7 @@ fn finished(host: &Fake) -> BTreeSet<String> {
     finished.map(|(name, _)| name).collect()
 }
 
-/// Everything that a plan may change, as it is.
+/// The state of everything that the experiment may change.
 fn state(host: &Fake) -> Files {
     let of_interest = |path: &PathBuf| path.starts_with("/proc") || path.starts_with("/etc");
     let files = host.files.iter().filter(|(path, _)| of_interest(path));
@@ -318,7 +319,7 @@ fn failure(host: &Fake, name: &str) -> (Vec<String>, String) {
     }
 }
 
-/// The log without the journal, and without what a write consists of.
+/// The log without the journal and without the parts of a write.
 fn story(host: &Fake) -> Vec<String> {
     let lines = host.log.iter().filter(|line| !line.contains(JOURNALS));
     lines
@@ -340,13 +341,13 @@ fn everything_around_a_trial_happens_in_its_order() {
     let (restart, ask) = ("run restart-it", "ask http://h/");
     let (conf, check) = ("replace /etc/server.conf", "run check-it");
     let set = |value: &str| format!("write {RMEM_MAX} {:?}", format!("{value}\n").as_bytes());
-    // The levels are sequential here: the last factor changes fastest.
+    // The order is sequential here: the last factor changes fastest.
     let expected: Vec<String> = [
         &format!("make_folder {RESULTS}/trials"),
         &format!("replace {RESULTS}/experiment.json"),
         "run set-up",
         "keep_guardian",
-        // The present value first, so that it is known to be taken.
+        // The present value first, to show that the kernel takes it.
         "keep_guardian",
         &set("212992"),
         &set("1000"),
@@ -384,7 +385,7 @@ fn everything_around_a_trial_happens_in_its_order() {
         begin,
         end,
         &save("r01-c004-2000-b"),
-        // Back in reverse, then the services, then the user's own end.
+        // Restored in reverse order, then the restart and the teardown.
         "discard_replacement /etc/server.conf",
         conf,
         &set("212992"),
@@ -433,7 +434,7 @@ fn only_what_the_plan_names_is_ever_written() {
 #[test]
 fn what_a_trial_was_made_with_is_kept_beside_what_came_of_it() {
     let mut host = machine();
-    // This kernel takes no more than 1500.
+    // This kernel takes at most 1500.
     host.on_setting(RMEM_MAX, |value| {
         let wished: u64 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
         Ok(if wished == 2000 { 1500 } else { wished }.to_string())
@@ -469,7 +470,7 @@ fn servers_are_restarted_only_when_something_of_the_machine_has_changed() {
     let ended = session(LOAD_ONLY).run(&mut host).unwrap();
     assert_eq!(ended.outcome.finished, 4);
     assert!(!host.log.iter().any(|line| line.contains("restart-it")));
-    // Of three levels in a row that are the same, one is set.
+    // Three equal levels in a row are set once.
     let mut host = machine();
     let plan = PLAN
         .replace("[\"a\", \"b\"]", "[\"a\"]")
@@ -514,7 +515,7 @@ fn a_failing_run_is_tried_once_more_with_a_fresh_server() {
 
 #[test]
 fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
-    /// The trial that fails, what breaks it, and the reason that is kept.
+    /// The trial that fails, what breaks it, and the recorded reason.
     type Case = (&'static str, fn(&mut Fake), &'static str);
     let cases: [Case; 7] = [
         (
@@ -571,7 +572,7 @@ fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
         let (first, reason) = failure(&host, name);
         assert_eq!(reason, expected);
         assert_eq!(first, [expected]);
-        // Where nothing works the others are not tried.
+        // If everything fails, the other trials are not tried.
         let outcome = &ended.outcome;
         if outcome.finished > 0 {
             assert_eq!(outcome.finished + outcome.failed, 8, "{expected}");
@@ -610,7 +611,7 @@ fn a_setting_that_someone_else_changes_spoils_the_trial() {
         first,
         ["net.core.rmem_max is 4711, and was 2000 when the level was set: someone else changes it"]
     );
-    // Not clobbered, and told of.
+    // Not overwritten, but reported.
     assert!(!ended.outcome.restored.is_complete());
     assert_eq!(host.text(RMEM_MAX).as_deref(), Some("4711\n"));
 }
@@ -768,13 +769,13 @@ fn a_folder_with_another_sweep_or_another_plan_is_left_alone() {
     let refusal = other.run(&mut host).err().unwrap();
     assert!(refusal.contains("rounds: were 2, are 1"), "{refusal}");
     assert_eq!(host.files, before);
-    // More rounds are no other experiment.
+    // More rounds do not make it another experiment.
     let more = LOAD_ONLY.replace("rounds = 2", "rounds = 3");
     let mut other = session(&more);
     other.resume = true;
     assert_eq!(other.run(&mut host).unwrap().begun, 2);
     assert_eq!(finished(&host).len(), 6);
-    // What nobody understands is nobody's to replace.
+    // A file that cannot be understood must not be replaced.
     host.files
         .insert(format!("{RESULTS}/experiment.json").into(), b"{".to_vec());
     let refusal = session(LOAD_ONLY).run(&mut host).err().unwrap();
@@ -796,7 +797,7 @@ fn without_a_place_for_results_it_ends_and_puts_everything_back() {
     assert_eq!(state(&host), state(&machine()));
 }
 
-/// Two trials, so that there are not too many moments.
+/// Two trials, to limit the number of moments.
 fn short_plan() -> String {
     PLAN.replace("rounds = 2", "rounds = 1")
         .replace("[\"a\", \"b\"]", "[\"a\"]")
@@ -829,7 +830,7 @@ fn any_operation_may_fail_and_the_machine_is_as_it_was_all_the_same() {
             ..
         } = ended.outcome;
         assert_eq!(made + failed + left, 2, "operation {operation}");
-        // One failure spoils an attempt, and the next one succeeds; or nothing may go on.
+        // A failure spoils one attempt, and the next one succeeds; or the sweep ends.
         assert!(failed == 0, "operation {operation}: {:?}", ended.told);
         assert_eq!(left > 0, abort.is_some(), "operation {operation}");
         assert_eq!(finished(&host).len(), usize::try_from(made).unwrap());

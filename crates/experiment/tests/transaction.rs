@@ -1,4 +1,5 @@
-//! Nothing stays changed: on a machine that is made up, killed, filled up and meddled with at every moment.
+//! Everything is restored: on a simulated machine that is killed, full or changed by others at
+//! every moment.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +27,7 @@ const MTU: &str = "/made-up/mtu";
 const RESTARTS: &str = "/made-up/restarts";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A machine as it was before the sweep.
+/// A machine before the sweep.
 fn machine() -> Fake {
     let mut fake = Fake::with(&[
         (RMEM_MAX, "212992\n"),
@@ -39,7 +40,7 @@ fn machine() -> Fake {
         (CONF, "worker_processes 1;\n"),
         (MTU, "1500"),
     ]);
-    // One value under two names, of which one is rounded: to write the rounded one back is not enough.
+    // One value under two names, one of them rounded: writing the rounded one back is not enough.
     fake.on_written(QLEN, |files| {
         let bytes = number(files, QLEN) * PACKET_BYTES;
         files.insert(QLEN_BYTES.into(), format!("{bytes}\n").into_bytes());
@@ -48,12 +49,12 @@ fn machine() -> Fake {
         let packets = number(files, QLEN_BYTES).div_ceil(PACKET_BYTES);
         files.insert(QLEN.into(), format!("{packets}\n").into_bytes());
     });
-    // What interfaces take over.
+    // Copied to interfaces.
     fake.on_written(TAG, |files| {
         let tag = files[Path::new(TAG)].clone();
         files.insert(TAG_OF_ETH0.into(), tag);
     });
-    // As the kernel does it with some: less than wished.
+    // Like some kernel settings: less than requested.
     fake.on_setting(THREADS_MAX, |value| {
         let wished: u64 = value.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
         Ok(wished.min(9000).to_string())
@@ -75,7 +76,7 @@ fn machine() -> Fake {
     fake
 }
 
-/// What a packet counts for in `unres_qlen`.
+/// The size of a packet in `unres_qlen`.
 const PACKET_BYTES: u64 = 2112;
 
 fn number(files: &Files, path: &str) -> u64 {
@@ -137,7 +138,7 @@ fn begin(host: &mut Fake) -> Result<Transaction, SafetyError> {
     Transaction::begin(host, Path::new(FOLDER), "buffers")
 }
 
-/// Makes the changes one after the other up to the first failure, and puts everything back.
+/// Makes the changes in order up to the first failure, and restores everything.
 fn sweep(host: &mut Fake, changes: &[Change]) -> Result<RestoreReport, SafetyError> {
     let mut transaction = begin(host)?;
     for change in changes {
@@ -148,7 +149,7 @@ fn sweep(host: &mut Fake, changes: &[Change]) -> Result<RestoreReport, SafetyErr
     Ok(transaction.restore_all(host))
 }
 
-/// A machine in the midst of a sweep whose process has died after these changes.
+/// A machine whose sweep died after these changes.
 fn died_after(changes: &[Change]) -> Fake {
     let mut host = machine();
     let mut transaction = begin(&mut host).expect("nothing prevents it");
@@ -166,7 +167,7 @@ fn restore_by(host: &mut Fake, conflicts: Conflicts) -> Result<Option<RestoreRep
     restore(host, Path::new(FOLDER), conflicts)
 }
 
-/// Puts back; must succeed in full.
+/// Restores; everything must succeed.
 fn restore_fully(host: &mut Fake, when: &str) {
     match restore_by(host, Conflicts::Report) {
         Ok(None) => {}
@@ -175,7 +176,7 @@ fn restore_fully(host: &mut Fake, when: &str) {
     }
 }
 
-/// The one outcome of this thing.
+/// The outcome of this resource.
 fn outcome_of<'a>(report: &'a RestoreReport, what: &str) -> &'a RestoreOutcome {
     let mut steps = report.steps.iter().filter(|step| step.what == what);
     let step = steps.next().unwrap_or_else(|| panic!("{what}: {report:?}"));
@@ -326,7 +327,7 @@ fn killed_within_any_write_at_any_byte_everything_is_put_back() {
             host.revive();
             restore_fully(&mut host, &when);
             assert_as_before(&host, &when);
-            // Most records are one line; all of one with two are tried by the bound.
+            // Most records are one line; the bound also covers one with two.
             if !is_append && bytes > 8 || (is_whole && bytes > journal_bytes) {
                 break;
             }
@@ -392,7 +393,7 @@ fn whatever_operation_fails_everything_is_put_back_or_the_journal_stays() {
                 Ok(report) if !report.is_complete() => incomplete += 1,
                 _ => {
                     if let Some(journal) = host.files.remove(Path::new(JOURNAL)) {
-                        // Only its first record came to the disk.
+                        // Only its first record reached the disk.
                         assert_eq!(journal.iter().filter(|&&b| b == b'\n').count(), 1, "{when}");
                     }
                     assert_as_before(&host, &when);
@@ -492,7 +493,7 @@ fn after_a_damage_nothing_is_touched_without_force() {
     let mut host = died_after(&changes());
     let died = host.files.clone();
     let journal = died[Path::new(JOURNAL)].clone();
-    // The last byte is a line feed: without it the last record is one that was cut off.
+    // The last byte is a line feed: without it the last record is incomplete.
     for at in 0..journal.len() - 1 {
         host.files.clone_from(&died);
         let mut damaged = journal.clone();
@@ -562,7 +563,7 @@ fn a_journal_of_something_else_is_no_journal() {
         let mut host = machine();
         host.files.insert(JOURNAL.into(), content.into());
         match restore_by(&mut host, Conflicts::Overwrite) {
-            // Without a line feed it is the beginning of a first record.
+            // Without a line feed it is an incomplete first record.
             Ok(None) => assert!(!content.ends_with('\n')),
             Err(SafetyError::Damaged { .. }) => assert!(content.ends_with('\n')),
             other => panic!("{content:?}: {other:?}"),
@@ -601,11 +602,11 @@ fn a_value_that_someone_else_has_set_is_left_and_reported() {
         outcome_of(&report, CONF),
         RestoreOutcome::Foreign { .. }
     ));
-    // The others are back.
+    // The others are restored.
     assert_eq!(host.text(TCP_RMEM), machine().text(TCP_RMEM));
     assert_eq!(host.text(RMEM_MAX).as_deref(), Some("5\n"));
     assert_eq!(host.text(CONF).as_deref(), Some("edited"));
-    // Until somebody decides there is no other sweep.
+    // There is no other sweep until somebody decides.
     let error = begin(&mut host).unwrap_err();
     assert!(matches!(error, SafetyError::Unfinished { .. }), "{error}");
     let hint = format!("`wrkbench restore --journal {FOLDER}`");
@@ -631,7 +632,7 @@ fn what_is_back_already_is_not_looked_at_again() {
     let mut host = died_after(&changes());
     host.files.insert(CONF.into(), b"edited".to_vec());
     let _ = restore_by(&mut host, Conflicts::Report).unwrap();
-    // Set by the administrator, after it had been put back.
+    // Set by the administrator after it was restored.
     host.files.insert(RMEM_MAX.into(), b"7\n".to_vec());
     let report = restore_by(&mut host, Conflicts::Overwrite)
         .unwrap()
@@ -681,7 +682,7 @@ fn settings_that_change_with_another_one_are_put_back_with_it() {
 fn a_setting_that_someone_else_changed_after_it_went_with_another_is_left() {
     let mut host = died_after(&[sysctl("net.ipv4.conf.default.tag", "7")]);
     host.files.insert(TAG_OF_ETH0.into(), b"5\n".to_vec());
-    // From here on the interface has a value of its own.
+    // From here on the interface has its own value.
     host.on_written(TAG, |_| {});
     let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
     assert!(!report.is_complete());
@@ -696,7 +697,7 @@ fn a_setting_that_someone_else_changed_after_it_went_with_another_is_left() {
 
 #[test]
 fn of_an_interrupted_write_only_what_it_changed_is_put_back() {
-    // Killed when the value is written, and before the journal has what changed with it.
+    // Killed after the value was written, and before the journal has what changed with it.
     let mut host = (0..)
         .find_map(|operation| {
             let mut host = machine();
@@ -706,7 +707,7 @@ fn of_an_interrupted_write_only_what_it_changed_is_put_back() {
         })
         .expect("it is written at some time");
     host.revive();
-    // Beside it, by someone else.
+    // Changed at the same time by somebody else.
     let log_martians = "/proc/sys/net/ipv4/conf/default/log_martians";
     let journal = String::from_utf8(host.files[Path::new(JOURNAL)].clone()).unwrap();
     assert!(!journal.contains("moved"), "{journal}");
@@ -770,7 +771,7 @@ fn after_a_restart_of_the_machine_settings_are_dropped_and_the_rest_is_put_back(
     let mut host = died_after(&changes());
     let mut defaults = machine().files;
     defaults.retain(|path, _| path.starts_with("/proc"));
-    // What the machine starts with need not be what the sweep had found.
+    // The defaults after a boot need not be what the sweep had found.
     defaults.insert(RMEM_MAX.into(), b"100\n".to_vec());
     host.reboot(&defaults);
     host.namespace = "net:[2]".to_owned();
@@ -820,7 +821,8 @@ fn a_machine_that_has_changed_since_is_named_in_every_refusal() {
     let changed = "the machine was started anew since; its kernel was \"6.1.0\", is \"6.2.0\"";
     let error = begin(&mut host).unwrap_err().to_string();
     assert!(error.contains(changed), "{error}");
-    // Under another name and started anew it is taken for another machine, whose files are no business of the journal.
+    // With another name and after a reboot it counts as another machine, whose files the journal
+    // must not touch.
     host.host_name = "beta".to_owned();
     let before = host.files.clone();
     for conflicts in [Conflicts::Report, Conflicts::Keep] {
@@ -946,7 +948,7 @@ fn a_command_that_fails_is_forgotten_only_if_the_user_wants_it() {
         assert_eq!(report.leaves_something(), is_wanted, "{report:?}");
         let journal = Path::new(JOURNAL);
         assert_eq!(host.files.contains_key(journal), !is_wanted);
-        // The others are back all the same.
+        // The others are restored nevertheless.
         assert_eq!(host.text(RMEM_MAX), machine().text(RMEM_MAX));
     }
 }
@@ -1057,7 +1059,7 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
         assert_as_before(&host, "after the restart");
     }
 
-    // What is put back only later is taken up as well.
+    // A restart also follows a late restore.
     let mut host = machine();
     restarted(&mut host);
     let mut transaction = started(&mut host);

@@ -1,5 +1,5 @@
-//! What watching sockets costs: so many sockets of our own on loopback, sampled once a second, each sample
-//! written as a line of JSON to a file that is thrown away.
+//! Measures the CPU time of watching sockets: opens connections on loopback and samples them once a
+//! second. Each sample is written as a line of JSON to /dev/null.
 //!
 //! `make telemetry-cost`, or `sampler_cost SOCKETS SECONDS` (300 and 20).
 #![allow(clippy::print_stdout, reason = "a program for people")]
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         begin_ns: 0,
         end_ns: u64::MAX,
     });
-    // Nobody ever sends: this is a wait.
+    // Nothing is ever sent: this only waits.
     let (_sender, nothing) = mpsc::channel::<()>();
     let _ = nothing.recv_timeout(Duration::from_secs(u64::from(seconds)));
     let telemetry = sampling.finish();

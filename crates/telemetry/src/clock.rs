@@ -1,11 +1,11 @@
-//! Clocks and the length of a tick, from libc.
+//! Clocks and the tick length, from libc.
 #![allow(unsafe_code, reason = "libc's calls; each block says why it is sound")]
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// CPU time of the calling thread, nanoseconds. Exact up to now, while `/proc` is brought up to date
-/// only at ticks and switches.
+/// CPU time of the calling thread, nanoseconds. Exact at the time of the call, while `/proc` is
+/// updated only at ticks and context switches.
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -15,12 +15,12 @@ pub(crate) fn monotonic_ns() -> Option<u64> {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Milliseconds since 1970 (UTC); a label.
+/// Milliseconds since 1970 (UTC); informational.
 pub(crate) fn unix_ms() -> Option<i64> {
     i64::try_from(read(libc::CLOCK_REALTIME)? / NS_PER_MS).ok()
 }
 
-/// Length of the unit in which `/proc/stat` counts (USER_HZ, proc(5)), nanoseconds.
+/// The unit of the times in `/proc/stat` (USER_HZ, proc(5)), nanoseconds.
 pub(crate) fn tick_ns() -> Option<u64> {
     // SAFETY: sysconf takes a number and returns one; it touches no memory of ours.
     let per_sec = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };

@@ -1,4 +1,4 @@
-//! The kernel's counters: what they were, and by how much they grew.
+//! Kernel counters and their growth.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,22 +7,23 @@ use crate::clock;
 use crate::file::read;
 use crate::procfs::{pressure, snmp, softnet, stat};
 
-/// The kernel's counters at one moment: `/proc/net/netstat`, `/proc/net/snmp` and `/proc/net/softnet_stat` of
-/// our network namespace, `/proc/stat` and `/proc/pressure/` of the machine. `docs/telemetry.md` has names and
-/// units.
+/// Kernel counters at one moment: `/proc/net/netstat`, `/proc/net/snmp` and
+/// `/proc/net/softnet_stat` of our network namespace, `/proc/stat` and `/proc/pressure/` of the
+/// machine. `docs/telemetry.md` lists names and units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// By name and part. Only what is counted for each CPU has more parts than 0: each wraps for itself.
+    /// By name and part. Counters kept per CPU have one part per CPU, each of which wraps by
+    /// itself; all others have only part 0.
     values: BTreeMap<(String, u32), u64>,
 }
 
-/// Of what is listed only how many there are at the moment is told: such a number may also fall.
+/// These are gauges, not counters: they may also fall.
 const LEVELS: [&str; 2] = ["Tcp.CurrEstab", "MPTcpExt.MPCurrEstab"];
 
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Counters {
-    /// Reads them. What this kernel does not count is left out.
+    /// Reads the counters. Counters that this kernel lacks are left out.
     #[must_use]
     pub fn now() -> Self {
         Self::below(Path::new("/"))
@@ -63,8 +64,8 @@ impl Counters {
         self.values.extend(keyed);
     }
 
-    /// By how much each has grown since `begin`, by name. What is missing in one of the two, or has fallen
-    /// in a way that is no wrap, is left out.
+    /// The growth of each counter since `begin`, by name. Counters missing on either side are left
+    /// out, and so are those that have fallen without wrapping.
     #[must_use]
     pub fn growth_since(&self, begin: &Self) -> BTreeMap<String, i64> {
         let mut growths: BTreeMap<String, i64> = BTreeMap::new();
@@ -80,8 +81,9 @@ impl Counters {
     }
 }
 
-/// Counters of the kernel have 32 or 64 bits, which no file tells. One that has fallen has wrapped at 32 if
-/// both values fit and the growth is less than half of the range; otherwise likewise at 64.
+/// Kernel counters have 32 or 64 bits; the files do not say which. One that has fallen has wrapped
+/// at 32 bits if both values fit and the growth is less than half of the range; otherwise the same
+/// applies at 64 bits.
 fn growth(name: &str, earlier: u64, later: u64) -> Option<i64> {
     if LEVELS.contains(&name) || later >= earlier {
         return i64::try_from(i128::from(later) - i128::from(earlier)).ok();
@@ -132,7 +134,7 @@ mod tests {
             (max - 10, 0, Some(11)),
             (u64::MAX, 4, Some(5)),
             (u64::MAX - 1, max, Some(i64::from(u32::MAX) + 2)),
-            // A second less of idle time happens (proc(5)), and is no growth by 2^32.
+            // Idle time may fall by a tick (proc(5)), which is not a growth by 2^32.
             (100, 99, None),
             (max + 5, max, None),
             (0, u64::MAX, None),
@@ -179,7 +181,7 @@ mod tests {
             ("stat.softirqs_net_rx", Some(50)),
             ("pressure.cpu.some_us", Some(1_000_000)),
             ("pressure.io.full_us", Some(12)),
-            // This machine's kernel has no pressure of memory.
+            // This kernel has no memory pressure.
             ("pressure.memory.some_us", None),
         ] {
             assert_eq!(growths.get(name).copied(), expected, "{name}");

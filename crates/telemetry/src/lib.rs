@@ -1,8 +1,8 @@
-//! Watches the kernel's books while a run is on: what a thread has used, and what the machine and our
-//! control group did meanwhile.
+//! Kernel counters and sockets sampled during a run: CPU use of threads, and what happened to the
+//! machine and to our control group.
 //!
-//! Reading is cheap and never fails: what this kernel does not tell, or tells in a way that is not
-//! understood, is `None`.
+//! Reading is cheap and never fails: values that this kernel does not provide, or that cannot be
+//! parsed, are `None`.
 
 mod clock;
 mod counters;

@@ -9,22 +9,22 @@ use crate::file::read;
 use crate::procfs::cgroup::{self, Throttling, Version};
 use crate::procfs::{pressure, stat};
 
-/// Reads the machine's books at the begin of a run and at its end.
+/// Reads the machine's counters at the start and at the end of a run.
 #[derive(Debug)]
 pub struct MachineMeter {
     root: PathBuf,
     tick_ns: Option<u64>,
-    /// The `cpu.stat` of each group with a quota that we are in.
+    /// The `cpu.stat` files of the control groups with a quota that we are in.
     quotas: Vec<PathBuf>,
     begin: Option<Reading>,
 }
 
-/// Totals since the machine started.
+/// Totals since boot.
 #[derive(Debug)]
 struct Reading {
     at_ns: u64,
     cpus: stat::Cpus,
-    /// One for each of `quotas`.
+    /// One per file in `quotas`.
     throttled: Vec<Option<Throttling>>,
     pressure_ns: Option<u64>,
 }
@@ -47,7 +47,7 @@ impl MachineMeter {
         meter
     }
 
-    /// What happened since the begin; `None` if the machine does not say.
+    /// What happened since `begin`; `None` if the kernel does not tell.
     #[must_use]
     pub fn end(&self) -> Option<MachineUsage> {
         self.since_begin(&self.read()?)
@@ -85,8 +85,8 @@ impl MachineMeter {
     }
 }
 
-/// Of several groups around each other each counts for itself what its own quota did, so they must not
-/// be added: the one that stood still longest is a lower bound of what happened to us.
+/// Each of several nested groups counts the throttling by its own quota. The counts overlap, so
+/// they cannot be added: the longest time is a lower bound of what happened to us.
 fn most_throttled(begin: &[Option<Throttling>], end: &[Option<Throttling>]) -> Option<Throttling> {
     begin
         .iter()
@@ -101,7 +101,7 @@ fn most_throttled(begin: &[Option<Throttling>], end: &[Option<Throttling>]) -> O
         .max_by_key(|throttled| throttled.time_ns)
 }
 
-/// Of our group and those around it the ones with a quota.
+/// The groups with a quota among ours and its ancestors.
 fn quotas(root: &Path) -> Vec<PathBuf> {
     let read_below = |path: &str| read(&root.join(path)).unwrap_or_default();
     let memberships = read_below("proc/self/cgroup");
@@ -125,14 +125,14 @@ fn quotas(root: &Path) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// A machine whose files were recorded; see `tests/data/README.md`.
+    /// A machine with recorded files; see `tests/data/README.md`.
     fn recorded(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data")
             .join(name)
     }
 
-    /// Between two recordings of the same machine.
+    /// Usage between two recordings of the same machine.
     fn between(begin: &str, end: &str) -> Option<MachineUsage> {
         let mut meter = MachineMeter::begin_below(&recorded(begin));
         let end = MachineMeter::begin_below(&recorded(end)).begin?;

@@ -1,4 +1,4 @@
-//! Watches sockets and counters beside a run, on a thread of its own.
+//! Samples sockets and counters during a run, on its own thread.
 
 #[cfg(test)]
 mod fixtures;
@@ -21,18 +21,19 @@ use sample_writer::SampleWriter;
 use sampling_loop::SamplingLoop;
 use system::{NetlinkSockets, SystemClock};
 
-/// What is to be watched.
+/// What to sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// Which sockets; listening ones too, unless it names states. `None` for none at all.
+    /// Which sockets; includes listening ones unless the filter names states. `None` for no
+    /// sockets.
     pub sockets: Option<Filter>,
     /// Time between samples, more than zero.
     pub interval: Duration,
-    /// Whether the growth of the kernel's counters is wanted.
+    /// Whether to record the growth of the kernel counters.
     pub counters: bool,
 }
 
-/// A watch that is ready to begin.
+/// A sampler that is ready to start.
 #[derive(Debug)]
 pub struct Sampler {
     kernel: Option<NetlinkSockets>,
@@ -41,26 +42,26 @@ pub struct Sampler {
     notes: Vec<String>,
 }
 
-/// A watch that is on. Dropped, it ends without a word.
+/// A running sampler. Dropping it ends it without a result.
 #[derive(Debug)]
 pub struct Sampling {
     interval_ns: u64,
-    /// Sending says when the window is, dropping ends it.
+    /// Sending starts the window, dropping ends it.
     window: Sender<Window>,
     outcome: Receiver<Telemetry>,
     thread: JoinHandle<()>,
 }
 
-/// After the end a watch has so long for its last sample. Where samples go may be a pipe that nobody
-/// reads, and no run waits for that.
+/// How long to wait for the last sample after the end. Samples may go to a pipe that nobody reads,
+/// which must not block the run.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Sampler {
-    /// Opens the way to the kernel and asks once. Sockets are those of the network namespace of the thread
-    /// that calls this.
+    /// Connects to the kernel and takes a first sample as a check. Sockets are those of the network
+    /// namespace of the calling thread.
     ///
     /// # Errors
-    /// When this system does not tell of its sockets.
+    /// When this system does not list its sockets.
     pub fn prepare(options: SamplerOptions) -> io::Result<Self> {
         let mut notes = Vec::new();
         let kernel = match options.sockets {
@@ -86,11 +87,11 @@ impl Sampler {
         })
     }
 
-    /// Starts the thread, which waits for [`Sampling::begin`]. Each sample goes to `samples`, a line of JSON
-    /// each; whatever becomes of them, the watch goes on.
+    /// Starts the thread, which waits for [`Sampling::begin`]. Each sample is written to `samples`
+    /// as a line of JSON; sampling continues even if that fails.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// When no thread can be started.
     pub fn start(self, samples: Option<Box<dyn Write + Send>>) -> io::Result<Sampling> {
         let Self {
             kernel,
@@ -110,10 +111,10 @@ impl Sampler {
         let thread = std::thread::Builder::new()
             .name("sampler".to_owned())
             .spawn(move || {
-                // Without a window the run has not come about.
+                // Without a window the run never started.
                 if let Ok(found) = window.recv() {
                     let telemetry = watch.run(found, &mut SystemClock { end: window });
-                    // Who has stopped listening wants nothing.
+                    // The receiver may have given up.
                     let _ = outcome_in.send(telemetry);
                 }
             })?;
@@ -127,13 +128,13 @@ impl Sampler {
 }
 
 impl Sampling {
-    /// Says when the window is; once.
+    /// Starts the window; to be called once.
     pub fn begin(&self, window: Window) {
-        // A thread that has gone is noticed by its missing outcome.
+        // If the thread has ended, `finish` notices it.
         let _ = self.window.send(window);
     }
 
-    /// Ends the window, unless it has ended by itself, and gives what came of it.
+    /// Ends the window, unless it has already ended, and returns the result.
     #[must_use]
     pub fn finish(self) -> Telemetry {
         let Self {
@@ -145,7 +146,7 @@ impl Sampling {
         drop(window);
         let why = match outcome.recv_timeout(GRACE) {
             Ok(telemetry) => {
-                // It has nothing more to do.
+                // The thread is at its end.
                 let _ = thread.join();
                 return telemetry;
             }
@@ -177,7 +178,7 @@ mod tests {
         Sampler::prepare(options).unwrap()
     }
 
-    /// From now on until somebody ends it.
+    /// From now until it is ended.
     fn window() -> Window {
         Window {
             begin_ns: crate::clock::monotonic_ns().unwrap(),
@@ -203,7 +204,7 @@ mod tests {
         assert!(thread.join().is_ok());
     }
 
-    /// Blocks for as long as the other end is there.
+    /// Blocks as long as the other end exists.
     struct Stuck(Receiver<()>);
 
     impl Write for Stuck {

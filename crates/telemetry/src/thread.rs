@@ -1,4 +1,4 @@
-//! What one thread has used.
+//! Resource usage of a thread.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,13 +8,13 @@ use results::ThreadUsage;
 use crate::clock;
 use crate::procfs::schedstat;
 
-/// Reads what the thread that asks has used so far. A meter belongs to one thread: the first to ask.
+/// Reads the usage of the calling thread. A meter belongs to the first thread that calls it.
 #[derive(Debug, Default)]
 pub struct ThreadMeter {
     schedstat: Schedstat,
 }
 
-/// Kept open, since opening costs several times as much as reading.
+/// Kept open because opening takes several times as long as reading.
 #[derive(Debug, Default)]
 enum Schedstat {
     #[default]
@@ -27,13 +27,13 @@ enum Schedstat {
 const SCHEDSTAT_BYTES_MAX: usize = 80;
 
 impl ThreadMeter {
-    /// A meter that is not yet any thread's.
+    /// A meter that no thread has used yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What this thread has used since it began; `None` if the system does not say.
+    /// The usage of this thread since its start; `None` if the system does not tell.
     pub fn usage(&mut self) -> Option<ThreadUsage> {
         let cpu_ns = clock::thread_cpu_ns()?;
         let waits = self.waits();
@@ -46,7 +46,7 @@ impl ThreadMeter {
 
     fn waits(&mut self) -> Option<schedstat::Waits> {
         if matches!(self.schedstat, Schedstat::NotOpened) {
-            // The link leads to the thread that opens it, and the open file stays with that one.
+            // The link refers to the opening thread, and the open file keeps referring to it.
             self.schedstat = match File::open("/proc/thread-self/schedstat") {
                 Ok(file) => Schedstat::Open(file),
                 Err(_) => Schedstat::Missing,
@@ -65,7 +65,7 @@ impl ThreadMeter {
 mod tests {
     use super::*;
 
-    /// Works until the thread has used so much CPU time.
+    /// Uses the CPU until the thread has used this much CPU time.
     fn use_cpu(until_ns: u64) {
         let mut number = 1_u64;
         while clock::thread_cpu_ns().unwrap() < until_ns {
@@ -99,7 +99,7 @@ mod tests {
         let mut meter = ThreadMeter::new();
         let before = meter.usage().unwrap();
         if before.timeslices.is_none() {
-            // A kernel without scheduler statistics: then the waits stay unknown.
+            // Without scheduler statistics the waits are unknown.
             assert_eq!(before.run_queue_wait_ns, None);
             return;
         }

@@ -1,8 +1,8 @@
-//! The same sockets as ss (iproute2) tells of them, value by value.
+//! Compares sockets with the output of ss (iproute2), value by value.
 //!
-//! `scripts/install-test-packages.sh` installs it. The sockets are this test's own, on loopback, and
-//! nothing moves on them while they are looked at: values that stand still must be equal, times
-//! must lie between what we saw before ss and after it.
+//! `scripts/install-test-packages.sh` installs it. The sockets belong to this test, on loopback,
+//! and are idle during the comparison: constant values must be equal, and times must lie between
+//! our readings before and after ss.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use telemetry::sockets::{Diag, Filter, Socket, States};
 
 type Object = Map<String, Value>;
 
-/// Sockets that something has happened to, and now nothing more does.
+/// Sockets with some history that are idle now.
 struct Scene {
     ports: BTreeSet<u16>,
     /// Of the connections, and of the listening sockets.
@@ -38,7 +38,7 @@ fn listener(address: IpAddr, backlog: i32) -> TcpListener {
     socket.into()
 }
 
-/// Connects to a listener by an address, and accepts.
+/// Connects to a listener at an address, and accepts.
 fn pair(listener: &TcpListener, address: IpAddr, prepare: fn(&Socket2)) -> [TcpStream; 2] {
     let address = SocketAddr::new(address, listener.local_addr().unwrap().port());
     let socket = Socket2::new(Domain::for_address(address), Type::STREAM, None).unwrap();
@@ -84,7 +84,7 @@ impl Scene {
         exchange(&mut mapped, 50_000);
         streams.extend(mapped);
 
-        // Data that nobody reads, and a side that has said its last word.
+        // Unread data, and one side shut down.
         let mut unread = pair(&v4, Ipv4Addr::LOCALHOST.into(), |socket| {
             let other = SocketAddr::from(([127, 0, 0, 9], 0));
             socket.bind(&other.into()).unwrap();
@@ -115,8 +115,8 @@ impl Scene {
         }
     }
 
-    /// A filter that takes these sockets and few others: ports of other programs may be the same
-    /// on other addresses.
+    /// A filter that matches these sockets and few others: other programs may use the same ports on
+    /// other addresses.
     fn filter(&self) -> String {
         let either = self
             .ports
@@ -126,7 +126,7 @@ impl Scene {
     }
 }
 
-/// Ours by cookie, which ss has as `sk`.
+/// Our sockets by cookie, which ss calls `sk`.
 fn ours(filter: &Filter, cookies: &BTreeSet<u64>) -> BTreeMap<u64, (Socket, Object)> {
     let mut sockets = Vec::new();
     Diag::open().unwrap().dump(filter, &mut sockets).unwrap();
@@ -162,7 +162,7 @@ fn theirs(options: &str, filter: &[&str], cookies: &BTreeSet<u64>) -> BTreeMap<u
         .collect()
 }
 
-/// What changes although nothing happens.
+/// Values that change on an idle socket.
 const TIMES: [&str; 8] = [
     "lastsnd",
     "lastrcv",
@@ -180,15 +180,15 @@ fn at_rest(object: &Object) -> Object {
     object
 }
 
-/// One moment: before ss, ss, after it.
+/// Readings before ss, of ss, and after it.
 struct Moment {
     before: BTreeMap<u64, (Socket, Object)>,
     lines: BTreeMap<u64, String>,
     after: BTreeMap<u64, (Socket, Object)>,
 }
 
-/// Looks until nothing has changed between the first look and the last: acknowledgements that
-/// were put off are sent a moment later.
+/// Repeats until nothing has changed between the first and the last reading: delayed
+/// acknowledgements are sent a moment later.
 fn still_moment(options: &str, filter: &str, states: States, cookies: &BTreeSet<u64>) -> Moment {
     const LOOKS_MAX: usize = 1000;
     let parsed = Filter::parse(filter).unwrap().with_default_states(states);
@@ -220,13 +220,13 @@ fn still_moment(options: &str, filter: &str, states: States, cookies: &BTreeSet<
     panic!("the sockets never came to rest: {moved:?}");
 }
 
-/// What ss has said of a socket, checked against ours word by word.
+/// The values that ss printed for a socket, compared with ours.
 struct Comparison<'a> {
     socket: &'a Socket,
     before: &'a Object,
     after: &'a Object,
     line: &'a str,
-    /// Our names of values that ss has printed.
+    /// Our names of the values that ss has printed.
     seen: BTreeSet<&'static str>,
 }
 
@@ -237,7 +237,7 @@ impl Comparison<'_> {
         value.unwrap_or_else(|| panic!("we lack {name}, ss says {}", self.line))
     }
 
-    /// ss prints six digits of what it divides.
+    /// ss prints six digits of quotients.
     fn same(&mut self, name: &'static str, theirs: &str, scale: f64) {
         let ours = self.number(name) / scale;
         let theirs = number(theirs);
@@ -245,7 +245,7 @@ impl Comparison<'_> {
         assert!(is_same, "{name}: {ours} is not {theirs}: {}", self.line);
     }
 
-    /// A time that goes on: between the look before and the look after.
+    /// A running time: between the readings before and after.
     fn between(&mut self, name: &'static str, theirs: &str) {
         let before = self.number(name);
         let after = self.after[name].as_f64().unwrap();
@@ -276,7 +276,7 @@ impl Comparison<'_> {
     /// `busy:12ms`, `rwnd_limited:8ms(66.7%)`.
     fn limited(&mut self, name: &'static str, value: &str) {
         let (ms, _) = value.split_once("ms").unwrap();
-        // Cut down to whole milliseconds.
+        // Truncated to whole milliseconds.
         let before = (self.number(name) / 1000.0).floor();
         let after = (self.after[name].as_f64().unwrap() / 1000.0).floor();
         let is_between = (before..=after).contains(&number(ms));
@@ -309,11 +309,11 @@ impl Comparison<'_> {
         self.seen
     }
 
-    /// Returns how many of the words that follow belong to it.
+    /// Returns how many of the following words belong to it.
     fn word(&mut self, word: &str, next: &str) -> usize {
         let rate = |text: &str| text.strip_suffix("bps").unwrap().to_owned();
         match word {
-            // Bits, where the kernel has bytes.
+            // In bits; the kernel uses bytes.
             "pacing_rate" => {
                 let names = ["pacing_rate", "max_pacing_rate"];
                 let next = next.replace("bps", "");
@@ -339,7 +339,7 @@ impl Comparison<'_> {
                 self.option(word);
                 0
             }
-            // An arrow for each direction that is open.
+            // An arrow for each open direction.
             "<->" | "-->" | "<--" | "---" => {
                 let shut = self.number("shutdown");
                 assert_eq!(arrow(shut as u8), word, "{}", self.line);
@@ -395,7 +395,7 @@ impl Comparison<'_> {
                 self.seen.insert("v6only");
                 assert_eq!(self.before["v6only"], value == "1", "{}", self.line);
             }
-            // Nobody has it open.
+            // No process has it open.
             "ino" if value == "0" => assert!(!self.before.contains_key("inode")),
             "sk" => {
                 self.seen.insert("cookie");
@@ -404,7 +404,7 @@ impl Comparison<'_> {
                     u64::from_str_radix(value, 16).unwrap()
                 );
             }
-            // ss looks for the path; the number is checked nowhere but in the kernel.
+            // ss looks up the path; the number itself cannot be compared.
             "cgroup" => assert!(self.before.contains_key("cgroup_id")),
             "wscale" => self.pair(value, ["snd_wscale", "rcv_wscale"], ',', 1.0),
             "rto" => self.same("rto", value, 1000.0),
@@ -525,7 +525,7 @@ impl Comparison<'_> {
     }
 }
 
-/// How ss draws the directions that are open: 1 is reading, 2 writing.
+/// The arrow that ss prints for the open directions: 1 is reading, 2 writing.
 fn arrow(shut: u8) -> String {
     let left = if shut & 1 == 0 { '<' } else { '-' };
     let right = if shut & 2 == 0 { '>' } else { '-' };
@@ -652,7 +652,7 @@ fn filters_find_the_sockets_that_ss_finds() {
         let condition = format!("{scene_only} and ( {condition} )");
         let filter = Filter::parse(&format!("{states} {condition}")).unwrap();
         let ours: BTreeSet<_> = ours(&filter, &all).into_keys().collect();
-        // To ss the words of states are arguments of their own.
+        // ss takes the keywords of states as separate arguments.
         let words: Vec<_> = states
             .split_whitespace()
             .chain([condition.as_str()])
@@ -664,7 +664,7 @@ fn filters_find_the_sockets_that_ss_finds() {
 
 #[test]
 fn a_socket_that_has_to_send_again_is_told_as_by_ss() {
-    // One connection fills the queue; from then on the listener drops who asks.
+    // One connection fills the queue; from then on the listener drops connections.
     let full = listener(Ipv4Addr::LOCALHOST.into(), 0);
     let address = full.local_addr().unwrap();
     let _queued = TcpStream::connect(address).unwrap();
@@ -677,7 +677,7 @@ fn a_socket_that_has_to_send_again_is_told_as_by_ss() {
     let cookies = BTreeSet::from([asking.cookie().unwrap()]);
     let filter = format!("dport = :{}", address.port());
     let parsed = Filter::parse(&format!("state syn-sent {filter}")).unwrap();
-    // The kernel asks again after a second.
+    // The kernel tries again after a second.
     let has_asked_again = (0..60_000).any(|_| {
         std::thread::park_timeout(Duration::from_millis(1));
         let found = ours(&parsed, &cookies);

@@ -1,4 +1,4 @@
-//! Orders of trials: complete, fair, the same again.
+//! Orders of trials: complete, balanced and reproducible.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A plan with these numbers of levels and targets.
+/// An experiment with these numbers of levels and targets.
 fn plan(levels: &[usize], profiles: usize, targets: usize, more: &str) -> Spec {
     let mut text = format!("name = 'n'\n{more}\n");
     for (index, count) in levels.iter().enumerate() {
@@ -34,7 +34,7 @@ fn numbers(schedule: &Schedule) -> Vec<u32> {
         .collect()
 }
 
-/// What tells cells apart.
+/// Identifies a cell.
 fn identity(cell: &Cell) -> (Vec<&str>, Option<&str>, &str) {
     let levels = cell
         .settings
@@ -127,7 +127,7 @@ proptest! {
             let repeats = round.iter().filter(|t| t.cell.is_baseline).map(|t| t.repeat);
             prop_assert!(repeats.enumerate().all(|(index, repeat)| repeat as usize == index + 1));
         }
-        // Never two in a row, never more than `every` others without one.
+        // Never two in a row, and never more than `every` others without one.
         let mut since = every;
         for is_baseline in is_baseline {
             let is_right = if is_baseline { since > 0 || others == 0 } else { since < every };
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// Pearson's chi-squared test of the place of each cell, over many seeds.
+/// Pearson's chi-squared test of each cell's position, over many seeds.
 #[test]
 fn each_cell_comes_to_each_place_equally_often() {
     let spec = plan(&[5], 0, 1, "rounds = 2");

@@ -1,30 +1,30 @@
-//! Files with places for levels: `{{level}}`, or the name of one of a level's values.
+//! Templates with placeholders: `{{level}}`, or the name of one of the level's values.
 
-/// Why a template cannot be filled.
+/// Why a template cannot be filled in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
-    /// A place names what the level has not.
+    /// A placeholder names a value that the level does not have.
     #[error("line {line}: {{{{{name}}}}} is none of the level's values ({known})")]
     Unknown {
         /// Line of the template, from 1.
         line: usize,
-        /// What it names.
+        /// The name in the placeholder.
         name: String,
-        /// What there is.
+        /// The names of the level's values.
         known: String,
     },
-    /// No place at all: every level would give the same file.
+    /// There is no placeholder: every level would give the same file.
     #[error(
         "has no place for the level, so that every level gives the same file (write {{{{level}}}})"
     )]
     NoPlace,
 }
 
-/// Fills a template. Two braces around anything but a name (letters, digits, `_`, `-`, `.`, blanks around it) are left as they are:
-/// other programs have templates as well.
+/// Fills in a template. Double braces are left alone unless they enclose a name (letters, digits,
+/// `_`, `-`, `.`, with optional blanks), because other programs use double braces as well.
 ///
 /// # Errors
-/// When a place names a value that there is not, and when there is none.
+/// When a placeholder names an unknown value, or when there is no placeholder.
 pub(crate) fn render(
     template: &[u8],
     values: &[(String, String)],
@@ -54,7 +54,7 @@ pub(crate) fn render(
     Ok(filled)
 }
 
-/// The next place: what stands before it, its name, what stands behind it.
+/// The next placeholder: the text before it, its name, and the text after it.
 fn next_place(text: &[u8]) -> Option<(&[u8], &str, &[u8])> {
     let mut from = 0;
     loop {

@@ -1,6 +1,6 @@
-//! The records of a journal, and their lines: a checksum, a blank, JSON.
+//! The records of a journal. Each is a line: a checksum, a space, and JSON.
 //!
-//! Text, so that somebody with an editor can put things back where the program cannot.
+//! The format is text so that a person with an editor can restore what the program cannot.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the records. A program refuses later ones; what version 1 lacked is absent when it is read.
+/// Version of the records. Later versions are refused; fields that version 1 lacked are optional.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
-/// Whose journal it is.
+/// Which sweep and which machine the journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) version: u32,
-    /// Name of the plan.
+    /// Name of the experiment.
     pub(crate) plan: String,
     pub(crate) pid: u32,
-    /// Wall-clock time, RFC 3339; a label.
+    /// Wall-clock time, RFC 3339; informational.
     pub(crate) since: Option<String>,
     pub(crate) boot_id: String,
     pub(crate) network_namespace: String,
-    /// The machine's name and its kernel's release, as uname(1) shows them. Not in version 1.
+    /// Host name and kernel release as uname(1) shows them. Not in version 1.
     #[serde(default)]
     pub(crate) host_name: Option<String>,
     #[serde(default)]
@@ -34,13 +34,11 @@ pub(crate) struct Begin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Resource {
-    /// A kernel setting.
     Sysctl { key: String },
-    /// A file.
     File { path: PathBuf },
     /// Whatever a command changes.
     Command { name: String },
-    /// What is run when everything else is back.
+    /// The command that runs when everything else is restored.
     AtEnd,
 }
 
@@ -61,15 +59,15 @@ pub(crate) struct Undo {
     pub(crate) command: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limit_ms: u64,
-    /// Where the sweep ran: its commands may have relative paths.
+    /// Working directory of the sweep: its commands may use relative paths.
     pub(crate) folder: Option<PathBuf>,
 }
 
 impl Undo {
-    /// The command as it is run from anywhere.
+    /// A command line that works in any directory.
     pub(crate) fn line(&self) -> String {
         match self.folder.as_deref().and_then(Path::to_str) {
-            // Where the folder is gone the command may still know what it does.
+            // If the folder is gone, the command may still work without it.
             Some(folder) => format!(
                 "cd -- '{}' 2>/dev/null; {}",
                 folder.replace('\'', "'\\''"),
@@ -80,16 +78,16 @@ impl Undo {
     }
 }
 
-/// Bytes; as text where they are text.
+/// Bytes; serialized as text if they are valid UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Saved", into = "Saved")]
 pub(crate) struct Content(pub(crate) Vec<u8>);
 
-/// Longest value that a message shows.
+/// The longest value shown in a message.
 const SHOWN_CHARS_MAX: usize = 80;
 
 impl fmt::Display for Content {
-    /// On one line: as a person would type it, cut where it is long.
+    /// On one line, as a person would type it; cut if it is long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = String::from_utf8_lossy(&self.0);
         let words: Vec<_> = text.split_whitespace().collect();
@@ -134,13 +132,13 @@ impl From<Content> for Saved {
     }
 }
 
-/// A content as a record has it: the journal of a long sweep would otherwise have each level of a file
-/// as often as it was set.
+/// A content within a record. Repeated contents are stored once: otherwise the journal of a long
+/// sweep would contain each level of a file every time it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Kept {
     Whole(Content),
-    /// The one with this number among those of the same thing, in the order in which they came.
+    /// An earlier content of the same resource, by its index.
     Again {
         again: usize,
     },
@@ -150,17 +148,16 @@ pub(crate) enum Kept {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Record {
-    /// The first one.
     Begin(Begin),
-    /// How a thing is before it is changed for the first time.
+    /// The state of a resource before its first change.
     Save {
         id: u32,
         #[serde(rename = "thing")]
         resource: Resource,
-        /// `None` for a file that is not there, and for commands.
+        /// `None` for a file that does not exist, and for commands.
         old: Option<Content>,
     },
-    /// How the settings near one are just before it is written, as far as that is not known from earlier records.
+    /// Values of related settings just before a write, as far as earlier records do not have them.
     #[serde(rename = "near")]
     Related { values: BTreeMap<PathBuf, Content> },
     /// What is written next.
@@ -170,11 +167,11 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Undo>,
     },
-    /// What it shows after that; `None` for commands.
+    /// What was read back after the write; `None` for commands.
     Took { id: u32, now: Option<Kept> },
-    /// A write of the thing `by` has changed this one too, to `now`.
+    /// A write of resource `by` has also changed this one, to `now`.
     Moved { id: u32, by: u32, now: Kept },
-    /// It is as it was.
+    /// The resource is restored.
     Restored { id: u32 },
 }
 
@@ -182,12 +179,11 @@ pub(crate) enum Record {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Record(Box<Record>),
-    /// Whole, and of a version that this program does not know.
+    /// A complete line of an unknown version.
     OtherVersion(u64),
     Damaged,
 }
 
-/// The line of a record.
 pub(super) fn encode(record: &Record) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(record)?;
     let mut line = format!("{:08x} ", crc32(&json)).into_bytes();
@@ -196,8 +192,9 @@ pub(super) fn encode(record: &Record) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The lines, and how many bytes they are. A last line without its line feed is left out: it was cut
-/// off while it was written. So are zeros at the end: with them file systems fill what did not reach the disk.
+/// The complete lines, and their total length. A last line without a line feed was cut off while it
+/// was written, and is left out. So are zeros at the end, with which file systems fill blocks that
+/// did not reach the disk.
 pub(super) fn lines(bytes: &[u8]) -> (Vec<Line>, usize) {
     let mut found = Vec::new();
     let mut whole_bytes = 0;
@@ -218,7 +215,7 @@ fn decode(line: &[u8]) -> Line {
     if sum != format!("{:08x} ", crc32(json)).as_bytes() {
         return Line::Damaged;
     }
-    // The version is looked at first: of a later one nothing else need be understood.
+    // The version is checked first: the rest of a later version need not be understood.
     let version = serde_json::from_slice::<serde_json::Value>(json)
         .ok()
         .and_then(|value| value["begin"]["version"].as_u64());
@@ -231,7 +228,7 @@ fn decode(line: &[u8]) -> Line {
     }
 }
 
-/// CRC-32 as of IEEE 802.3 (reflected, polynomial 0xEDB88320), the one of gzip and of `crc32`.
+/// CRC-32 of IEEE 802.3 (reflected, polynomial 0xEDB88320), as in gzip and `crc32`.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for &byte in bytes {
@@ -253,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_checksum_is_that_of_gzip() {
-        // The check value of the catalogue of CRCs, and the sum of nothing.
+        // The check value from the catalogue of CRCs, and the sum of an empty input.
         assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
         assert_eq!(crc32(b""), 0);
     }

@@ -1,4 +1,4 @@
-//! Puts a new content in a file's place, whole or not at all.
+//! Replaces the content of a file atomically.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 
 use crate::host::replacement_name;
 
-/// Longest list of extended attributes, and longest value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX` in
-/// the kernel's include/uapi/linux/limits.h).
+/// The longest list of extended attributes, and the longest value (`XATTR_LIST_MAX`,
+/// `XATTR_SIZE_MAX` in the kernel's include/uapi/linux/limits.h).
 const XATTR_BYTES_MAX: usize = 65_536;
 
 /// Replaces the content; see [`crate::Host::replace`].
@@ -31,12 +31,12 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder(&real)
 }
 
-/// Removes what an interrupted replacement left.
+/// Removes the temporary file of an interrupted replacement.
 pub(super) fn discard(path: &Path) -> io::Result<()> {
     remove_if_there(&replacement_name(&real_path(path)?))
 }
 
-/// Where the file really is: a link stays a link.
+/// The file behind a symbolic link: the link itself is kept.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -52,7 +52,6 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The folder of a file.
 pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -60,12 +59,12 @@ pub(super) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Brings the names in a file's folder onto the disk.
+/// Syncs the names in a file's folder to the disk.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// The old file, if another one in its place is as good.
+/// The old file, if it can be replaced without losing anything but its content.
 fn replaceable(file: File) -> io::Result<(File, Metadata)> {
     let metadata = file.metadata()?;
     let refusal = if !metadata.is_file() {
@@ -82,7 +81,7 @@ fn write_new(path: &Path, content: &[u8], old: Option<&(File, Metadata)>) -> io:
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     if old.is_some() {
-        // Until it has the owner and mode of the other one, nobody else is to read it.
+        // Nobody else may read it until it has the owner and mode of the old file.
         options.mode(0o600);
     }
     let mut file = options.open(path)?;
@@ -93,13 +92,14 @@ fn write_new(path: &Path, content: &[u8], old: Option<&(File, Metadata)>) -> io:
             fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
         }
         copy_attributes(old, &file)?;
-        // After the owner, whose change takes the set-user-id bits away.
+        // After the owner: changing that clears the set-user-ID bits.
         file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
     }
     file.sync_all()
 }
 
-/// Copies extended attributes: access lists, labels. A file system without them has none to copy.
+/// Copies extended attributes, such as access control lists and labels. Some file systems have
+/// none.
 fn copy_attributes(from: &File, to: &File) -> io::Result<()> {
     let mut names = vec![0_u8; XATTR_BYTES_MAX];
     let length = match flistxattr(from, &mut names[..]) {

@@ -1,4 +1,4 @@
-//! Runs a line of shell: in a process group of its own, with a time limit, what it says kept in bounds.
+//! Runs a shell command line in its own process group, with a time limit and bounded output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -15,23 +15,26 @@ use super::guardian_process::{GuardianProcess, Message};
 use super::now_ns;
 use crate::host::CommandOutput;
 
-/// How much of each stream is kept: the end, where programs put what went wrong.
+/// How much of each stream is kept: the end, where programs report errors.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// How much is still read when the command has ended: more than a pipe holds by default (pipe(7)).
+/// How much is still read after the command has ended: more than the default size of a pipe
+/// (pipe(7)).
 const LAST_BYTES: usize = 1 << 20;
 
-/// Longest pause between looks at a process where the kernel gives no descriptor for it (before 5.3).
+/// Pause between checks of a process without a pidfd (kernels before 5.3).
 const LOOK: Duration = Duration::from_millis(10);
 
-/// So often it is told that a command still runs.
+/// Interval of the reports that a command is still running.
 const TELL: Duration = Duration::from_millis(500);
 
-/// How long an end is awaited that nothing can prevent, but for a process stuck in the kernel.
+/// How long to wait for the end of a killed process; only a process stuck in the kernel takes
+/// longer.
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Waits for a line before it begins. The guardian is told first who begins: if this process dies in
-/// between, the line never comes, and if it dies later, the guardian ends the command before it puts things back.
+/// Waits for a line before the command starts. The guardian first learns of the process group: if
+/// this process dies in between, the line never comes; if it dies later, the guardian kills the
+/// command before it restores.
 const GATE: &str = "read -r go && exec sh -c \"$1\" </dev/null";
 
 /// Runs the command; see [`crate::Host::run`].
@@ -56,7 +59,7 @@ pub(super) fn run(
         watch.tell(Message::Begins(group));
     }
     if let Some(mut gate) = child.stdin.take() {
-        // It may have been killed by somebody: then that is what is found below.
+        // If the process was killed meanwhile, this is found below.
         let _ = gate.write_all(b"\n");
     }
     let mut stdout = Capture::of(child.stdout.take().map(OwnedFd::from))?;
@@ -75,8 +78,8 @@ pub(super) fn run(
     })
 }
 
-/// Reads what the child says until it ends, or until its time is over and it has been ended. What it
-/// leaves in the background may keep the streams open; that is not waited for.
+/// Reads the command's output until it ends, or until it was killed at its time limit. A background
+/// process may keep the streams open; it is not waited for.
 fn follow(
     child: &mut Child,
     limit: Duration,
@@ -111,7 +114,7 @@ fn follow(
                     "it took too long, and could not be ended",
                 ));
             }
-            // Not waited for yet, so the number is still that of our group.
+            // The process has not been waited for, so the ID still belongs to our group.
             let _ = kill_process_group(pid, Signal::KILL);
             timed_out = true;
             end_ns = later(now_ns(), KILLED_WITHIN);
@@ -119,7 +122,7 @@ fn follow(
     }
 }
 
-/// Waits for output, for the end of the process (`true`), or for the time.
+/// Waits for output, for the end of the process (`true`), or for the deadline.
 fn wait(
     captures: &[&mut Capture; 2],
     handle: Option<&OwnedFd>,
@@ -144,9 +147,9 @@ fn later(now_ns: u64, duration: Duration) -> u64 {
     now_ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The end of what a stream says.
+/// The end of a stream's output.
 struct Capture {
-    /// `None` when it has been closed at the other end.
+    /// `None` when the other end is closed.
     pipe: Option<OwnedFd>,
     kept: Vec<u8>,
     left_out: u64,
@@ -164,7 +167,7 @@ impl Capture {
         })
     }
 
-    /// Reads what is there, at most one buffer; how much it was.
+    /// Reads at most one buffer of available data; returns its length.
     fn read_some(&mut self) -> usize {
         let Some(pipe) = &self.pipe else { return 0 };
         let mut buffer = [0; KEPT_BYTES];
@@ -188,7 +191,7 @@ impl Capture {
         self.left_out = self.left_out.saturating_add(excess as u64);
     }
 
-    /// What was said up to now, with a note if its beginning is missing.
+    /// The output so far, with a note if its beginning is missing.
     fn finish(mut self) -> Vec<u8> {
         let mut last_bytes = 0;
         while last_bytes < LAST_BYTES {
@@ -209,8 +212,9 @@ impl Capture {
     }
 }
 
-/// A server that a hook has started may still write to the hook's streams. Closing them would end it
-/// with SIGPIPE, and leaving them unread would stop it when the pipe is full; so they are read as long as it lives.
+/// A server that a hook has started may still write to the hook's streams. If they were closed,
+/// SIGPIPE would kill the server; if they were not read, it would block on a full pipe. So they are
+/// read as long as it lives.
 fn read_away(pipe: OwnedFd) {
     if rustix::io::ioctl_fionbio(&pipe, false).is_err() {
         return;

@@ -1,8 +1,8 @@
-//! The guardian from the side of who is guarded, and the words between the two.
+//! The guardian process as the sweep sees it, and the messages between the two.
 //!
-//! They are joined by a pair of sockets. The guardian's end is its stdin, ours is closed in every other
-//! program that is started, so that it ends with this process and with nothing else. The guardian's stdout is
-//! the lock: nobody can begin before it has put things back.
+//! They are connected by a pair of sockets. The guardian's end is its stdin. The sweep's end is
+//! closed in all other programs that it starts, so it is closed exactly when the sweep's process
+//! ends. The guardian's stdout is the lock file: no other sweep can begin before it has restored.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// How long a guardian may take to start, and to end.
+/// How long a guardian may take to start and to end.
 const GUARDIAN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the guardian says when it watches.
+/// The guardian's first message: it is watching.
 const READY: &str = "ready\n";
 
-/// A word to the guardian.
+/// A message to the guardian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Message {
-    /// A command begins, in this process group.
+    /// A command starts in this process group.
     Begins(u32),
-    /// It has ended.
+    /// The command has ended.
     Ended(u32),
-    /// Everything is back: there is nothing to guard.
+    /// Everything is restored: the guardian can end.
     Finished,
 }
 
@@ -40,7 +40,7 @@ impl Message {
         }
     }
 
-    /// Reads a line; `None` for one that was cut off, or is no word.
+    /// Reads a line; `None` for an incomplete or unknown one.
     fn of(line: &str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         match line.split_once(' ') {
@@ -52,19 +52,19 @@ impl Message {
     }
 }
 
-/// A guardian that runs.
+/// A running guardian.
 pub(super) struct GuardianProcess {
     child: Child,
     link: UnixStream,
 }
 
 impl GuardianProcess {
-    /// Starts one, and returns when it watches.
+    /// Starts one, and returns when it is watching.
     pub(super) fn start(command: &mut Command, folder: &Path, lock: Stdio) -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
         let mut start = Command::new(command.get_program());
         start
-            // ps shows this in place of the path to the program, which says nothing.
+            // ps shows this instead of `/proc/self/exe`.
             .arg0("wrkbench")
             .args(command.get_args())
             .arg(folder)
@@ -77,7 +77,7 @@ impl GuardianProcess {
             };
         }
         let child = start.spawn()?;
-        // Our copy of its end must be closed, or its death would not be seen.
+        // Our copy of the guardian's end must be closed, or its death would not be noticed.
         drop(start);
         let mut watch = Self { child, link };
         let greeted = watch.await_greeting();
@@ -105,51 +105,52 @@ impl GuardianProcess {
         }
     }
 
-    /// Whether it still watches.
+    /// Whether it is still watching.
     pub(super) fn is_alive(&mut self) -> bool {
-        // It says nothing more: an end is all that can be read.
+        // It sends nothing more, so a successful read can only be the end.
         let is_quiet = self.link.set_nonblocking(true).is_ok()
             && matches!((&self.link).read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         let is_blocking = self.link.set_nonblocking(false).is_ok();
         is_quiet && is_blocking && matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Tells it. If it is dead nobody hears; that is found before the next change.
+    /// Sends a message. If the guardian is dead, this is noticed before the next change.
     pub(super) fn tell(&self, word: Message) {
         let _ = (&self.link).write_all(word.line().as_bytes());
     }
 
-    /// Lets it go, and waits until it has gone, so that the lock is free.
+    /// Ends the guardian, and waits until it has gone and the lock is free.
     pub(super) fn dismiss(mut self) {
         self.tell(Message::Finished);
         let _ = self.link.set_read_timeout(Some(GUARDIAN_WITHIN));
         let has_gone = matches!((&self.link).read(&mut [0]), Ok(0));
         if !has_gone {
-            // Stopped by somebody. It has nothing to do any more, and would keep the lock.
+            // It may have been stopped by a signal. It has nothing left to do, and would keep the
+            // lock.
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
     }
 }
 
-/// What the guardian has heard when the other end is closed.
+/// What the guardian knows when the sweep's end is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinkEnd {
-    /// There is nothing to guard.
+    /// There is nothing to restore.
     Finished,
-    /// Nothing: the process is dead, and this command still ran.
+    /// The process died, and this command was still running.
     Death(Option<u32>),
 }
 
-/// Says that the guardian watches, and listens until the other end is closed.
+/// Reports that the guardian is watching, and reads messages until the other end is closed.
 pub(crate) fn listen(link: &UnixStream) -> LinkEnd {
-    // A dead one is heard below.
+    // If the sweep is already dead, this is noticed below.
     let _ = (&mut { link }).write_all(READY.as_bytes());
     let mut lines = BufReader::new(link);
     let mut running = None;
     loop {
         let mut line = Vec::new();
-        // A line ends or the other end does. Errors are an end as well.
+        // Errors count as the end as well.
         let read = lines.read_until(b'\n', &mut line).unwrap_or_default();
         match Message::of(&String::from_utf8_lossy(&line)) {
             Some(Message::Begins(group)) => running = Some(group),
@@ -161,9 +162,10 @@ pub(crate) fn listen(link: &UnixStream) -> LinkEnd {
     }
 }
 
-/// Ends a process group whose starter is dead, and waits until it is gone.
+/// Kills the process group of a dead process, and waits until it is gone.
 pub(crate) fn end_group(group: u32, mut pause: impl FnMut(Duration)) {
-    /// How long, in pauses: only a process stuck in the kernel, or one that nobody buries, takes longer.
+    /// The number of pauses before giving up: only a process stuck in the kernel, or one that its
+    /// parent does not wait for, takes longer.
     const PAUSES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(10);
     let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) else {

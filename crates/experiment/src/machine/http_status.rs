@@ -1,4 +1,4 @@
-//! Asks an http URL once: is it there, and with which status?
+//! Requests an http URL once and returns the status.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -8,10 +8,10 @@ use plan::Target;
 
 use super::now_ns;
 
-/// Longest status line that is waited for.
+/// The longest status line that is accepted.
 const STATUS_LINE_BYTES_MAX: usize = 8192;
 
-/// The status of the answer to a GET, within the limit all in all (but for the resolver's time).
+/// The status of the response to a GET. The limit covers everything but resolving the name.
 pub(super) fn get(target: &Target, limit: Duration) -> io::Result<u16> {
     let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
     let end_ns = now_ns().saturating_add(limit_ns);
@@ -70,7 +70,7 @@ fn status(line: &[u8]) -> Option<u16> {
     code.parse().ok().filter(|code| (100..1000).contains(code))
 }
 
-/// The time that is left.
+/// The remaining time.
 ///
 /// # Errors
 /// If there is none.

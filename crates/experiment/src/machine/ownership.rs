@@ -1,6 +1,7 @@
-//! Whether a file can only have been written by this user or root.
+//! Whether only this user or root can have written a file.
 //!
-//! A journal names commands, and who restores runs them: one that a stranger could have written must not be believed.
+//! A journal contains commands, which a restore runs: a journal that others could have written must
+//! not be trusted.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,16 +13,17 @@ use rustix::process::{getegid, geteuid};
 
 use crate::host::UntrustedPath;
 
-/// Bit of a folder in which only its owner removes a file (inode(7)).
+/// In a folder with this bit, only the owner of a file can remove it (inode(7)).
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Who asks.
+/// The user who restores.
 struct User {
     id: u32,
     group: u32,
-    /// In a user namespace the folders of the machine's root belong to a number that stands for everybody outside.
+    /// In a user namespace, folders of the machine's root belong to an ID that stands for all users
+    /// outside.
     outside: Option<u32>,
 }
 
@@ -48,7 +50,7 @@ pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
     if let Some(found) = judge(&user, &path, &metadata, true) {
         return Ok(Some(found));
     }
-    // As it was named, and as it is without the links on the way.
+    // The path as given, and its real path without symbolic links.
     let real = fs::canonicalize(&path)?;
     for ancestor in path.ancestors().skip(1).chain(real.ancestors().skip(1)) {
         let metadata = fs::symlink_metadata(ancestor)?;
@@ -59,8 +61,8 @@ pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
     Ok(None)
 }
 
-/// What is wrong with one file or folder. On the way to the journal a folder in which only owners remove files will do,
-/// as /tmp is one.
+/// What is wrong with one file or folder. A folder on the way may be writable by others if it is
+/// sticky, like /tmp.
 fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<UntrustedPath> {
     let shown = quoted(&path.to_string_lossy());
     let owner = metadata.uid();
@@ -105,8 +107,8 @@ impl User {
     }
 }
 
-/// The number that stands for users outside of this user namespace; `None` in the machine's first one, which maps every
-/// number to itself (user_namespaces(7)).
+/// The ID that stands for users outside this user namespace; `None` in the initial namespace, which
+/// maps every ID to itself (user_namespaces(7)).
 fn outside() -> Option<u32> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     let words: Vec<&str> = map.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The real machine, in folders and processes of the tests' own.
+//! The real machine, in temporary folders and processes of the tests.
 
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -55,7 +55,7 @@ fn machine_with(guardian: Option<Command>) -> Machine {
     })
 }
 
-/// A time that no command of these tests takes.
+/// A time limit that no command of these tests reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 fn run(command: &str) -> CommandOutput {
@@ -71,7 +71,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Whether the process runs; one that is only not buried yet does not.
+/// Whether the process runs; a zombie does not.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -156,7 +156,7 @@ fn what_an_interrupted_replacement_left_is_removed_also_behind_a_link() {
     machine().discard_replacement(&link).unwrap();
     assert_eq!(folder.names(), ["enabled", "server.conf"]);
     machine().discard_replacement(&link).unwrap();
-    // A stale one, also a link that leads elsewhere, does not disturb the next.
+    // A stale temporary file, or a link to elsewhere, does not disturb the next replacement.
     let victim = folder.file("victim", "mine");
     symlink(&victim, replacement_name(&path)).unwrap();
     machine().replace(&path, b"new").unwrap();
@@ -318,7 +318,7 @@ fn what_cannot_be_written_is_known_before() {
     assert_eq!(fs::read(&path).unwrap(), b"x");
     for path in [
         folder.0.join("nowhere/new.conf"),
-        // Not even root writes these.
+        // Not even root can write these.
         "/proc/sys/kernel/ostype".into(),
         "/proc/sys/net/no_such_key".into(),
         folder.0.clone(),
@@ -327,7 +327,7 @@ fn what_cannot_be_written_is_known_before() {
     }
 }
 
-/// Answers one connection with this.
+/// Answers one connection with this response.
 fn answering(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -371,14 +371,14 @@ fn a_question_brings_the_status_or_the_reason() {
     assert!(ask(&format!("http://127.0.0.1:{port}/")).is_err());
     assert!(ask("ftp://127.0.0.1/").is_err());
     assert_eq!(ask("https://127.0.0.1/"), Ok(299));
-    // Silence has an end.
+    // Waiting for a silent server ends at the limit.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let error = machine().ask(&url, Duration::from_millis(50)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
-/// A guardian that is a line of shell; its first argument is the folder.
+/// A guardian that is a shell command; its first argument is the folder.
 fn shell(line: &str) -> Option<Command> {
     let mut command = Command::new("sh");
     command.args(["-c", line, "sh"]);

@@ -1,4 +1,4 @@
-//! Everything that can be known to fail, each in one line that says what to do.
+//! Checks for everything that is known to fail; each problem is one line that says what to do.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,14 +13,13 @@ use crate::host::Host;
 use crate::spec::{Hook, LoadOption, Ready, Spec};
 use crate::transaction::FILE_SIZE_MAX;
 
-/// The longest that a server may take for the answer that shows that it is there.
+/// The time limit of a request that checks whether a server is there.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
-/// Rounds below which a comparison of two levels cannot come out at the usual 5 %: with three on each side the
-/// least p of Mann and Whitney's test is 2/20.
+/// With fewer rounds, comparing two levels cannot give a significant result at 5 %: with three
+/// rounds each, the smallest p of the Mann-Whitney test is 2/20.
 const FEW_ROUNDS: u32 = 4;
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) problems: Vec<String>,
@@ -64,11 +63,11 @@ pub(super) fn check(
     remark(spec, schedule, findings);
 }
 
-/// Options that are not understood, scripts that do not load: what the caller says of them.
+/// Invalid options and scripts that do not load, as reported by the caller.
 fn check_loads(spec: &Spec, loads: &[Load], findings: &mut Findings) {
     for load in loads {
         let Err(reason) = &load.plan else { continue };
-        // The same mistake in every cell is one mistake.
+        // The same mistake in several cells is reported once.
         if findings
             .problems
             .iter()
@@ -85,7 +84,7 @@ fn check_loads(spec: &Spec, loads: &[Load], findings: &mut Findings) {
     }
 }
 
-/// The line of the option that a refusal begins with, as in `--conections: unknown option`.
+/// The line of the option that an error message begins with, as in `--conections: unknown option`.
 fn option_line(spec: &Spec, reason: &str) -> Option<usize> {
     let name = reason.strip_prefix("--")?;
     let name = name.split([':', ' ', '=']).next()?;
@@ -189,7 +188,7 @@ fn unreadable(error: &io::Error) -> String {
     }
 }
 
-/// Why root may not set it.
+/// Why root cannot set it.
 fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
     if path.starts_with("/proc/sys/net") && !is_first_namespace(host) {
         format!(
@@ -200,15 +199,15 @@ fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Whether this is the network namespace that the machine began with: `net_core_table` in
-/// net/core/sysctl_net_core.c is registered for that one only.
+/// Whether this is the machine's initial network namespace: `net_core_table` in
+/// net/core/sysctl_net_core.c is registered only there.
 fn is_first_namespace(host: &dyn Host) -> bool {
     host.read(Path::new("/proc/sys/net/core/netdev_budget"))
         .is_ok()
 }
 
-/// Congestion control: the kernel lists what it has. It may load others when they are asked for, so
-/// this is a note.
+/// The kernel lists the congestion controls that are loaded. It may load others on demand, so this
+/// is a note.
 fn check_available(
     spec: &Spec,
     factor: &Factor,
@@ -291,9 +290,8 @@ fn check_file(spec: &Spec, factor: &Factor, path: &Path, host: &dyn Host, findin
     }
 }
 
-/// In a container that shares the machine's network, its settings are those of the machine and of
-/// everything else that runs on it. The first process of a machine has kernel threads beside it, that
-/// of a container not.
+/// A container that shares the machine's network would change settings of the whole machine.
+/// Process 2 of a machine is a kernel thread; a container has none.
 fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     let keys = spec.sysctls();
     let Some(key) = keys.first() else { return };
@@ -308,11 +306,10 @@ fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     }
 }
 
-/// Programs that are not there.
+/// Programs that cannot be found.
 fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     for (what, command, line) in commands(spec) {
         for program in programs::named(command) {
-            // Beside the plan or not: commands run where the sweep was started.
             if !host.has_program(&program) {
                 findings.problem(spec, line, format!("{what}: there is no program {program}"));
             }
@@ -320,13 +317,13 @@ fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     }
 }
 
-/// Services that are not there: a restart is not tried, since it would interrupt what runs, but whom it is for can be
-/// asked.
+/// Services that do not exist. A restart is not tried because it would interrupt running services,
+/// but systemd can be asked whether they exist.
 fn check_units(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     for (what, command, line) in commands(spec) {
         for problem in units::missing(command, host) {
             let text = format!("{what}: {problem}");
-            // Who sets up may install and start them first.
+            // The setup hook may install and start them first.
             if spec.hooks.setup.is_some() {
                 findings.note(text);
             } else {
@@ -336,7 +333,7 @@ fn check_units(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     }
 }
 
-/// Every command of the plan, with what it is and its line.
+/// Every command of the experiment, with its name and line.
 pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize)> {
     let hooks = &spec.hooks;
     let of_hooks = [
@@ -380,10 +377,10 @@ fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     }
 }
 
-/// The nearest folder that is there must take new files.
+/// Checks that files can be created in the nearest existing folder.
 ///
 /// # Errors
-/// Why it does not.
+/// Why they cannot.
 pub(crate) fn check_folder<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<()> {
     for folder in path.ancestors() {
         let folder = if folder.as_os_str().is_empty() {
@@ -399,7 +396,7 @@ pub(crate) fn check_folder<H: Host + ?Sized>(host: &H, path: &Path) -> io::Resul
     Ok(())
 }
 
-/// Asks each URL once: the targets', and that of `ready`.
+/// Requests each URL once: those of the targets, and that of `ready`.
 fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let hooks = &spec.hooks;
     let ready = hooks.ready.as_ref();
@@ -412,7 +409,7 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
             urls.insert(&target.url, target.line);
             continue;
         }
-        // Behind a socket of its own the host of the URL is only a name, which nobody can ask.
+        // With a Unix socket the host of the URL is only a name, which cannot be requested.
         if ready.is_some_and(|ready| ready.url.is_none()) {
             let text = format!(
                 "{}: has a unix_socket, and ready asks over TCP: give ready a url, or leave it out",
@@ -426,7 +423,7 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
         let line = spec.targets.first().map_or(1, |target| target.line);
         urls.entry(own).or_insert(line);
     }
-    // What starts the server has not run yet; `before` runs when it is ready.
+    // The hooks that start the server have not run yet; `before` runs when it is ready.
     let may_start = hooks.setup.is_some() || (hooks.before.is_some() && ready.is_none());
     let limit = ready.map_or(ASK_LIMIT, |ready| ready.within.min(ASK_LIMIT));
     for (url, line) in urls {
@@ -477,7 +474,7 @@ fn judge_status(
     }
 }
 
-/// What is no mistake, and still worth a thought before the start.
+/// Notes: not wrong, but worth knowing before the start.
 fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
     let varies = schedule.cells.len() > 1;
     if spec.order == results::Order::Sequential && varies {
@@ -486,7 +483,7 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
              like an effect of the levels; leave it out unless a change of level is very dear",
         );
     }
-    // Runs of a level are made in every cell that has it.
+    // Every cell with a level adds to its runs.
     let is_pair = schedule.cells.len() == 2;
     if spec.rounds < FEW_ROUNDS && is_pair {
         findings.note(format!(
@@ -510,7 +507,7 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
     }
 }
 
-/// Files that a plan varies.
+/// The files that factors set.
 pub(super) fn files(spec: &Spec) -> Vec<(&Factor, &PathBuf, &PathBuf)> {
     let files = spec.factors.iter().filter_map(|factor| match &factor.kind {
         FactorKind::File { path, template, .. } => Some((factor, path, template)),

@@ -1,8 +1,8 @@
-//! What is known of kernel settings without writing them.
+//! Facts about kernel settings that are known without writing them.
 
 use std::path::Path;
 
-/// What is known of the numbers that a setting takes.
+/// The numbers that a setting accepts.
 struct Numbers {
     /// Path below `/proc/sys`.
     path: &'static str,
@@ -12,13 +12,13 @@ struct Numbers {
 
 const INT_MAX: i128 = 2_147_483_647;
 
-/// What a setting of which nothing is known can take at most: none has more than 64 bits.
+/// The range of a setting that is not listed: none has more than 64 bits.
 const ANY: (i128, i128) = (i64::MIN as i128, u64::MAX as i128);
 
-/// Settings that people vary, with what the kernel refuses in every version that is about: `net_core_table`
-/// and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in net/ipv4/sysctl_net_ipv4.c.
-/// The least buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`, 2048 and twice 2048 bytes plus a
-/// struct that differs between kernels.
+/// Settings that are often varied, with the ranges that all current kernels accept:
+/// `net_core_table` and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in
+/// net/ipv4/sysctl_net_ipv4.c. The smallest buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`:
+/// 2048, and twice 2048 bytes plus a struct whose size depends on the kernel.
 const NUMBERS: [Numbers; 14] = [
     Numbers {
         path: "net/core/rmem_max",
@@ -92,7 +92,7 @@ const NUMBERS: [Numbers; 14] = [
     },
 ];
 
-/// Settings that change more than themselves, or cannot be changed back, and what they do:
+/// Settings that change more than themselves, or cannot be changed back, with the reason:
 /// Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
 const IRREVERSIBLE: [(&str, &str); 10] = [
     (
@@ -137,7 +137,7 @@ const IRREVERSIBLE: [(&str, &str); 10] = [
     ),
 ];
 
-/// Why a setting is not to be varied, if it is not.
+/// Why a setting cannot be varied; `None` if it can.
 pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
     let listed = IRREVERSIBLE
@@ -151,11 +151,11 @@ pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     is_address.then_some("takes addresses away that would not come back")
 }
 
-/// Endings of settings that show the value of the one without the ending in a finer unit: a write of either changes
-/// both.
+/// Suffixes of settings that show the value of the setting without the suffix in a finer unit:
+/// writing either changes both.
 const FINER: [&str; 2] = ["_ms", "_bytes"];
 
-/// Whether two settings are known to be the same value in two units.
+/// Whether two settings are the same value in two units.
 pub(super) fn is_same_value(one: &Path, other: &Path) -> bool {
     let is_finer = |coarse: &Path, fine: &Path| {
         let (Some(coarse), Some(fine)) = (coarse.to_str(), fine.to_str()) else {
@@ -167,7 +167,7 @@ pub(super) fn is_same_value(one: &Path, other: &Path) -> bool {
     is_finer(one, other) || is_finer(other, one)
 }
 
-/// Why the kernel will not take a value, as far as its present one and the kernel's tables tell.
+/// Why the kernel will refuse a value, judged by its present value and the kernel's tables.
 pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String> {
     let present: Vec<&str> = present.split_whitespace().collect();
     let parts: Vec<&str> = value.split_whitespace().collect();

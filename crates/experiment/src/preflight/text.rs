@@ -1,4 +1,4 @@
-//! The plan in words.
+//! Describes an experiment as text.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::factor::{FactorKind, Level, LevelValue};
 use crate::host::Host;
 use crate::spec::{Hook, Spec};
 
-/// Rounds whose order is written out; the seed gives the others.
+/// The most rounds whose order is listed; the seed determines the others.
 const ROUNDS_SHOWN: usize = 50;
 
 /// Columns of a line of the order.
@@ -41,7 +41,7 @@ pub(super) fn describe(
     text
 }
 
-/// A heading and its lines; without lines nothing.
+/// A heading and its lines; nothing without lines.
 fn section(out: &mut String, heading: &str, lines: impl IntoIterator<Item = String>) {
     let mut lines = lines.into_iter().peekable();
     if lines.peek().is_some() {
@@ -131,7 +131,7 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
     let sum = known
         .iter()
         .fold(settle, |sum, time| sum.saturating_add(*time));
-    // Nobody plans by the millisecond.
+    // Milliseconds do not matter here.
     let sum = if sum >= Duration::from_secs(60) {
         Duration::from_secs(sum.as_secs())
     } else {
@@ -171,7 +171,7 @@ fn cell_line(cell: &Cell, spec: &Spec) -> String {
     line
 }
 
-/// With quotes where blanks would make two of it.
+/// With quotes if it contains blanks.
 fn quoted(text: &str) -> String {
     let text = printable(text);
     if text.contains(' ') {
@@ -181,7 +181,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// A text of the plan without what would move a terminal's cursor.
+/// The text without control characters, which could move a terminal's cursor.
 fn printable(text: &str) -> String {
     let escaped = |c: char| {
         if c.is_control() {
@@ -193,7 +193,7 @@ fn printable(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// What of an experiment that was begun is still to be made, in words.
+/// The remaining trials of a resumed experiment.
 pub(super) fn describe_left(remaining: &[Planned], total: usize) -> String {
     let mut text = String::new();
     let heading = format!("left ({} of {total} trials)", remaining.len());
@@ -321,7 +321,7 @@ fn named_values(level: &Level) -> String {
     }
 }
 
-/// The present value of a setting, with single blanks; the kernel puts tabs between numbers.
+/// The present value of a setting with single spaces; the kernel separates numbers with tabs.
 fn present(key: &str, host: &dyn Host) -> String {
     let content = sysctl_path(key).map(|path| host.read(&path));
     match content {

@@ -1,4 +1,4 @@
-//! Services that a line of shell starts or restarts, as far as it can be found out without doing it.
+//! Checks that the services which a shell command starts or restarts exist, without doing so.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +8,10 @@ use plan::shell::quoted;
 
 use crate::host::Host;
 
-/// The longest that systemctl may take for an answer.
+/// The time limit of systemctl.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
-/// Verbs of systemctl that need a unit which is there.
+/// Commands of systemctl that need an existing unit.
 const VERBS: [&str; 8] = [
     "start",
     "stop",
@@ -23,11 +23,11 @@ const VERBS: [&str; 8] = [
     "kill",
 ];
 
-/// Units shown as a suggestion at most.
+/// The most units that are suggested.
 const SHOWN: usize = 3;
 
-/// What is missing of the services that a command names, a line each. Commands whose words the shell would have to
-/// make are left alone, and so is a machine on which nobody answers.
+/// Which services of a command are missing, a line each. Commands with words that the shell would
+/// expand are skipped, and so are machines without systemd.
 pub(super) fn missing(command: &str, host: &mut dyn Host) -> Vec<String> {
     let mut problems = Vec::new();
     for words in simple_commands(command) {
@@ -48,7 +48,7 @@ pub(super) fn missing(command: &str, host: &mut dyn Host) -> Vec<String> {
 
 fn missing_units(arguments: &[&str], host: &mut dyn Host) -> Vec<String> {
     let is_option = |word: &&&str| word.starts_with('-');
-    // Of another machine, container or user nothing is known here.
+    // Services of another machine, container or user are unknown here.
     if arguments.iter().any(|word| {
         [
             "-H",
@@ -116,7 +116,7 @@ fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
     }
 }
 
-/// Of a service that has neither a script nor a unit.
+/// A service with neither a script nor a unit.
 fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
     if host.read(&Path::new("/etc/init.d").join(name)).is_ok() {
         return Vec::new();
@@ -127,7 +127,7 @@ fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
     vec![format!("there is no service {name} (/etc/init.d has them)")]
 }
 
-/// What a command that changes nothing says; `None` if it does not succeed.
+/// The output of a command that changes nothing; `None` if it fails.
 fn ask(host: &mut dyn Host, command: &str) -> Option<String> {
     if !host.has_program("systemctl") {
         return None;
@@ -136,8 +136,8 @@ fn ask(host: &mut dyn Host, command: &str) -> Option<String> {
     (output.exit_code == Some(0)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The simple commands of a line of shell as words without quotes. One with words that the shell would have to make
-/// (`$X`, `` `x` ``) is left out, and so is a line with functions or here-documents.
+/// The simple commands of a shell line, as words without quotes. Commands with words that the shell
+/// would expand (`$X`, `` `x` ``) are left out, and so are lines with functions or here-documents.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     if line.contains("()") || line.contains("<<") {
         return Vec::new();
@@ -189,7 +189,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
         };
         let begin = command.iter().take_while(|word| is_before(word)).count();
         command.drain(..begin);
-        // Redirections are no units.
+        // Redirections are not units.
         command.retain(|word| !word.contains(['<', '>']));
     }
     commands
@@ -201,7 +201,7 @@ mod tests {
     use crate::fake::Fake;
     use crate::host::CommandOutput;
 
-    /// A machine of which systemctl says these things.
+    /// A machine whose systemctl prints this.
     fn with(answers: &[(&str, &str)]) -> Fake {
         let mut host = Fake::default();
         for (command, answer) in answers {

@@ -1,4 +1,4 @@
-//! What a restore would do, in words; nothing is touched.
+//! What a restore would do; nothing is touched.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::host::{Host, Lock};
 use crate::journal::{Content, Entry, Journal, Resource, Undo, is_absence};
 use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
 
-/// A line for each thing that [`crate::restore`] would put back, in its order; `None` if there is no journal.
+/// A line for each resource that [`crate::restore`] would restore, in its order; `None` if there is
+/// no journal.
 ///
 /// # Errors
 /// As those of [`crate::restore`].
@@ -22,7 +23,7 @@ pub fn preview<H: Host + ?Sized>(
     refuse_untrusted(host, folder)?;
     let lock = folder.join(LOCK_NAME);
     if host.read(&lock).is_ok_and(|note| !note.is_empty()) {
-        // To see whether somebody is at work. Who was killed has left a note as well.
+        // Checks whether a sweep is running. A killed one has left a note in the lock file as well.
         match host.lock(&lock, "wrkbench restore --dry-run") {
             Ok(Lock::Ours) => host.unlock(),
             Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),

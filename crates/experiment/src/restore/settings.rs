@@ -1,4 +1,4 @@
-//! Puts kernel settings back, each with those that change with it.
+//! Restores kernel settings, each together with those that change with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,11 +10,11 @@ use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, Kept, Record, Resource};
 use crate::related_settings::read_related;
 
-/// How often a group of settings is gone through. A rounded value moves its exact one, which then is written; after
-/// that nothing should change any more.
+/// How often a group of settings is restored. Writing a rounded value changes its exact
+/// counterpart, which is then written; after that nothing should change any more.
 const PASSES: usize = 4;
 
-/// Puts a setting back and all those that have changed with it; what became of each, by their numbers.
+/// Restores a setting and all settings that changed with it. Returns what happened to each, by ID.
 pub(super) fn put_back<H: Host + ?Sized>(
     host: &mut H,
     journal: &mut Journal,
@@ -83,13 +83,13 @@ fn put_one_back<H: Host + ?Sized>(
         if journal.is_only_moved(&entry) {
             return RestoreOutcome::Dropped("is gone, with the interface that it was of");
         }
-        // It cannot be made: a kernel module or an interface went away with it.
+        // It cannot be created: a kernel module or an interface is gone.
         return foreign(&entry, None, conflicts != Conflicts::Report);
     };
     if now == *old {
         return RestoreOutcome::Unchanged;
     }
-    // A write that was begun may have been clamped to a value that nobody knows.
+    // A write that was started may have been clamped to an unknown value.
     let is_ours = entry.is_pending || entry.is_ours(&now);
     if !is_ours && conflicts != Conflicts::Overwrite {
         return foreign(&entry, Some(&now), conflicts == Conflicts::Keep);
@@ -109,8 +109,8 @@ fn put_one_back<H: Host + ?Sized>(
     }
 }
 
-/// Writes a setting that others change with. The journal has it before, as it has every write of the sweep, so that
-/// what they become is known to be ours.
+/// Writes a setting that others change with. As with every write of the sweep, the journal has it
+/// first, so that the resulting values are known to be ours.
 fn write_in_group<H: Host + ?Sized>(
     host: &mut H,
     journal: &mut Journal,
@@ -127,7 +127,8 @@ fn write_in_group<H: Host + ?Sized>(
     };
     journal.append_or_take(host, vec![write]);
     let written = host.write(path, &old.0);
-    // Without the whole picture it stays a write that nobody knows the end of, and its settings count as ours.
+    // If not everything can be read, the result of the write stays unknown, and the settings count
+    // as ours.
     if let (Ok(before), Ok(after), Ok(now)) = (
         before,
         read_members(host, journal, &members),
@@ -152,7 +153,7 @@ fn write_in_group<H: Host + ?Sized>(
     written
 }
 
-/// How these settings are, by their numbers; those that are gone are left out.
+/// The present values of these settings, by ID; missing ones are left out.
 fn read_members<H: Host + ?Sized>(
     host: &H,
     journal: &Journal,
@@ -167,9 +168,10 @@ fn read_members<H: Host + ?Sized>(
     Ok(found)
 }
 
-/// Finds what a write has changed that was interrupted before the journal had it. If a setting near it is not as it
-/// was just before, the value is written once more, and the old one after it: what changes then goes with it, and
-/// what does not was changed by someone else.
+/// Finds the side effects of a write that was interrupted before the journal had them. If a related
+/// setting differs from its value just before the write, the value is written once more, and the
+/// old one after it: settings that change along belong to the write; others were changed by
+/// somebody else.
 fn find_unrecorded<H: Host + ?Sized>(
     host: &mut H,
     journal: &mut Journal,
@@ -200,7 +202,7 @@ fn find_unrecorded<H: Host + ?Sized>(
     let mut moving: BTreeSet<PathBuf> = BTreeSet::new();
     for content in [new, old] {
         let before = read_related(host, &path)?;
-        // Refused or not: what the kernel makes of it is what counts.
+        // Even if the write is refused, the value that is read back counts.
         let _ = host.write(&path, &content.0);
         let after = read_related(host, &path)?;
         let differs = |path: &PathBuf, was: &Content| after.get(path).is_some_and(|now| now != was);

@@ -1,4 +1,4 @@
-//! Control groups: where ours is, whether it has a CPU quota, and how often that stopped it
+//! Control groups: finds ours, whether it has a CPU quota, and how often the quota throttled it
 //! (Documentation/admin-guide/cgroup-v1/ and cgroup-v2.rst, Documentation/scheduler/sched-bwc.rst).
 
 use std::path::{Component, Path, PathBuf};
@@ -10,17 +10,17 @@ pub(crate) enum Version {
     V2,
 }
 
-/// How a group with a quota was throttled so far.
+/// Throttling of a group with a quota since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Throttling {
-    /// Periods in which it had used up its quota.
+    /// Periods in which it used up its quota.
     pub(crate) periods: u64,
-    /// Time it was kept from running, added up over CPUs, nanoseconds.
+    /// Time it was kept from running, summed over CPUs, nanoseconds.
     pub(crate) time_ns: u64,
 }
 
 impl Version {
-    /// The file that holds a group's quota.
+    /// The file with a group's quota.
     pub(crate) fn quota_file(self) -> &'static str {
         match self {
             Self::V1 => "cpu.cfs_quota_us",
@@ -28,7 +28,7 @@ impl Version {
         }
     }
 
-    /// Whether the text of [`Self::quota_file`] is a limit: not `max`, not -1.
+    /// Whether the text of [`Self::quota_file`] is a limit: neither `max` nor -1.
     pub(crate) fn is_quota(self, text: &str) -> bool {
         let quota_us = text.split_ascii_whitespace().next();
         quota_us
@@ -49,8 +49,7 @@ impl Version {
         })
     }
 
-    /// Where the hierarchy is mounted and which group its root is, from `/proc/self/mountinfo`
-    /// (proc(5)).
+    /// The mount point and the group that is its root, from `/proc/self/mountinfo` (proc(5)).
     fn mount(self, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
         mountinfo.lines().find_map(|line| {
             let (mount, filesystem) = line.split_once(" - ")?;
@@ -68,8 +67,8 @@ impl Version {
     }
 }
 
-/// The folders of our group and of the groups around it, innermost first, as far as they can be seen.
-/// A folder outside of the mount (another namespace's) is passed over for the mount's own.
+/// The folders of our group and of its ancestors, innermost first, as far as they are visible. For
+/// a group outside of the mount (in another namespace), the mount's root is used.
 pub(crate) fn folders(version: Version, memberships: &str, mountinfo: &str) -> Vec<PathBuf> {
     let (Some(path), Some((root, point))) = (version.path(memberships), version.mount(mountinfo))
     else {
@@ -109,7 +108,7 @@ pub(crate) fn throttling(cpu_stat: &str) -> Option<Throttling> {
     })
 }
 
-/// Blanks and the like stand as `\040` in a mount's paths.
+/// Decodes escapes of blanks and similar characters in mount paths, such as `\040`.
 fn unescape(text: &str) -> String {
     let mut pieces = text.split('\\');
     let mut plain = pieces.next().unwrap_or_default().to_owned();
@@ -216,7 +215,7 @@ mod tests {
         let v2 = "usage_usec 5\nnr_periods 12\nnr_throttled 11\nthrottled_usec 557062\n";
         assert_eq!(throttling(v1), Some(expected));
         assert_eq!(throttling(v2), Some(expected));
-        // The root of version 2 counts nothing of the kind.
+        // The root group of version 2 has no such counters.
         for text in [
             "",
             "usage_usec 5\nuser_usec 5\n",

@@ -1,4 +1,4 @@
-//! What the kernel's text files say: parsers without a file, for whatever may stand in them.
+//! Parsers for text files of the kernel. They do no I/O and accept any input.
 
 pub(crate) mod cgroup;
 pub(crate) mod pressure;
@@ -7,7 +7,7 @@ pub(crate) mod snmp;
 pub(crate) mod softnet;
 pub(crate) mod stat;
 
-/// Lines that end: the last one of a text that was cut may look like another number.
+/// Lines that are complete: a number in a truncated last line could be wrong.
 fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))

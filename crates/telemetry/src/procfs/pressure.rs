@@ -2,7 +2,7 @@
 
 use super::whole_lines;
 
-/// Time in which some tasks waited, and in which all did (`some` and `full`), since the machine started,
+/// Time in which some tasks waited, and in which all did (`some` and `full`), since boot,
 /// microseconds.
 pub(crate) fn totals_us(text: &str) -> impl Iterator<Item = (&'static str, u64)> {
     whole_lines(text).filter_map(|line| {
@@ -12,7 +12,7 @@ pub(crate) fn totals_us(text: &str) -> impl Iterator<Item = (&'static str, u64)>
     })
 }
 
-/// Time in which some task waited for a CPU, since the machine started, nanoseconds.
+/// Time in which some task waited for a CPU, since boot, nanoseconds.
 pub(crate) fn some_total_ns(text: &str) -> Option<u64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     total_us(some)?.checked_mul(1000)

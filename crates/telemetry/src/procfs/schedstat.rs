@@ -1,16 +1,16 @@
 //! `/proc/<pid>/schedstat` (Documentation/scheduler/sched-stats.rst in the kernel's sources).
 
-/// What a task has waited.
+/// How long and how often a task waited for a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waits {
-    /// Ready to run and waiting for a CPU, nanoseconds.
+    /// Time spent runnable but waiting for a CPU, nanoseconds.
     pub(crate) run_queue_wait_ns: u64,
-    /// Times it was put on a CPU.
+    /// How often it was put on a CPU.
     pub(crate) timeslices: u64,
 }
 
-/// `None` also for the three zeros of a kernel that keeps no such statistics: who reads has been on a
-/// CPU at least once.
+/// Also `None` for three zeros, which a kernel without these statistics shows: the reading task has
+/// been on a CPU at least once.
 pub(crate) fn parse(text: &str) -> Option<Waits> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
     let _cpu_ns: u64 = numbers.next()?.ok()?;

@@ -1,9 +1,9 @@
-//! `/proc/net/snmp` and `/proc/net/netstat` (proc_pid_net(5), RFC 4022): pairs of lines, the names of a
-//! group and their values.
+//! `/proc/net/snmp` and `/proc/net/netstat` (proc_pid_net(5), RFC 4022): pairs of lines with the
+//! names of a group and their values.
 
 use super::whole_lines;
 
-/// What is no counter: settings, and `MaxConn`, which is one too.
+/// Settings rather than counters; so is `MaxConn`.
 const SETTINGS: [&str; 6] = [
     "Ip.Forwarding",
     "Ip.DefaultTTL",
@@ -13,8 +13,8 @@ const SETTINGS: [&str; 6] = [
     "Tcp.MaxConn",
 ];
 
-/// Names as `Tcp.RetransSegs` with their values. A pair of lines that do not belong together is left out,
-/// and so is a value that is no number.
+/// Names such as `Tcp.RetransSegs` with their values. Mismatched pairs of lines are left out, and
+/// so are values that are not numbers.
 pub(crate) fn parse(text: &str) -> Vec<(String, u64)> {
     let mut values = Vec::new();
     let mut lines = whole_lines(text).peekable();
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, u64)> {
         let Some((group, names)) = names.split_once(':') else {
             continue;
         };
-        // The next line is looked at, not taken: it may be the names of another pair.
+        // The next line is only peeked at: it may be the names of another pair.
         let numbers = lines.peek().and_then(|line| line.split_once(':'));
         let Some((_, numbers)) = numbers.filter(|(other, _)| *other == group) else {
             continue;
@@ -45,7 +45,7 @@ fn words(text: &str) -> Vec<&str> {
     text.split_ascii_whitespace().collect()
 }
 
-/// Values do not begin with a letter, so lines that have lost their partner are not taken for one.
+/// Values do not begin with a letter, so a line of names without values is recognized.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -103,7 +103,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), [], "{text:?}");
         }
-        // A line without its partner does not take that of the next group.
+        // A line without its partner does not take the one of the next group.
         let text = "Tcp: A B\nUdp: C\nUdp: 3\n";
         assert_eq!(parsed(text), [("Udp.C".to_owned(), 3)]);
         let text = "Tcp: 7\nUdp: C\nUdp: 3\nUdp: 4\nIp: D\nIp: 5\n";

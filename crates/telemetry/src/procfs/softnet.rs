@@ -1,20 +1,20 @@
-//! `/proc/net/softnet_stat` (`softnet_seq_show` in `net/core/net-procfs.c`): what each CPU did with packets
-//! that came in.
+//! `/proc/net/softnet_stat` (`softnet_seq_show` in `net/core/net-procfs.c`): incoming packets per
+//! CPU.
 
 use super::whole_lines;
 
-/// One number of one CPU.
+/// One counter of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Number of the CPU; the place of its line where the kernel does not say it (before 5.10).
+    /// Number of the CPU; the index of its line before Linux 5.10.
     pub(crate) cpu: u32,
-    /// What it counts.
+    /// Name of the counter.
     pub(crate) name: &'static str,
-    /// Since the machine started; 32 bits in the kernel, which wrap.
+    /// Value since boot; 32 bits in the kernel, which wrap.
     pub(crate) value: u32,
 }
 
-/// Columns that are counters. The others have been zero for long, or tell a length.
+/// The columns that are counters. The others are always zero today, or are lengths.
 const COLUMNS: [(usize, &str); 5] = [
     (0, "processed"),
     (1, "dropped"),
@@ -23,7 +23,7 @@ const COLUMNS: [(usize, &str); 5] = [
     (10, "flow_limit"),
 ];
 
-/// Column of the CPU's number.
+/// The column with the CPU's number.
 const CPU_COLUMN: usize = 12;
 
 /// The counters of each CPU, as far as this kernel has them. Numbers are hexadecimal.

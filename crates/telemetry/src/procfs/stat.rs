@@ -1,8 +1,8 @@
-//! `/proc/stat` (proc(5)): what the CPUs did since the machine started.
+//! `/proc/stat` (proc(5)): CPU times and events since boot.
 
 use super::whole_lines;
 
-/// What the numbers of the first line are, in their order. Older kernels have fewer.
+/// The numbers of the first line, in order. Older kernels have fewer.
 pub(crate) const CPU_TIMES: [&str; 10] = [
     "user",
     "nice",
@@ -16,7 +16,7 @@ pub(crate) const CPU_TIMES: [&str; 10] = [
     "guest_nice",
 ];
 
-/// Lines that begin with a total, and what it counts.
+/// Lines that begin with a total, and its name.
 const TOTALS: [(&str, &str); 4] = [
     ("intr", "interrupts"),
     ("ctxt", "context_switches"),
@@ -24,7 +24,7 @@ const TOTALS: [(&str, &str); 4] = [
     ("softirq", "softirqs"),
 ];
 
-/// Places of the network's two among the numbers of the line `softirq`, the total being the first
+/// Indexes of the two network entries in the line `softirq`, whose first number is the total
 /// (`softirq_to_name` in the kernel's sources).
 const SOFTIRQS: [(usize, &str); 2] = [(3, "softirqs_net_tx"), (4, "softirqs_net_rx")];
 
@@ -37,7 +37,7 @@ pub(crate) fn cpu_ticks(text: &str) -> impl Iterator<Item = (&'static str, u64)>
         .filter_map(|(name, ticks)| Some((name, ticks.parse().ok()?)))
 }
 
-/// Events since the machine started, by name.
+/// Events since boot, by name.
 pub(crate) fn events(text: &str) -> Vec<(&'static str, u64)> {
     let mut events = Vec::new();
     for line in whole_lines(text) {
@@ -58,16 +58,17 @@ pub(crate) fn events(text: &str) -> Vec<(&'static str, u64)> {
 /// CPU times of all CPUs together, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// CPUs online: only those have a line.
+    /// CPUs online: only these have a line.
     pub(crate) online: u32,
-    /// Neither idle nor taken away.
+    /// Neither idle nor stolen.
     pub(crate) busy_ticks: u64,
-    /// Given to others by the hypervisor.
+    /// Given to other guests by the hypervisor.
     pub(crate) steal_ticks: u64,
 }
 
-/// Of the first line: user, nice, system, idle, iowait, irq, softirq, steal. Two more, guest and
-/// guest_nice, are contained in user and nice. Kernels before 2.6.11 have no steal.
+/// The first line has user, nice, system, idle, iowait, irq, softirq, steal. The two after them,
+/// guest and guest_nice, are already contained in user and nice. Kernels before 2.6.11 have no
+/// steal.
 pub(crate) fn parse(text: &str) -> Option<Cpus> {
     let mut lines = text.lines();
     let total = lines.next()?.strip_prefix("cpu ")?;

@@ -1,4 +1,4 @@
-//! Things that tests of the sampler share.
+//! Fixtures for the tests of the sampler.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::sockets::{Socket, State, TcpInfo};
 
-/// A socket with nothing but its name.
+/// A socket with only a cookie, a state and TCP values.
 pub(super) fn socket(cookie: u64, state: State, info: Option<TcpInfo>) -> Socket {
     Socket {
         cookie,
@@ -40,7 +40,7 @@ pub(super) fn socket(cookie: u64, state: State, info: Option<TcpInfo>) -> Socket
     }
 }
 
-/// Keeps what is written.
+/// A shared in-memory writer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -52,7 +52,7 @@ impl SharedBuffer {
             .clone()
     }
 
-    /// Each line as JSON.
+    /// Each line, parsed.
     pub(super) fn lines(&self) -> Vec<Value> {
         let bytes = self.bytes();
         assert!(bytes.is_empty() || bytes.ends_with(b"\n"));

@@ -1,4 +1,4 @@
-//! Samples as lines of JSON.
+//! Writes samples as lines of JSON.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -10,22 +10,22 @@ use crate::sockets::Socket;
 /// When a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Milliseconds since 1970 (UTC); a label.
+    /// Milliseconds since 1970 (UTC); informational.
     pub(crate) unix_ms: i64,
-    /// Milliseconds since the begin of the window, by the monotonic clock.
+    /// Milliseconds since the start of the window, by the monotonic clock.
     pub(crate) at_ms: u64,
 }
 
-/// So many closed sockets are written for each interval; a server that closes each connection after one
-/// answer would fill any disk. Those beyond are counted, and all are in the summary.
+/// The most closed sockets that are written per interval: a server that closes each connection
+/// after one response would fill any disk. The others are counted, and all are in the summary.
 pub(crate) const CLOSED_MAX: usize = 1_000;
 
-/// Writes one line for each sample. A line is flushed at once, so that who reads along sees whole lines
-/// only. After the first error nothing is written any more.
+/// Writes one line per sample and flushes it, so that a concurrent reader sees complete lines.
+/// After the first error nothing more is written.
 pub(crate) struct SampleWriter {
     output: Option<BufWriter<Box<dyn Write + Send>>>,
     failure: Option<io::Error>,
-    /// Closed sockets that the current interval has room for.
+    /// How many more closed sockets may be written in this interval.
     room: usize,
 }
 
@@ -61,13 +61,13 @@ impl SampleWriter {
         }
     }
 
-    /// Sockets that live; a new interval begins.
+    /// Writes the open sockets, and starts a new interval.
     pub(crate) fn sample(&mut self, moment: Moment, sockets: &[Socket]) {
         self.room = CLOSED_MAX;
         self.write(moment, Some(sockets), None, 0);
     }
 
-    /// Sockets that have closed, as far as there is room for them.
+    /// Writes closed sockets, up to the limit of the interval.
     pub(crate) fn closed(&mut self, moment: Moment, sockets: &[Socket]) {
         let written = sockets.len().min(self.room);
         self.room -= written;
@@ -77,7 +77,7 @@ impl SampleWriter {
         }
     }
 
-    /// Why writing has ended.
+    /// The error that ended writing.
     pub(crate) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
@@ -107,7 +107,7 @@ impl SampleWriter {
             Ok(()) => self.output = Some(output),
             Err(error) => {
                 self.failure = Some(error);
-                // What is left of the line must not be tried again when the buffer goes.
+                // The rest of the line must not be written when the buffer is dropped.
                 let _ = output.into_parts();
             }
         }
@@ -118,7 +118,7 @@ fn is_none_left_out(count: &usize) -> bool {
     *count == 0
 }
 
-/// As `2026-11-21T12:40:00.123Z`; empty for a clock that is far out of any calendar.
+/// As `2026-11-21T12:40:00.123Z`; empty for a time outside the calendar.
 fn rfc3339(unix_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(unix_ms).map_or_else(
         |_| String::new(),

@@ -1,4 +1,5 @@
-//! What is asked of the kernel when, from before the window to its end. SocketSource and clock are handed in.
+//! The loop that samples sockets, from before the window to its end. The source of sockets and the
+//! clock are parameters.
 
 use std::io;
 
@@ -9,97 +10,96 @@ use super::socket_stats::SocketStats;
 use crate::counters::Counters;
 use crate::sockets::Socket;
 
-/// The window that figures cover, on CLOCK_MONOTONIC.
+/// The measured window, on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its begin, nanoseconds.
+    /// Its start, nanoseconds.
     pub begin_ns: u64,
-    /// Its end if nobody ends it earlier, nanoseconds; `u64::MAX` when only something else than time ends
-    /// it.
+    /// Its end unless it is ended earlier, nanoseconds; `u64::MAX` if it has no scheduled end.
     pub end_ns: u64,
 }
 
-/// What a sampler asks.
+/// Where sockets come from.
 pub(super) trait SocketSource {
-    /// All sockets that the filter could come to take, whatever their state.
+    /// All sockets that may match the filter in some state.
     fn dump_any_state(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
-    /// Those that it takes.
+    /// The sockets that match the filter.
     fn dump(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
-    /// Whether it takes this one.
+    /// Whether the filter matches this socket.
     fn takes(&self, socket: &Socket) -> bool;
-    /// Adds those that have closed since the last call.
+    /// Appends the sockets that closed since the last call.
     fn closed(&mut self, sockets: &mut Vec<Socket>) -> io::Result<()>;
-    /// Whether a closed socket that was never seen is taken.
+    /// Whether a closed socket counts that no sample has seen.
     fn counts_unseen(&self) -> bool;
-    /// How often the kernel had no room for closed sockets.
+    /// How often the kernel dropped closed sockets because its buffer was full.
     fn overflows(&self) -> u64;
 }
 
-/// When.
+/// Clocks, waits and counters.
 pub(super) trait Clock {
     /// CLOCK_MONOTONIC, nanoseconds.
     fn now_ns(&mut self) -> u64;
-    /// Milliseconds since 1970 (UTC); a label.
+    /// Milliseconds since 1970 (UTC); informational.
     fn unix_ms(&mut self) -> i64;
     /// CPU time of this thread.
     fn cpu_ns(&mut self) -> Option<u64>;
-    /// Waits until then.
+    /// Waits until this time or the end of the window.
     fn wait(&mut self, until_ns: u64) -> Wake;
-    /// Waits until then, whoever wants to end it.
+    /// Waits until this time, even if the window ends.
     fn settle(&mut self, until_ns: u64);
-    /// The kernel's counters now.
+    /// The kernel counters now.
     fn counters(&mut self) -> Counters;
 }
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// It is time.
+    /// The time is reached.
     Due,
-    /// The window has been ended.
+    /// The window was ended.
     Ended,
 }
 
-/// What is watched.
+/// What to sample.
 #[derive(Debug)]
 pub(super) struct SamplingLoop<K> {
-    /// The way to the sockets, if they are wanted.
+    /// The source of sockets, if they are wanted.
     pub(super) kernel: Option<K>,
     /// Time between samples, more than zero.
     pub(super) interval_ns: u64,
     /// Whether counters are wanted.
     pub(super) counters: bool,
-    /// Where samples go.
+    /// Where samples are written.
     pub(super) lines: SampleWriter,
-    /// What went wrong before.
+    /// Notes from the preparation.
     pub(super) notes: Vec<String>,
 }
 
-/// So often closed sockets are fetched at least: the kernel keeps some thousand.
+/// Closed sockets are fetched at least this often: the kernel keeps a few thousand.
 const FETCH_NS: u64 = 100_000_000;
 
-/// The first sample begins so long before the window: without a warm-up connections are opened at its
-/// begin, and what they did before the first sample would be missing.
+/// The first sample is taken this long before the window: without a warm-up connections are opened
+/// at its start, and what they did before the first sample would be missing.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// At the end, so long is waited for the kernel to tell of sockets that have just gone, in steps.
+/// At the end, the longest wait for reports of sockets that have just closed.
 const SETTLE_NS: u64 = 30_000_000;
 const SETTLE_STEP_NS: u64 = 5_000_000;
 
-/// The state of a watch in its window.
+/// The state of the loop within one window.
 struct Course<'a, K, C> {
     kernel: Option<K>,
     clock: &'a mut C,
     begin_ns: u64,
     end_ns: u64,
     interval_ns: u64,
-    /// Intervals that were over when the last sample had been taken.
+    /// Intervals that had ended when the last sample was taken.
     passed: u64,
     stats: SocketStats,
     lines: SampleWriter,
-    /// Kept for its memory.
+    /// Reused to avoid allocations.
     sockets: Vec<Socket>,
-    /// What sockets had done before the window is known.
+    /// The state of the sockets before the window is recorded.
     has_begun: bool,
     samples: u64,
     failed_samples: u64,
@@ -108,7 +108,7 @@ struct Course<'a, K, C> {
 }
 
 impl<K: SocketSource> SamplingLoop<K> {
-    /// Watches the window.
+    /// Samples until the window has ended.
     pub(super) fn run(self, window: Window, clock: &mut impl Clock) -> Telemetry {
         let mut course = Course {
             kernel: self.kernel,
@@ -133,7 +133,7 @@ impl<K: SocketSource> SamplingLoop<K> {
         if wake == Wake::Due {
             course.watch();
         }
-        // Before the sockets, which take longer.
+        // Read before the sockets, which take longer.
         let growth = counters.map(|begin| course.clock.counters().growth_since(&begin));
         course.end();
         let cpu_ns = course
@@ -157,7 +157,8 @@ impl<K: SocketSource> SamplingLoop<K> {
 }
 
 impl<K: SocketSource, C: Clock> Course<'_, K, C> {
-    /// Until just before the window begins. What closes before is of no interest, but takes up the kernel's room.
+    /// Waits until just before the window. Sockets that close earlier do not matter, but their
+    /// reports fill the kernel's buffer.
     fn warm_up(&mut self) -> Wake {
         let ready_ns = self.begin_ns.saturating_sub(AHEAD_NS);
         loop {
@@ -187,11 +188,11 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
             self.has_begun = true;
         }
         self.note_sample(moment, outcome);
-        // Of those that are not known the end may have been told late: they are of the time before.
+        // Reports may be late, so the end of an unknown socket belongs to the time before.
         self.take_closed(false);
     }
 
-    /// Samples until the window ends by time or by somebody's word.
+    /// Samples until the window ends, by time or because it is ended.
     fn watch(&mut self) {
         let Self {
             begin_ns,
@@ -214,10 +215,10 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
                 return;
             }
             if now_ns >= sample_ns {
-                // It tells of the interval that has just ended.
+                // The sample belongs to the interval that has just ended.
                 self.advance((now_ns - begin_ns) / interval_ns - 1);
                 self.sample();
-                // Those that were missed are not made up for.
+                // Missed samples are not made up for.
                 self.passed = self.clock.now_ns().saturating_sub(begin_ns) / interval_ns;
                 self.advance(self.passed);
                 sample_ns = begin_ns.saturating_add((self.passed + 1).saturating_mul(interval_ns));
@@ -226,8 +227,8 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
         }
     }
 
-    /// The last sample. Sockets are closing at this moment, and what they did since the last sample is known
-    /// by their ends only.
+    /// Takes the last sample. Sockets are closing at this moment, and their activity since the last
+    /// sample is only known from their final values.
     fn end(&mut self) {
         let now_ns = self.clock.now_ns();
         let since_begin_ns = now_ns.saturating_sub(self.begin_ns);
@@ -243,14 +244,14 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
         }
     }
 
-    /// What is told from now on happened in this interval, or in the window's last one if that is before it.
+    /// What follows belongs to this interval, but not to one after the window.
     fn advance(&mut self, interval: u64) {
         let window_ns = self.end_ns.saturating_sub(self.begin_ns);
         let last = window_ns.div_ceil(self.interval_ns).saturating_sub(1);
         self.stats.advance(interval.max(self.passed).min(last));
     }
 
-    /// `u64::MAX` when there is nothing to fetch.
+    /// `u64::MAX` if there is nothing to fetch.
     fn next_fetch(&self, now_ns: u64) -> u64 {
         match self.kernel {
             Some(_) => now_ns.saturating_add(FETCH_NS),
@@ -267,7 +268,7 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
             return;
         };
         let outcome = kernel.dump(&mut self.sockets);
-        // What came before an error is not all there is: those missing would be taken for gone.
+        // After an error the dump is incomplete: missing sockets would count as gone.
         if outcome.is_ok() {
             self.stats.sample(&self.sockets);
         }

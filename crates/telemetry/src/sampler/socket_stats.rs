@@ -1,4 +1,4 @@
-//! What samples of sockets come to. Samples in, summary out; no kernel, no clock.
+//! Statistics over samples of sockets. Pure: no kernel, no clock.
 
 mod timeline;
 mod totals;
@@ -11,15 +11,15 @@ use totals::{Member, Totals};
 
 use crate::sockets::{Socket, State};
 
-/// Keeps the books of one window, by cookie: ports are used again, cookies are not. Memory is bounded by
-/// the sockets that live at one time.
+/// Statistics of one window. Sockets are identified by cookie, since ports are reused and cookies
+/// are not. Memory is bounded by the number of simultaneously open sockets.
 #[derive(Debug, Default)]
 pub(crate) struct SocketStats {
-    /// Sockets that live, as far as is known.
+    /// Sockets that are open, as far as is known.
     known: HashMap<u64, TrackedSocket>,
     /// Number of the last sample.
     round: u64,
-    /// What sockets did that live no more.
+    /// Totals of sockets that are gone.
     past: Totals,
     sockets: u64,
     closed: u64,
@@ -29,24 +29,25 @@ pub(crate) struct SocketStats {
     timeline: Timeline,
 }
 
-/// So many samples in a row a socket may be missing before it is taken for gone: the kernel tells the end
-/// of a socket a moment after it, and may have no room to tell it at all.
+/// The number of consecutive samples that a socket may be missing from before it counts as gone:
+/// the kernel reports the end of a socket with a delay, or not at all if its buffer is full.
 const ROUNDS_MISSING_MAX: u64 = 3;
 
 #[derive(Debug)]
 struct TrackedSocket {
-    /// What it had done before the window; nothing if it was born within.
+    /// Its totals before the window; zero if it was opened within.
     before: Totals,
     last: Totals,
     listens: bool,
-    /// It is one of the sockets that were asked for.
+    /// It has matched the filter.
     is_counted: bool,
     last_round: u64,
 }
 
 impl SocketStats {
-    /// The first sample, at the begin of the window: what these did before is not counted. `is_wanted` tells
-    /// those that the filter takes; one that it does not take now may come into a state that it takes.
+    /// The first sample, at the start of the window: earlier activity of these sockets is not
+    /// counted. `is_wanted` tells which sockets match the filter; the others may match later, in
+    /// another state.
     pub(crate) fn begin(&mut self, sockets: &[Socket], is_wanted: impl Fn(&Socket) -> bool) {
         let mut seen = 0;
         for socket in sockets {
@@ -66,13 +67,13 @@ impl SocketStats {
         self.timeline.sample(seen);
     }
 
-    /// What is told from now on happened in this interval of the window, counted from 0; never one before
-    /// the last.
+    /// What follows belongs to this interval of the window, counted from 0. Intervals never go
+    /// back.
     pub(crate) fn advance(&mut self, interval: u64) {
         self.timeline.advance(interval);
     }
 
-    /// A further sample. A socket that is new was born within the window, and all that it did counts.
+    /// A further sample. A new socket was opened within the window, so all of its activity counts.
     pub(crate) fn sample(&mut self, sockets: &[Socket]) {
         self.round += 1;
         let seen = sockets.iter().map(|socket| self.see(socket)).sum();
@@ -86,8 +87,9 @@ impl SocketStats {
         }
     }
 
-    /// Sockets that have closed, with their final values; those that do not count are taken out. With
-    /// `may_be_new` also those count that no sample has seen, because they came and went in between.
+    /// Sockets that have closed, with their final values; those that do not count are removed from
+    /// the list. With `may_be_new`, sockets that opened and closed between two samples count as
+    /// well.
     pub(crate) fn close(&mut self, sockets: &mut Vec<Socket>, may_be_new: bool) {
         sockets.retain(|socket| self.close_one(socket, may_be_new));
     }
@@ -106,7 +108,7 @@ impl SocketStats {
         true
     }
 
-    /// Whether a socket was not in the last sample, and nobody has told that it has closed.
+    /// Whether a socket was missing from the last sample although it was not reported as closed.
     pub(crate) fn has_missing(&self) -> bool {
         let is_missing = |known: &TrackedSocket| known.is_counted && known.last_round < self.round;
         self.known.values().any(is_missing)
@@ -136,12 +138,12 @@ impl SocketStats {
         }
     }
 
-    /// The sockets over time; to be asked for when all is told.
+    /// The sockets over time; called last.
     pub(crate) fn timeline(self, interval_ns: u64) -> SocketTimeline {
         self.timeline.finish(interval_ns)
     }
 
-    /// Counts connections: one, or none.
+    /// Updates the statistics. Returns 1 for a connection and 0 for a listening socket.
     fn see(&mut self, socket: &Socket) -> u64 {
         let Some(totals) = Totals::of(socket) else {
             return 0;
@@ -152,7 +154,8 @@ impl SocketStats {
             .entry(socket.cookie)
             .or_insert_with(|| TrackedSocket::new(socket));
         if totals.is_before(&known.last) {
-            // Connected anew (connect(2) with AF_UNSPEC), or another one where cookies are addresses.
+            // Reconnected (connect(2) with AF_UNSPEC), or another socket on kernels whose cookies
+            // are addresses.
             if known.is_counted {
                 self.past.add(&known.growth());
             }
@@ -181,7 +184,7 @@ impl SocketStats {
 }
 
 impl TrackedSocket {
-    /// Born within the window, and not seen yet.
+    /// Opened within the window, and not seen yet.
     fn new(socket: &Socket) -> Self {
         Self {
             before: Totals::default(),
@@ -197,10 +200,10 @@ impl TrackedSocket {
     }
 }
 
-/// `None` without values. Percentiles are at most a thousandth above the value, extremes exact.
+/// `None` without values. Percentiles are at most 0.1 % too high; minimum and maximum are exact.
 fn spread(values: &Histogram) -> Option<Spread> {
     let (min, max) = (values.min_ns()?, values.max_ns()?);
-    // A bucket's upper end may lie beyond the greatest value.
+    // The upper end of a bucket may exceed the maximum.
     let at = |percent: f64| values.value_at_percentile(percent).clamp(min, max) as f64;
     Some(Spread {
         min: min as f64,

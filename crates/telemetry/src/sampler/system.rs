@@ -13,16 +13,16 @@ use crate::sockets::{Destroyed, Diag, Filter, Socket, State};
 #[derive(Debug)]
 pub(super) struct NetlinkSockets {
     filter: Filter,
-    /// The same without states.
+    /// The same filter for all states.
     any_state: Filter,
     diag: Diag,
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not report closed sockets.
     destroyed: Option<Destroyed>,
 }
 
 impl NetlinkSockets {
-    /// Opens all that is needed and asks once, so that what cannot work is known before the load. With it the
-    /// reason why closed sockets are not told, if they are not.
+    /// Opens everything and takes a first dump, so that problems are known before the load. Also
+    /// returns the reason if closed sockets are not reported.
     pub(super) fn open(filter: Filter) -> io::Result<(Self, Option<io::Error>)> {
         let mut diag = Diag::open()?;
         diag.dump(&filter, &mut Vec::new())?;
@@ -60,7 +60,7 @@ impl SocketSource for NetlinkSockets {
         }
     }
 
-    /// Every connection that carries anything has been established.
+    /// A connection that carried any data has been established.
     fn counts_unseen(&self) -> bool {
         self.filter.states().has(State::Established)
     }
@@ -70,7 +70,7 @@ impl SocketSource for NetlinkSockets {
     }
 }
 
-/// The clocks of this system; who holds the sender ends waits by dropping it.
+/// The system's clocks; dropping the sender ends waits.
 #[derive(Debug)]
 pub(super) struct SystemClock<T> {
     pub(super) end: Receiver<T>,
@@ -78,7 +78,7 @@ pub(super) struct SystemClock<T> {
 
 impl<T> Clock for SystemClock<T> {
     fn now_ns(&mut self) -> u64 {
-        // Every Linux has this clock.
+        // All Linux kernels have this clock.
         clock::monotonic_ns().unwrap_or(u64::MAX)
     }
 

@@ -1,4 +1,4 @@
-//! Is told of each TCP socket that goes, with its last values.
+//! Reports of closed TCP sockets with their final values.
 
 use std::io;
 
@@ -8,8 +8,8 @@ use super::inet_diag;
 use super::netlink::{DATAGRAM_BYTES_MAX, Netlink, Wait};
 use super::socket::Socket;
 
-/// A subscription to the ends of the TCP sockets of a network namespace. What ends between two reads is
-/// kept by the kernel, as far as there is room.
+/// A subscription to the closing of TCP sockets of a network namespace. The kernel queues reports
+/// between reads, as far as there is room.
 #[derive(Debug)]
 pub struct Destroyed {
     netlink: Netlink,
@@ -20,15 +20,15 @@ pub struct Destroyed {
 /// `SKNLGRP_INET_TCP_DESTROY` and `SKNLGRP_INET6_TCP_DESTROY` (`include/uapi/linux/sock_diag.h`).
 const GROUPS: [u32; 2] = [1, 3];
 
-/// Room for some thousand sockets that end between two reads; one message takes about 700 bytes of it.
+/// Room for a few thousand reports between two reads; one takes about 700 bytes.
 const QUEUE_BYTES: libc::c_int = 8 << 20;
 
-/// At most so many datagrams are read in one go, so that reading ends also where sockets end faster
-/// than they are read.
+/// The most datagrams per read, so that reading ends even if sockets close faster than they are
+/// read.
 const DATAGRAMS_MAX: usize = 100_000;
 
 impl Destroyed {
-    /// Subscribes; ends from now on are told.
+    /// Subscribes to sockets that close from now on.
     ///
     /// # Errors
     /// When this system does not allow it, e.g. `PermissionDenied`.
@@ -43,9 +43,9 @@ impl Destroyed {
         })
     }
 
-    /// Adds to `sockets` those that have ended since the last call and have the addresses and ports
-    /// that the filter wants, without waiting. States of the filter do not matter: all of these are closed. The kernel tells
-    /// a moment after the end, so what ended just now may be in the next call.
+    /// Appends the sockets that have closed since the last call and match the filter's addresses
+    /// and ports, without waiting. States in the filter are ignored, since all of these are closed.
+    /// The kernel reports with a delay, so a socket that has just closed may be in the next call.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -69,8 +69,8 @@ impl Destroyed {
         Ok(())
     }
 
-    /// How often the kernel had no room left and dropped ends, each time one or more, since the
-    /// subscription began. More than zero means that some last values are missing.
+    /// How often the kernel's queue was full and it dropped one or more reports, since the
+    /// subscription. Above zero, some final values are missing.
     #[must_use]
     pub fn overflows(&self) -> u64 {
         self.overflows
@@ -92,8 +92,8 @@ mod tests {
         SockRef::from(socket).cookie().unwrap()
     }
 
-    /// Reads until these sockets have ended, and returns all that have; the kernel tells of them a
-    /// moment later.
+    /// Reads until these sockets have closed, and returns all that have; the kernel reports with a
+    /// delay.
     fn ended(destroyed: &mut Destroyed, filter: &Filter, cookies: &[u64]) -> Vec<Socket> {
         let mut sockets: Vec<Socket> = Vec::new();
         for _ in 0..60_000 {
@@ -107,7 +107,7 @@ mod tests {
         panic!("of {cookies:?} only these were told: {sockets:?}");
     }
 
-    /// A listener, and the filter that takes connections with it.
+    /// A listener, and the filter that matches its connections.
     fn listener(address: impl Into<SocketAddr>) -> (TcpListener, Filter) {
         let listener = TcpListener::bind(address.into()).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -138,7 +138,7 @@ mod tests {
                     "{alive:?}"
                 );
             }
-            // After it was listed, so that only the end can know of it.
+            // After the dump, so that only the final values include it.
             client.write_all(&[2; 234]).unwrap();
             server.read_exact(&mut [0; 234]).unwrap();
             drop(client);
@@ -146,7 +146,7 @@ mod tests {
             drop(server);
 
             let mut gone = ended(&mut destroyed, &filter, &cookies);
-            // Ports of other programs may be the same on other addresses.
+            // Other programs may use the same ports on other addresses.
             gone.retain(|socket| cookies.contains(&socket.cookie));
             assert_eq!(gone.len(), 2, "{gone:?}");
             assert!(
@@ -177,7 +177,7 @@ mod tests {
         let filter = filter.with_default_states(States::LISTENING);
         let mut destroyed = Destroyed::subscribe().unwrap();
         let alive = TcpStream::connect(wanted.local_addr().unwrap()).unwrap();
-        // This one ends before the one that is wanted.
+        // This one closes before the one that is wanted.
         let unwanted = TcpStream::connect(other.local_addr().unwrap()).unwrap();
         let last = TcpStream::connect(wanted.local_addr().unwrap()).unwrap();
         let [alive_cookie, unwanted_cookie, last_cookie] =

@@ -1,5 +1,5 @@
-//! Messages of sock_diag (sock_diag(7), netlink(7)): what is sent, and what comes back. Bytes in,
-//! sockets out: whatever the bytes are, nothing here fails harder than by leaving a message out.
+//! Messages of sock_diag (sock_diag(7), netlink(7)): encodes requests and parses replies. Invalid
+//! messages are left out; no input causes an error.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,14 +20,15 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `INET_DIAG_REQ_BYTECODE`.
 const REQUEST_BYTECODE: u16 = 1;
-/// Every extension that the eight bits of a request can name, but for `INET_DIAG_MEMINFO`: all of it
-/// is in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` asks for any congestion control's own values.
+/// All extensions that the eight bits of a request can name except `INET_DIAG_MEMINFO`, which is
+/// contained in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` requests the values of any congestion
+/// control.
 const EXTENSIONS: u8 = 0xfe;
 
-/// `idiag_timer` of what the kernel keeps of a connection in TIME-WAIT (`inet_twsk_diag_fill`).
+/// `idiag_timer` of a socket in TIME-WAIT (`inet_twsk_diag_fill`).
 const TIMER_TIME_WAIT: u8 = 3;
 
-/// `INET_DIAG_*`: the attributes of an answer that are read.
+/// `INET_DIAG_*`: the attributes of a reply that are read.
 mod attribute {
     pub(super) const INFO: u16 = 2;
     pub(super) const VEGASINFO: u16 = 3;
@@ -49,7 +50,7 @@ mod attribute {
     pub(super) const TYPE_MASK: u16 = 0x3fff;
 }
 
-/// The question for all sockets of a family in some states, which pass a filter of the kernel's if
+/// A request for all sockets of an address family in these states that pass the kernel's filter, if
 /// there is one.
 pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32) -> Vec<u8> {
     let attribute_bytes = if bytecode.is_empty() {
@@ -64,14 +65,14 @@ pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32
     bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
     bytes.extend(sequence.to_ne_bytes());
-    // The kernel knows who asks.
+    // The kernel knows the sender.
     bytes.extend(0_u32.to_ne_bytes());
     bytes.extend([family, libc::IPPROTO_TCP as u8, EXTENSIONS, 0]);
     bytes.extend(states.bits().to_ne_bytes());
-    // No socket in particular.
+    // No particular socket.
     bytes.resize(HEADER_BYTES + REQUEST_BYTES, 0);
     if attribute_bytes > 0 {
-        // The filter makes sure that it is not longer than can be said here.
+        // The filter limits the length.
         let length = u16::try_from(attribute_bytes).unwrap_or(u16::MAX);
         bytes.extend(length.to_ne_bytes());
         bytes.extend(REQUEST_BYTECODE.to_ne_bytes());
@@ -80,26 +81,26 @@ pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32
     bytes
 }
 
-/// What a datagram had beside sockets.
+/// The content of a datagram besides sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Aside {
-    /// The kernel's table changed while it was read, so that some sockets may be missing.
+    /// The kernel's table changed while it was read, so sockets may be missing.
     pub(super) is_interrupted: bool,
-    /// The answer is over.
+    /// The reply has ended.
     pub(super) end: Option<End>,
 }
 
-/// How an answer ends.
+/// How a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// All has been told.
+    /// It is complete.
     Done,
     /// The kernel refused, with this errno.
     Refused(i32),
 }
 
-/// The sockets in a datagram of sock_diag, answers to anybody's questions alike. Messages that are cut
-/// or not understood are left out.
+/// The sockets in a datagram of sock_diag, whatever request they belong to. Truncated or invalid
+/// messages are left out.
 #[must_use]
 pub fn parse_datagram(bytes: &[u8]) -> Vec<Socket> {
     let mut sockets = Vec::new();
@@ -107,7 +108,8 @@ pub fn parse_datagram(bytes: &[u8]) -> Vec<Socket> {
     sockets
 }
 
-/// Hands on the sockets in a datagram; of a dump only those that answer the question with this number.
+/// Passes on the sockets in a datagram; of a dump only those that reply to the request with this
+/// number.
 pub(super) fn read_datagram(
     bytes: &[u8],
     sequence: Option<u32>,
@@ -119,7 +121,7 @@ pub(super) fn read_datagram(
             continue;
         }
         aside.is_interrupted |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
-        // Both carry an errno below zero, or zero.
+        // Both contain a negative errno, or zero.
         let errno = || Members(message.payload).u32(0).map_or(0, u32::cast_signed);
         match i32::from(message.kind) {
             libc::NLMSG_DONE if errno() < 0 => aside.end = Some(End::Refused(-errno())),
@@ -144,7 +146,7 @@ struct Message<'a> {
     payload: &'a [u8],
 }
 
-/// Messages of a datagram up to the first that is cut.
+/// Messages of a datagram up to the first truncated one.
 fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -161,7 +163,7 @@ fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// Type and payload of each attribute up to the first that is cut.
+/// Type and payload of each attribute up to the first truncated one.
 fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -174,18 +176,18 @@ fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// What follows so many bytes; everything in netlink begins at a multiple of four (`NLMSG_ALIGN`,
+/// The rest after `length` bytes, aligned to four as everything in netlink (`NLMSG_ALIGN`,
 /// `RTA_ALIGN`).
 fn after(bytes: &[u8], length: usize) -> &[u8] {
     bytes.get(length.next_multiple_of(4)..).unwrap_or_default()
 }
 
-/// Reads `struct inet_diag_msg` and the attributes behind it.
+/// Parses `struct inet_diag_msg` and the attributes after it.
 fn socket(payload: &[u8]) -> Option<Socket> {
     let head = Members(payload.get(..MESSAGE_BYTES)?);
     let family = i32::from(head.u8(0)?);
     let state = State::of_number(head.u8(1)?)?;
-    // A socket that nobody has open may wait for the peer's FIN as such a stub: FIN-WAIT-2 by name.
+    // An orphaned socket may wait for the peer's FIN as such a stub; its state is FIN-WAIT-2.
     let is_stub =
         matches!(state, State::TimeWait | State::SynReceived) || head.u8(2)? == TIMER_TIME_WAIT;
     let is_listening = state == State::Listen;
@@ -203,7 +205,7 @@ fn socket(payload: &[u8]) -> Option<Socket> {
         is_v6_only: None,
         interface_index: head.u32(40).filter(|index| *index != 0),
         interface: None,
-        // A socket without a file, or a stub of one, has no owner: then both are zero.
+        // Without a file, or for a stub, both are zero, and there is no owner.
         uid: (uid != 0 || inode != 0).then_some(uid),
         inode: (inode != 0).then_some(inode),
         recv_queue_bytes: queue(received),
@@ -232,11 +234,11 @@ fn socket(payload: &[u8]) -> Option<Socket> {
 }
 
 impl Socket {
-    /// Takes the value of an attribute that is understood.
+    /// Stores the value of a known attribute.
     fn add(&mut self, kind: u16, payload: &[u8]) {
         let value = Members(payload);
         match kind {
-            // The kernel fills in next to nothing for a listening socket.
+            // The kernel fills in hardly anything for a listening socket.
             attribute::INFO if self.state != State::Listen => self.info = TcpInfo::parse(payload),
             attribute::CONG => self.congestion = name(payload),
             attribute::VEGASINFO | attribute::BBRINFO | attribute::DCTCPINFO => {
@@ -327,7 +329,7 @@ fn congestion_info(kind: u16, value: Members<'_>) -> Option<CongestionInfo> {
     }
 }
 
-/// A name of the kernel's, which ends with a zero.
+/// A zero-terminated name.
 fn name(bytes: &[u8]) -> Option<String> {
     let name = bytes.split(|byte| *byte == 0).next()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())

@@ -1,6 +1,6 @@
-//! The JSON object of a socket. Names are those that administrators' scripts have given to ss's
-//! values; what they have no name for has that of the kernel's structure. `docs/telemetry.md` lists
-//! them. What is not known is not there.
+//! The JSON object of a socket. Names are those that scripts of administrators use for ss's values;
+//! other values have the name in the kernel's structure. `docs/telemetry.md` lists them. Unknown
+//! values are absent.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,15 +12,16 @@ use super::socket::{CongestionInfo, Socket, SocketMemory, Timer};
 use super::tcp_info::TcpInfo;
 
 impl Socket {
-    /// Our address and port as `ss -n` prints them: `127.0.0.1:80`, `[::1]:80`, `*:80` when IPv4 and
-    /// IPv6 are taken, `%eth0` behind the address when bound to an interface, `*` for no port.
+    /// Our address and port as `ss -n` prints them: `127.0.0.1:80`, `[::1]:80`, `*:80` for a socket
+    /// that accepts both IPv4 and IPv6, `%eth0` after the address when bound to an interface, `*`
+    /// for no port.
     #[must_use]
     pub fn local_address_port(&self) -> String {
         let interface = self.interface.as_deref();
         self.endpoint(self.local_address, interface, self.local_port)
     }
 
-    /// The peer's, likewise.
+    /// The peer's address and port in the same form.
     #[must_use]
     pub fn peer_address_port(&self) -> String {
         self.endpoint(self.peer_address, None, self.peer_port)
@@ -77,7 +78,7 @@ impl Serialize for Socket {
     }
 }
 
-/// An object that is being written.
+/// An object being written.
 struct Object<M>(M);
 
 impl<M: SerializeMap> Object<M> {
@@ -98,7 +99,7 @@ impl<M: SerializeMap> Object<M> {
         self.put_kernels_names(info)
     }
 
-    /// The names that scripts have.
+    /// The names that scripts use.
     fn put_scripts_names(&mut self, info: &TcpInfo) -> Result<(), M::Error> {
         self.put("pmtu", info.pmtu_bytes)?;
         self.put("rcvmss", info.rcv_mss_bytes)?;
@@ -128,7 +129,7 @@ impl<M: SerializeMap> Object<M> {
         self.put_some("sndwnd", info.snd_wnd_bytes)
     }
 
-    /// `tcpi_` taken off, in the order of the structure.
+    /// The kernel's names without `tcpi_`, in the order of the structure.
     fn put_kernels_names(&mut self, info: &TcpInfo) -> Result<(), M::Error> {
         self.put_some("ca_state", info.ca_state_name())?;
         self.put("retransmits", info.retransmits)?;
@@ -270,7 +271,7 @@ mod tests {
         connection.unwrap()
     }
 
-    /// A socket of which everything is known, also what no socket has at the same time.
+    /// A socket with all values, even those that exclude each other.
     fn everything() -> Socket {
         let mut info = TcpInfo::parse(&[1; 280]).unwrap();
         info.options = 0xff;
@@ -328,7 +329,7 @@ mod tests {
         let object = object(&everything());
         let written: BTreeSet<_> = object.keys().map(String::as_str).collect();
         assert_eq!(documented, written);
-        // Fields of the objects within.
+        // Members of nested objects.
         for inner in ["skmem", "timer", "congestion_info"] {
             for name in object[inner].as_object().unwrap().keys() {
                 assert!(DOCUMENT.contains(&format!("`{name}`")), "{inner}.{name}");
@@ -379,7 +380,7 @@ mod tests {
             assert!(!object.contains_key(absent), "{absent}");
         }
         assert!(object.values().all(|value| !value.is_null()));
-        // A count that is zero is a count.
+        // A count of zero is written.
         assert_eq!(object["total_retrans"], 0);
         assert_eq!(object["options"], json!([]));
     }

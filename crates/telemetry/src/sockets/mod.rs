@@ -1,7 +1,7 @@
 //! TCP sockets of this network namespace as the kernel sees them, over netlink (sock_diag(7)).
 //!
-//! [`Diag`] asks for those that are there, [`Destroyed`] is told of those that went, and a [`Filter`]
-//! in ss's words says which of them. `docs/telemetry.md` has the meaning and unit of each value.
+//! [`Diag`] lists open sockets, [`Destroyed`] reports closed ones, and a [`Filter`] in the syntax
+//! of ss selects among them. `docs/telemetry.md` documents meaning and unit of each value.
 
 mod destroyed;
 mod diag;

@@ -1,4 +1,4 @@
-//! A netlink socket for sock_diag: opened, asked, read.
+//! A netlink socket for sock_diag.
 #![allow(unsafe_code, reason = "libc's calls; each block says why it is sound")]
 
 use std::ffi::CStr;
@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// `NETLINK_SOCK_DIAG` (`include/uapi/linux/netlink.h`).
 const NETLINK_SOCK_DIAG: libc::c_int = 4;
 
-/// No datagram of sock_diag is longer: the kernel fills at most 32 KiB with the sockets of a dump, and
-/// the end of a socket takes less than one.
+/// The longest datagram of sock_diag: the kernel puts at most 32 KiB of sockets into a datagram of
+/// a dump, and the report of a closed socket is shorter.
 pub(super) const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 
 /// A netlink socket in the network namespace of the thread that opened it.
@@ -21,16 +21,15 @@ pub(super) struct Netlink {
 /// Whether to wait for a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Until there is one.
+    /// Wait until there is one.
     Yes,
-    /// Not at all.
+    /// Do not wait.
     No,
 }
 
 impl Netlink {
-    /// Opens a socket.
     pub(super) fn open() -> io::Result<Self> {
-        // SAFETY: socket takes three numbers.
+        // SAFETY: socket takes three numbers and no pointer.
         let fd = unsafe {
             libc::socket(
                 libc::AF_NETLINK,
@@ -39,24 +38,25 @@ impl Netlink {
             )
         };
         checked(fd)?;
-        // SAFETY: the descriptor was opened just now and is nobody else's.
+        // SAFETY: the descriptor was just opened and has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { socket })
     }
 
-    /// A socket at whose other end a test plays the kernel.
+    /// A socket at whose other end a test simulates the kernel.
     #[cfg(test)]
     pub(super) fn played_by(socket: OwnedFd) -> Self {
         Self { socket }
     }
 
-    /// Joins the multicast groups of these numbers, 1 to 32, and no others.
+    /// Joins these multicast groups (1 to 32) and no others.
     pub(super) fn join(&self, groups: &[u32]) -> io::Result<()> {
-        // SAFETY: all bytes zero are a valid sockaddr_nl.
+        // SAFETY: all zero bytes are a valid sockaddr_nl.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         address.nl_groups = groups.iter().fold(0, |bits, group| bits | 1 << (group - 1));
-        // SAFETY: the pointer is to a sockaddr_nl that outlives the call, and the length is its own.
+        // SAFETY: the pointer is to a sockaddr_nl that outlives the call, and the length is its
+        // size.
         checked(unsafe {
             libc::bind(
                 self.socket.as_raw_fd(),
@@ -66,10 +66,10 @@ impl Netlink {
         })
     }
 
-    /// Makes room for so many bytes that have not been read.
+    /// Reserves room for this many unread bytes.
     pub(super) fn reserve(&self, bytes: libc::c_int) -> io::Result<()> {
         let set = |option: libc::c_int| {
-            // SAFETY: the pointer is to an int that outlives the call, and the length is its own.
+            // SAFETY: the pointer is to an int that outlives the call, and the length is its size.
             checked(unsafe {
                 libc::setsockopt(
                     self.socket.as_raw_fd(),
@@ -80,13 +80,13 @@ impl Netlink {
                 )
             })
         };
-        // The first goes beyond net.core.rmem_max and is for administrators; the second is cut to it.
+        // The first may exceed net.core.rmem_max but needs privileges; the second is capped by it.
         set(libc::SO_RCVBUFFORCE).or_else(|_| set(libc::SO_RCVBUF))
     }
 
     /// Sends a message to the kernel.
     pub(super) fn send(&self, message: &[u8]) -> io::Result<()> {
-        // SAFETY: the pointer and the length are those of a slice that outlives the call.
+        // SAFETY: pointer and length are those of a slice that outlives the call.
         let sent = unsafe {
             libc::send(
                 self.socket.as_raw_fd(),
@@ -101,11 +101,11 @@ impl Netlink {
         Ok(())
     }
 
-    /// Takes one datagram of the kernel's.
+    /// Receives one datagram from the kernel.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none and it is not waited for; ENOBUFS when some were lost, since the
-    /// queue or the buffer had no room for them.
+    /// `WouldBlock` when there is none and `wait` is `No`; ENOBUFS when datagrams were lost because
+    /// the queue or the buffer had no room.
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8], wait: Wait) -> io::Result<&'a [u8]> {
         let flags = match wait {
             Wait::Yes => 0,
@@ -122,17 +122,17 @@ impl Netlink {
         }
     }
 
-    /// Length of a datagram, also where it is cut, and the port it came from.
+    /// The length of a datagram, even if it was truncated, and the sender's port.
     fn receive_from_anyone(
         &self,
         buffer: &mut [u8],
         flags: libc::c_int,
     ) -> io::Result<(usize, u32)> {
         loop {
-            // SAFETY: all bytes zero are a valid sockaddr_nl.
+            // SAFETY: all zero bytes are a valid sockaddr_nl.
             let mut sender: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
             let mut sender_bytes = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-            // SAFETY: each pointer is to memory of the length said with it, which outlives the call.
+            // SAFETY: each pointer is to memory of the given length, which outlives the call.
             let length = unsafe {
                 libc::recvfrom(
                     self.socket.as_raw_fd(),
@@ -157,12 +157,12 @@ impl Netlink {
 /// Name of a network interface; `None` if it is gone.
 pub(super) fn interface_name(index: u32) -> Option<String> {
     let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the pointer is to IF_NAMESIZE bytes, as the call asks for.
+    // SAFETY: the pointer is to IF_NAMESIZE bytes, as the call requires.
     let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
     if found.is_null() {
         return None;
     }
-    // SAFETY: the call has written a name with its final zero into `name`, which is alive.
+    // SAFETY: the call has written a zero-terminated name into `name`, which is alive.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     Some(name.to_string_lossy().into_owned())
 }

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use super::state::State;
 use super::tcp_info::TcpInfo;
 
-/// A TCP socket as the kernel describes it. What it does not tell of this socket is `None`.
+/// A TCP socket as the kernel describes it. Values that the kernel does not tell are `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Socket {
-    /// Names this socket and no other as long as the machine runs; ports are used again.
+    /// Identifies this socket until reboot; ports are reused.
     pub cookie: u64,
-    /// Where in its life it is. Of a destroyed socket: closed.
+    /// Its state; a destroyed socket is closed.
     pub state: State,
-    /// Our address; unspecified when it listens on all of them.
+    /// Our address; unspecified when it listens on all addresses.
     pub local_address: IpAddr,
     /// Our port.
     pub local_port: u16,
@@ -23,7 +23,7 @@ pub struct Socket {
     pub peer_port: u16,
     /// Whether an IPv6 socket refuses IPv4.
     pub is_v6_only: Option<bool>,
-    /// Index of the interface that it is bound to.
+    /// Index of the interface it is bound to.
     pub interface_index: Option<u32>,
     /// Name of that interface.
     pub interface: Option<String>,
@@ -31,19 +31,19 @@ pub struct Socket {
     pub uid: Option<u32>,
     /// Its inode number; `None` when no process has it open any more.
     pub inode: Option<u32>,
-    /// Bytes received that the program has not read; `None` for a listening socket.
+    /// Received bytes that the program has not read; `None` for a listening socket.
     pub recv_queue_bytes: Option<u32>,
     /// Bytes to send that the peer has not acknowledged; `None` for a listening socket.
     pub send_queue_bytes: Option<u32>,
-    /// Of a listening socket only.
+    /// Only of a listening socket.
     pub listen: Option<ListenQueue>,
-    /// The timer that runs.
+    /// The running timer.
     pub timer: Option<Timer>,
-    /// What TCP knows; `None` for listening sockets, and where the kernel keeps a stub only.
+    /// TCP's values; `None` for listening sockets, and where the kernel keeps only a stub.
     pub info: Option<TcpInfo>,
     /// Name of the congestion control.
     pub congestion: Option<String>,
-    /// What the congestion control says of itself.
+    /// Values of the congestion control.
     pub congestion_info: Option<CongestionInfo>,
     /// Memory of its buffers.
     pub memory: Option<SocketMemory>,
@@ -55,52 +55,52 @@ pub struct Socket {
     pub class_id: Option<u32>,
     /// Directions that were shut down: 1 reading, 2 writing, 3 both.
     pub shutdown: Option<u8>,
-    /// `SO_MARK`; told to who may change it only.
+    /// `SO_MARK`; only visible with the privilege to change it.
     pub fwmark: Option<u32>,
     /// Number of its control group.
     pub cgroup_id: Option<u64>,
-    /// Upper layer protocol, `tls` or `mptcp`; told to administrators only.
+    /// Upper layer protocol, `tls` or `mptcp`; only visible to administrators.
     pub upper_protocol: Option<String>,
 }
 
-/// Connections that wait to be accepted.
+/// Connections waiting to be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenQueue {
-    /// How many wait.
+    /// Their number.
     pub waiting: u32,
-    /// How many may: the lesser of `listen(2)`'s backlog and `net.core.somaxconn`. One more than this
-    /// is taken.
+    /// The limit: the lesser of `listen(2)`'s backlog and `net.core.somaxconn`. The kernel accepts
+    /// one more than this.
     pub limit: u32,
 }
 
 /// A running timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
-    /// What it is for.
+    /// Its purpose.
     pub kind: TimerKind,
-    /// Time until it ends, milliseconds.
+    /// Time until it expires, milliseconds.
     pub expires_ms: u32,
-    /// How often it has ended without an answer so far.
+    /// How often it has expired without a reply so far.
     pub retries: u8,
 }
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerKind {
-    /// Something is sent again when it ends.
+    /// Retransmission.
     On,
-    /// A peer that is silent is asked whether it is there.
+    /// Probe of an idle peer.
     Keepalive,
-    /// Late segments are waited for.
+    /// Wait for late segments.
     TimeWait,
-    /// The peer's window is closed, and it is asked whether it has opened.
+    /// Probe of a peer whose window is closed.
     Persist,
-    /// None that this program knows.
+    /// Not known to this program.
     Unknown,
 }
 
 impl TimerKind {
-    /// What ss prints for it.
+    /// The name that ss prints.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -117,58 +117,58 @@ impl TimerKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SocketMemory {
-    /// Used by what was received.
+    /// Used by received data.
     pub rmem_alloc_bytes: u32,
     /// Limit of the receive buffer.
     pub rcvbuf_bytes: u32,
-    /// Used by what is on its way out.
+    /// Used by data being sent.
     pub wmem_alloc_bytes: u32,
     /// Limit of the send buffer.
     pub sndbuf_bytes: u32,
     /// Reserved ahead of use.
     pub fwd_alloc_bytes: u32,
-    /// Used by what is queued to be sent.
+    /// Used by data queued to be sent.
     pub wmem_queued_bytes: u32,
     /// Used by options.
     pub optmem_bytes: u32,
-    /// Used by what arrived while the program held the socket; since Linux 4.10 or so.
+    /// Used by packets that arrived while the program held the socket; since about Linux 4.10.
     pub backlog_bytes: Option<u32>,
     /// Packets dropped before they reached the socket's queue.
     pub drops: Option<u32>,
 }
 
-/// What a congestion control says of itself (`union tcp_cc_info`).
+/// Values of a congestion control (`union tcp_cc_info`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionInfo {
     /// `struct tcp_bbr_info`.
     Bbr {
-        /// Bandwidth it has measured, bytes a second.
+        /// Measured bandwidth, bytes per second.
         bandwidth_bytes_per_sec: u64,
-        /// Least round trip time, microseconds.
+        /// Smallest round-trip time, microseconds.
         min_rtt_us: u32,
-        /// Gain of the pacing rate, 1/256.
+        /// Gain of the pacing rate, in 1/256.
         pacing_gain: u32,
-        /// Gain of the congestion window, 1/256.
+        /// Gain of the congestion window, in 1/256.
         cwnd_gain: u32,
     },
     /// `struct tcpvegas_info`.
     Vegas {
-        /// Whether it is at work.
+        /// Whether it is active.
         is_enabled: bool,
-        /// Round trips measured in this turn.
+        /// Round trips measured in this cycle.
         rtt_count: u32,
-        /// Last round trip time, microseconds.
+        /// Last round-trip time, microseconds.
         rtt_us: u32,
-        /// Least round trip time, microseconds.
+        /// Smallest round-trip time, microseconds.
         min_rtt_us: u32,
     },
     /// `struct tcp_dctcp_info`.
     Dctcp {
-        /// Whether it is at work.
+        /// Whether it is active.
         is_enabled: bool,
         /// Whether the last packet had the congestion mark.
         ce_state: u16,
-        /// Estimated share of marked packets, 1/1024.
+        /// Estimated share of marked packets, in 1/1024.
         alpha: u32,
         /// Bytes acknowledged with the mark.
         acked_ecn_bytes: u32,

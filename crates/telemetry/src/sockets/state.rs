@@ -3,33 +3,33 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Not};
 
-/// State of a TCP socket, by its number in the kernel (`include/net/tcp_states.h`).
+/// State of a TCP socket, with its number in the kernel (`include/net/tcp_states.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {
     /// Data flows.
     Established = 1,
-    /// We have asked for the connection.
+    /// We have sent SYN.
     SynSent = 2,
-    /// The peer has asked, and the handshake is not over.
+    /// The peer has sent SYN; the handshake is not complete.
     SynReceived = 3,
-    /// We have closed, and the peer has not confirmed it.
+    /// We have closed, and the peer has not acknowledged it.
     FinWait1 = 4,
-    /// We have closed; the peer knows, and has not closed.
+    /// We have closed; the peer has acknowledged it but not closed.
     FinWait2 = 5,
-    /// Over; late segments are waited for. The kernel keeps no `tcp_info` of these.
+    /// Closed, waiting for late segments. The kernel keeps no `tcp_info` in this state.
     TimeWait = 6,
     /// Not connected.
     Closed = 7,
     /// The peer has closed, and we have not.
     CloseWait = 8,
-    /// The peer has closed, then we; the peer has not confirmed it.
+    /// The peer has closed, then we; the peer has not acknowledged it.
     LastAck = 9,
-    /// Waits for connections.
+    /// Waiting for connections.
     Listen = 10,
     /// Both have closed at the same time.
     Closing = 11,
-    /// Bound to a port, neither connected nor listening (Linux 6.8 tells these on request only).
+    /// Bound to a port, neither connected nor listening (Linux 6.8 lists these on request only).
     BoundInactive = 13,
 }
 
@@ -56,7 +56,7 @@ impl State {
         Self::ALL.into_iter().find(|state| *state as u8 == number)
     }
 
-    /// What ss prints for it.
+    /// The name that ss prints.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,10 +87,9 @@ impl fmt::Display for State {
 pub struct States(u32);
 
 impl States {
-    /// All that ss knows. Bound sockets that do nothing are left out, as ss leaves them out.
+    /// All states that ss knows. Bound inactive sockets are not included, as in ss.
     pub const ALL: Self = Self((1 << 12) - 2);
-    /// What ss shows when it is not asked for more: neither listening nor unconnected sockets, nor
-    /// those of which the kernel keeps a stub only.
+    /// What ss shows by default: neither listening nor unconnected sockets, nor stubs.
     pub const OPEN: Self = Self(
         Self::ALL.0
             & !(1 << State::Listen as u8
@@ -98,11 +97,11 @@ impl States {
                 | 1 << State::TimeWait as u8
                 | 1 << State::SynReceived as u8),
     );
-    /// What `ss -l` shows: listening and unconnected.
+    /// What `ss -l` shows: listening and unconnected sockets.
     pub const LISTENING: Self = Self(1 << State::Listen as u8 | 1 << State::Closed as u8);
 
-    /// The states that a word of ss means: one state, or a group of them. `None` if it is none of
-    /// ss's words; capitals do not matter.
+    /// The states that a keyword of ss means: one state, or a group. `None` for an unknown keyword.
+    /// Case-insensitive.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
         let of = |state: State| Some(Self::from(state));
@@ -128,22 +127,22 @@ impl States {
         }
     }
 
-    /// The kernel keeps less than a whole socket for these.
+    /// The kernel keeps only stubs of these.
     const BUCKET: Self = Self(1 << State::SynReceived as u8 | 1 << State::TimeWait as u8);
 
-    /// Whether the state is one of these.
+    /// Whether the set contains the state.
     #[must_use]
     pub fn has(self, state: State) -> bool {
         self.0 & Self::from(state).0 != 0
     }
 
-    /// Whether there is none at all.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// As `inet_diag_req_v2.idiag_states` wants them: a bit for each number.
+    /// In the format of `inet_diag_req_v2.idiag_states`: a bit per state number.
     pub(super) fn bits(self) -> u32 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Watches of a made-up kernel on a virtual clock.
+//! The sampling loop with simulated sockets on a virtual clock.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,22 +12,22 @@ use crate::sockets::{State, TcpInfo};
 const SECOND_NS: u64 = 1_000_000_000;
 const BEGIN_NS: u64 = 5 * SECOND_NS;
 
-/// A world in which time passes only while somebody waits.
+/// A simulation in which time passes only during waits.
 #[derive(Debug, Default)]
 struct World {
     now_ns: u64,
-    /// When somebody ends the window.
+    /// When the window is ended early.
     ended_ns: Option<u64>,
-    /// Each dump takes so long.
+    /// The duration of a dump.
     dump_ns: u64,
     /// Times of dumps.
     dumps_ns: Vec<u64>,
     fetches: u64,
     /// Times at which a dump fails.
     fails_ns: Vec<u64>,
-    /// Sockets with the times of birth and death; they send a byte each millisecond.
+    /// Sockets with their start and end times; they send one byte per millisecond.
     lives: Vec<(u64, u64, u64)>,
-    /// How long the kernel takes to tell of a death.
+    /// The kernel's delay in reporting a closed socket.
     telling_ns: u64,
     told: Vec<u64>,
     overflows: u64,
@@ -124,7 +124,7 @@ impl Clock for Handle {
     }
 }
 
-/// What comes of a window of so many seconds in this world, sampled each second, and its lines.
+/// Runs a window of this many seconds with one sample per second.
 fn watched(world: World, seconds: u64) -> (Telemetry, World, Vec<Value>) {
     let page = SharedBuffer::default();
     let world = Rc::new(RefCell::new(world));
@@ -146,7 +146,7 @@ fn watched(world: World, seconds: u64) -> (Telemetry, World, Vec<Value>) {
     (telemetry, world.take(), page.lines())
 }
 
-/// Seconds since the begin of the window.
+/// Seconds since the start of the window.
 fn seconds(times_ns: &[u64]) -> Vec<f64> {
     let since = |time_ns: &u64| (*time_ns as f64 - BEGIN_NS as f64) / SECOND_NS as f64;
     times_ns.iter().map(since).collect()
@@ -163,7 +163,7 @@ fn samples_are_taken_just_before_the_begin_at_each_interval_and_at_the_end() {
     assert_eq!(telemetry.samples, 4);
     assert_eq!(telemetry.interval_ns, SECOND_NS);
     assert_eq!(telemetry.notes, Vec::<String>::new());
-    // All four dumps are within the two readings.
+    // All four dumps are between the two readings of the clock.
     assert_eq!(telemetry.cpu_ns, Some(4_000));
     let times: Vec<_> = lines.iter().map(|line| line["at_ms"].as_u64()).collect();
     assert_eq!(times, [Some(0), Some(1_000), Some(2_000), Some(3_000)]);
@@ -342,7 +342,7 @@ fn without_sockets_nobody_wakes_up_in_between() {
     assert_eq!(world.borrow().now_ns, window.end_ns);
 }
 
-/// Of each row of the sockets over time: its begin, sockets, and bytes sent.
+/// Per row of the timeline: start, sockets, and bytes sent.
 fn rows(telemetry: &Telemetry) -> Vec<(u64, Option<u64>, Option<u64>)> {
     let rows = telemetry.timeline.iter().flat_map(|line| &line.rows);
     rows.map(|row| (row.start_ms, row.sockets, row.bytes_sent))
@@ -409,7 +409,7 @@ fn where_samples_are_missing_the_next_one_has_what_was_sent() {
         dump_ns: 2_300_000_000,
         ..World::default()
     };
-    // Samples begin at -0.001, 2.299, 5, 8 and 10.3 seconds.
+    // Samples start at -0.001, 2.299, 5, 8 and 10.3 seconds.
     let (telemetry, _, _) = watched(slow, 10);
     let sent: Vec<_> = rows(&telemetry).into_iter().map(|row| row.2).collect();
     let (none, some) = (None, Some);

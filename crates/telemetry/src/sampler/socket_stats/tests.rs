@@ -1,11 +1,11 @@
-//! The books of a window over tables of samples.
+//! Statistics of a window over tables of samples.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 use crate::sockets::{ListenQueue, SocketMemory, TcpInfo};
 
-/// A connection that has sent so many bytes in so many segments.
+/// A connection that has sent this many bytes and segments.
 fn connection(cookie: u64, bytes: u64, segments: u32) -> Socket {
     let info = TcpInfo {
         bytes_sent: Some(bytes),
@@ -40,7 +40,7 @@ fn everything(_: &Socket) -> bool {
     true
 }
 
-/// How many of them count.
+/// Returns how many of them count.
 fn close(stats: &mut SocketStats, sockets: &[Socket], may_be_new: bool) -> usize {
     let mut sockets = sockets.to_vec();
     stats.close(&mut sockets, may_be_new);
@@ -127,7 +127,7 @@ fn what_a_socket_did_before_the_window_does_not_count_when_it_is_wanted_only_lat
     stats.begin(&[connection(1, 1_000, 10)], |_| false);
     assert_eq!(stats.summary().sockets, 0);
     assert_eq!(stats.summary().rtt_us, None);
-    // Not wanted yet, and so not missing however long it takes.
+    // Not counted yet, and therefore never missing.
     for _ in 0..10 {
         stats.sample(&[]);
         assert!(!stats.has_missing());
@@ -145,7 +145,7 @@ fn a_cookie_whose_counters_went_back_is_another_socket() {
     stats.sample(&[connection(1, 400, 4)]);
     assert_eq!(stats.summary().sockets, 2);
     assert_eq!(sent(&stats), (600, 6));
-    // Also when it is told by its end.
+    // Also if only its end is reported.
     close(&mut stats, &[connection(1, 5, 1)], true);
     assert_eq!(stats.summary().sockets, 3);
     assert_eq!(sent(&stats), (605, 7));
@@ -253,7 +253,7 @@ fn memory_is_bounded_by_the_sockets_that_live() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     for round in 0..1_000_u64 {
-        // One in ten is lost by the kernel and never told.
+        // One in ten is lost by the kernel and never reported.
         let born: Vec<Socket> = (0..10)
             .map(|index| connection(round * 10 + index, 5, 1))
             .collect();
@@ -296,7 +296,7 @@ fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
         stats.advance(interval);
         let grown = interval + 1;
         let mut sockets = vec![connection(1, 1_000 + 100 * grown, 40 * grown as u32)];
-        // Comes to be wanted late, goes without a word, and another has its cookie later.
+        // Counted late, lost without a report, and its cookie is reused later.
         if interval > 700 && interval % 50 < 40 {
             sockets.push(connection(2, 500 + 100 * (interval % 50), 60));
         }
@@ -318,6 +318,6 @@ fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
     );
     let queues = timeline.rows.iter().map(|row| row.listen_queue_max);
     assert_eq!(queues.max().flatten(), summary.listen_queue_max);
-    // Listening sockets and those that came and went are in no sample's number.
+    // No sample includes listening sockets, or those that opened and closed between samples.
     assert!(timeline.rows.iter().all(|row| row.sockets <= Some(2)));
 }

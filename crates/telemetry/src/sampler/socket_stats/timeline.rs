@@ -1,14 +1,15 @@
-//! Sockets over time: samples in, rows of bounded number out.
+//! Sockets over time: a bounded number of rows.
 //!
-//! Only the current row has room for every value. Of those before it is kept which values there were and
-//! how often, so that two rows can become one, and its percentiles are still those of all its samples.
+//! Only the current row keeps a counter for every value. Earlier rows keep the distinct values and
+//! their counts, so that two rows can be merged and still have the percentiles of all their
+//! samples.
 
 use results::{SocketMoment, SocketTimeline};
 
 use super::totals::{Member, Totals};
 use crate::sockets::{Socket, TcpInfo};
 
-/// Of more rows than this two become one each: a chart shows no more, and documents stay small.
+/// Above this number, rows are merged in pairs: charts show no more, and documents stay small.
 pub(super) const ROWS_MAX: usize = 600;
 
 /// The rows of one window.
@@ -20,7 +21,7 @@ pub(super) struct Timeline {
     rtt_us: Bins,
     cwnd: Bins,
     delivery_rate: Bins,
-    /// A row is two to the power of this intervals long.
+    /// A row covers 2^doublings intervals.
     doublings: u32,
 }
 
@@ -35,7 +36,7 @@ struct Row {
 }
 
 impl Timeline {
-    /// What is told from now on belongs to this interval, counted from 0; never one before the last.
+    /// What follows belongs to this interval, counted from 0. Intervals never go back.
     pub(super) fn advance(&mut self, interval: u64) {
         while interval >> self.doublings >= ROWS_MAX as u64 {
             self.halve();
@@ -46,13 +47,13 @@ impl Timeline {
         }
     }
 
-    /// Values that a sample has of a socket, or its end.
+    /// Values of a socket, from a sample or from its end.
     pub(super) fn measure(&mut self, info: &TcpInfo) {
         if let Some(rtt_us) = info.rtt_us {
             self.rtt_us.record(u64::from(rtt_us));
         }
         self.cwnd.record(u64::from(info.snd_cwnd));
-        // Zero is the kernel's word for not measured yet.
+        // Zero means that the kernel has not measured it yet.
         if let Some(rate) = info.delivery_rate_bytes_per_sec.filter(|rate| *rate > 0) {
             self.delivery_rate.record(rate);
         }
@@ -64,17 +65,17 @@ impl Timeline {
         self.current.listen_queue_max = self.current.listen_queue_max.max(waiting);
     }
 
-    /// What a socket has done since it was seen last.
+    /// The growth of a socket's totals since it was last seen.
     pub(super) fn grow(&mut self, growth: &Totals) {
         self.current.growth.add(growth);
     }
 
-    /// A sample has so many sockets, listening ones left out.
+    /// The number of connections in a sample.
     pub(super) fn sample(&mut self, sockets: u64) {
         self.current.sockets = self.current.sockets.max(Some(sockets));
     }
 
-    /// What it all comes to, when intervals are so long.
+    /// The rows, given the length of an interval.
     pub(super) fn finish(mut self, interval_ns: u64) -> SocketTimeline {
         const NS_PER_MS: u128 = 1_000_000;
         let last = self.close_current();
@@ -96,7 +97,7 @@ impl Timeline {
         }
     }
 
-    /// Makes one row of two each, from the first on.
+    /// Merges rows in pairs, starting with the first.
     fn halve(&mut self) {
         self.doublings += 1;
         if self.done.len() % 2 == 1
@@ -119,7 +120,7 @@ impl Timeline {
 }
 
 impl Row {
-    /// All but the distributions.
+    /// Everything but the distributions.
     fn join(&mut self, other: &Self) {
         self.sockets = self.sockets.max(other.sockets);
         self.growth.add(&other.growth);
@@ -127,7 +128,7 @@ impl Row {
     }
 
     fn moment(&self, start_ms: u64) -> SocketMoment {
-        // Where a sample was taken and no socket was there, none sent anything again.
+        // If a sample was taken and found no socket, then nothing was retransmitted.
         let none = self.sockets.map(|_| 0);
         SocketMoment {
             start_ms,
@@ -144,19 +145,19 @@ impl Row {
     }
 }
 
-/// How often each value came. Values below 512 are told apart exactly; above it bins are a 256th of their
-/// values wide, and shown as their middle, which is at most a 512th off.
+/// How often each value occurred. Values below 512 are exact; above, a bin is 1/256 of its value
+/// wide and shown as its middle, which is at most 1/512 off.
 #[derive(Debug, Default)]
 struct Bins(Vec<u32>);
 
-/// The same without the bins that are empty, in ascending order.
+/// The non-empty bins in ascending order.
 #[derive(Debug, Default)]
 struct Counts(Vec<(u16, u32)>);
 
-/// Bins of an octave, as a power of two.
+/// log2 of the bins per octave.
 const OCTAVE_BITS: u32 = 8;
 
-/// Below 65536 for every value: at most 55 octaves are shifted.
+/// Fits 16 bits for every value: the shift is at most 55.
 fn bin_of(value: u64) -> u16 {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(OCTAVE_BITS + 1);
     ((u64::from(shift) << OCTAVE_BITS) + (value >> shift)) as u16
@@ -190,7 +191,7 @@ impl Bins {
         }
     }
 
-    /// Empties them and keeps the memory.
+    /// Resets the counts but keeps the memory.
     fn take(&mut self) -> Counts {
         let all = (0_u16..).zip(self.0.iter_mut());
         let counts = all.filter(|(_, count)| **count > 0);
@@ -215,7 +216,8 @@ impl Counts {
         });
     }
 
-    /// The least value that so many percent (0..=100) of all do not exceed; `None` without any.
+    /// The smallest value that at least `percent` (0..=100) of all values do not exceed; `None`
+    /// without values.
     fn percentile(&self, percent: f64) -> Option<f64> {
         let total: u64 = self.0.iter().map(|(_, count)| u64::from(*count)).sum();
         let rank = ((total as f64 * percent / 100.0).ceil() as u64).max(1);
@@ -275,7 +277,7 @@ mod tests {
     #[test]
     fn rows_that_become_one_have_the_percentiles_of_all_their_samples() {
         let mut timeline = Timeline::default();
-        // In each interval as many values as its number, so that a mean of medians would be wrong.
+        // As many values per interval as its number, so that a mean of medians would be wrong.
         let intervals = 4 * ROWS_MAX as u64;
         for interval in 0..intervals {
             timeline.advance(interval);
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(again, [Some(0), None, Some(0)]);
         assert_eq!(rows[1].rtt_p50_us, None);
         assert_eq!((rows[2].start_ms, rows[2].rtt_p50_us), (1_000, Some(40.0)));
-        // Zero is no rate that was measured.
+        // Zero is not a measured rate.
         assert_eq!(rows[2].delivery_rate_p50_bytes_per_sec, None);
     }
 

@@ -1,8 +1,8 @@
-//! Running totals of sockets: read off one, subtracted, added up.
+//! Running totals of sockets, their differences and sums.
 
 use crate::sockets::{Socket, State};
 
-/// What is summed up.
+/// The values that are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Member {
     BytesSent,
@@ -29,7 +29,7 @@ impl Member {
         Self::ListenDrops,
     ];
 
-    /// Of 32 bits in the kernel, which wrap.
+    /// 32-bit counters in the kernel, which wrap.
     fn wraps(self) -> bool {
         matches!(
             self,
@@ -38,12 +38,12 @@ impl Member {
     }
 }
 
-/// A total for each [`Member`]; `None` is what this kernel does not count, or not of this socket.
+/// A total per [`Member`]; `None` where this kernel has none, or this socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals([Option<u64>; Member::ALL.len()]);
 
 impl Totals {
-    /// `None` for a stub, of which the kernel counts nothing.
+    /// `None` for stubs, for which the kernel counts nothing.
     pub(super) fn of(socket: &Socket) -> Option<Self> {
         let value = |member: Member| match (&socket.info, member) {
             (_, Member::ListenDrops) => {
@@ -70,7 +70,7 @@ impl Totals {
         self.0[member as usize]
     }
 
-    /// Whether these cannot have come after `last`: 64 bits never wrap.
+    /// Whether these totals cannot be later than `last`: 64-bit counters never wrap.
     pub(super) fn is_before(&self, last: &Self) -> bool {
         [Member::BytesSent, Member::BytesReceived]
             .into_iter()
@@ -80,20 +80,20 @@ impl Totals {
             })
     }
 
-    /// By how much they have grown; all of it where nothing was known before.
+    /// Growth since `before`, where unknown counts as zero.
     pub(super) fn since(&self, before: &Self) -> Self {
         Self(Member::ALL.map(|member| {
             let (now, before) = (self.get(member)?, before.get(member).unwrap_or(0));
             Some(if member.wraps() {
                 u64::from((now as u32).wrapping_sub(before as u32))
             } else {
-                // A time that is still running may be read a little shorter than before.
+                // A time that is still running may be read slightly shorter than before.
                 now.saturating_sub(before)
             })
         }))
     }
 
-    /// What is known of either is known of both together.
+    /// Adds; a value that is known on one side only is kept.
     pub(super) fn add(&mut self, more: &Self) {
         for (sum, more) in self.0.iter_mut().zip(more.0) {
             if let Some(more) = more {

@@ -1,10 +1,10 @@
-//! Conditions on addresses and ports, and what they say of a socket.
+//! Conditions on addresses and ports, and their evaluation.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::sockets::socket::Socket;
 
-/// Conditions joined.
+/// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
     Not(Box<Self>),
@@ -14,14 +14,14 @@ pub(super) enum Expression {
     Address(Side, Network),
 }
 
-/// Which end of the connection.
+/// An end of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Local,
     Peer,
 }
 
-/// How a port compares.
+/// A comparison of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -32,7 +32,7 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// Addresses that begin with the same bits. A network of IPv4 has the IPv4 peers of IPv6 sockets too
+/// Addresses with a common prefix. An IPv4 network includes IPv4 peers of IPv6 sockets
 /// (`::ffff:192.0.2.1`), as in ss and in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Network {

@@ -1,19 +1,19 @@
-//! A filter cut into words.
+//! Splits a filter into tokens.
 
-/// A word and where it begins, characters from 1.
+/// A token and its column, in characters from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub(super) text: &'a str,
     pub(super) column: usize,
 }
 
-/// Signs that are words without blanks around them; the longer ones first. ss wants blanks, but
-/// nobody who leaves them out means anything else.
+/// Symbols that need no blanks around them; longer ones first. ss requires blanks, but without them
+/// the meaning is the same.
 const SYMBOLS: [&str; 14] = [
     "!=", "==", "<=", ">=", "||", "&&", "(", ")", "!", "=", "<", ">", "|", "&",
 ];
 
-/// The words of a text.
+/// The tokens of a text.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -30,7 +30,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     words
 }
 
-/// Bytes of the blank, symbol or word that a text begins with; more than zero if it is not empty.
+/// Length in bytes of the blank, symbol or word at the start of the text; above zero unless the
+/// text is empty.
 fn length(text: &str) -> usize {
     if let Some(symbol) = symbol(text) {
         return symbol.len();

@@ -1,8 +1,8 @@
-//! Which sockets are wanted, in ss's words (ss(8), "FILTER").
+//! Filters for sockets in the syntax of ss (ss(8), "FILTER").
 //!
-//! `state established ( sport = :80 or sport = :443 ) dst 10.0.0.0/8`: states first, then conditions on
-//! addresses and ports. The kernel gets the states, and as much of the conditions as it can judge (`bytecode.rs`);
-//! all of it is judged here as well.
+//! `state established ( sport = :80 or sport = :443 ) dst 10.0.0.0/8`: states first, then
+//! conditions on addresses and ports. The kernel evaluates the states and as many conditions as its
+//! bytecode allows (`bytecode.rs`); the whole filter is evaluated here as well.
 
 mod bytecode;
 mod expression;
@@ -23,29 +23,29 @@ pub struct Filter {
     states: States,
     names_states: bool,
     expression: Option<Expression>,
-    /// What the kernel is to judge; empty if that is nothing.
+    /// The conditions for the kernel; empty if there are none.
     bytecode: Vec<u8>,
 }
 
-/// What is not understood in a filter, and where. Its display is one line.
+/// An error in a filter. Its display is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
-    /// Where it begins, characters from 1.
+    /// Where it is, in characters from 1.
     pub column: usize,
     /// What is wrong, and what was expected.
     pub reason: String,
 }
 
 impl Filter {
-    /// Reads a filter. An empty one takes every socket that is open, as ss does: [`States::OPEN`].
+    /// Parses a filter. An empty one matches every open socket, as in ss: [`States::OPEN`].
     ///
     /// # Errors
-    /// When it is not understood.
+    /// When the syntax is invalid.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         parser::parse(text, &services::port)
     }
 
-    /// These states, unless the filter names some itself.
+    /// Uses these states unless the filter names some itself.
     #[must_use]
     pub fn with_default_states(self, states: States) -> Self {
         if self.names_states {
@@ -55,8 +55,8 @@ impl Filter {
         }
     }
 
-    /// The same conditions on addresses and ports, for every state of which the kernel keeps more than a
-    /// stub.
+    /// The same conditions on addresses and ports, for every state in which the kernel keeps more
+    /// than a stub.
     #[must_use]
     pub(crate) fn in_any_state(&self) -> Self {
         let stubs = States::from(State::TimeWait) | State::SynReceived.into();
@@ -67,19 +67,19 @@ impl Filter {
         }
     }
 
-    /// The states that are wanted.
+    /// The states that the filter matches.
     #[must_use]
     pub fn states(&self) -> States {
         self.states
     }
 
-    /// Whether this socket is wanted.
+    /// Whether the filter matches this socket.
     #[must_use]
     pub fn takes(&self, socket: &Socket) -> bool {
         self.states.has(socket.state) && self.takes_endpoints(socket)
     }
 
-    /// Whether addresses and ports of this socket are wanted, whatever its state.
+    /// Whether the filter matches the addresses and ports of this socket, in any state.
     #[must_use]
     pub fn takes_endpoints(&self, socket: &Socket) -> bool {
         self.expression
@@ -87,7 +87,8 @@ impl Filter {
             .is_none_or(|expression| expression.holds(socket))
     }
 
-    /// What the kernel is to judge, as `INET_DIAG_REQ_BYTECODE` wants it; empty if that is nothing.
+    /// The conditions for the kernel in the format of `INET_DIAG_REQ_BYTECODE`; empty if there are
+    /// none.
     pub(super) fn bytecode(&self) -> &[u8] {
         &self.bytecode
     }

@@ -1,8 +1,8 @@
-//! Words of a filter read into conditions.
+//! Parses the tokens of a filter.
 //!
-//! ss's grammar, as ss 6.1 behaves: `state` and `exclude` first, then conditions. `and`, `or` and conditions
-//! side by side (which is `and`) are taken from left to right, none before another; `not` belongs to what
-//! follows it.
+//! The grammar is that of ss 6.1: `state` and `exclude` first, then conditions. `and`, `or` and
+//! juxtaposition (which means `and`) have equal precedence and associate to the left; `not` applies
+//! to the next condition.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,13 +11,13 @@ use super::lexer::{Token, tokens};
 use super::{Filter, FilterError, bytecode};
 use crate::sockets::state::States;
 
-/// No filter that a person writes has as many; it bounds the depth of the tree and the kernel's work.
+/// Bounds the depth of the tree and the kernel's work; no real filter has as many.
 const CONDITIONS_MAX: usize = 1000;
 
-/// Likewise for parentheses and `not` within each other, which are read by recursion.
+/// The same for nested parentheses and `not`, which are parsed recursively.
 const DEPTH_MAX: usize = 100;
 
-/// Reads a filter; `services` knows ports by name.
+/// Parses a filter; `services` looks up ports by name.
 pub(super) fn parse(
     text: &str,
     services: &dyn Fn(&str) -> Option<u16>,
@@ -52,7 +52,7 @@ pub(super) fn parse(
 struct Parser<'a> {
     words: Vec<Token<'a>>,
     place: usize,
-    /// Where a word that is missing would stand.
+    /// The column after the end, for missing tokens.
     end_column: usize,
     conditions: usize,
     depth: usize,
@@ -60,7 +60,7 @@ struct Parser<'a> {
 }
 
 impl Token<'_> {
-    /// Says what this word is not.
+    /// An error at this token.
     fn error(self, expected: &str) -> FilterError {
         FilterError {
             column: self.column,
@@ -80,7 +80,7 @@ const EXCLUDE_WORDS: &[&str] = &["exclude", "excl"];
 const AND_WORDS: &[&str] = &["and", "&", "&&"];
 const OR_WORDS: &[&str] = &["or", "|", "||"];
 const NOT_WORDS: &[&str] = &["not", "!"];
-/// Conditions of ss that are not for here.
+/// Conditions of ss that are not supported here.
 const OTHER_CONDITIONS: &[&str] = &["dev", "fwmark", "cgroup", "autobound"];
 
 const COMPARISONS: [(Comparison, &[&str]); 6] = [
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         self.words.get(self.place).copied()
     }
 
-    /// The next word if it is one of these.
+    /// The next token if it is one of these.
     fn take_one_of(&mut self, words: &[&str]) -> Option<Token<'a>> {
         let word = self.peek().filter(|word| word.is_one_of(words))?;
         self.place += 1;
@@ -113,8 +113,8 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// `state S`, `exclude S`, any number of them; `None` if there is none. The first decides whether
-    /// there are none or all before it, as in ss.
+    /// `state S` and `exclude S` in any number; `None` without any. The first one decides whether
+    /// the set starts empty or full, as in ss.
     fn states(&mut self) -> Result<Option<States>, FilterError> {
         const EXPECTED: &str = "expected a state like established, or all, connected, \
                                 synchronized, bucket, big";
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
             .find_map(|(comparison, words)| Some((self.take_one_of(words)?, comparison)))
     }
 
-    /// `sport = :80`; the symbol may be left out.
+    /// `sport = :80`; the symbol is optional.
     fn port(&mut self, side: Side) -> Result<Expression, FilterError> {
         const EXPECTED: &str = "expected a port like :80 or :http";
         let symbol = self.comparison();
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
         let number = match text.strip_prefix("0x") {
             Some(digits) if is_plain(digits, 16) => u16::from_str_radix(digits, 16).ok(),
             Some(_) => None,
-            // In ss a zero before other digits would make them octal.
+            // ss would read a number with leading zero as octal.
             None if text.len() > 1 && text.starts_with('0') => None,
             None if is_plain(text, 10) => text.parse().ok(),
             None => (self.services)(text),
@@ -291,7 +291,7 @@ fn any_port(side: Side) -> Expression {
     Expression::Port(side, Comparison::GreaterOrEqual, 0)
 }
 
-/// Digits only, at least one: Rust's numbers may have a symbol.
+/// Digits only, at least one: Rust's parser would accept a sign.
 fn is_plain(digits: &str, radix: u32) -> bool {
     !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
 }
@@ -303,7 +303,7 @@ fn begins_a_condition(word: Token<'_>) -> bool {
         || word.is_one_of(OTHER_CONDITIONS)
 }
 
-/// Host and port of `host:port`; an IPv6 address with a port stands in brackets.
+/// Host and port of `host:port`; an IPv6 address with a port is in brackets.
 fn split_port(text: &str) -> (&str, Option<&str>) {
     let is_bare_v6 = !text.starts_with('[') && text.matches(':').count() > 1;
     match text.rsplit_once(':') {
@@ -318,7 +318,7 @@ fn network(text: &str) -> Option<Network> {
         None => text.to_owned(),
         Some(rest) => {
             let (inside, behind) = rest.split_once(']')?;
-            // Brackets are for IPv6.
+            // Brackets are only for IPv6.
             inside.contains(':').then(|| format!("{inside}{behind}"))?
         }
     };
@@ -341,7 +341,7 @@ fn network(text: &str) -> Option<Network> {
     (bits <= 32).then_some(Network::V4(whole.parse::<Ipv4Addr>().ok()?, bits))
 }
 
-/// `10` of `10/8` is `10.0.0.0`.
+/// Completes `10` of `10/8` to `10.0.0.0`.
 fn with_missing_bytes(address: &str) -> String {
     let missing = 4_usize.saturating_sub(address.split('.').count());
     format!("{address}{}", ".0".repeat(missing))

@@ -1,14 +1,14 @@
-//! Names of ports, by services(5).
+//! Looks up ports by name (services(5)).
 
 use std::fs::File;
 use std::io::Read as _;
 
 const PATH: &str = "/etc/services";
 
-/// Debian's has 12 kB; the whole registry of IANA would be below a megabyte.
+/// Debian's file has 12 kB; the whole IANA registry would be below a megabyte.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The TCP port that this system has a name for.
+/// The TCP port of this name on this system.
 pub(super) fn port(name: &str) -> Option<u16> {
     let mut bytes = Vec::new();
     let file = File::open(PATH).ok()?;
@@ -16,7 +16,7 @@ pub(super) fn port(name: &str) -> Option<u16> {
     port_in(&String::from_utf8_lossy(&bytes), name)
 }
 
-/// Lines are `name port/protocol alias...`, and `#` begins a comment.
+/// Lines are `name port/protocol alias...`; `#` starts a comment.
 fn port_in(services: &str, name: &str) -> Option<u16> {
     services.lines().find_map(|line| {
         let line = line.split('#').next()?;

@@ -1,4 +1,4 @@
-//! What filters mean, and that the kernel takes them to mean the same.
+//! The meaning of filters, and that the kernel agrees.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
@@ -12,12 +12,12 @@ use crate::sockets::inet_diag::parse_datagram;
 use crate::sockets::state::State;
 use crate::sockets::{Diag, States};
 
-/// A filter in a world where one service has a name.
+/// Parses a filter on a system where one service has a name.
 fn parse(text: &str) -> Result<Filter, FilterError> {
     parser::parse(text, &|name| (name == "http").then_some(80))
 }
 
-/// A connection from 10.1.2.3:40000 to 192.0.2.1:80 but for what a test changes.
+/// A connection from 10.1.2.3:40000 to 192.0.2.1:80.
 fn socket() -> Socket {
     let recording = include_bytes!("../../../tests/data/sockets/ipv4.bin");
     let mut socket = parse_datagram(recording).remove(0);
@@ -146,14 +146,14 @@ fn conditions_join_from_left_to_right_as_in_ss() {
         ("N || Y", true),
         ("Y N", false),
         ("Y Y", true),
-        // (Y or Y) and N: `and` does not go before `or`.
+        // (Y or Y) and N: `and` does not bind more tightly than `or`.
         ("Y or Y and N", false),
         ("Y or Y N", false),
         ("Y or ( Y and N )", true),
         ("N and Y or Y", true),
         ("N Y or Y", true),
         ("N and ( Y or Y )", false),
-        // `not` belongs to one condition.
+        // `not` applies to one condition.
         ("not N or Y", true),
         ("not Y and N", false),
         ("not ( Y and N )", true),
@@ -164,7 +164,7 @@ fn conditions_join_from_left_to_right_as_in_ss() {
         ("!(N)", true),
         ("Y AND NOT N", true),
     ] {
-        // The words of the line themselves have no capital Y, and N only within words.
+        // The keywords contain no capital Y, and no capital N of their own.
         let words: Vec<_> = lexer::tokens(text)
             .into_iter()
             .map(|word| match word.text {
@@ -413,7 +413,7 @@ fn no_filter_is_too_long_or_too_deep_to_be_refused() {
     }
 }
 
-/// Sockets of this process, of both families.
+/// Sockets of this process, of both address families.
 struct Sockets {
     _streams: Vec<TcpStream>,
     _listeners: Vec<TcpListener>,
@@ -427,7 +427,7 @@ impl Sockets {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
             TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap(),
             TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
-            // For both families.
+            // For both address families.
             TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap(),
         ];
         let mut streams = Vec::new();
@@ -458,7 +458,7 @@ impl Sockets {
         }
     }
 
-    /// Cookies of those sockets of ours that a filter lets through.
+    /// Cookies of our sockets that match a filter.
     fn found(&self, diag: &mut Diag, filter: &Filter) -> BTreeSet<u64> {
         let mut sockets = Vec::new();
         diag.dump(filter, &mut sockets).unwrap();
@@ -467,7 +467,7 @@ impl Sockets {
     }
 }
 
-/// A filter's text, about the ports at hand and those beside them.
+/// A random filter on the given ports and their neighbours.
 fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
     let near = (proptest::sample::select(ports), -1_i32..=1)
         .prop_map(|(port, step)| u16::try_from(i32::from(port) + step).unwrap_or(0));
@@ -520,7 +520,7 @@ fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
 fn the_kernel_finds_the_same_sockets_as_we_do() {
     let sockets = Sockets::open();
     let mut diag = Diag::open().unwrap();
-    // Other programs may leave thousands in TIME-WAIT behind, and all would be described.
+    // Other programs may leave thousands of sockets in TIME-WAIT, and all would be described.
     let states = States::ALL & !States::from(State::TimeWait);
     let everything = parse("").unwrap().with_default_states(states);
     let all = sockets.found(&mut diag, &everything);
@@ -546,7 +546,7 @@ fn the_kernel_finds_the_same_sockets_as_we_do() {
         assert_eq!(found, sockets.found(&mut diag, &ours), "{text}");
         sizes.insert(found.len());
     }
-    // The filters were of some use: between none and all there was nearly every number.
+    // The filters were useful: nearly every number of matches occurred.
     assert!(sizes.len() > all.len() / 2, "{sizes:?}");
 }
 

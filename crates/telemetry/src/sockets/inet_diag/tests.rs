@@ -1,4 +1,4 @@
-//! Datagrams that a kernel sent (`tests/data/README.md`), whole and damaged.
+//! Datagrams recorded from a kernel (`tests/data/README.md`), complete and damaged.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ const IPV6: &[u8] = include_bytes!("../../../tests/data/sockets/ipv6.bin");
 const DESTROYED: &[u8] = include_bytes!("../../../tests/data/sockets/destroyed.bin");
 const RECORDINGS: [&[u8]; 3] = [IPV4, IPV6, DESTROYED];
 
-/// The number that the recorded questions had.
+/// The sequence number of the recorded requests.
 const SEQUENCE: u32 = 7;
 
 /// The only recorded socket with these ports.
@@ -184,7 +184,7 @@ fn a_message_that_ends_early_leaves_out_what_it_has_not_and_changes_nothing_else
             let cut = socket(&message.payload[..end]);
             assert_eq!(cut.is_some(), end >= MESSAGE_BYTES, "cut at {end}");
             for (name, value) in cut.iter().flat_map(object) {
-                // How the unspecified address is written depends on one of the attributes.
+                // The text of an unspecified address depends on one of the attributes.
                 if !name.ends_with("_address_port") {
                     assert_eq!(whole.get(&name), Some(&value), "{name}, cut at {end}");
                 }
@@ -206,7 +206,7 @@ fn only_answers_to_the_question_are_taken_and_its_end_is_seen() {
     assert_eq!(count(Some(SEQUENCE + 1)), (0, None));
 }
 
-/// A message of a kind with flags and four bytes in it.
+/// A message with these flags and a payload of four bytes.
 fn made(kind: i32, flags: i32, payload: i32) -> Vec<u8> {
     [
         &20_u32.to_ne_bytes()[..],
@@ -239,7 +239,7 @@ fn a_refusal_and_an_interrupted_answer_are_told_apart_from_a_whole_one() {
     assert!(interrupted.is_interrupted);
     assert_eq!(interrupted.end, Some(End::Done));
     assert!(!read(&made(libc::NLMSG_DONE, libc::NLM_F_MULTI, 0)).is_interrupted);
-    // A length that does not even cover the header ends the reading.
+    // A length shorter than the header ends parsing.
     let mut endless = made(libc::NLMSG_DONE, 0, 0);
     endless[..4].fill(0);
     assert_eq!(read(&endless), Aside::default());
@@ -259,7 +259,7 @@ fn unknown_families_states_and_attributes_are_left_out() {
         assert_eq!(with(1, state), None);
     }
     let known = socket(message.payload).unwrap();
-    // Eight bytes of an attribute that nobody knows, before and behind those that are known.
+    // Eight bytes of an unknown attribute, before and after the known ones.
     let unknown = [8, 0, 0xee, 0x3e, 1, 2, 3, 4];
     let (head, attributes) = message.payload.split_at(MESSAGE_BYTES);
     assert_eq!(
