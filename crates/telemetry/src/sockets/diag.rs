@@ -1,4 +1,4 @@
-//! Asks the kernel for its TCP sockets.
+//! Lists the kernel's TCP sockets.
 
 use std::collections::HashSet;
 use std::io;
@@ -8,7 +8,7 @@ use super::inet_diag::{self, End};
 use super::netlink::{DATAGRAM_BYTES_MAX, Netlink, Wait, interface_name};
 use super::socket::Socket;
 
-/// Asks for the TCP sockets of the network namespace it was opened in. Needs no privilege.
+/// Lists the TCP sockets of the network namespace it was opened in. Needs no privilege.
 #[derive(Debug)]
 pub struct Diag {
     netlink: Netlink,
@@ -16,19 +16,19 @@ pub struct Diag {
     buffer: Vec<u8>,
 }
 
-/// So often an answer that the kernel could not give in one piece is asked for again; then it is taken
-/// as it is. Sockets that come and go without pause would have us ask for ever.
+/// How often an inconsistent dump is repeated before it is used as it is: with sockets that open
+/// and close all the time there may never be a consistent one.
 const ATTEMPTS: u32 = 4;
 
-/// What one question brought.
+/// The result of one dump.
 enum Answer {
     Whole,
-    /// Something is missing, or twice there.
+    /// Sockets may be missing or duplicated.
     Torn,
 }
 
 impl Diag {
-    /// Opens the way to the kernel.
+    /// Connects to the kernel.
     ///
     /// # Errors
     /// When this system does not allow it.
@@ -40,8 +40,8 @@ impl Diag {
         })
     }
 
-    /// Replaces `sockets` by those that the filter lets through, IPv4 first. The kernel does not stop
-    /// while it is read: two sockets of one connection may be of slightly different moments.
+    /// Replaces `sockets` by those that match the filter, IPv4 first. The kernel goes on while it
+    /// is read: two sockets of one connection may be from slightly different moments.
     ///
     /// # Errors
     /// When the kernel refuses. `sockets` then has what came before.
@@ -70,7 +70,7 @@ impl Diag {
                 return Ok(());
             }
         }
-        // A table that changed may have shown a socket twice.
+        // A table that changed may have returned a socket twice.
         let mut seen = HashSet::new();
         let mut index = 0;
         sockets.retain(|socket| {
@@ -80,19 +80,19 @@ impl Diag {
         Ok(())
     }
 
-    /// One question and its answer.
+    /// Sends one request and reads its reply.
     fn ask(
         &mut self,
         family: libc::c_int,
         filter: &Filter,
         sockets: &mut Vec<Socket>,
     ) -> io::Result<Answer> {
-        // What is left of an answer that was given up on has another number.
+        // The rest of an abandoned reply has another sequence number.
         self.sequence = self.sequence.wrapping_add(1);
         let family = u8::try_from(family).map_err(io::Error::other)?;
         let request = inet_diag::request(family, filter.states(), filter.bytecode(), self.sequence);
         match self.netlink.send(&request) {
-            // The rest of an answer that was given up on is still being told.
+            // The kernel is still sending the rest of an abandoned reply.
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                 self.netlink = Netlink::open()?;
                 self.netlink.send(&request)?;
@@ -104,7 +104,7 @@ impl Diag {
             let datagram = match self.netlink.receive(&mut self.buffer, Wait::Yes) {
                 Ok(datagram) => datagram,
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    // Whether the end is among what was lost is not known: begin afresh.
+                    // The end of the reply may be among what was lost: start again.
                     self.netlink = Netlink::open()?;
                     return Ok(Answer::Torn);
                 }
@@ -126,7 +126,7 @@ impl Diag {
     }
 }
 
-/// Looks up what the kernel says by number only.
+/// Looks up the names of interfaces, of which the kernel sends only numbers.
 pub(super) fn name_interfaces(sockets: &mut [Socket]) {
     for socket in sockets {
         socket.interface = socket.interface_index.and_then(interface_name);
@@ -142,7 +142,7 @@ mod tests {
 
     const RECORDING: &[u8] = include_bytes!("../../tests/data/sockets/ipv4.bin");
 
-    /// The far end of a way to the kernel, and what it has been made to say.
+    /// A connection to a simulated kernel.
     struct Played {
         diag: Diag,
         kernel: UnixDatagram,
@@ -155,7 +155,7 @@ mod tests {
         Played { diag, kernel }
     }
 
-    /// The first message of the recording, as an answer to the question with this number.
+    /// The first message of the recording, as a reply to the request with this number.
     fn socket_message(sequence: u32) -> Vec<u8> {
         let length = u32::from_ne_bytes(*RECORDING.first_chunk().unwrap());
         let mut message = RECORDING[..length as usize].to_vec();
@@ -190,7 +190,7 @@ mod tests {
             Ok(sockets)
         }
 
-        /// How many questions have come.
+        /// The number of requests received.
         fn questions(&self) -> usize {
             self.kernel.set_nonblocking(true).unwrap();
             std::iter::from_fn(|| self.kernel.recv(&mut [0; 1000]).ok()).count()
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn after_a_loss_everything_is_asked_for_afresh() {
         let mut played = played();
-        // Longer than any datagram may be: it arrives cut, which is as good as lost.
+        // Longer than any datagram may be: it arrives truncated, which counts as lost.
         played.says(&[socket_message(1), vec![0; DATAGRAM_BYTES_MAX]]);
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

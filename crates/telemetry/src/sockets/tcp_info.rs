@@ -1,10 +1,10 @@
-//! `struct tcp_info` (`include/uapi/linux/tcp.h`), by whichever kernel wrote it.
+//! `struct tcp_info` (`include/uapi/linux/tcp.h`) of any kernel version.
 //!
-//! The structure only ever grew at its end. What an older kernel's does not reach is absent, what a
-//! newer one's has behind the end is not read.
+//! The structure has only ever grown at its end. Members that an older kernel lacks are absent;
+//! members that a newer one adds are not read.
 
-/// What the kernel knows of one connection. Members are in the kernel's units, which stand in their
-/// names; those without one are counts, those called `bytes` bytes.
+/// The kernel's values for one connection. Units are in the names of the members; members without a
+/// unit are counts, and those called `bytes` are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(
@@ -12,7 +12,7 @@
     reason = "the kernel's names; docs/telemetry.md says what each means"
 )]
 pub struct TcpInfo {
-    // `tcpi_state` is the socket's state once more.
+    // `tcpi_state` is left out: it repeats the socket's state.
     pub ca_state: u8,
     pub retransmits: u8,
     pub probes: u8,
@@ -37,15 +37,15 @@ pub struct TcpInfo {
     pub last_ack_recv_ms: u32,
     pub pmtu_bytes: u32,
     pub rcv_ssthresh_bytes: u32,
-    /// `None` until there was a measurement.
+    /// `None` before the first measurement.
     pub rtt_us: Option<u32>,
     pub rttvar_us: u32,
-    /// `None` while the connection has never left slow start: the kernel's word for infinite.
+    /// `None` while the connection has never left slow start, which the kernel writes as infinite.
     pub snd_ssthresh: Option<u32>,
     pub snd_cwnd: u32,
     pub advmss_bytes: u32,
     pub reordering: u32,
-    /// `None` until there was a measurement.
+    /// `None` before the first measurement.
     pub rcv_rtt_us: Option<u32>,
     pub rcv_space_bytes: u32,
     pub total_retrans: u32,
@@ -58,7 +58,7 @@ pub struct TcpInfo {
     pub segs_out: Option<u32>,
     pub segs_in: Option<u32>,
     pub notsent_bytes: Option<u32>,
-    /// `None` also until there was a measurement.
+    /// `None` also before the first measurement.
     pub min_rtt_us: Option<u32>,
     pub data_segs_in: Option<u32>,
     pub data_segs_out: Option<u32>,
@@ -86,18 +86,18 @@ pub struct TcpInfo {
     pub received_e1_bytes: Option<u32>,
     pub received_e0_bytes: Option<u32>,
     pub received_ce_bytes: Option<u32>,
-    // Behind these kernels disagree: the last word is two numbers in Linux 6.18 and bit fields in
-    // later ones, so it is not read.
+    // After this kernels differ: the last word is two numbers in Linux 6.18 and bit fields in later
+    // ones, so it is not read.
 }
 
 /// `TCP_INFINITE_SSTHRESH` (`include/net/tcp.h`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// As long as the structure has been since Linux 2.6.10. Anything shorter is not one.
+/// The length of the structure since Linux 2.6.10. Anything shorter is invalid.
 pub(super) const LENGTH_MIN: usize = 104;
 
 impl TcpInfo {
-    /// Reads what a kernel wrote; `None` if it is too short for any kernel's.
+    /// Parses a structure; `None` if it is too short.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < LENGTH_MIN {
@@ -176,7 +176,7 @@ impl TcpInfo {
         })
     }
 
-    /// State of congestion control (`enum tcp_ca_state`), as the kernel's sources call it.
+    /// State of congestion control (`enum tcp_ca_state`), with the kernel's name.
     #[must_use]
     pub fn ca_state_name(&self) -> Option<&'static str> {
         ["open", "disorder", "cwr", "recovery", "loss"]
@@ -201,8 +201,8 @@ impl TcpInfo {
 
 const OPTION_WSCALE: u8 = 4;
 
-/// `TCPI_OPT_TIMESTAMPS` and so on, in the order of their bits. What ss has no word for has the
-/// constant's name.
+/// `TCPI_OPT_TIMESTAMPS` and so on, in the order of their bits. Options without a name in ss have
+/// that of the constant.
 const OPTIONS: [(u8, &str); 8] = [
     (1, "ts"),
     (2, "sack"),
@@ -214,7 +214,7 @@ const OPTIONS: [(u8, &str); 8] = [
     (128, "tfo_child"),
 ];
 
-/// Members of a structure in the order of this machine's bytes, by offset; `None` beyond its end.
+/// Members of a structure in native byte order, by offset; `None` beyond its end.
 #[derive(Clone, Copy)]
 pub(super) struct Members<'a>(pub(super) &'a [u8]);
 
@@ -231,7 +231,7 @@ impl Members<'_> {
         self.bytes(offset).map(u16::from_ne_bytes)
     }
 
-    /// In the network's order.
+    /// In network byte order.
     pub(super) fn be16(self, offset: usize) -> Option<u16> {
         self.bytes(offset).map(u16::from_be_bytes)
     }
@@ -245,13 +245,13 @@ impl Members<'_> {
     }
 }
 
-/// A C bit field of `bits` bits that stands first in its byte: at the low end where bytes are
-/// little-endian, at the high end otherwise (System V ABI).
+/// A C bit field of `bits` bits that is the first in its byte: at the low end on little-endian
+/// machines, at the high end otherwise (System V ABI).
 fn first_bits(byte: u8, bits: u32) -> u8 {
     second_bits(byte, 0, bits)
 }
 
-/// A C bit field of `bits` bits behind another of `before`.
+/// A C bit field of `bits` bits after another of `before` bits.
 fn second_bits(byte: u8, before: u32, bits: u32) -> u8 {
     let shift = if cfg!(target_endian = "little") {
         before
@@ -267,15 +267,15 @@ mod tests {
 
     use super::*;
 
-    /// As long as Linux 6.18 writes it.
+    /// The length in Linux 6.18.
     const LENGTH_NOW: usize = 280;
 
-    /// Bytes that are all different as far as a byte can be, so that no member reads like another.
+    /// Bytes that are as different as possible, so that no two members have the same value.
     fn pattern(length: usize) -> Vec<u8> {
         (0..length).map(|at| (at * 7 + at / 256) as u8).collect()
     }
 
-    /// Holds members against the bytes at libc's offset of the same name.
+    /// Compares members with the bytes at libc's offset of the same name.
     macro_rules! check_members {
         ($info:ident, $bytes:ident, $read:ident; $($ours:ident = $theirs:ident),* $(,)?) => {
             $(assert_eq!(
@@ -334,7 +334,7 @@ mod tests {
             info.snd_ssthresh,
             ssthresh.filter(|value| *value < INFINITE_SSTHRESH)
         );
-        // Two bit fields of C, on a machine with the low byte first.
+        // Two C bit fields on a little-endian machine.
         assert_eq!(size_of::<libc::tcp_info>(), LENGTH_NOW);
         assert_eq!(
             (info.snd_wscale, info.rcv_wscale),
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(info.fastopen_client_fail, bytes[7] >> 1 & 3);
     }
 
-    /// How many optional members a structure of each length that Linux has had reaches.
+    /// How many optional members exist in the structure, for each length that Linux has had.
     #[test]
     fn an_older_kernels_structure_has_the_members_up_to_its_end() {
         let optional = |info: &TcpInfo| {
