@@ -232,7 +232,7 @@ impl Factor {
             problem,
         };
         let text = read(template)
-            .map_err(|error| refuse(format!("the template cannot be read ({error})")))?;
+            .map_err(|error| refuse(format!("cannot read the template ({error})")))?;
         let mut values = vec![("level".to_owned(), level.name.clone())];
         if let LevelValue::Named(named) = &level.value {
             values.extend(named.iter().cloned());

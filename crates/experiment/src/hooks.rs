@@ -94,7 +94,7 @@ fn end_of(output: &[u8]) -> String {
     if cut == 0 {
         text.into_owned()
     } else {
-        format!("[{cut} bytes before this are left out]\n{text}")
+        format!("[{cut} bytes omitted]\n{text}")
     }
 }
 
@@ -186,14 +186,14 @@ mod tests {
             ),
             (
                 said(None, b"", b""),
-                Err("restart: `x` was ended by a signal"),
+                Err("restart: `x` was killed by a signal"),
             ),
             (
                 CommandOutput {
                     duration: LIMIT * 2,
                     ..said(Some(0), b"", b"")
                 },
-                Err("restart: `x` took longer than 5.0 s and was ended"),
+                Err("restart: `x` took longer than 5.0 s and was killed"),
             ),
         ] {
             let (_, judged) = hook(output);
@@ -242,7 +242,7 @@ mod tests {
         long.extend(b"bcd");
         let (kept, _) = hook(said(Some(0), &long, b"short"));
         let (note, text) = kept.stdout.split_once('\n').unwrap();
-        assert_eq!(note, "[3 bytes before this are left out]");
+        assert_eq!(note, "[3 bytes omitted]");
         assert_eq!((text.len(), &text[KEPT_BYTES - 4..]), (KEPT_BYTES, "abcd"));
         assert_eq!(kept.stderr, "short");
     }

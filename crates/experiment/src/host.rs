@@ -28,11 +28,11 @@ impl CommandOutput {
     pub fn failure(&self) -> String {
         let how = match self.exit_code {
             _ if self.timed_out => format!(
-                "took longer than {:.1} s and was ended",
+                "took longer than {:.1} s and was killed",
                 self.duration.as_secs_f64()
             ),
             Some(code) => format!("failed with exit code {code}"),
-            None => "was ended by a signal".to_owned(),
+            None => "was killed by a signal".to_owned(),
         };
         let text = String::from_utf8_lossy(&self.stderr);
         let last = text.lines().rev().find(|line| !line.trim().is_empty());

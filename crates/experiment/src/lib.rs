@@ -17,6 +17,7 @@ mod host;
 mod journal;
 mod machine;
 mod preflight;
+mod prepared;
 mod progress;
 mod related_settings;
 mod restore;
@@ -34,12 +35,13 @@ pub use guardian::guard;
 pub use hooks::Failure;
 pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
 pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
-pub use preflight::{Preflight, left_in_words, nominal_time, preflight};
+pub use preflight::{Preflight, nominal_time, preflight};
+pub use prepared::PreparedExperiment;
 pub use progress::Progress;
 pub use restore::{
     Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
 };
-pub use resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
+pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use spec::{
     Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, Profile, Ready,

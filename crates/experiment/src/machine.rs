@@ -95,7 +95,7 @@ impl Host for Machine {
             // Reading a pipe, or some devices, would never end.
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "it is no regular file",
+                "not a regular file",
             ));
         }
         fs::read(path)
@@ -211,7 +211,7 @@ impl Host for Machine {
         let Some(command) = &mut self.settings.guardian else {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "this program has none",
+                "this program has no guardian",
             ));
         };
         let folder = std::path::absolute(folder)?;
@@ -348,7 +348,7 @@ impl Host for Machine {
 fn plain(holder: &str) -> String {
     let plain = |c: char| if c.is_control() { '?' } else { c };
     match holder.trim() {
-        "" => "it has not said yet which".to_owned(),
+        "" => "not known yet which".to_owned(),
         holder => holder.chars().map(plain).collect(),
     }
 }

@@ -11,6 +11,7 @@ mod units;
 
 pub(crate) use checks::check_folder;
 pub(crate) use settings::why_irreversible;
+pub(crate) use text::describe_left;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use plan::RunPlan;
 use results::Cell;
 
-use crate::design::{Planned, Schedule};
+use crate::design::Schedule;
 use crate::host::Host;
 use crate::spec::Spec;
 
@@ -60,12 +61,6 @@ pub fn preflight(
         problems: findings.problems,
         notes: findings.notes,
     }
-}
-
-/// Describes the trials that are left of a resumed experiment; empty if none are.
-#[must_use]
-pub fn left_in_words(remaining: &[Planned], total: usize) -> String {
-    text::describe_left(remaining, total)
 }
 
 /// The nominal duration of a run: warm-up and duration; `None` if only the number of requests ends

@@ -94,9 +94,9 @@ impl fmt::Display for RestoreStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.what)?;
         match &self.outcome {
-            RestoreOutcome::Unchanged => f.write_str("is as it was"),
-            RestoreOutcome::Restored(None) => f.write_str("put back"),
-            RestoreOutcome::Restored(Some(value)) => write!(f, "put back to {value}"),
+            RestoreOutcome::Unchanged => f.write_str("unchanged"),
+            RestoreOutcome::Restored(None) => f.write_str("restored"),
+            RestoreOutcome::Restored(Some(value)) => write!(f, "restored to {value}"),
             RestoreOutcome::Dropped(why) => f.write_str(why),
             RestoreOutcome::Foreign { now, old, is_kept } => {
                 let absent = "not there";
@@ -113,18 +113,18 @@ impl fmt::Display for RestoreStep {
                     let command = &self.command;
                     write!(
                         f,
-                        "`{command} --force` puts the old one back, `{command} --keep` accepts the new one"
+                        "`{command} --force` restores the old one, `{command} --keep` accepts the new one"
                     )
                 }
             }
-            RestoreOutcome::Failed(why) => write!(f, "NOT put back: {why}"),
-            RestoreOutcome::GivenUp(why) => write!(f, "NOT put back, and forgotten: {why}"),
+            RestoreOutcome::Failed(why) => write!(f, "NOT restored: {why}"),
+            RestoreOutcome::GivenUp(why) => write!(f, "NOT restored, and forgotten: {why}"),
             RestoreOutcome::Ran => f.write_str("has run"),
             RestoreOutcome::NotRun { why, is_kept } => {
                 let forgotten = if *is_kept { " (it is forgotten)" } else { "" };
                 write!(
                     f,
-                    "FAILED, so servers may still run with what the sweep had set{forgotten}: {why}"
+                    "FAILED, so servers may still use the settings of the sweep{forgotten}: {why}"
                 )
             }
         }
@@ -378,10 +378,10 @@ fn put_entry_back<H: Host + ?Sized>(
 ) -> Vec<(u32, Done)> {
     let outcome = match &entry.resource {
         Resource::Sysctl { .. } if is_rebooted(host, journal) => {
-            RestoreOutcome::Dropped("ended with the restart of the machine")
+            RestoreOutcome::Dropped("reset by the reboot")
         }
         Resource::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
-            RestoreOutcome::Dropped("left out: it is of another network namespace")
+            RestoreOutcome::Dropped("skipped: it belongs to another network namespace")
         }
         Resource::Sysctl { .. } => {
             let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();
@@ -412,7 +412,7 @@ fn put_file_back<H: Host + ?Sized>(
 ) -> RestoreOutcome {
     // The temporary file of an interrupted replacement; usually there is none.
     if let Err(error) = host.discard_replacement(path) {
-        return RestoreOutcome::Failed(format!("its unfinished replacement stays ({error})"));
+        return RestoreOutcome::Failed(format!("its temporary file cannot be removed ({error})"));
     }
     let now = match read_if_there(host, path) {
         Ok(now) => now,
@@ -482,7 +482,7 @@ fn run_undo<H: Host + ?Sized>(
     undo: Option<&Undo>,
 ) -> Result<(), (String, Vec<String>)> {
     let Some(undo) = undo else {
-        let why = "the journal does not say what undoes it".to_owned();
+        let why = "the journal does not record how to undo it".to_owned();
         return Err((why, Vec::new()));
     };
     let limit = Duration::from_millis(undo.limit_ms);

@@ -21,11 +21,12 @@ const SHOWN_DIFFERENCES: usize = 5;
 pub enum ResumeError {
     /// The folder holds results, and --resume was not given.
     #[error(
-        "{} holds the sweep {name:?}{}: give another folder (--results DIR), or go on with it",
+        "{} holds results of {name:?}{}: choose another folder (--results DIR), or resume it",
         folder.display(),
-        started_at.as_ref().map_or_else(String::new, |at| format!(" of {at}"))
+        started_at.as_ref().map_or_else(String::new, |at| format!(", started {at}"))
     )]
     Occupied {
+        /// The folder.
         folder: PathBuf,
         /// Name of its experiment.
         name: String,
@@ -34,7 +35,7 @@ pub enum ResumeError {
     },
     /// The experiment file has changed.
     #[error(
-        "cannot --resume: the plan has changed since the sweep in {} began: {}",
+        "cannot resume: the experiment file has changed since the sweep in {} started: {}",
         folder.display(),
         differences.join("; ")
     )]
@@ -43,6 +44,23 @@ pub enum ResumeError {
         folder: PathBuf,
         /// What differs.
         differences: Vec<String>,
+    },
+    /// --resume was given, and the folder holds no results.
+    #[error(
+        "no sweep to resume in {}: give its folder with --results, or start a new one without --resume",
+        folder.display()
+    )]
+    NothingToResume {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The number of rounds cannot be used.
+    #[error("--rounds {rounds}: {problem}")]
+    Rounds {
+        /// The number.
+        rounds: u32,
+        /// Why.
+        problem: String,
     },
     /// The folder's content cannot be used.
     #[error(transparent)]
@@ -64,17 +82,17 @@ pub struct ResumeOptions {
 ///
 /// # Errors
 /// When the folder holds another experiment, or this one with different settings.
-pub fn existing_experiment(
+pub(crate) fn existing_experiment(
     host: &dyn Host,
     store: &Store,
     plan_toml: &str,
-    wish: ResumeOptions,
+    options: ResumeOptions,
 ) -> Result<Option<Experiment>, ResumeError> {
     let Some(present) = store.experiment(host)? else {
         return Ok(None);
     };
     let folder = store.folder().to_owned();
-    if !wish.resume {
+    if !options.resume {
         return Err(ResumeError::Occupied {
             folder,
             name: present.name,
@@ -82,17 +100,17 @@ pub fn existing_experiment(
         });
     }
     let mut differences = plan_differences(&present.plan_toml, plan_toml);
-    if let Some(seed) = wish.seed.filter(|seed| *seed != present.seed) {
+    if let Some(seed) = options.seed.filter(|seed| *seed != present.seed) {
         differences.push(format!("--seed: was {}, is {seed}", present.seed));
     }
-    let rounds = wish.rounds.or_else(|| {
+    let rounds = options.rounds.or_else(|| {
         let [before, now] = [&present.plan_toml, plan_toml].map(rounds_of);
         now.filter(|_| before != now)
     });
     let rounds = rounds.unwrap_or(present.rounds);
     if rounds < present.rounds {
         differences.push(format!(
-            "rounds: were {}, are {rounds}, and can only become more",
+            "rounds: were {}, are {rounds}; they can only be increased",
             present.rounds
         ));
     }
@@ -116,8 +134,7 @@ pub struct Remaining {
 
 /// Finds the trials that were not measured yet. Failed trials, and those whose file is damaged, are
 /// run again.
-#[must_use]
-pub fn remaining(
+pub(crate) fn remaining(
     host: &dyn Host,
     store: &Store,
     experiment: &Experiment,
@@ -133,12 +150,14 @@ pub fn remaining(
                     && (trial.round, trial.repeat, trial.position)
                         == (planned.round, planned.repeat, planned.position);
                 if !is_this {
-                    notes.push(format!("trial {name} is of another plan: it is made again"));
+                    notes.push(format!(
+                        "trial {name} belongs to another experiment; it will be repeated"
+                    ));
                 }
                 !is_this || matches!(trial.outcome, TrialOutcome::Failed(_))
             }
             Err(error) => {
-                notes.push(format!("{error}: it is made again"));
+                notes.push(format!("{error}; the trial will be repeated"));
                 true
             }
         }
@@ -194,7 +213,7 @@ fn compare(place: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
             for (key, was) in before {
                 match now.get(key) {
                     Some(is) => compare(&inner(key), was, is, found),
-                    None => found.push(format!("{}: was {}, is gone", inner(key), shown(was))),
+                    None => found.push(format!("{}: was {}, is missing", inner(key), shown(was))),
                 }
             }
             for (key, is) in now {
@@ -253,7 +272,7 @@ mod tests {
         assert_eq!(
             differences(|plan| plan.replace("connections = 4", "threads = 1")),
             [
-                "load.connections: was 4, is gone",
+                "load.connections: was 4, is missing",
                 "load.threads: is new, 1"
             ]
         );

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use plan::units::counted;
 use results::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, RunResult, Trial, TrialOutcome,
 };
@@ -106,8 +107,9 @@ pub enum Abort {
     Setup(Failure),
     /// Too many trials failed in a row.
     #[error(
-        "{count} trials in a row failed, so the others are not tried (max_failures in the plan or --max-failures changes \
-         this; 0: go on whatever fails)"
+        "{} failed in a row, so the others were skipped (max_failures in the experiment file or \
+         --max-failures sets the limit; 0 means no limit)",
+        counted(u64::from(*count), "trial")
     )]
     Hopeless {
         /// Their number.
@@ -465,7 +467,7 @@ impl Sweep<'_, '_> {
             if took != words(value) {
                 let name = &factor.name;
                 self.note(format!(
-                    "{name}: {key} was set to {value}, and the kernel made {took} of it"
+                    "{name}: {key} was set to {value}, but the kernel changed it to {took}"
                 ));
             }
             self.effective.insert(key.clone(), took);
@@ -521,7 +523,7 @@ impl Sweep<'_, '_> {
             let now = now.get(key).map_or("unknown", String::as_str);
             if now != set {
                 return Err(format!(
-                    "{key} is {now}, and was {set} when the level was set: someone else changes it"
+                    "{key} is {now}, but was {set} when the level was set: something else changes it"
                 ));
             }
         }

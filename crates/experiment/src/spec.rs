@@ -206,7 +206,7 @@ impl Spec {
         let trials = design::trials(self);
         if trials > MAX_TRIALS {
             self.rounds = before;
-            return Err(format!("{trials} trials: at most {MAX_TRIALS} are made"));
+            return Err(format!("{trials} trials: the limit is {MAX_TRIALS}"));
         }
         Ok(())
     }

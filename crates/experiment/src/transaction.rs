@@ -43,19 +43,19 @@ const PAIRS: [(&str, &str); 3] = [
 #[derive(Debug, thiserror::Error)]
 pub enum SafetyError {
     /// Another sweep is running.
-    #[error("another sweep is at work ({holder}): wait until it has ended")]
+    #[error("another sweep is running ({holder}): wait until it has ended")]
     Locked {
         /// What it says about itself.
         holder: String,
     },
     /// Another sweep, with a journal elsewhere, is using what this one needs.
-    #[error("{what}: another sweep is at work on it: wait until that has ended")]
+    #[error("{what}: in use by another sweep: wait until that has ended")]
     Claimed {
         /// The setting or folder.
         what: String,
     },
     /// The lock cannot be taken.
-    #[error("{}: cannot be locked ({error}): give a folder for the journal with --journal DIR", path.display())]
+    #[error("{}: cannot be locked ({error}): choose another folder for the journal with --journal DIR", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
@@ -64,7 +64,7 @@ pub enum SafetyError {
     },
     /// An earlier sweep has not restored its changes.
     #[error(
-        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not put back what it changed{changed}: \
+        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not restored its changes{changed}: \
          run `{}` first",
         restore_command(folder)
     )]
@@ -82,7 +82,7 @@ pub enum SafetyError {
     },
     /// Other users could have written the journal.
     #[error(
-        "{}: {}. A journal names commands that are run when it is put back, so nothing was touched: {}",
+        "{}: {}. A journal contains commands that a restore runs, so nothing was touched: {}",
         .0.path.display(), .0.why, .0.remedy
     )]
     Untrusted(UntrustedPath),
@@ -129,8 +129,7 @@ pub enum SafetyError {
     /// The journal belongs to another network namespace.
     #[error(
         "the sweep ran in network namespace {theirs}, this is {ours}{changed}: run \
-         `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If it has ended, its \
-         settings have too: `{restore} --force` then puts back the rest",
+         `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If that namespace is gone, so are its settings: `{restore} --force` restores the rest",
         restore = restore_command(folder)
     )]
     OtherNamespace {
@@ -145,8 +144,7 @@ pub enum SafetyError {
     },
     /// The journal belongs to another machine.
     #[error(
-        "the sweep ran on another machine{changed}: run `{restore}` there. If this is the same one under another name, \
-         `{restore} --force` puts back what the journal names",
+        "the sweep ran on another machine{changed}: run `{restore}` there. If it is this machine under another name, `{restore} --force` restores what the journal records",
         restore = restore_command(folder)
     )]
     OtherMachine {
@@ -156,7 +154,7 @@ pub enum SafetyError {
         changed: String,
     },
     /// The guardian cannot be started.
-    #[error("the guardian process cannot be started ({0}), and without it nothing is changed")]
+    #[error("the guardian process cannot be started ({0}); nothing is changed without it")]
     Guardian(io::Error),
     /// The resource cannot be changed, or could not be restored.
     #[error("{what}: {why}")]
@@ -222,8 +220,7 @@ impl SafetyError {
 /// What a damaged journal still says, to restore it by hand.
 fn known(readable: Option<&Journal>) -> String {
     let Some(journal) = readable else {
-        return "Whose it is cannot be read: look into it with an editor, put back by hand what it saved, and \
-                remove it"
+        return "Its first record cannot be read: open it in an editor, restore by hand what it records, and remove it"
             .to_owned();
     };
     let line = |entry: &Entry| match (&entry.resource, &entry.old, &entry.undo) {
@@ -242,12 +239,9 @@ fn known(readable: Option<&Journal>) -> String {
         .map(line)
         .collect();
     if lines.is_empty() {
-        return "The lines that can be read name no change".to_owned();
+        return "Its readable lines contain no change".to_owned();
     }
-    format!(
-        "Before the sweep, as far as it can be read: {}",
-        lines.join("; ")
-    )
+    format!("Before the sweep, as far as readable: {}", lines.join("; "))
 }
 
 /// The result of a change.
@@ -263,7 +257,7 @@ pub struct Effective {
 /// The changes of one sweep: the lock, and from the first change on the journal and the guardian.
 /// To be ended with [`Self::restore_all`]; if the process dies first, the guardian restores.
 #[derive(Debug)]
-#[must_use = "what it changes is put back by restore_all"]
+#[must_use = "restore_all must restore its changes"]
 pub struct Transaction {
     folder: PathBuf,
     plan: String,
@@ -325,7 +319,10 @@ impl Transaction {
             Err(error) => return Err(of_lock(error)),
             Ok(_) => {}
         }
-        match host.lock(&path, "a look at a plan").map_err(of_lock)? {
+        match host
+            .lock(&path, "a check of an experiment")
+            .map_err(of_lock)?
+        {
             Lock::Ours => {}
             Lock::HeldBy(holder) => return Err(SafetyError::Locked { holder }),
         }
@@ -413,8 +410,8 @@ impl Transaction {
             what: key.to_owned(),
             why,
         };
-        let path =
-            sysctl_path(key).ok_or_else(|| refuse("is no name of a kernel setting".to_owned()))?;
+        let path = sysctl_path(key)
+            .ok_or_else(|| refuse("is not the name of a kernel setting".to_owned()))?;
         if let Some(why) = why_irreversible(&path) {
             return Err(refuse(why.to_owned()));
         }
@@ -432,7 +429,7 @@ impl Transaction {
             key: key.to_owned(),
         };
         let is_first = self.check_ours(&resource, Some(&now))?;
-        let beside = |error| refuse(format!("the settings beside it cannot be read ({error})"));
+        let beside = |error| refuse(format!("related settings cannot be read ({error})"));
         let near = read_related(host, &path).map_err(beside)?;
         let content = format!("{value}\n").into_bytes();
         let step = Step {
@@ -446,7 +443,7 @@ impl Transaction {
         let written = if is_first {
             host.write(&path, &now).map_err(|error| {
                 refuse(format!(
-                    "the present value {} cannot be written, so it could not be put back ({error})",
+                    "the present value {} cannot be written, so it could not be restored ({error})",
                     Content(now)
                 ))
             })
@@ -455,7 +452,7 @@ impl Transaction {
         };
         let written = written.and_then(|()| {
             host.write(&path, &content)
-                .map_err(|error| refuse(format!("the kernel does not take {value} ({error})")))
+                .map_err(|error| refuse(format!("the kernel refuses {value} ({error})")))
         });
         // Also after a failure: of several numbers the first may have been taken.
         let shown = host.read(&path);
@@ -488,7 +485,7 @@ impl Transaction {
             why,
         };
         if !path.is_absolute() {
-            return Err(refuse("is no absolute path".to_owned()));
+            return Err(refuse("is not an absolute path".to_owned()));
         }
         let now = match host.read(path) {
             Ok(now) => Some(now),
@@ -498,7 +495,7 @@ impl Transaction {
         let largest = content.len().max(now.as_ref().map_or(0, Vec::len));
         if largest > FILE_SIZE_MAX {
             return Err(refuse(format!(
-                "has {largest} bytes; files up to {FILE_SIZE_MAX} are changed"
+                "has {largest} bytes; the limit is {FILE_SIZE_MAX}"
             )));
         }
         let resource = Resource::File {
@@ -573,7 +570,7 @@ impl Transaction {
             return Ok(false);
         }
         let shown = |content: &Content| match resource {
-            Resource::File { .. } => format!("a content of {} bytes", content.0.len()),
+            Resource::File { .. } => format!("a file of {} bytes", content.0.len()),
             _ => content.to_string(),
         };
         Err(SafetyError::Foreign {
@@ -618,7 +615,7 @@ impl Transaction {
             };
             if entry.has_own_write {
                 return Err(Some(format!(
-                    "a write of it changes {} too, which the plan sets as well: vary one of the two",
+                    "writing it also changes {}, which the experiment sets as well: vary one of the two",
                     entry.resource
                 )));
             }
@@ -712,7 +709,7 @@ impl Transaction {
             .append(host, &records)
             .map_err(|source| SafetyError::Refused {
                 what: path.display().to_string(),
-                why: format!("the journal cannot be written any more ({source})"),
+                why: format!("the journal can no longer be written ({source})"),
             })
     }
 }
@@ -779,7 +776,7 @@ pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
 pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> String {
     let mut changes = Vec::new();
     if host.boot_id() != begin.boot_id {
-        changes.push("the machine was started anew since".to_owned());
+        changes.push("the machine was rebooted since".to_owned());
     }
     let mut compare = |what: &str, was: &Option<String>, is: String| {
         if let Some(was) = was.as_ref().filter(|was| **was != is) {
@@ -823,7 +820,7 @@ fn settled_journal<H: Host + ?Sized>(
     Ok(Some(journal))
 }
 
-/// Refuses the zero half of a pair, which the kernel does not take back.
+/// Refuses the zero half of a pair, which the kernel refuses back.
 fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), String> {
     for (left, right) in PAIRS {
         for (ours, other) in [(left, right), (right, left)] {
@@ -835,7 +832,7 @@ fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), 
             };
             if is_zero(host.read(path)) && !is_zero(host.read(Path::new(other))) {
                 return Err(format!(
-                    "is 0 because {other} is in force, and the kernel takes no 0 back: plan that one instead"
+                    "is 0 because {other} is set, and the kernel does not accept 0 again: vary that one instead"
                 ));
             }
         }

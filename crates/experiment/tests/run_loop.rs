@@ -11,8 +11,7 @@ use std::time::Duration;
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
     CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    ResumeOptions, Schedule, Spec, Store, Transaction, existing_experiment, remaining, restore,
-    run,
+    PreparedExperiment, ResumeOptions, Schedule, Spec, Transaction, restore, run,
 };
 use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
 use results::{
@@ -22,6 +21,7 @@ use results::{
 
 const JOURNALS: &str = "/var/lib/wrkbench/restore";
 const RESULTS: &str = "/plans/testlogs";
+const EXPERIMENT_FILE: &str = "/plans/testlogs/experiment.json";
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const TCP_RMEM: &str = "/proc/sys/net/ipv4/tcp_rmem";
 const CONF: &str = "/etc/server.conf";
@@ -178,31 +178,28 @@ impl Session<'_> {
     /// # Errors
     /// When nothing was started.
     fn run(&self, host: &mut Fake) -> Result<Ended, String> {
-        let mut spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
-        let store = Store::at(&spec.results);
-        let wish = ResumeOptions {
+        let spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
+        let options = ResumeOptions {
             resume: self.resume,
-            ..ResumeOptions::default()
+            seed: Some(SEED),
+            rounds: None,
         };
-        let begun = existing_experiment(host, &store, self.plan, wish)
+        let prepared =
+            PreparedExperiment::new(spec, options, host).map_err(|error| error.to_string())?;
+        let transaction = Transaction::begin(host, Path::new(JOURNALS), &prepared.spec.name)
             .map_err(|error| error.to_string())?;
-        spec.rounds = begun.as_ref().map_or(spec.rounds, |begun| begun.rounds);
-        let schedule = Schedule::new(&spec, SEED);
-        let experiment = experiment_of(&spec, &schedule);
-        let left = remaining(host, &store, &experiment, &schedule.trials);
-        let transaction = Transaction::begin(host, Path::new(JOURNALS), &spec.name)
-            .map_err(|error| error.to_string())?;
-        if let Err(error) = store.begin(host, &experiment) {
+        if let Err(error) = prepared.begin(host) {
             let _ = transaction.restore_all(host);
             return Err(error.to_string());
         }
+        let left = &prepared.remaining;
         let mut told = left.notes.clone();
         let made = Flag::new(0);
         let outcome = run(
             ExperimentRun {
-                spec: &spec,
-                experiment: &experiment,
-                total: schedule.trials.len(),
+                spec: &prepared.spec,
+                experiment: &prepared.experiment,
+                total: prepared.schedule.trials.len(),
                 remaining: &left.trials,
                 sysctls: &["net.ipv4.tcp_rmem"],
                 nominal: &|_| Duration::from_secs(10),
@@ -210,7 +207,7 @@ impl Session<'_> {
             transaction,
             ExperimentContext {
                 host,
-                store: &store,
+                store: &prepared.store,
                 run_one: &mut |_| {
                     made.set(made.get() + 1);
                     let next = self.runs.borrow_mut().pop_front();
@@ -261,19 +258,6 @@ fn line(event: &Event<'_>) -> String {
             )
         }
         Event::Note(text) => text.clone(),
-    }
-}
-
-fn experiment_of(spec: &Spec, schedule: &Schedule) -> Experiment {
-    Experiment {
-        schema_version: 1,
-        name: spec.name.clone(),
-        plan_toml: spec.text.clone(),
-        seed: SEED,
-        order: spec.order,
-        rounds: spec.rounds,
-        cells: schedule.cells.clone(),
-        started_at: None,
     }
 }
 
@@ -456,7 +440,7 @@ fn what_a_trial_was_made_with_is_kept_beside_what_came_of_it() {
     let hooks: Vec<_> = trial.hooks.iter().map(|hook| hook.hook.as_str()).collect();
     assert_eq!(hooks, ["check of conf", "restart", "before", "after"]);
     assert_eq!(trial.hooks[1].stdout, "restarted\n");
-    let clamped = "buffers: net.core.rmem_max was set to 2000, and the kernel made 1500 of it";
+    let clamped = "buffers: net.core.rmem_max was set to 2000, but the kernel changed it to 1500";
     assert!(
         ended.told.iter().any(|line| line == clamped),
         "{:?}",
@@ -555,14 +539,14 @@ fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
                     other => Ok(other.to_owned()),
                 });
             },
-            "net.core.rmem_max: the kernel does not take 2000 (invalid input parameter)",
+            "net.core.rmem_max: the kernel refuses 2000 (invalid input parameter)",
         ),
         (
             "r01-c001-1000-a",
             |host| {
                 host.files.remove(Path::new("/plans/server.tmpl"));
             },
-            "/plans/server.tmpl: the template cannot be read (entity not found)",
+            "/plans/server.tmpl: cannot read the template (entity not found)",
         ),
     ];
     for (name, breaks, expected) in cases {
@@ -581,7 +565,7 @@ fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
             assert_eq!((outcome.failed, outcome.left), (3, 5), "{expected}");
             let abort = outcome.abort.as_ref().map(ToString::to_string);
             let abort = abort.unwrap_or_default();
-            assert!(abort.starts_with("3 trials in a row failed"), "{abort}");
+            assert!(abort.starts_with("3 trials failed in a row"), "{abort}");
         }
         assert_eq!(state(&host), state(&machine_after(breaks)), "{expected}");
     }
@@ -609,7 +593,9 @@ fn a_setting_that_someone_else_changes_spoils_the_trial() {
     let (first, _) = failure(&host, "r01-c003-2000-a");
     assert_eq!(
         first,
-        ["net.core.rmem_max is 4711, and was 2000 when the level was set: someone else changes it"]
+        [
+            "net.core.rmem_max is 4711, but was 2000 when the level was set: something else changes it"
+        ]
     );
     // Not overwritten, but reported.
     assert!(!ended.outcome.restored.is_complete());
@@ -625,7 +611,7 @@ fn a_setting_that_another_sweep_has_claimed_ends_the_sweep() {
     let abort = ended.outcome.abort.unwrap().to_string();
     assert_eq!(
         abort,
-        "net.core.rmem_max: another sweep is at work on it: wait until that has ended"
+        "net.core.rmem_max: in use by another sweep: wait until that has ended"
     );
     assert_eq!((ended.outcome.failed, ended.outcome.left), (0, 8));
     assert!(ended.outcome.restored.is_complete());
@@ -648,13 +634,13 @@ fn how_many_failures_end_a_sweep_is_said_in_the_plan_and_it_goes_on_after_them()
             "{:?}",
             ended.told
         );
-        let existing_experiment = Session {
+        let resumed = Session {
             resume: true,
             ..session(PLAN)
         };
         host.on_command("restart-it", |_, _| succeeded(""));
         restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
-        let ended = existing_experiment.run(&mut host).unwrap();
+        let ended = resumed.run(&mut host).unwrap();
         assert_eq!((ended.outcome.finished, ended.outcome.left), (8, 0));
     }
 }
@@ -740,7 +726,7 @@ fn trials_that_failed_and_files_that_are_damaged_are_made_again() {
     );
     assert_eq!(
         ended.told[1],
-        "trial r02-c002-8 is of another plan: it is made again"
+        "trial r02-c002-8 belongs to another experiment; it will be repeated"
     );
     assert_eq!(finished(&host).len(), 4);
 }
@@ -752,7 +738,7 @@ fn a_folder_with_another_sweep_or_another_plan_is_left_alone() {
     let before = host.files.clone();
     let refusal = session(LOAD_ONLY).run(&mut host).err().unwrap();
     assert!(
-        refusal.starts_with("/plans/testlogs holds the sweep \"load only\""),
+        refusal.starts_with("/plans/testlogs holds results of \"load only\""),
         "{refusal}"
     );
     let changed = LOAD_ONLY.replace("[4, 8]", "[4, 9]");
@@ -760,7 +746,7 @@ fn a_folder_with_another_sweep_or_another_plan_is_left_alone() {
     other.resume = true;
     let refusal = other.run(&mut host).err().unwrap();
     assert!(
-        refusal.ends_with("began: factor.1.connections: was [4, 8], is [4, 9]"),
+        refusal.ends_with("started: factor.1.connections: was [4, 8], is [4, 9]"),
         "{refusal}"
     );
     let fewer = LOAD_ONLY.replace("rounds = 2", "rounds = 1");
@@ -855,7 +841,7 @@ fn killed_at_any_moment_it_is_restored_taken_up_and_has_every_trial_once() {
             restore(&mut host, Path::new(JOURNALS), Conflicts::Report).unwrap();
             assert_eq!(state(&host), state(&machine()), "operation {operation}");
             let mut second = session(&plan);
-            second.resume = true;
+            second.resume = host.files.contains_key(Path::new(EXPERIMENT_FILE));
             let ended = second.run(&mut host).unwrap();
             assert_eq!(
                 ended.outcome.failed + ended.outcome.left,

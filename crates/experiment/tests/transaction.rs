@@ -818,7 +818,7 @@ fn a_machine_that_has_changed_since_is_named_in_every_refusal() {
     let mut host = died_after(&changes());
     host.boot = "boot-2".to_owned();
     host.kernel = "6.2.0".to_owned();
-    let changed = "the machine was started anew since; its kernel was \"6.1.0\", is \"6.2.0\"";
+    let changed = "the machine was rebooted since; its kernel was \"6.1.0\", is \"6.2.0\"";
     let error = begin(&mut host).unwrap_err().to_string();
     assert!(error.contains(changed), "{error}");
     // With another name and after a reboot it counts as another machine, whose files the journal
@@ -885,10 +885,10 @@ fn what_a_restore_would_do_is_said_without_being_done() {
         .unwrap();
     assert_eq!(text(&host.files), text(&before));
     for expected in [
-        "net.ipv4.neigh.default.unres_qlen_bytes: is 42240, was 212992 before the sweep: would be put back",
+        "net.ipv4.neigh.default.unres_qlen_bytes: is 42240, was 212992 before the sweep: would be restored",
         "net.core.rmem_max: is 5, was 212992 before the sweep, and someone else has changed it: would be left",
         "command \"mtu\": would run `reset-mtu` (at most 1m)",
-        "/etc/nginx/conf.d/tuned.conf: is 9 bytes, was not there before the sweep: would be put back",
+        "/etc/nginx/conf.d/tuned.conf: is 9 bytes, was not there before the sweep: would be restored",
     ] {
         assert!(
             lines.iter().any(|line| line == expected),
@@ -990,12 +990,15 @@ fn what_cannot_be_changed_is_refused_by_its_name() {
         ),
         (
             sysctl("../../etc/passwd", "1"),
-            "no name of a kernel setting",
+            "is not the name of a kernel setting",
         ),
-        (sysctl("vm.dirty_bytes", "4096"), "plan that one instead"),
-        (sysctl("kernel.threads-max", "many"), "does not take many"),
-        (sysctl("net.core.write_only", "2"), "could not be put back"),
-        (file("relative", ""), "no absolute path"),
+        (sysctl("vm.dirty_bytes", "4096"), "vary that one instead"),
+        (
+            sysctl("kernel.threads-max", "many"),
+            "the kernel refuses many",
+        ),
+        (sysctl("net.core.write_only", "2"), "could not be restored"),
+        (file("relative", ""), "is not an absolute path"),
         (
             file("/big", &"x".repeat(experiment::FILE_SIZE_MAX + 1)),
             "bytes",
@@ -1100,7 +1103,7 @@ fn a_command_that_cannot_be_undone_stays_in_the_journal() {
     assert!(!report.is_complete());
     let line = report.steps.last().unwrap().to_string();
     assert!(
-        line.contains("NOT put back") && line.contains("busy"),
+        line.contains("NOT restored") && line.contains("busy"),
         "{line}"
     );
     assert_eq!(host.text(CONF), machine().text(CONF), "the others are back");

@@ -151,9 +151,9 @@ impl Sampling {
                 return telemetry;
             }
             Err(RecvTimeoutError::Timeout) => {
-                "the sampler did not end: is the file for samples a pipe that nobody reads?"
+                "the sampler did not end: does nobody read the pipe for samples?"
             }
-            Err(RecvTimeoutError::Disconnected) => "the sampler died",
+            Err(RecvTimeoutError::Disconnected) => "the sampler crashed",
         };
         Telemetry {
             interval_ns,
@@ -225,7 +225,7 @@ mod tests {
         let telemetry = sampling.finish();
         assert_eq!(telemetry.sockets, None);
         assert_eq!(telemetry.interval_ns, 3_600_000_000_000);
-        assert!(telemetry.notes[0].contains("a pipe that nobody reads"));
+        assert!(telemetry.notes[0].contains("nobody read the pipe"));
     }
 
     #[test]
@@ -241,6 +241,6 @@ mod tests {
         }
         let sampling = sampler().start(Some(Box::new(Deadly))).unwrap();
         sampling.begin(window());
-        assert_eq!(sampling.finish().notes, ["the sampler died"]);
+        assert_eq!(sampling.finish().notes, ["the sampler crashed"]);
     }
 }

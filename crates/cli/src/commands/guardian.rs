@@ -23,25 +23,25 @@ const PROGRAM: &str = "wrkbench guardian";
 pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     // A handler that only sets a flag: what is started later must not find the signals ignored.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
-        flag::register(signal, Arc::default()).context("guardian: cannot withstand signals")?;
+        flag::register(signal, Arc::default()).context("guardian: cannot handle signals")?;
     }
     // In ps and top it would be `exe`. Without the name it guards as well.
     let _ = rustix::thread::set_name(c"wrkbench-guard");
     let mut machine = restore::quiet_machine();
     let stdin = io::stdin();
     let report = experiment::guard(&mut machine, stdin.as_fd(), &arguments.journal)
-        .context("guardian: nothing was put back")?;
+        .context("guardian: nothing was restored")?;
     let Some(report) = report else {
         return Ok(ExitCode::SUCCESS);
     };
     restore::tell_steps(&report, PROGRAM, true);
     if report.is_complete() {
-        tell(PROGRAM, "the sweep has died; everything is as it was");
+        tell(PROGRAM, "the sweep died; everything is restored");
     } else {
         let restore = experiment::restore_command(&arguments.journal);
         tell(
             PROGRAM,
-            format_args!("the sweep has died, and not everything is as it was: run `{restore}`"),
+            format_args!("the sweep died, and some settings were not restored; run `{restore}`"),
         );
     }
     Ok(ExitCode::from(u8::from(!report.is_complete())))

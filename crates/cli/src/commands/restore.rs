@@ -51,7 +51,7 @@ pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow:
     }
     let folder = user_folder(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
     folder.context(
-        "neither XDG_STATE_HOME nor HOME says where a journal could be: give --journal DIR",
+        "neither XDG_STATE_HOME nor HOME is set: choose a folder for the journal with --journal DIR",
     )
 }
 
@@ -75,10 +75,7 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     if !report.changed_machine.is_empty() {
         let changed = &report.changed_machine;
-        writeln!(
-            stdout,
-            "the machine is not as it was during the sweep{changed}"
-        )?;
+        writeln!(stdout, "the machine has changed since the sweep{changed}")?;
     }
     for step in &report.steps {
         writeln!(stdout, "{step}")?;
@@ -87,15 +84,12 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
         }
     }
     let end = match (report.is_complete(), report.leaves_something()) {
-        (true, false) => "everything is as it was".to_owned(),
-        (true, true) => {
-            "everything else is as it was, and nothing is left to be put back".to_owned()
-        }
+        (true, false) => "everything is restored".to_owned(),
+        (true, true) => "everything else is restored; nothing is left to do".to_owned(),
         (false, _) => {
             let again = restore_command(folder);
             format!(
-                "not everything is as it was; the journal stays. `{again}` tries again, `{again} --keep` gives up \
-                 what cannot be put back"
+                "some settings were not restored; the journal is kept. `{again}` tries again, `{again} --keep` gives up what cannot be restored"
             )
         }
     };
@@ -121,9 +115,9 @@ fn tell_preview(lines: &[String]) -> anyhow::Result<ExitCode> {
         writeln!(stdout, "{line}")?;
     }
     let end = if lines.is_empty() {
-        "nothing is left to be put back"
+        "nothing is left to restore"
     } else {
-        "nothing was changed: without --dry-run it is put back"
+        "nothing was changed; run without --dry-run to restore"
     };
     writeln!(stdout, "{end}")?;
     stdout.flush()?;
@@ -134,11 +128,11 @@ fn nothing(folder: &Path, is_root: bool) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     writeln!(
         stdout,
-        "nothing to put back (no journal in {})",
+        "nothing to restore (no journal in {})",
         folder.display()
     )?;
     if !is_root {
-        writeln!(stdout, "sweeps of root have theirs in {ROOT_FOLDER}")?;
+        writeln!(stdout, "sweeps run by root keep theirs in {ROOT_FOLDER}")?;
     }
     stdout.flush()?;
     Ok(ExitCode::SUCCESS)

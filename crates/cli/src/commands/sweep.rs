@@ -1,4 +1,4 @@
-//! An experiment: plan, checks, trials, and what they say together.
+//! `wrkbench sweep`: checks an experiment, runs its trials and compares the results.
 
 mod conclusion;
 mod one_run;
@@ -8,52 +8,44 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use experiment::{
-    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Host as _, Machine,
-    MachineSettings, OptionValue, Planned, Remaining, ResumeError, ResumeOptions, SafetyError,
-    Schedule, Spec, Store, Transaction,
+    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Machine, MachineSettings,
+    PreparedExperiment, ResumeError, ResumeOptions, Spec, Transaction,
 };
 use live::grid::{Grid, TilePosition};
-use plan::secrets::hide_secrets;
 use plan::shell;
-use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, TrialOutcome};
+use plan::units::counted;
+use results::{Cell, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
-use conclusion::Judgement;
+use conclusion::ComparisonLimits;
 use progress::Progress;
 
-/// Some trials failed at each attempt.
+/// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
 
-/// The runs of an experiment by the number of their cell, or why there is none.
+/// The runs of an experiment by the number of their cell; the error is why there is none.
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 
-/// A plan and everything that follows from it.
-struct PreparedExperiment {
-    spec: Spec,
-    store: Store,
-    experiment: Experiment,
-    schedule: Schedule,
+/// An experiment and its runs.
+struct Sweep {
+    prepared: PreparedExperiment,
     runs: Runs,
-    remaining: Remaining,
-    /// The folder of results holds it already.
-    is_begun: bool,
 }
 
-/// Makes the trials of a plan and shows what came of them.
+/// Runs the trials of an experiment and shows the results.
 ///
 /// # Errors
-/// When nothing was begun, or when it had to be given up; everything is put back by then.
+/// When nothing was started, or when the sweep was aborted; everything is restored by then.
 pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<ExitCode> {
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
@@ -63,42 +55,41 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
     let mut machine = machine();
-    let prepared = PreparedExperiment::new(spec, arguments, &machine)?;
-    // What scripts print belongs to no table.
+    let sweep = Sweep::new(spec, arguments, &machine)?;
+    // Output of scripts must not end up in the tables.
     let mut output = runner::divert_script_output()?;
-    let has_trials = !prepared.remaining.trials.is_empty();
+    let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
-    if has_trials || arguments.dry_run {
-        if let Some(refused) = prepared.check(arguments, &mut machine, &mut output, program)? {
+    if remaining > 0 || arguments.dry_run {
+        if let Some(refused) = sweep.check(arguments, &mut machine, &mut output, program)? {
             return Ok(refused);
         }
         if arguments.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
-        let kept = prepared.schedule.trials.len() - prepared.remaining.trials.len();
+        let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
-        (outcome, code) = prepared.make(arguments, &mut machine, program)?;
+        (outcome, code) = sweep.run(arguments, &mut machine, program)?;
         if kept == 0 && outcome.finished + outcome.failed == 0 {
             return Ok(ExitCode::from(code));
         }
     }
-    let judgement = Judgement {
-        threshold: prepared.spec.threshold,
-        regression_limit: arguments.fail_on_regression,
+    let limits = ComparisonLimits {
+        threshold: sweep.prepared.spec.threshold,
+        regression: arguments.fail_on_regression,
     };
-    let folder = prepared.store.folder();
-    let judged = conclusion::conclude(folder, &judgement, &mut output, program)?;
-    // What was measured is judged only when all of it was.
-    let is_whole = code == 0 || code == EXIT_FAILED_TRIALS;
-    Ok(if is_whole && judged != ExitCode::SUCCESS {
+    let folder = sweep.prepared.store.folder();
+    let judged = conclusion::conclude(folder, &limits, &mut output, program)?;
+    // An incomplete sweep has its own exit code.
+    let is_complete = code == 0 || code == EXIT_FAILED_TRIALS;
+    Ok(if is_complete && judged != ExitCode::SUCCESS {
         judged
     } else {
         ExitCode::from(code)
     })
 }
 
-impl PreparedExperiment {
-    /// Nothing is touched for it.
+impl Sweep {
     fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
@@ -106,47 +97,25 @@ impl PreparedExperiment {
         if let Some(most) = arguments.max_failures {
             spec.max_failures = most;
         }
-        let store = Store::at(&spec.results);
-        let wish = ResumeOptions {
+        let options = ResumeOptions {
             resume: arguments.resume,
             seed: arguments.seed,
             rounds: arguments.rounds,
         };
-        let begun = experiment::existing_experiment(machine, &store, &saved_text(&spec), wish)
-            .map_err(|error| {
-                let is_occupied = matches!(error, ResumeError::Occupied { .. });
-                let error = anyhow::Error::from(error);
-                match is_occupied {
-                    true => anyhow::anyhow!("{error}: `{}`", resume_command(arguments)),
-                    false => error,
+        let prepared =
+            PreparedExperiment::new(spec, options, machine).map_err(|error| match error {
+                ResumeError::Occupied { .. } => {
+                    anyhow::anyhow!("{error}: `{}`", resume_command(arguments))
                 }
+                error => error.into(),
             })?;
-        if arguments.resume && begun.is_none() {
-            bail!(
-                "--resume: {} holds no sweep to go on with: name the folder of the one that was begun (--results DIR), \
-                 or leave --resume out to begin one",
-                store.folder().display()
-            );
-        }
-        let is_begun = begun.is_some();
-        let experiment = settled(&mut spec, begun, wish, machine)?;
-        let schedule = Schedule::new(&spec, experiment.seed);
-        let experiment = Experiment {
-            cells: schedule.cells.clone(),
-            ..experiment
-        };
         Ok(Self {
-            runs: runs(&spec, &schedule.cells),
-            remaining: experiment::remaining(machine, &store, &experiment, &schedule.trials),
-            spec,
-            store,
-            experiment,
-            schedule,
-            is_begun,
+            runs: runs(&prepared.spec, &prepared.schedule.cells),
+            prepared,
         })
     }
 
-    /// Prints the plan, and refuses what is known to fail.
+    /// Prints the description of the experiment, and refuses what is known to fail.
     fn check(
         &self,
         arguments: &SweepArgs,
@@ -154,23 +123,18 @@ impl PreparedExperiment {
         output: &mut dyn Write,
         program: &str,
     ) -> anyhow::Result<Option<ExitCode>> {
-        let preflight = experiment::preflight(&self.spec, &self.schedule, machine, &mut |cell| {
-            one_run::check(cell, &self.runs)
-        });
-        let mut text = hide_secrets(&preflight.text);
-        if self.is_begun {
-            let total = self.schedule.trials.len();
-            text += &experiment::left_in_words(&self.remaining.trials, total);
-        }
+        let preflight = self
+            .prepared
+            .preflight(machine, &mut |cell| one_run::check(cell, &self.runs));
         if arguments.dry_run {
-            output.write_all(text.as_bytes())?;
+            output.write_all(preflight.text.as_bytes())?;
             output.flush()?;
         } else if !arguments.quiet {
-            // As for every other line there: a sweep does not depend on who reads along.
-            let _ = io::stderr().write_all(text.as_bytes());
+            // As with every other line there, errors are ignored.
+            let _ = io::stderr().write_all(preflight.text.as_bytes());
         }
         if !arguments.quiet {
-            for note in self.remaining.notes.iter().chain(&preflight.notes) {
+            for note in self.prepared.remaining.notes.iter().chain(&preflight.notes) {
                 tell(program, format_args!("note: {note}"));
             }
         }
@@ -182,24 +146,25 @@ impl PreparedExperiment {
         Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
     }
 
-    /// Makes the trials that remain, and says how it ended; the exit code.
-    fn make(
+    /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
+    fn run(
         &self,
         arguments: &SweepArgs,
         machine: &mut Machine,
         program: &str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
+        let prepared = &self.prepared;
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
-        // Before anything is changed: a terminal that cannot be had ends nothing that has begun.
+        // Before anything is changed: an unusable terminal must not end a started sweep.
         let screen = match arguments.tui {
             true => Some(self.screen(machine, interrupts.second())?),
             false => None,
         };
         let journal = journal_folder(arguments, machine)?;
-        let transaction = Transaction::begin(machine, &journal, &self.spec.name)?;
-        if let Err(error) = begin(machine, &self.store, &self.experiment) {
-            // Nothing was changed yet: this gives the lock back.
+        let transaction = Transaction::begin(machine, &journal, &prepared.spec.name)?;
+        if let Err(error) = begin(machine, prepared) {
+            // Nothing was changed yet: this only releases the lock.
             let _ = transaction.restore_all(machine);
             return Err(error);
         }
@@ -207,11 +172,12 @@ impl PreparedExperiment {
             Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
             _ => Duration::ZERO,
         };
+        let trials = prepared.schedule.trials.len();
         let run = ExperimentRun {
-            spec: &self.spec,
-            experiment: &self.experiment,
-            total: self.schedule.trials.len(),
-            remaining: &self.remaining.trials,
+            spec: &prepared.spec,
+            experiment: &prepared.experiment,
+            total: trials,
+            remaining: &prepared.remaining.trials,
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
         };
@@ -221,7 +187,7 @@ impl PreparedExperiment {
         let progress = RefCell::new(Progress::new(program, arguments.quiet, screen));
         let context = ExperimentContext {
             host: machine,
-            store: &self.store,
+            store: &prepared.store,
             run_one: &mut |assignment| {
                 let stop = &*interrupts.stop;
                 let made = one_run::make(assignment, &self.runs, stop, |plan| {
@@ -230,7 +196,6 @@ impl PreparedExperiment {
                 if made.is_ok()
                     && let Ok(samples) = fs::metadata(assignment.samples)
                 {
-                    let trials = self.schedule.trials.len();
                     progress
                         .borrow_mut()
                         .announce_samples(samples.len(), trials);
@@ -242,20 +207,22 @@ impl PreparedExperiment {
             was_suspended: &|| interrupts.was_stopped(),
         };
         let outcome = experiment::run(run, transaction, context);
-        // The terminal is as it was from here on.
+        // Restores the terminal.
         drop(progress);
-        let code = tell_end(&outcome, arguments, &journal, program, &interrupts);
+        let code = report_end(&outcome, arguments, &journal, program, &interrupts);
         Ok((outcome, code))
     }
 
-    /// The grid of all trials, with those that were made before.
+    /// The grid of all trials, including those that were made before.
     fn screen(&self, machine: &Machine, second: Second) -> anyhow::Result<Screen> {
         let terminal = screen::terminal()?;
-        let mut grid = Grid::new(&self.spec.name, &self.schedule.cells, self.spec.rounds);
-        let is_left = |planned: &&Planned| self.remaining.trials.contains(planned);
-        for planned in self.schedule.trials.iter().filter(|it| !is_left(it)) {
-            let name = experiment::trial_name(&self.experiment, planned);
-            let trial = self.store.trial(machine, &name).ok().flatten();
+        let prepared = &self.prepared;
+        let mut grid = Grid::new(
+            &prepared.spec.name,
+            &prepared.schedule.cells,
+            prepared.spec.rounds,
+        );
+        for (planned, trial) in prepared.saved_trials(machine) {
             let rate = trial.and_then(|trial| match trial.outcome {
                 TrialOutcome::Finished(result) => Some(result.requests_per_sec()),
                 TrialOutcome::Failed(_) => None,
@@ -274,7 +241,7 @@ fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Pa
     restore::journal_folder(arguments.journal.as_deref(), machine)
 }
 
-/// The line for the shell that goes on with the sweep of these arguments.
+/// The shell command that resumes the sweep of these arguments.
 fn resume_command(arguments: &SweepArgs) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut words = vec!["wrkbench".to_owned(), "sweep".to_owned()];
@@ -291,7 +258,7 @@ fn resume_command(arguments: &SweepArgs) -> String {
     shell::command(&words)
 }
 
-/// Everything that is wrong, a line each, before anything is touched.
+/// Prints everything that is wrong, a line each.
 fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
     for line in lines {
         tell(program, line);
@@ -313,42 +280,7 @@ fn machine() -> Machine {
     })
 }
 
-/// The experiment with its seed and rounds, which the plan takes over.
-fn settled(
-    spec: &mut Spec,
-    begun: Option<Experiment>,
-    wish: ResumeOptions,
-    machine: &Machine,
-) -> anyhow::Result<Experiment> {
-    let rounds = begun.as_ref().map(|begun| begun.rounds).or(wish.rounds);
-    if let Some(rounds) = rounds {
-        spec.set_rounds(rounds)
-            .map_err(|problem| anyhow::anyhow!("--rounds {rounds}: {problem}"))?;
-    }
-    // Short enough to be typed.
-    let draw = || RandomState::new().build_hasher().finish() >> 32;
-    Ok(begun.unwrap_or_else(|| Experiment {
-        schema_version: EXPERIMENT_SCHEMA_VERSION,
-        name: spec.name.clone(),
-        plan_toml: saved_text(spec),
-        seed: wish.seed.or(spec.seed).unwrap_or_else(draw),
-        order: spec.order,
-        rounds: spec.rounds,
-        cells: Vec::new(),
-        started_at: machine.wall_clock(),
-    }))
-}
-
-/// The plan's text as it is saved, and compared with when the experiment is resumed.
-fn saved_text(spec: &Spec) -> String {
-    if spec.load.get("show-secrets") == Some(&OptionValue::Flag(true)) {
-        spec.text.clone()
-    } else {
-        hide_secrets(&spec.text)
-    }
-}
-
-/// What each cell runs.
+/// The run of each cell.
 fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
     let run = |cell: &Cell| {
         let url = spec.target(&cell.target).map_or("", |target| &target.url);
@@ -359,28 +291,23 @@ fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
     cells.iter().map(|cell| (cell.number, run(cell))).collect()
 }
 
-/// Makes the folder that of the experiment.
-fn begin(machine: &mut Machine, store: &Store, experiment: &Experiment) -> anyhow::Result<()> {
-    // Results are no secret, as the journal is: the folder gets the usual rights.
-    let trials = store.trials_folder();
-    let unmade = || format!("cannot make {}", trials.display());
-    fs::create_dir_all(&trials).with_context(unmade)?;
-    if !machine.claim(&trials).with_context(unmade)? {
-        let what = store.folder().display().to_string();
-        return Err(SafetyError::Claimed { what }.into());
-    }
-    Ok(store.begin(machine, experiment)?)
+/// Creates the results folder and describes the experiment in it.
+fn begin(machine: &mut Machine, prepared: &PreparedExperiment) -> anyhow::Result<()> {
+    // Unlike the journal, results are no secret: the folder gets the usual permissions.
+    let trials = prepared.store.trials_folder();
+    fs::create_dir_all(&trials).with_context(|| format!("cannot create {}", trials.display()))?;
+    Ok(prepared.begin(machine)?)
 }
 
-/// The last lines of a command that failed, below the reason.
+/// Prints the last lines of output of a failed command.
 fn tell_said(lines: &[String]) {
     for line in lines {
         let _ = writeln!(io::stderr(), "    {line}");
     }
 }
 
-/// Says how it ended, and finds the exit code.
-fn tell_end(
+/// Reports how the sweep ended, and returns the exit code.
+fn report_end(
     outcome: &ExperimentOutcome,
     arguments: &SweepArgs,
     journal: &Path,
@@ -393,7 +320,7 @@ fn tell_end(
         let restore = experiment::restore_command(journal);
         tell(
             program,
-            format_args!("not everything is as it was: run `{restore}`"),
+            format_args!("some settings were not restored; run `{restore}`"),
         );
     }
     if let Some(failure) = &outcome.teardown_failure {
@@ -401,31 +328,31 @@ fn tell_end(
         tell_said(&failure.said);
     }
     if let Some(abort) = &outcome.abort {
-        tell(program, format_args!("the sweep was given up: {abort}"));
+        tell(program, format_args!("sweep aborted: {abort}"));
         if let Abort::Setup(failure) = abort {
             tell_said(&failure.said);
         }
     }
     let resume = resume_command(arguments);
-    let failed = outcome.failed;
+    let failed = u64::from(outcome.failed);
     if outcome.left > 0 {
-        let left = match outcome.left {
-            1 => "1 trial is left".to_owned(),
-            left => format!("{left} trials are left"),
-        };
+        let is = if outcome.left == 1 { "is" } else { "are" };
+        let left = counted(outcome.left.into(), "trial");
         let and_failed = match failed {
             0 => String::new(),
             failed => format!(", and {failed} failed"),
         };
         tell(
             program,
-            format_args!("{left}{and_failed}: go on with `{resume}`"),
+            format_args!("{left} {is} left{and_failed}; resume with `{resume}`"),
         );
     } else if failed > 0 {
+        let them = if failed == 1 { "it" } else { "them" };
+        let failed = counted(failed, "trial");
         tell(
             program,
             format_args!(
-                "{failed} trials failed and are in no average; `{resume}` tries them again"
+                "{failed} failed every attempt; excluded from averages. Run {them} again with `{resume}`"
             ),
         );
     }

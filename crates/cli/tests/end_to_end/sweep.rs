@@ -195,10 +195,10 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
     assert_eq!(log.lines().last(), Some("as it was"));
     assert_eq!(experiment.text("server.conf"), ORIGINAL);
     for line in [
-        "plan:     try",
+        "experiment: try",
         "[1/8] round 1/2, connections ",
         "[8/8] round 2/2, ",
-        "put back",
+        "restored",
     ] {
         assert!(output.stderr.contains(line), "{line}: {}", output.stderr);
     }
@@ -315,7 +315,7 @@ fn a_signal_ends_the_run_that_is_on_and_everything_is_put_back() {
         assert!(
             output
                 .stderr
-                .contains("4 trials are left: go on with `wrkbench sweep "),
+                .contains("4 trials are left; resume with `wrkbench sweep "),
             "{}",
             output.stderr
         );
@@ -415,14 +415,14 @@ fn two_sweeps_do_not_overlap() {
     let other = experiment.path("other").display().to_string();
     let output = experiment.run(&plan, &["-q", "--results", &other]);
     assert!(
-        output.only_line().contains("another sweep is at work"),
+        output.only_line().contains("another sweep is running"),
         "{output:?}"
     );
     // That is known before anything begins.
     let output = experiment.run(&plan, &["-q", "--results", &other, "--dry-run"]);
     assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
-        output.stderr.contains("another sweep is at work"),
+        output.stderr.contains("another sweep is running"),
         "{output:?}"
     );
     // With a journal elsewhere they would still have their results in common.
@@ -432,7 +432,7 @@ fn two_sweeps_do_not_overlap() {
     assert!(
         output
             .only_line()
-            .contains("results: another sweep is at work on it"),
+            .contains("results: in use by another sweep"),
         "{output:?}"
     );
     first.signal("KILL");
@@ -447,7 +447,7 @@ fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
     let plan = experiment.plan("");
     let output = experiment.run(&plan, &["--dry-run"]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(!output.stdout.contains("left ("), "{}", output.stdout);
+    assert!(!output.stdout.contains("remaining ("), "{}", output.stdout);
     let output = experiment.run(&plan, &["-q"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     fs::remove_file(experiment.path("results/trials").join(NAMES[6])).unwrap();
@@ -456,7 +456,7 @@ fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
     assert!(
         output
             .stdout
-            .ends_with("\nleft (1 of 8 trials):\n  round 2: cells 3\n"),
+            .ends_with("\nremaining (1 of 8 trials):\n  round 2: cells 3\n"),
         "{}",
         output.stdout
     );
@@ -499,7 +499,7 @@ fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
         "{output:?}"
     );
     assert!(
-        !output.stdout.contains("\neverything is as it was"),
+        !output.stdout.contains("\neverything is restored"),
         "{output:?}"
     );
     experiment.await_restored();
@@ -517,7 +517,7 @@ fn hints_are_commands_that_go_on_with_the_very_sweep() {
     let refused = experiment.run(&plan, &[&options[..], &["--resume"]].concat());
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
-        refused.only_line().contains("holds no sweep to go on with"),
+        refused.only_line().contains("no sweep to resume in"),
         "{refused:?}"
     );
     assert!(!experiment.path("other results").exists());
@@ -545,8 +545,8 @@ fn a_sweep_in_which_everything_fails_ends_and_says_why() {
     for line in [
         "failed with exit code 3: two",
         "    stderr: one\n    stderr: two\n    stdout: looking\n",
-        "the sweep was given up: 2 trials in a row failed",
-        "6 trials are left, and 2 failed: go on with `wrkbench sweep ",
+        "sweep aborted: 2 trials failed in a row",
+        "6 trials are left, and 2 failed; resume with `wrkbench sweep ",
     ] {
         assert!(output.stderr.contains(line), "{line}: {output:?}");
     }

@@ -132,7 +132,7 @@ fn a_full_disk_for_samples_harms_no_run() {
     let notes = &telemetry(&run).notes;
     assert_eq!(
         *notes,
-        ["samples could not be written to the end: No space left on device (os error 28)"]
+        ["writing samples failed: No space left on device (os error 28)"]
     );
     assert!(run.stderr.contains(&notes[0]), "{}", run.stderr);
 }

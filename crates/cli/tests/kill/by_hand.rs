@@ -37,7 +37,7 @@ fn without_a_journal_there_is_nothing_to_put_back() {
             continue;
         }
         assert_eq!(code, 0, "{stderr}");
-        assert!(stdout.starts_with("nothing to put back"), "{stdout}");
+        assert!(stdout.starts_with("nothing to restore"), "{stdout}");
         assert!(stdout.contains(&folder), "{stdout}");
     }
 }

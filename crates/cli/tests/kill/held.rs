@@ -110,7 +110,7 @@ fn killed_while_a_hook_runs_the_hook_is_ended_and_everything_is_put_back() {
         let hook = held.await_hook();
         assert!(runs(&hook));
         let said = held.kill_and_check(to);
-        assert!(said.contains("everything is as it was"), "{said}");
+        assert!(said.contains("everything is restored"), "{said}");
         assert!(!runs(&hook));
     }
 }
@@ -169,18 +169,18 @@ fn a_sweep_that_hangs_is_not_dead_and_nobody_else_may_begin() {
     let (code, stdout, stderr) = held.lab.restore(&["--force"]);
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(
-        stderr.contains("at work") && stderr.contains(&pid),
+        stderr.contains("another sweep is running") && stderr.contains(&pid),
         "{stderr}"
     );
     let (code, stdout, stderr) = other_sweep(&held.lab);
     assert_eq!(code, 1, "{stdout}{stderr}");
     assert!(
-        stderr.contains("at work") && stderr.contains(&pid),
+        stderr.contains("another sweep is running") && stderr.contains(&pid),
         "{stderr}"
     );
     assert!(
         held.lab.differences(&held.before).len() >= 4,
-        "nothing was put back"
+        "nothing was restored"
     );
     held.kill_and_check(To::Process);
 }
@@ -206,11 +206,11 @@ fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
     let changed = lab.state();
     let (code, stdout, stderr) = lab.restore(&["--dry-run"]);
     assert_eq!(code, 0, "{stdout}{stderr}");
-    assert!(stdout.contains(": would be put back"), "{stdout}");
+    assert!(stdout.contains(": would be restored"), "{stdout}");
     assert_eq!(lab.differences(&changed), Vec::<String>::new());
     let (code, stdout, stderr) = lab.restore(&[]);
     assert_eq!(code, 0, "{stdout}{stderr}");
-    assert!(stdout.ends_with("everything is as it was\n"), "{stdout}");
+    assert!(stdout.ends_with("everything is restored\n"), "{stdout}");
     let differences = lab.differences(&before);
     assert!(differences.is_empty(), "{differences:#?}");
 }

@@ -39,16 +39,13 @@ fn kill(test: &str, seed: u64, moments: u32) {
         );
         let (code, stdout, stderr) = lab.restore(&[]);
         assert_eq!(code, 0, "{when}: {stdout}{stderr}");
-        assert!(
-            stdout.starts_with("nothing to put back"),
-            "{when}: {stdout}"
-        );
-        let was_put_back = said.contains("put back to");
+        assert!(stdout.starts_with("nothing to restore"), "{when}: {stdout}");
+        let was_put_back = said.contains("restored to");
         put_back += u32::from(was_put_back);
         println!(
             "{when}: {}",
             if was_put_back {
-                "put back"
+                "restored"
             } else {
                 "nothing was changed"
             }

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     /// A placeholder names a value that the level does not have.
-    #[error("line {line}: {{{{{name}}}}} is none of the level's values ({known})")]
+    #[error("line {line}: {{{{{name}}}}} is not a value of the level (known: {known})")]
     Unknown {
         /// Line of the template, from 1.
         line: usize,
@@ -14,9 +14,7 @@ pub(crate) enum TemplateError {
         known: String,
     },
     /// There is no placeholder: every level would give the same file.
-    #[error(
-        "has no place for the level, so that every level gives the same file (write {{{{level}}}})"
-    )]
+    #[error("contains no placeholder, so every level gives the same file (write {{{{level}}}})")]
     NoPlace,
 }
 
@@ -125,7 +123,7 @@ mod tests {
         let error = filled("a\nb {{level}}\nc {{lvel}}").expect_err("lvel is no value");
         assert_eq!(
             error.to_string(),
-            "line 3: {{lvel}} is none of the level's values (level, workers)"
+            "line 3: {{lvel}} is not a value of the level (known: level, workers)"
         );
     }
 

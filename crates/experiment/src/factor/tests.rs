@@ -82,11 +82,11 @@ fn a_file_is_made_of_its_template_and_the_level() {
     };
     assert_eq!(
         text(content("4", "w {{workers}}")),
-        "/plans/in.tmpl: line 1: {{workers}} is none of the level's values (level)"
+        "/plans/in.tmpl: line 1: {{workers}} is not a value of the level (known: level)"
     );
     assert_eq!(
         text(factor.changes("4", no_file)),
-        "/plans/in.tmpl: the template cannot be read (entity not found)"
+        "/plans/in.tmpl: cannot read the template (entity not found)"
     );
     assert_eq!(
         text(factor.changes("5", no_file)),

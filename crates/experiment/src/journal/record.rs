@@ -34,10 +34,16 @@ pub(crate) struct Begin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Resource {
-    Sysctl { key: String },
-    File { path: PathBuf },
+    Sysctl {
+        key: String,
+    },
+    File {
+        path: PathBuf,
+    },
     /// Whatever a command changes.
-    Command { name: String },
+    Command {
+        name: String,
+    },
     /// The command that runs when everything else is restored.
     AtEnd,
 }
@@ -159,7 +165,9 @@ pub(crate) enum Record {
     },
     /// Values of related settings just before a write, as far as earlier records do not have them.
     #[serde(rename = "near")]
-    Related { values: BTreeMap<PathBuf, Content> },
+    Related {
+        values: BTreeMap<PathBuf, Content>,
+    },
     /// What is written next.
     Write {
         id: u32,
@@ -168,11 +176,20 @@ pub(crate) enum Record {
         undo: Option<Undo>,
     },
     /// What was read back after the write; `None` for commands.
-    Took { id: u32, now: Option<Kept> },
+    Took {
+        id: u32,
+        now: Option<Kept>,
+    },
     /// A write of resource `by` has also changed this one, to `now`.
-    Moved { id: u32, by: u32, now: Kept },
+    Moved {
+        id: u32,
+        by: u32,
+        now: Kept,
+    },
     /// The resource is restored.
-    Restored { id: u32 },
+    Restored {
+        id: u32,
+    },
 }
 
 /// A line of a journal.

@@ -43,7 +43,7 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
             if fs::symlink_metadata(path).is_ok() {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
-                    "it is a link to a file that is not there",
+                    "it is a link to a file that does not exist",
                 ));
             }
             Ok(path.to_owned())
@@ -68,9 +68,9 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
 fn replaceable(file: File) -> io::Result<(File, Metadata)> {
     let metadata = file.metadata()?;
     let refusal = if !metadata.is_file() {
-        "it is no regular file"
+        "not a regular file"
     } else if metadata.nlink() > 1 {
-        "it has other names (hard links), which would keep the old content"
+        "it has other hard links, which would keep the old content"
     } else {
         return Ok((file, metadata));
     };

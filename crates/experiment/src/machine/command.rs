@@ -111,7 +111,7 @@ fn follow(
             if timed_out {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "it took too long, and could not be ended",
+                    "it exceeded its time limit and could not be killed",
                 ));
             }
             // The process has not been waited for, so the ID still belongs to our group.
@@ -206,7 +206,7 @@ impl Capture {
         if self.left_out == 0 {
             return self.kept;
         }
-        let mut text = format!("[{} bytes before this are left out]\n", self.left_out).into_bytes();
+        let mut text = format!("[{} bytes omitted]\n", self.left_out).into_bytes();
         text.extend(self.kept);
         text
     }

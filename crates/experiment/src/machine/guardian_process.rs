@@ -94,12 +94,12 @@ impl GuardianProcess {
         let read = (&self.link).read_exact(&mut greeting);
         match read {
             Ok(()) if greeting == READY.as_bytes() => Ok(()),
-            Ok(()) => Err(io::Error::other("it is something else")),
+            Ok(()) => Err(io::Error::other("unexpected reply")),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(io::Error::other("it does not come up in time"))
+                Err(io::Error::other("it did not start in time"))
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(io::Error::other("it has ended at once"))
+                Err(io::Error::other("it exited immediately"))
             }
             Err(error) => Err(error),
         }

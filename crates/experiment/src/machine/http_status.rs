@@ -23,7 +23,11 @@ pub(super) fn get(target: &Target, limit: Duration) -> io::Result<u16> {
     loop {
         stream.set_read_timeout(Some(left(end_ns)?))?;
         match stream.read(&mut buffer) {
-            Ok(0) => return Err(unanswered("closed without an answer")),
+            Ok(0) => {
+                return Err(unanswered(
+                    "the server closed the connection without a response",
+                ));
+            }
             Ok(read) => head.extend_from_slice(buffer.get(..read).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(too_late()),
@@ -31,10 +35,10 @@ pub(super) fn get(target: &Target, limit: Duration) -> io::Result<u16> {
         }
         if let Some(end) = head.iter().position(|&byte| byte == b'\n') {
             return status(head.get(..end).unwrap_or_default())
-                .ok_or_else(|| unanswered("what answers does not speak HTTP"));
+                .ok_or_else(|| unanswered("the response is not HTTP"));
         }
         if head.len() > STATUS_LINE_BYTES_MAX {
-            return Err(unanswered("what answers does not speak HTTP"));
+            return Err(unanswered("the response is not HTTP"));
         }
     }
 }
@@ -82,7 +86,7 @@ fn left(end_ns: u64) -> io::Result<Duration> {
 }
 
 fn too_late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+    io::Error::new(io::ErrorKind::TimedOut, "no response in time")
 }
 
 fn unanswered(why: &'static str) -> io::Error {

@@ -44,7 +44,7 @@ pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
         return Ok(Some(UntrustedPath {
             path,
             why: "is a symbolic link, which can lead anywhere".to_owned(),
-            remedy: "name the folder itself".to_owned(),
+            remedy: "use the folder itself".to_owned(),
         }));
     }
     if let Some(found) = judge(&user, &path, &metadata, true) {
@@ -72,7 +72,7 @@ fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<
             path: path.to_owned(),
             why: format!("belongs to user {owner}, not to {}", user.in_words()),
             remedy: format!(
-                "let user {owner} do it, or read what it says and then `chown {} {shown}`",
+                "run this as user {owner}, or check its content and then `chown {} {shown}`",
                 user.id
             ),
         });
@@ -94,7 +94,7 @@ fn judge(user: &User, path: &Path, metadata: &Metadata, is_end: bool) -> Option<
             },
             metadata.mode() & 0o7777
         ),
-        remedy: format!("see that nobody has, then `chmod go-w {shown}`"),
+        remedy: format!("check its content, then `chmod go-w {shown}`"),
     })
 }
 

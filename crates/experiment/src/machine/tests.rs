@@ -263,7 +263,7 @@ fn of_much_output_the_end_is_kept_with_a_note() {
     let output = run("head -c 300000 /dev/zero | tr '\\0' x; echo; echo the end");
     let text = text(&output.stdout);
     assert!(
-        text.starts_with("[234473 bytes before this are left out]\nxxx"),
+        text.starts_with("[234473 bytes omitted]\nxxx"),
         "{}",
         &text[..80]
     );
@@ -298,7 +298,7 @@ fn devices_and_pipes_are_not_read() {
     );
     for path in [Path::new("/dev/zero"), &pipe] {
         let error = machine().read(path).unwrap_err();
-        assert!(error.to_string().contains("no regular file"), "{error}");
+        assert!(error.to_string().contains("not a regular file"), "{error}");
     }
     let error = machine().read(&folder.0).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
@@ -419,9 +419,9 @@ fn a_guardian_that_has_died_is_replaced() {
 fn a_guardian_that_does_not_come_up_is_an_error() {
     let folder = Folder::new();
     for (line, why) in [
-        (Some("exit 0"), "ended at once"),
-        (Some("echo hello >&0"), "something else"),
-        (None, "has none"),
+        (Some("exit 0"), "exited immediately"),
+        (Some("echo hello >&0"), "unexpected reply"),
+        (None, "has no guardian"),
     ] {
         let mut machine = machine_with(line.and_then(shell));
         let error = machine.keep_guardian(&folder.0).unwrap_err().to_string();

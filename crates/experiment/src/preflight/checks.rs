@@ -117,7 +117,7 @@ fn check_sysctls(
             findings.problem(
                 spec,
                 factor.line,
-                format!("{key}: {why}, so a sweep does not vary it"),
+                format!("{key}: {why}, so it cannot be a factor"),
             );
             continue;
         }
@@ -180,11 +180,10 @@ fn check_same_values(spec: &Spec, findings: &mut Findings) {
 fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "there is no such setting here (sysctl -a lists them; a module that is not loaded and a network \
-             namespace of its own lack some)"
+            "no such setting on this machine (sysctl -a lists them; some need a kernel module or the initial network namespace)"
                 .to_owned()
         }
-        _ => format!("cannot be read, so it could not be put back ({error})"),
+        _ => format!("cannot be read, so it could not be restored ({error})"),
     }
 }
 
@@ -192,7 +191,7 @@ fn unreadable(error: &io::Error) -> String {
 fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
     if path.starts_with("/proc/sys/net") && !is_first_namespace(host) {
         format!(
-            "read-only in this network namespace ({error}): the kernel lets it be set in the machine's first one only"
+            "read-only in this network namespace ({error}): it can only be set in the machine's initial one"
         )
     } else {
         format!("read-only ({error})")
@@ -242,20 +241,20 @@ fn check_file(spec: &Spec, factor: &Factor, path: &Path, host: &dyn Host, findin
             spec,
             factor.line,
             format!(
-                "{}: larger than {FILE_SIZE_MAX} bytes: this is no configuration",
+                "{}: larger than {FILE_SIZE_MAX} bytes: not a configuration file",
                 path.display()
             ),
         ),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => findings.note(format!(
-            "{}: is not there now; the sweep makes it, and removes it at the end",
+            "{}: does not exist; the sweep creates it, and removes it at the end",
             path.display()
         )),
         Err(error) => findings.problem(
             spec,
             factor.line,
             format!(
-                "{}: cannot be read, so it could not be put back ({error})",
+                "{}: cannot be read, so it could not be restored ({error})",
                 path.display()
             ),
         ),
@@ -300,8 +299,7 @@ fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     let has_processes = host.read(Path::new("/proc/1/comm")).is_ok();
     if has_processes && !is_machine && is_first_namespace(host) {
         findings.problems.push(format!(
-            "{key}: this is a container without a network namespace of its own, so the whole machine's settings \
-             would change: run the sweep on the machine itself, or give the container a network of its own"
+            "{key}: this container shares the machine's network namespace, so the setting would change for the whole machine: run the sweep on the machine itself, or give the container its own network"
         ));
     }
 }
@@ -311,7 +309,7 @@ fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     for (what, command, line) in commands(spec) {
         for program in programs::named(command) {
             if !host.has_program(&program) {
-                findings.problem(spec, line, format!("{what}: there is no program {program}"));
+                findings.problem(spec, line, format!("{what}: program {program} not found"));
             }
         }
     }
@@ -370,7 +368,7 @@ pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize)> {
 fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     if let Err(error) = check_folder(host, &spec.results) {
         findings.problems.push(format!(
-            "{}: results cannot be written there ({error}): choose another folder with results = \"...\" \
+            "{}: cannot write results ({error}): choose another folder with results = \"...\" \
              or --results",
             spec.results.display()
         ));
@@ -412,7 +410,7 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
         // With a Unix socket the host of the URL is only a name, which cannot be requested.
         if ready.is_some_and(|ready| ready.url.is_none()) {
             let text = format!(
-                "{}: has a unix_socket, and ready asks over TCP: give ready a url, or leave it out",
+                "{}: uses unix_socket, but ready uses TCP: give ready a url, or remove it",
                 target.name
             );
             findings.problem(spec, target.line, text);
@@ -432,12 +430,14 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
         match host.ask(url, limit) {
             Ok(status) => judge_status(spec, line, url, status, ready, may_start, findings),
             Err(error) if may_start => findings.note(format!(
-                "{url}: no answer now ({error}); the setup or before command has to start the server"
+                "{url}: no response yet ({error}); the setup or before hook must start the server"
             )),
             Err(error) => findings.problem(
                 spec,
                 line,
-                format!("{url}: no answer ({error}): start the server first, or in setup"),
+                format!(
+                    "{url}: no response ({error}): start the server first, or in the setup hook"
+                ),
             ),
         }
     }
@@ -458,7 +458,8 @@ fn judge_status(
                 Some(expected) => expected.to_string(),
                 None => "200 to 399".to_owned(),
             };
-            let text = format!("{url}: answers with status {status}, ready waits for {expected}");
+            let text =
+                format!("{url}: responds with status {status}, but ready waits for {expected}");
             if may_start {
                 findings.note(text);
             } else {
@@ -467,7 +468,7 @@ fn judge_status(
         }
         None if status >= 400 => {
             findings.note(format!(
-                "{url}: answers with status {status}: is this the page that is meant?"
+                "{url}: responds with status {status}: is this the intended page?"
             ));
         }
         _ => {}
@@ -479,30 +480,28 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
     let varies = schedule.cells.len() > 1;
     if spec.order == results::Order::Sequential && varies {
         findings.note(
-            "order = \"sequential\": whatever changes slowly meanwhile (caches that fill, heat, neighbours) will look \
-             like an effect of the levels; leave it out unless a change of level is very dear",
+            "order = \"sequential\": slow changes of the machine (caches, temperature, other guests) will look like effects of the levels; remove it unless changing levels is very slow",
         );
     }
     // Every cell with a level adds to its runs.
     let is_pair = schedule.cells.len() == 2;
     if spec.rounds < FEW_ROUNDS && is_pair {
         findings.note(format!(
-            "rounds = {}: with fewer than {FEW_ROUNDS} no difference between two levels can be shown at p < 0.05",
+            "rounds = {}: fewer than {FEW_ROUNDS} cannot show a difference between two levels at p < 0.05",
             spec.rounds
         ));
     }
     if let Some(telemetry) = &spec.telemetry
         && telemetry.sockets.as_deref() == Some("")
     {
-        findings.note("telemetry: all sockets of this network namespace are sampled, not those of the server only");
+        findings.note("telemetry: samples all sockets of this network namespace, not only those of the server");
     }
     if spec.hooks.restart.is_some() && !spec.factors.iter().any(Factor::needs_restart) {
-        findings.note("restart never runs: it follows a change of a kernel setting, a file or a command, and none is varied");
+        findings.note("the restart hook never runs: it follows changes of kernel settings, files or commands, and no factor makes any");
     }
     if spec.hooks.restart.is_none() && spec.factors.iter().any(Factor::needs_restart) {
         findings.note(
-            "there is no restart: servers read many settings only when they start, and connections keep the buffers \
-             that they were opened with",
+            "no restart hook: servers read many settings only when they start, and open connections keep their buffers",
         );
     }
 }

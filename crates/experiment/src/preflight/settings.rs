@@ -97,7 +97,7 @@ const NUMBERS: [Numbers; 14] = [
 const IRREVERSIBLE: [(&str, &str); 10] = [
     (
         "net/ipv4/ip_forward",
-        "sets many other settings anew when it is written",
+        "resets many other settings when it is written",
     ),
     (
         "net/ipv4/conf/all/forwarding",
@@ -109,31 +109,31 @@ const IRREVERSIBLE: [(&str, &str); 10] = [
     ),
     (
         "net/ipv6/conf/all/disable_ipv6",
-        "takes addresses away that would not come back",
+        "removes addresses for good",
     ),
     (
         "net/ipv6/conf/default/disable_ipv6",
-        "is copied to interfaces that would keep it",
+        "is copied to interfaces, which would keep the copy",
     ),
     (
         "net/netfilter/nf_hooks_lwtunnel",
-        "cannot be changed back before the next start",
+        "cannot be changed back before a reboot",
     ),
     (
         "kernel/modules_disabled",
-        "cannot be changed back before the next start",
+        "cannot be changed back before a reboot",
     ),
     (
         "kernel/kexec_load_disabled",
-        "cannot be changed back before the next start",
+        "cannot be changed back before a reboot",
     ),
     (
         "vm/drop_caches",
-        "is an order, not a setting: give it in a hook",
+        "is a command rather than a setting (write it in a hook)",
     ),
     (
         "vm/compact_memory",
-        "is an order, not a setting: give it in a hook",
+        "is a command rather than a setting (write it in a hook)",
     ),
 ];
 
@@ -148,7 +148,7 @@ pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     }
     let is_address = name.starts_with("net/ipv6/conf")
         && (name.ends_with("disable_ipv6") || name.ends_with("addr_gen_mode"));
-    is_address.then_some("takes addresses away that would not come back")
+    is_address.then_some("removes addresses for good")
 }
 
 /// Suffixes of settings that show the value of the setting without the suffix in a finer unit:
@@ -185,7 +185,7 @@ pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
             "numbers"
         };
         return Some(format!(
-            "the setting has {} {numbers} (now {}), the level {}",
+            "the setting has {} {numbers} (now {}), the level has {}",
             present.len(),
             present.join(" "),
             parts.len()
@@ -197,15 +197,17 @@ pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
     parts.iter().find_map(|part| {
         let Some(number) = number(part) else {
             return Some(format!(
-                "{part} is no whole number (now {})",
+                "{part} is not a whole number (now {})",
                 present.join(" ")
             ));
         };
         let (least, greatest) = known.map_or(ANY, |known| (known.least, known.greatest));
         if number < least {
-            Some(format!("{part} is less than the kernel takes, {least}"))
+            Some(format!("{part} is below the kernel's minimum of {least}"))
         } else if number > greatest {
-            Some(format!("{part} is more than the kernel takes, {greatest}"))
+            Some(format!(
+                "{part} is above the kernel's maximum of {greatest}"
+            ))
         } else {
             None
         }
@@ -251,50 +253,55 @@ mod tests {
                 "net/core/rmem_max",
                 "212992",
                 "2147483648",
-                "is more than the kernel takes, 2147483647",
+                "is above the kernel's maximum of 2147483647",
             ),
             (
                 "net/core/rmem_max",
                 "212992",
                 "1024",
-                "is less than the kernel takes, 2048",
+                "is below the kernel's minimum of 2048",
             ),
             (
                 "net/core/rmem_max",
                 "212992",
                 "16M",
-                "is no whole number (now 212992)",
+                "is not a whole number (now 212992)",
             ),
-            ("net/core/rmem_max", "212992", "1.5", "is no whole number"),
+            (
+                "net/core/rmem_max",
+                "212992",
+                "1.5",
+                "is not a whole number",
+            ),
             (
                 "net/core/rmem_max",
                 "212992",
                 "4096 1",
-                "has 1 number (now 212992), the level 2",
+                "has 1 number (now 212992), the level has 2",
             ),
             (
                 "net/ipv4/tcp_rmem",
                 "1\t2\t3",
                 "4096 87380",
-                "has 3 numbers (now 1 2 3), the level 2",
+                "has 3 numbers (now 1 2 3), the level has 2",
             ),
             (
                 "net/ipv4/tcp_rmem",
                 "1\t2\t3",
                 "0 1 2",
-                "0 is less than the kernel takes, 1",
+                "0 is below the kernel's minimum of 1",
             ),
             (
                 "net/ipv4/ip_local_port_range",
                 "1\t2",
                 "1024 70000",
-                "70000 is more",
+                "70000 is above",
             ),
             (
                 "x/y",
                 "1",
                 "99999999999999999999",
-                "is more than the kernel takes",
+                "is above the kernel's maximum",
             ),
             ("x/y", "1", "", "an empty value"),
         ] {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use plan::units::counted;
 use plan::{shell, units};
 use results::{Cell, Order};
 
@@ -62,11 +63,11 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
         Order::Shuffled => format!("shuffled within each round, seed {}", schedule.seed),
         Order::Sequential => "sequential, as written".to_owned(),
     };
-    let (cells, rounds, trials) = (schedule.cells.len(), spec.rounds, schedule.trials.len());
+    let (cells, trials) = (schedule.cells.len(), schedule.trials.len());
     push(
         out,
         format_args!(
-            "plan:     {} ({})",
+            "experiment: {} ({})",
             printable(&spec.name),
             spec.file.display()
         ),
@@ -74,11 +75,11 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
     push(
         out,
         format_args!(
-            "trials:   {trials} ({cells} {} x {rounds} {}{}), {order}",
-            plural(cells, "cell"),
-            plural(spec.rounds as usize, "round"),
+            "trials:     {trials} ({} x {}{}), {order}",
+            counted(cells as u64, "cell"),
+            counted(spec.rounds.into(), "round"),
             if spec.baseline.is_some() {
-                ", and the baseline again"
+                ", plus repeats of the baseline"
             } else {
                 ""
             },
@@ -86,23 +87,18 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
     );
     push(
         out,
-        format_args!("time:     {}", time_in_all(spec, schedule, loads)),
+        format_args!("time:       {}", time_in_all(spec, schedule, loads)),
     );
-    push(out, format_args!("results:  {}", spec.results.display()));
+    push(out, format_args!("results:    {}", spec.results.display()));
     if let Some(threshold) = spec.threshold {
         push(
             out,
             format_args!(
-                "threshold: differences below {} % do not matter",
+                "threshold:  differences below {} % do not matter",
                 threshold * 100.0
             ),
         );
     }
-}
-
-fn plural(count: usize, word: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{word}{ending}")
 }
 
 fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
@@ -122,7 +118,7 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
         .map(|trial| by_number[trial.cell.number as usize]);
     let known: Option<Vec<Duration>> = times.collect();
     let Some(known) = known else {
-        return "not known: some runs do not end by a duration".to_owned();
+        return "unknown: some runs have no duration".to_owned();
     };
     let settle = spec
         .hooks
@@ -140,7 +136,7 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
     let commands = if checks::commands(spec).is_empty() {
         ""
     } else {
-        ", and what the commands take"
+        ", plus the time of the hooks"
     };
     format!("about {}{commands}", units::time(sum))
 }
@@ -194,9 +190,9 @@ fn printable(text: &str) -> String {
 }
 
 /// The remaining trials of a resumed experiment.
-pub(super) fn describe_left(remaining: &[Planned], total: usize) -> String {
+pub(crate) fn describe_left(remaining: &[Planned], total: usize) -> String {
     let mut text = String::new();
-    let heading = format!("left ({} of {total} trials)", remaining.len());
+    let heading = format!("remaining ({} of {total} trials)", remaining.len());
     section(&mut text, &heading, order_lines(remaining));
     text
 }
@@ -207,7 +203,7 @@ fn order_lines(trials: &[Planned]) -> Vec<String> {
     let mut lines: Vec<_> = shown.flat_map(round_lines).collect();
     match rounds.count() {
         0 => {}
-        more => lines.push(format!("and {more} more rounds")),
+        more => lines.push(format!("and {} more", counted(more as u64, "round"))),
     }
     lines
 }
@@ -249,7 +245,11 @@ fn ranges(cells: &[u32]) -> String {
         [] => String::new(),
     });
     let runs: Vec<_> = runs.collect();
-    format!("{} {}", plural(cells.len(), "cell"), runs.join(", "))
+    format!(
+        "{} {}",
+        if cells.len() == 1 { "cell" } else { "cells" },
+        runs.join(", ")
+    )
 }
 
 fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
@@ -288,7 +288,7 @@ fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
     for (factor, path, template) in checks::files(spec) {
         let now = match host.read(path) {
             Ok(content) => format!("{} bytes", content.len()),
-            Err(error) => format!("not readable ({error})"),
+            Err(error) => format!("unreadable ({error})"),
         };
         let levels: Vec<_> = factor.levels.iter().map(named_values).collect();
         lines.push(format!(
@@ -329,7 +329,7 @@ fn present(key: &str, host: &dyn Host) -> String {
             let text = String::from_utf8_lossy(&content);
             quoted(&text.split_whitespace().collect::<Vec<_>>().join(" "))
         }
-        Some(Err(error)) => format!("not readable ({error})"),
+        Some(Err(error)) => format!("unreadable ({error})"),
         None => "not a setting".to_owned(),
     }
 }
@@ -350,22 +350,18 @@ fn command_lines(spec: &Spec) -> Vec<String> {
     hook(
         "restart",
         &hooks.restart,
-        "after a change of level on the machine, and when everything is put back",
+        "after a level was changed, and after the restore",
     );
     hook("before", &hooks.before, "before each run");
     hook("after", &hooks.after, "after each run");
-    hook(
-        "teardown",
-        &hooks.teardown,
-        "once, when everything is put back",
-    );
+    hook("teardown", &hooks.teardown, "once, after the restore");
     if let Some(ready) = &hooks.ready {
         let url = ready.url.as_deref().unwrap_or("the target's URL");
         let status = ready
             .status
             .map_or_else(|| "200 to 399".to_owned(), |status| status.to_string());
         lines.push(format!(
-            "ready: {url} answers {status}, before each run, within {}",
+            "ready: {url} responds with {status}, before each run, within {}",
             units::time(ready.within)
         ));
     }

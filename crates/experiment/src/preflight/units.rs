@@ -79,7 +79,7 @@ fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
             &format!("systemctl list-units --all --plain --no-legend -- {name}"),
         )?;
         return listed.trim().is_empty().then(|| {
-            format!("no unit that systemd has loaded fits {name}, so nothing would be restarted: start the service first")
+            format!("no loaded unit matches {name}, so nothing would be restarted: start the service first")
         });
     }
     let state = ask(
@@ -104,14 +104,11 @@ fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
                 .take(SHOWN)
                 .collect();
             Some(match like.as_slice() {
-                [] => format!("there is no unit {unit} (systemctl list-unit-files lists them)"),
-                like => format!(
-                    "there is no unit {unit}: here it may be {}",
-                    like.join(" or ")
-                ),
+                [] => format!("unit {unit} not found (systemctl list-unit-files lists them)"),
+                like => format!("unit {unit} not found: did you mean {}?", like.join(" or ")),
             })
         }
-        "masked" => Some(format!("the unit {unit} is masked, and cannot be started")),
+        "masked" => Some(format!("unit {unit} is masked and cannot be started")),
         _ => None,
     }
 }
@@ -124,7 +121,7 @@ fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
     if host.has_program("systemctl") {
         return missing_unit(name, host).into_iter().collect();
     }
-    vec![format!("there is no service {name} (/etc/init.d has them)")]
+    vec![format!("service {name} not found (/etc/init.d lists them)")]
 }
 
 /// The output of a command that changes nothing; `None` if it fails.
@@ -250,22 +247,22 @@ mod tests {
             ("systemctl restart nginx", vec![]),
             (
                 "systemctl restart nginx php-fpm",
-                vec!["there is no unit php-fpm: here it may be php8.2-fpm.service"],
+                vec!["unit php-fpm not found: did you mean php8.2-fpm.service?"],
             ),
             ("systemctl restart nginx 'php*fpm.service'", vec![]),
             (
                 "systemctl restart 'x*'",
                 vec![
-                    "no unit that systemd has loaded fits 'x*', so nothing would be restarted: start the service first",
+                    "no loaded unit matches 'x*', so nothing would be restarted: start the service first",
                 ],
             ),
             (
                 "true && sudo systemctl --no-block try-restart \"old\" 2>/dev/null; :",
-                vec!["the unit old is masked, and cannot be started"],
+                vec!["unit old is masked and cannot be started"],
             ),
             (
                 "service nothing reload",
-                vec!["there is no unit nothing (systemctl list-unit-files lists them)"],
+                vec!["unit nothing not found (systemctl list-unit-files lists them)"],
             ),
             ("systemctl restart $UNITS nothing", vec![]),
             ("systemctl -H other restart nothing", vec![]),
@@ -295,7 +292,7 @@ mod tests {
         host.missing_programs.insert("systemctl".to_owned());
         assert_eq!(
             missing("service nginx restart", &mut host),
-            ["there is no service nginx (/etc/init.d has them)"]
+            ["service nginx not found (/etc/init.d lists them)"]
         );
         host.files.insert("/etc/init.d/nginx".into(), Vec::new());
         assert_eq!(

@@ -41,9 +41,7 @@ pub fn preview<H: Host + ?Sized>(
     let mut lines = Vec::new();
     let changed = changed_machine(host, &journal.begin);
     if !changed.is_empty() {
-        lines.push(format!(
-            "the machine is not as it was during the sweep{changed}"
-        ));
+        lines.push(format!("the machine has changed since the sweep{changed}"));
     }
     lines.extend(changes.into_iter().chain(at_end).filter_map(|entry| {
         let line = line(host, &journal, entry, conflicts)?;
@@ -64,21 +62,19 @@ fn line<H: Host + ?Sized>(
     }
     if let Resource::Sysctl { key } = &entry.resource {
         if is_rebooted(host, journal) {
-            return Some(
-                "would be left alone: it ended with the restart of the machine".to_owned(),
-            );
+            return Some("would be left alone: reset by the reboot".to_owned());
         }
         if is_elsewhere(host, journal) && is_of_network(key) {
-            return Some("would be left out: it is of another network namespace".to_owned());
+            return Some("would be skipped: it belongs to another network namespace".to_owned());
         }
     }
     let now = match entry.place().map(|path| read_if_there(host, &path)) {
         Some(Ok(now)) => now,
         Some(Err(error)) => return Some(format!("cannot be read ({error})")),
-        None => return Some("the journal does not say how it was".to_owned()),
+        None => return Some("the journal does not record its old value".to_owned()),
     };
     if now == entry.old {
-        return (!journal.is_only_moved(entry)).then(|| "is as it was".to_owned());
+        return (!journal.is_only_moved(entry)).then(|| "unchanged".to_owned());
     }
     let shown = |content: Option<&Content>| match (content, &entry.resource) {
         (None, _) => "not there".to_owned(),
@@ -91,9 +87,9 @@ fn line<H: Host + ?Sized>(
         .is_some_and(|now| entry.is_pending || entry.is_ours(now));
     let change = format!("is {is}, was {was} before the sweep");
     Some(match conflicts {
-        _ if is_ours => format!("{change}: would be put back"),
+        _ if is_ours => format!("{change}: would be restored"),
         Conflicts::Overwrite => {
-            format!("{change}, and someone else has changed it: would be put back (--force)")
+            format!("{change}, and someone else has changed it: would be restored (--force)")
         }
         Conflicts::Keep => {
             format!(

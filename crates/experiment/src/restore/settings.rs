@@ -22,7 +22,7 @@ pub(super) fn put_back<H: Host + ?Sized>(
     conflicts: Conflicts,
 ) -> Vec<(u32, RestoreOutcome)> {
     if let Err(error) = find_unrecorded(host, journal, id) {
-        let why = format!("the settings beside it cannot be read ({error})");
+        let why = format!("related settings cannot be read ({error})");
         return vec![(id, RestoreOutcome::Failed(why))];
     }
     let group = journal.group(id);
@@ -44,7 +44,8 @@ pub(super) fn put_back<H: Host + ?Sized>(
         if pass + 1 == PASSES {
             for (id, outcome) in &mut outcomes {
                 if outcome.is_settled() && !is_as_before(host, journal, *id) {
-                    let why = "the kernel changes it with another setting that was put back";
+                    let why =
+                        "the kernel changes it together with another setting that was restored";
                     *outcome = RestoreOutcome::Failed(why.to_owned());
                 }
             }
@@ -70,10 +71,10 @@ fn put_one_back<H: Host + ?Sized>(
     conflicts: Conflicts,
 ) -> RestoreOutcome {
     let Some(entry) = journal.entry(id).cloned() else {
-        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
+        return RestoreOutcome::Failed("the journal does not record its old value".to_owned());
     };
     let (Some(path), Some(old)) = (entry.place(), &entry.old) else {
-        return RestoreOutcome::Failed("the journal does not say how it was".to_owned());
+        return RestoreOutcome::Failed("the journal does not record its old value".to_owned());
     };
     let now = match read_if_there(host, &path) {
         Ok(now) => now,
@@ -81,7 +82,7 @@ fn put_one_back<H: Host + ?Sized>(
     };
     let Some(now) = now else {
         if journal.is_only_moved(&entry) {
-            return RestoreOutcome::Dropped("is gone, with the interface that it was of");
+            return RestoreOutcome::Dropped("is gone together with its interface");
         }
         // It cannot be created: a kernel module or an interface is gone.
         return foreign(&entry, None, conflicts != Conflicts::Report);
@@ -104,7 +105,7 @@ fn put_one_back<H: Host + ?Sized>(
     }
     match host.read(&path) {
         Ok(now) if now == old.0 => RestoreOutcome::Restored(Some(old.to_string())),
-        Ok(now) => RestoreOutcome::Failed(format!("the kernel made {} of {old}", Content(now))),
+        Ok(now) => RestoreOutcome::Failed(format!("the kernel changed {old} to {}", Content(now))),
         Err(error) => RestoreOutcome::Failed(format!("cannot be read again ({error})")),
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn file_text(file: &Path) -> Result<(String, PathBuf), Problem> {
     let mut bytes = Vec::new();
     std::fs::File::open(file)
         .and_then(|opened| opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| refuse(format!("the plan cannot be read ({error})")))?;
+        .map_err(|error| refuse(format!("cannot read the file ({error})")))?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(refuse(format!(
             "larger than {MAX_FILE_BYTES} bytes: this is no plan"
@@ -684,6 +684,6 @@ fn check_cells(spec: &Spec, problems: &mut Problems) {
     }
     let trials = design::trials(spec);
     if trials > MAX_TRIALS {
-        problems.add(1, format!("{trials} trials: at most {MAX_TRIALS} are made"));
+        problems.add(1, format!("{trials} trials: the limit is {MAX_TRIALS}"));
     }
 }

@@ -601,7 +601,10 @@ fn too_many_cells_are_refused_before_they_are_made() {
         "{text}"
     );
     let text = refusal(&format!("rounds = 10000\n{}", factor("aa")));
-    assert!(text.contains("10000000 trials: at most 100000"), "{text}");
+    assert!(
+        text.contains("10000000 trials: the limit is 100000"),
+        "{text}"
+    );
     let many: Vec<_> = (0..1001).map(|level| level.to_string()).collect();
     let text = refusal(&format!("[[factor]]\naa = [{}]", many.join(", ")));
     assert!(text.contains("1001 levels, at most 1000"), "{text}");
@@ -624,10 +627,10 @@ fn a_file_that_is_no_plan_is_refused_without_a_panic() {
     assert!(
         missing
             .to_string()
-            .contains("none.toml: the plan cannot be read (No such file")
+            .contains("none.toml: cannot read the file (No such file")
     );
     let is_folder = Spec::load(&folder).expect_err("it is a folder");
-    assert!(is_folder.to_string().contains("the plan cannot be read"));
+    assert!(is_folder.to_string().contains("cannot read the file"));
     std::fs::remove_dir_all(&folder).expect("the test made it");
 }
 
@@ -755,7 +758,7 @@ fn other_rounds_are_taken_unless_they_are_too_many() {
     let refused = spec.set_rounds(101);
     assert_eq!(
         refused,
-        Err("101000 trials: at most 100000 are made".to_owned())
+        Err("101000 trials: the limit is 100000".to_owned())
     );
     assert_eq!(spec.rounds, 1);
 }

@@ -339,11 +339,12 @@ impl<K: SocketSource, C: Clock> Course<'_, K, C> {
         let overflows = self.kernel.as_ref().map_or(0, SocketSource::overflows);
         if overflows > 0 {
             notes.push(format!(
-                "more sockets closed than the kernel had room to tell ({overflows} times): their final values are missing"
+                "the kernel's queue of closed sockets was full ({overflows}x): some final values \
+                 are missing"
             ));
         }
         if let Some(error) = self.lines.failure() {
-            notes.push(format!("samples could not be written to the end: {error}"));
+            notes.push(format!("writing samples failed: {error}"));
         }
         notes
     }

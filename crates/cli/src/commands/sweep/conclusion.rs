@@ -13,11 +13,11 @@ use plan::shell::quoted;
 use super::super::{compare, tell};
 
 /// What is asked of the runs of a sweep.
-pub(super) struct Judgement {
+pub(super) struct ComparisonLimits {
     /// A difference up to this share does not matter.
     pub(super) threshold: Option<f64>,
     /// A level that is worse by more than this share is a regression.
-    pub(super) regression_limit: Option<f64>,
+    pub(super) regression: Option<f64>,
 }
 
 /// Shows what the folder of a sweep says: a sentence for each factor and metric, then a short table of levels. The exit code is that of a regression, if that was asked and is found.
@@ -26,7 +26,7 @@ pub(super) struct Judgement {
 /// When the folder cannot be read, a regression cannot be judged, or the output not be written.
 pub(super) fn conclude(
     folder: &Path,
-    judgement: &Judgement,
+    limits: &ComparisonLimits,
     output: &mut File,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
@@ -38,24 +38,18 @@ pub(super) fn conclude(
         return Ok(ExitCode::SUCCESS);
     }
     let mut output = io::BufWriter::new(output);
-    compared(
-        folder,
-        &reading.observations,
-        judgement,
-        &mut output,
-        program,
-    )
+    compared(folder, &reading.observations, limits, &mut output, program)
 }
 
 fn compared(
     folder: &Path,
     observations: &[Observation],
-    judgement: &Judgement,
+    limits: &ComparisonLimits,
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let question = Question {
-        threshold: Question::threshold(judgement.threshold, judgement.regression_limit),
+        threshold: Question::threshold(limits.threshold, limits.regression),
         ..Question::default()
     };
     let conclusions = match compare_cells(observations, &question) {
@@ -77,7 +71,7 @@ fn compared(
     report::comparison::render_brief(&conclusions, observations, output)
         .and_then(|()| more(folder, output))
         .context(UNWRITTEN)?;
-    match judgement.regression_limit {
+    match limits.regression {
         Some(limit) => compare::judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),
     }

@@ -47,8 +47,8 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
         let (elapsed, limit) = (elapsed.as_secs(), units::time(limit));
         let _ = writeln!(
             io::stderr(),
-            "{erase}{program}: waiting for `{command}` ({elapsed} s of at most {limit}), so that everything can be put \
-             back; a second signal ends at once, and the guardian puts everything back"
+            "{erase}{program}: waiting for `{command}` ({elapsed} s of at most {limit}) before \
+             restoring; a second signal ends the sweep now, and the guardian restores"
         );
     })
 }
@@ -110,8 +110,10 @@ impl<'a> Progress<'a> {
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let [one, all] = [1, trials].map(|runs| units::binary(bytes as f64 * runs as f64));
         self.line(&format!(
-            "{}: note: the samples of this run take {one}, those of {trials} about {all} (interval in [telemetry] thins them)",
-            self.program
+            "{}: note: the samples of this run take {one}, those of {} about {all} (a longer \
+             interval in [telemetry] takes less)",
+            self.program,
+            units::counted(trials as u64, "trial")
         ));
     }
 

@@ -318,7 +318,8 @@ fn ends_that_the_kernel_had_no_room_for_are_told() {
         ..World::default()
     };
     let (telemetry, _, _) = watched(world, 1);
-    let expected = "more sockets closed than the kernel had room to tell (7 times): their final values are missing";
+    let expected =
+        "the kernel's queue of closed sockets was full (7x): some final values are missing";
     assert_eq!(telemetry.notes, [expected]);
 }
 

@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         inner: fn(&mut Self) -> Result<Expression, FilterError>,
     ) -> Result<Expression, FilterError> {
         if self.depth == DEPTH_MAX {
-            return Err(word.error(&format!("more than {DEPTH_MAX} of these within each other")));
+            return Err(word.error(&format!("more than {DEPTH_MAX} levels of nesting")));
         }
         self.depth += 1;
         let expression = inner(self)?;

@@ -394,15 +394,12 @@ fn no_filter_is_too_long_or_too_deep_to_be_refused() {
             format!("{many} or sport = :80"),
             "there are more than 1000 conditions",
         ),
-        (deep(101), "`(`: more than 100 of these within each other"),
+        (deep(101), "`(`: more than 100 levels of nesting"),
         (
             "not ".repeat(100_000),
-            "`not`: more than 100 of these within each other",
+            "`not`: more than 100 levels of nesting",
         ),
-        (
-            "(".repeat(100_000),
-            "`(`: more than 100 of these within each other",
-        ),
+        ("(".repeat(100_000), "`(`: more than 100 levels of nesting"),
         (
             vec![many.as_str(); 100].join(" "),
             "there are more than 1000 conditions",

@@ -1,0 +1,146 @@
+//! Prepares an experiment, a new one or one to resume, without changing anything.
+
+use plan::RunPlan;
+use plan::secrets::hide_secrets;
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial};
+
+use crate::design::{Planned, Schedule};
+use crate::host::Host;
+use crate::preflight::{Preflight, preflight};
+use crate::resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
+use crate::run::Abort;
+use crate::spec::{OptionValue, Spec};
+use crate::store::{Store, StoreError, trial_name};
+use crate::transaction::SafetyError;
+
+/// An experiment with its schedule, and what is left of it.
+#[derive(Debug)]
+pub struct PreparedExperiment {
+    /// The experiment file, with the rounds that are to run.
+    pub spec: Spec,
+    /// Where its trials are saved.
+    pub store: Store,
+    /// The experiment as it is saved.
+    pub experiment: Experiment,
+    /// All of its trials.
+    pub schedule: Schedule,
+    /// The trials that are still to be made.
+    pub remaining: Remaining,
+    /// It was started before.
+    pub is_resumed: bool,
+}
+
+impl PreparedExperiment {
+    /// Reads the results folder of an experiment and decides what is to be run.
+    ///
+    /// # Errors
+    /// When the folder does not fit the options: it holds results and is not to be resumed, or the
+    /// reverse, or has other settings. Also when there would be too many trials.
+    pub fn new(
+        mut spec: Spec,
+        options: ResumeOptions,
+        host: &dyn Host,
+    ) -> Result<Self, ResumeError> {
+        let store = Store::at(&spec.results);
+        let plan_toml = saved_text(&spec);
+        let existing = existing_experiment(host, &store, &plan_toml, options)?;
+        if options.resume && existing.is_none() {
+            let folder = store.folder().to_owned();
+            return Err(ResumeError::NothingToResume { folder });
+        }
+        let rounds = existing.as_ref().map(|existing| existing.rounds);
+        if let Some(rounds) = rounds.or(options.rounds) {
+            spec.set_rounds(rounds)
+                .map_err(|problem| ResumeError::Rounds { rounds, problem })?;
+        }
+        let is_resumed = existing.is_some();
+        let experiment = existing.unwrap_or_else(|| Experiment {
+            schema_version: EXPERIMENT_SCHEMA_VERSION,
+            name: spec.name.clone(),
+            plan_toml,
+            seed: options.seed.or(spec.seed).unwrap_or_else(random_seed),
+            order: spec.order,
+            rounds: spec.rounds,
+            cells: Vec::new(),
+            started_at: host.wall_clock(),
+        });
+        let schedule = Schedule::new(&spec, experiment.seed);
+        let experiment = Experiment {
+            cells: schedule.cells.clone(),
+            ..experiment
+        };
+        Ok(Self {
+            remaining: remaining(host, &store, &experiment, &schedule.trials),
+            spec,
+            store,
+            experiment,
+            schedule,
+            is_resumed,
+        })
+    }
+
+    /// Checks the experiment and the machine; see [`preflight`].
+    pub fn preflight(
+        &self,
+        host: &mut dyn Host,
+        make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
+    ) -> Preflight {
+        let mut preflight = preflight(&self.spec, &self.schedule, host, make_plan);
+        preflight.text = hide_secrets(&preflight.text);
+        if self.is_resumed {
+            let (remaining, total) = (&self.remaining.trials, self.schedule.trials.len());
+            preflight.text += &crate::preflight::describe_left(remaining, total);
+        }
+        preflight
+    }
+
+    /// Describes the experiment in its results folder, and claims the folder. It must exist.
+    ///
+    /// # Errors
+    /// When another sweep uses the folder, or when it cannot be written.
+    pub fn begin(&self, host: &mut dyn Host) -> Result<(), Abort> {
+        let folder = self.store.trials_folder();
+        match host.claim(&folder) {
+            Ok(true) => Ok(self.store.begin(host, &self.experiment)?),
+            Ok(false) => {
+                let what = self.store.folder().display().to_string();
+                Err(SafetyError::Claimed { what }.into())
+            }
+            Err(error) => Err(StoreError::Read {
+                path: folder,
+                error,
+            }
+            .into()),
+        }
+    }
+
+    /// The trials that an earlier start has saved.
+    pub fn saved_trials<'a>(
+        &'a self,
+        host: &'a dyn Host,
+    ) -> impl Iterator<Item = (&'a Planned, Option<Trial>)> {
+        let is_saved = |planned: &&Planned| !self.remaining.trials.contains(planned);
+        self.schedule
+            .trials
+            .iter()
+            .filter(is_saved)
+            .map(move |planned| {
+                let name = trial_name(&self.experiment, planned);
+                (planned, self.store.trial(host, &name).ok().flatten())
+            })
+    }
+}
+
+/// The text of the experiment file as it is saved, and compared when the experiment is resumed.
+fn saved_text(spec: &Spec) -> String {
+    if spec.load.get("show-secrets") == Some(&OptionValue::Flag(true)) {
+        spec.text.clone()
+    } else {
+        hide_secrets(&spec.text)
+    }
+}
+
+/// Short enough to be typed.
+fn random_seed() -> u64 {
+    fastrand::u32(..).into()
+}
