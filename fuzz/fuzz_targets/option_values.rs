@@ -17,7 +17,7 @@ use plan::{
     Arrivals, Load, MAX_RATE_PER_SEC, MIN_RATE_PER_SEC, Pacing, RequestSpec, RunPlan, SourceRange,
     parse_header,
 };
-use results::Criterion;
+use judging::Criterion;
 
 fuzz_target!(|text: &str| {
     counts(text);

@@ -18,7 +18,9 @@ use libfuzzer_sys::fuzz_target;
 use plan::{Arrivals, Pacing, Stage};
 use report::{Format, TextOptions};
 use results::file::{load, save};
-use results::{Criterion, Histogram, MachineUsage, RunResult, WorkerUsage};
+use judging::Criterion;
+use judging::sentences::{Sentence, verdict_lines};
+use results::{Histogram, MachineUsage, RunResult, WorkerUsage};
 
 fuzz_target!(|data: &[u8]| {
     let Some((how, rest)) = data.split_first() else {
@@ -200,11 +202,10 @@ fn check(document: &[u8], what: u8) {
 }
 
 fn judged(result: &RunResult) {
-    for warning in results::warnings(result) {
-        given::one_line(&warning.to_string());
+    for warning in judging::warnings(result) {
+        given::one_line(&warning.sentence());
     }
-    results::verdict(result)
-        .lines()
+    verdict_lines(&judging::verdict(result))
         .into_iter()
         .for_each(|line| given::one_line(&line));
     for criterion in Criterion::parse_list("p99>1ms errors>1%").expect("they are fine") {

@@ -1,6 +1,6 @@
 //! Runs held against the conditions under which they count as failed.
 
-use results::{Criterion, Judgement};
+use judging::{Criterion, Judgement};
 
 use crate::Observation;
 

@@ -131,7 +131,7 @@ impl Observation {
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         let result = self.result.as_deref();
-        result.is_some_and(|result| result.generator.verdict.is_generator_limited())
+        result.is_some_and(|result| result.generator.verdict.is_saturated())
     }
 
     /// The rate at which the plan had requests sent, per second; `None` of a closed loop, and where it is not
@@ -155,10 +155,11 @@ impl Observation {
         let counters = &result.recording.counters;
         // What is in flight when the window ends is late only if there is more and more of it.
         let made = counters.answered.saturating_add(counters.in_flight);
-        let is_unsustained =
-            |warning: &Warning| matches!(warning, Warning::RateNotSustained { .. });
         (made as f64) < counters.due as f64 * RATE_SHARE_MIN
-            || result.warnings.iter().any(is_unsustained)
+            || result
+                .warnings
+                .iter()
+                .any(|warning| matches!(warning.data, Warning::RateNotSustained { .. }))
     }
 
     /// What was measured, by name: of any percentile where there is a histogram, else of those that

@@ -142,7 +142,7 @@ pub fn sentence(comparison: &Comparison) -> String {
 
 /// What is behind every finding if the load generator was the limit: the counts are those of [`validity_sentences`].
 fn limited(comparison: &Comparison) -> &'static str {
-    if comparison.is_generator_limited() {
+    if comparison.is_generator_saturated() {
         ", with the load generator saturated"
     } else {
         ""

@@ -66,7 +66,7 @@ pub fn finished(place: Place<'_>, result: &RunResult, left: Duration) -> String 
     if over_399 > 0 {
         line += &format!(", {over_399} with a status over 399");
     }
-    if result.generator.verdict.is_generator_limited() {
+    if result.generator.verdict.is_saturated() {
         line += ", limited by the generator";
     }
     line + &time_left(left)

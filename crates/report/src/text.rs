@@ -1,7 +1,8 @@
 //! What is said in text around a report: the banner before a run, the notes after it.
 
+use judging::{LowerBounds, ThinPercentiles};
 use plan::{RunPlan, units};
-use results::{ErrorCount, ErrorKind, LowerBounds, RunResult, ThinPercentiles};
+use results::{ErrorCount, ErrorKind, RunResult};
 
 use crate::{Format, TextOptions, styles, telemetry};
 

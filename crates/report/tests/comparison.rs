@@ -2,6 +2,7 @@
 
 use analysis::Observation;
 use analysis::compare::{Metric, Named, Question, compare, compare_cells, compare_with_base};
+use judging::sentences::finding;
 use report::comparison;
 use report::export::{self, Export, ExportFormat};
 use results::{Setting, Verdict};
@@ -304,10 +305,10 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     let mut runs = swept::rounds(&cells, 6, answers);
     for run in &mut runs {
         let result = run.result.as_mut().expect("it was measured");
-        result.generator.verdict = Verdict::Fine;
+        result.generator.verdict = Verdict::NotSaturated;
         if run.run <= saturated {
-            result.generator.verdict = Verdict::GeneratorLimited {
-                evidence: vec![results::Evidence::RateMissed { due: 9, sent: 7 }],
+            result.generator.verdict = Verdict::Saturated {
+                symptoms: vec![finding(results::Symptom::RateMissed { due: 9, sent: 7 })],
                 remedy: "use more threads (-t)".to_owned(),
             };
         }

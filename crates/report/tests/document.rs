@@ -6,15 +6,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jsonschema::Validator;
+use judging::sentences::finding;
 use plan::{
     Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
     TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Delay, ErrorKind, Evidence, Generator, MachineUsage, Recording, RunResult, SocketMoment,
-    SocketSummary, SocketTimeline, Spread, Telemetry, ThreadUsage, Verdict, Warning, WorkerLags,
-    WorkerUsage,
+    Delay, ErrorKind, Finding, Generator, MachineUsage, Recording, RunResult, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, Warning,
+    WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -41,8 +42,8 @@ fn document(result: &RunResult) -> Value {
 }
 
 /// One of each warning.
-fn all_warnings() -> Vec<Warning> {
-    vec![
+fn all_warnings() -> Vec<Finding<Warning>> {
+    let all = vec![
         Warning::NothingAnswered { sent: 1 },
         Warning::OnlyBadStatuses {
             answered: 1,
@@ -115,17 +116,18 @@ fn all_warnings() -> Vec<Warning> {
             duration_ns: 1,
         },
         Warning::ScriptStuck { worker: 0 },
-    ]
+    ];
+    all.into_iter().map(finding).collect()
 }
 
-fn all_evidence() -> Vec<Evidence> {
+fn all_symptoms() -> Vec<Finding<Symptom>> {
     let delay = Delay {
         percent: 99,
         delay_ns: 2,
         latency_ns: 1,
     };
-    vec![
-        Evidence::WorkerBusy {
+    let all = vec![
+        Symptom::WorkerBusy {
             worker: 0,
             cpu_ns: 1,
             elapsed_ns: 1,
@@ -133,40 +135,41 @@ fn all_evidence() -> Vec<Evidence> {
             threads: 1,
             cpus: Some(2),
         },
-        Evidence::RunQueueWait {
+        Symptom::RunQueueWait {
             worker: 0,
             run_queue_wait_ns: 1,
             elapsed_ns: 1,
             threads: 1,
             cpus: None,
         },
-        Evidence::CgroupThrottled {
+        Symptom::CgroupThrottled {
             throttled_periods: 1,
             throttled_ns: 1,
             elapsed_ns: 1,
         },
-        Evidence::Steal {
+        Symptom::Steal {
             steal_ns: 1,
             elapsed_ns: 1,
             cpus: 1,
         },
-        Evidence::SendLag(delay),
-        Evidence::WakeupLag(delay),
-        Evidence::ReceiveDelay(delay),
-        Evidence::StoodStill {
+        Symptom::SendLag(delay),
+        Symptom::WakeupLag(delay),
+        Symptom::ReceiveDelay(delay),
+        Symptom::StoodStill {
             stopped_ns: 1,
             elapsed_ns: 2,
         },
-        Evidence::PortsExhausted {
+        Symptom::PortsExhausted {
             events: 1,
             connects: 2,
         },
-        Evidence::FilesExhausted {
+        Symptom::FilesExhausted {
             events: 1,
             connects: 2,
         },
-        Evidence::RateMissed { due: 2, sent: 1 },
-    ]
+        Symptom::RateMissed { due: 2, sent: 1 },
+    ];
+    all.into_iter().map(finding).collect()
 }
 
 /// A plan with something in every field that may be absent.
@@ -240,8 +243,8 @@ fn full_generator() -> Generator {
             throttled_ns: Some(1_000_000),
             cpu_pressure_ns: Some(1_000_000),
         }),
-        verdict: Verdict::GeneratorLimited {
-            evidence: all_evidence(),
+        verdict: Verdict::Saturated {
+            symptoms: all_symptoms(),
             remedy: "use more threads (-t)".to_owned(),
         },
     }
@@ -470,21 +473,21 @@ fn fields_by_place(document: &Value) -> Vec<(String, BTreeSet<String>)> {
 /// A document in which as little as can be is known.
 fn sparse() -> Value {
     let mut result = fixture::result(fixture::ordinary_recording());
-    let mut evidence = all_evidence();
-    evidence.push(Evidence::WorkerBusy {
+    let mut symptoms = all_symptoms();
+    symptoms.push(finding(Symptom::WorkerBusy {
         worker: 0,
         cpu_ns: 1,
         elapsed_ns: 1,
         busy_threads: 1,
         threads: 1,
         cpus: None,
-    });
+    }));
     result.generator = Generator {
         workers: vec![WorkerUsage::default()],
         lags: vec![WorkerLags::default()],
         machine: Some(MachineUsage::default()),
-        verdict: Verdict::GeneratorLimited {
-            evidence,
+        verdict: Verdict::Saturated {
+            symptoms,
             remedy: "use more threads (-t)".to_owned(),
         },
     };
@@ -500,11 +503,11 @@ fn sparse() -> Value {
     });
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
-    result.warnings = vec![Warning::OnlyRedirects {
+    result.warnings = vec![finding(Warning::OnlyRedirects {
         answered: 2,
         statuses: vec![301],
         location: None,
-    }];
+    })];
     document(&result)
 }
 

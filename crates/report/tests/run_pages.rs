@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use analysis::compare::{Question, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading, quantity};
+use judging::sentences::finding;
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
 use report::page::{Block, Mark, Marks, Page, Subject, Tone, of};
 use report::{Format, TextOptions, render};
 use results::{
-    ErrorKind, Evidence, Generator, Histogram, Recording, RunResult, Setting, SocketMoment,
-    SocketSummary, SocketTimeline, Spread, Telemetry, ThreadUsage, Verdict, WorkerUsage, warnings,
+    ErrorKind, Generator, Histogram, Recording, RunResult, Setting, SocketMoment, SocketSummary,
+    SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, WorkerUsage,
 };
 use seen::{chart, charts, check_golden, check_marks, check_page, outline, section};
 
@@ -42,7 +43,7 @@ fn page_of_result(result: &RunResult) -> Page {
 fn ordinary() -> RunResult {
     let mut result = fixture::result(fixture::ordinary_recording());
     result.generator = generator(450_000_000);
-    result.generator.verdict = Verdict::Fine;
+    result.generator.verdict = Verdict::NotSaturated;
     // Its requests are made up, and do not fill ten connections.
     result.warnings.clear();
     result
@@ -71,15 +72,15 @@ fn failing() -> RunResult {
     result.recording.counters.sent += 1;
     result.recording.service_time.record(1_000_000);
     result.generator = generator(2_900_000_000);
-    result.generator.verdict = Verdict::GeneratorLimited {
-        evidence: vec![Evidence::WorkerBusy {
+    result.generator.verdict = Verdict::Saturated {
+        symptoms: vec![finding(Symptom::WorkerBusy {
             worker: 0,
             cpu_ns: 2_900_000_000,
             elapsed_ns: 3_020_000_000,
             busy_threads: 2,
             threads: 2,
             cpus: Some(2),
-        }],
+        })],
         remedy: "no CPU is left for more threads: give the server another machine, or load it from a larger one".to_owned(),
     };
     result
@@ -183,7 +184,7 @@ fn hard_runs() -> Vec<(&'static str, RunResult)> {
     let with = |change: fn(&mut RunResult)| {
         let mut result = ordinary();
         change(&mut result);
-        result.warnings = warnings(&result);
+        result.warnings = fixture::warnings_of(&result);
         result
     };
     let https = |result: &mut RunResult| {
@@ -461,7 +462,7 @@ fn a_run_in_which_nothing_went_well_says_so_first_and_praises_nothing() {
         ),
     ] {
         let mut result = fixture::result(fixture::answered(&[200_000; 500], status, 150));
-        result.generator.verdict = Verdict::Fine;
+        result.generator.verdict = Verdict::NotSaturated;
         let page = page_of_result(&result);
         let verdict = section(&page, "verdict").unwrap();
         assert!(verdict.lead.starts_with(first), "{}", verdict.lead);
@@ -837,14 +838,13 @@ fn runs_of_another_load_or_request_are_no_repetitions() {
 }
 
 #[test]
-fn where_nothing_was_answered_no_numbers_are_called_the_servers() {
+fn where_nothing_was_answered_the_verdict_is_not_called_good() {
     let mut result = fixture::result(Recording::default());
     result.generator = generator(450_000_000);
-    result.generator.verdict = Verdict::Fine;
+    result.generator.verdict = Verdict::NotSaturated;
     let text = outline(&page_of_result(&result));
     assert!(
-        text.contains("[Neutral] Nothing shows that the generator was late."),
+        text.contains("[Neutral] Load generator OK: no sign of a client-side bottleneck."),
         "{text}"
     );
-    assert!(!text.contains("the numbers are the server's"), "{text}");
 }

@@ -589,8 +589,8 @@ fn a_sweep_that_measured_the_generator_says_so_first_and_its_dots_are_hollow() {
     });
     for run in runs.iter_mut().skip(1) {
         let result = run.result.as_deref_mut().unwrap();
-        result.generator.verdict = Verdict::GeneratorLimited {
-            evidence: Vec::new(),
+        result.generator.verdict = Verdict::Saturated {
+            symptoms: Vec::new(),
             remedy: String::new(),
         };
     }

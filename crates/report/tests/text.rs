@@ -209,8 +209,8 @@ fn percentiles_that_are_shown_and_rest_on_too_few_samples_have_their_note() {
         latency: true,
         ..TextOptions::default()
     };
-    let said = "99.9% rests on 2, 99.99% rests on 0, 99.999% rests on 0 samples above it, of 2000: \
-                such figures are mostly chance; run longer";
+    let said = "p99.9, p99.99 and p99.999 are unreliable: fewer than 10 of 2,000 samples lie above \
+                them; run longer";
     assert_eq!(note(Format::Wrk2, shown.clone()).as_deref(), Some(said));
     assert_eq!(note(Format::Wrk, shown.clone()), None);
     assert_eq!(note(Format::Json, shown), None);
@@ -219,8 +219,7 @@ fn percentiles_that_are_shown_and_rest_on_too_few_samples_have_their_note() {
         percentiles: Some(vec![50.0, 99.99]),
         ..TextOptions::default()
     };
-    let said =
-        "99.99% rests on 0 samples above it, of 2000: such figures are mostly chance; run longer";
+    let said = "p99.99 is unreliable: fewer than 10 of 2,000 samples lie above it; run longer";
     assert_eq!(note(Format::Wrk, asked).as_deref(), Some(said));
 }
 

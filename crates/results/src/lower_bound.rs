@@ -1,23 +1,21 @@
-//! Which percentiles are known, and of which only a lower bound is known.
+//! Which percentiles are exact, and which are only lower bounds.
 //!
-//! A request without a response enters the latency with its age. How long it would have taken is not known, only
-//! that it is longer (the sample is right-censored). A percentile is known if it stays the same when each such
-//! request takes forever. Otherwise the value in the histogram is a lower bound.
-
-use std::fmt;
+//! A request without a response enters the latency with its age. How long it would have taken is not
+//! known, only that it is longer (the sample is right-censored). A percentile is exact if it stays
+//! the same when each such request takes forever. Otherwise the histogram's value is a lower bound.
 
 use crate::{Histogram, Recording, summary};
 
 impl Recording {
-    /// For each of `percents` (0..=100), whether that percentile of [`Self::latency`] is only a lower bound. 100, the
-    /// maximum, is one as soon as a single request has no response.
+    /// For each of `percents` (0..=100), whether that percentile of [`Self::latency`] is only a lower
+    /// bound. The maximum (100) is one as soon as a single request has no response.
     #[must_use]
     pub fn lower_bounds(&self, percents: &[f64]) -> Vec<bool> {
         let (answered, unanswered) = self.latency_parts();
         lower_bounds(answered, unanswered, percents)
     }
 
-    /// What [`Self::latency`] is made of: samples of requests that were answered, and ages of requests that were not.
+    /// The two parts of [`Self::latency`]: samples of answered requests, and ages of unanswered ones.
     #[must_use]
     pub fn latency_parts(&self) -> (&Histogram, &Histogram) {
         if self.counters.due == 0 {
@@ -53,62 +51,6 @@ pub(crate) fn lower_bounds(
             || !both.is_same_bucket(both.value_at_rank(rank), answered.value_at_rank(rank))
     };
     percents.iter().map(is_lower_bound).collect()
-}
-
-/// Percentiles that a text shows and that are only lower bounds. [`fmt::Display`] gives one line for people.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LowerBounds {
-    /// The percentiles, 0..=100, at least one.
-    pub percents: Vec<f64>,
-    /// Requests without a response.
-    pub unanswered: u64,
-    /// All requests of the distribution.
-    pub requests: u64,
-}
-
-impl LowerBounds {
-    /// Those of `printed` that are only lower bounds; `None` if there are none. The maximum is left out unless it
-    /// is itself the age of a request without a response: of most runs with a rate a request is in flight at the end.
-    #[must_use]
-    pub fn among(printed: &[f64], recording: &Recording) -> Option<Self> {
-        let (answered, unanswered) = recording.latency_parts();
-        let percents: Vec<f64> = printed
-            .iter()
-            .copied()
-            .zip(recording.lower_bounds(printed))
-            .filter(|(percent, is_lower_bound)| {
-                *is_lower_bound && (*percent < 100.0 || recording.max_is_of_unanswered())
-            })
-            .map(|(percent, _)| percent)
-            .collect();
-        (!percents.is_empty()).then(|| Self {
-            percents,
-            unanswered: unanswered.count(),
-            requests: unanswered.count().saturating_add(answered.count()),
-        })
-    }
-}
-
-impl fmt::Display for LowerBounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, percent) in self.percents.iter().enumerate() {
-            let comma = if number == 0 { "" } else { ", " };
-            write!(f, "{comma}{percent}%")?;
-        }
-        let is = match self.percents.len() {
-            1 => "is a lower bound",
-            _ => "are lower bounds",
-        };
-        let Self {
-            unanswered,
-            requests,
-            ..
-        } = self;
-        write!(
-            f,
-            " {is}: {unanswered} of {requests} requests had no response and count with the time they had waited"
-        )
-    }
 }
 
 #[cfg(test)]
@@ -180,29 +122,5 @@ mod tests {
         assert_eq!(lower_bounds(&known, &none, &[50.0, 100.0]), [false; 2]);
         assert_eq!(lower_bounds(&none, &none, &[50.0]), [false]);
         assert_eq!(lower_bounds(&none, &known, &[1.0, 50.0]), [true; 2]);
-    }
-
-    #[test]
-    fn the_line_names_the_percentiles_and_how_many_requests_had_no_response() {
-        let mut recording = Recording::new();
-        recording.counters.due = 100;
-        recording.response_time = histogram(&[(MS, 90)]);
-        recording.unanswered = histogram(&[(1, 10)]);
-        let bounds = LowerBounds::among(&[50.0, 90.0, 95.0, 99.0, 100.0], &recording);
-        assert_eq!(
-            bounds.map(|bounds| bounds.to_string()).as_deref(),
-            Some(
-                "95%, 99% are lower bounds: 10 of 100 requests had no response and count with the time they had waited"
-            )
-        );
-        assert_eq!(LowerBounds::among(&[50.0], &recording), None);
-        assert_eq!(LowerBounds::among(&[100.0], &recording), None);
-        recording.unanswered = histogram(&[(2 * MS, 1)]);
-        let bounds = LowerBounds::among(&[100.0], &recording).expect("the maximum is one");
-        assert!(
-            bounds
-                .to_string()
-                .starts_with("100% is a lower bound: 1 of")
-        );
     }
 }

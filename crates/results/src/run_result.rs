@@ -3,7 +3,7 @@
 use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
-use crate::{Environment, Generator, Recording, Telemetry, Warning};
+use crate::{Environment, Finding, Generator, Recording, Telemetry, Warning};
 
 /// Version of the saved document. It grows when a field changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -55,9 +55,8 @@ pub struct RunResult {
     /// What the kernel's books said meanwhile, if that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
-    /// Doubts about the numbers; see [`crate::warnings`].
-    #[serde(with = "crate::written")]
-    pub warnings: Vec<Warning>,
+    /// Why numbers of this result may be wrong.
+    pub warnings: Vec<Finding<Warning>>,
 }
 
 impl RunResult {

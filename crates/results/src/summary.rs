@@ -308,14 +308,20 @@ fn merged_percents(more: &[f64]) -> Vec<f64> {
     percents
 }
 
-/// A percentile is believed when at least this many samples lie above it.
-pub(crate) const SAMPLES_ABOVE_MIN: u64 = 10;
+/// A percentile is reliable when at least this many samples lie above it.
+pub const SAMPLES_ABOVE_MIN: u64 = 10;
 
-/// Whether so many samples can tell a percentile (0..=100): at least ten must lie above it. 99 needs 1000 samples,
-/// 99.9 needs 10,000. The maximum (100) is what it is, and needs none.
+/// Whether a percentile (0..=100) of `count` samples is reliable: [`SAMPLES_ABOVE_MIN`] must lie
+/// above it. 99 needs 1000 samples, 99.9 needs 10,000. The maximum (100) is always exact.
 #[must_use]
 pub fn enough_samples(percent: f64, count: u64) -> bool {
-    percent >= 100.0 || count - rank(percent, count) >= SAMPLES_ABOVE_MIN
+    percent >= 100.0 || samples_above(percent, count) >= SAMPLES_ABOVE_MIN
+}
+
+/// How many of `count` samples lie above a percentile (0..=100).
+#[must_use]
+pub fn samples_above(percent: f64, count: u64) -> u64 {
+    count - rank(percent, count)
 }
 
 /// Exact sums over samples, from which mean and standard deviation follow. Integers, so that the
@@ -426,8 +432,9 @@ pub(crate) fn value_at_rank(ascending: impl Iterator<Item = (u64, u64)>, rank: u
     None
 }
 
-/// `part` of `whole` in percent; `None` of nothing.
-pub(crate) fn percent(part: u64, whole: u64) -> Option<f64> {
+/// `part` of `whole` in percent; `None` if `whole` is 0.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
 }
 

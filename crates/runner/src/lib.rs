@@ -17,9 +17,12 @@ pub use environment::WATCHED_SYSCTLS;
 pub use engine::Observer;
 
 use engine::{ChosenBackend, Job, Outcome};
+use judging::sentences::finding;
 use plan::secrets::hide_secrets;
 use plan::{RunPlan, Scheme};
-use results::{Backend, Environment, ErrorKind, Generator, RunResult, SCHEMA_VERSION, Window};
+use results::{
+    Backend, Environment, ErrorKind, Finding, Generator, RunResult, SCHEMA_VERSION, Warning, Window,
+};
 use script::Script;
 use std::io::Write;
 use std::path::PathBuf;
@@ -242,19 +245,17 @@ impl Prepared {
             },
             warnings: Vec::new(),
         };
-        result.generator.verdict = results::verdict(&result);
-        result.warnings = results::warnings(&result);
+        judging::judge(&mut result);
         if has_given_up {
-            result.warnings.push(results::Warning::GaveUp {
+            result.warnings.push(finding(Warning::GaveUp {
                 sent: result.recording.counters.sent,
                 wanted: result.plan.stop.requests.unwrap_or_default(),
-            });
+            }));
         }
-        result.warnings.extend(
-            stuck_workers
-                .into_iter()
-                .map(|worker| results::Warning::ScriptStuck { worker }),
-        );
+        let stuck = stuck_workers.into_iter();
+        result
+            .warnings
+            .extend(stuck.map(|worker| finding(Warning::ScriptStuck { worker })));
         Ok(Finished {
             result,
             script,
@@ -348,9 +349,9 @@ impl Finished {
 
     /// Why this run did less than it was asked for, though some requests were answered.
     #[must_use]
-    pub fn shortfall(&self) -> Option<&results::Warning> {
+    pub fn shortfall(&self) -> Option<&Finding<Warning>> {
         let mut warnings = self.result.warnings.iter();
-        warnings.find(|warning| matches!(warning, results::Warning::GaveUp { .. }))
+        warnings.find(|warning| matches!(warning.data, Warning::GaveUp { .. }))
     }
 
     /// Waits until the run's sockets are closed. The report can be shown before; what opens files

@@ -72,18 +72,18 @@ fn check(result: &RunResult) {
         assert!(worker.usage.cpu_ns <= machine.elapsed_ns, "{worker:?}");
         assert!(worker.elapsed_ns <= machine.elapsed_ns, "{worker:?}");
     }
-    assert_eq!(generator.verdict, results::verdict(result));
-    let contradictions: Vec<&Warning> = result
+    assert_eq!(generator.verdict, judging::verdict(result));
+    let contradictions: Vec<_> = result
         .warnings
         .iter()
         .filter(|warning| {
             matches!(
-                warning,
+                warning.data,
                 Warning::InconsistentConcurrency { .. } | Warning::InconsistentSchedule { .. }
             )
         })
         .collect();
-    assert_eq!(contradictions, Vec::<&Warning>::new());
+    assert!(contradictions.is_empty(), "{contradictions:?}");
 }
 
 #[test]

@@ -65,10 +65,10 @@ fn with_a_quiet_core(lab: &Lab, case: &mut CaseResult, rate: f64) -> anyhow::Res
     let mut document = with_a_core(lab, case, &[], rate)?;
     for attempt in 2..=ATTEMPTS {
         let verdict = document.result.generator.verdict.clone();
-        if !verdict.is_generator_limited() {
+        if !verdict.is_saturated() {
             break;
         }
-        for line in verdict.lines() {
+        for line in judging::sentences::verdict_lines(&verdict) {
             case.notes
                 .push(format!("a whole core, tried again: {line}"));
         }

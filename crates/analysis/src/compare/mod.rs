@@ -224,7 +224,7 @@ impl Comparison {
     /// Whether the load generator was saturated in half of the runs, or in more, of a level that the outcome speaks
     /// of: what was measured is then a property of the generator.
     #[must_use]
-    pub fn is_generator_limited(&self) -> bool {
+    pub fn is_generator_saturated(&self) -> bool {
         let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
         match self.outcome {
             Outcome::Better { level: index }

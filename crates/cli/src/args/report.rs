@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use judging::{Criterion, CriterionError};
 use plan::units::parse_percent;
 use report::{Format, TextOptions};
-use results::{Criterion, CriterionError};
 
 use super::{Dialect, Refusal};
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use judging::Criterion;
 use report::export::ExportFormat;
-use results::Criterion;
 
 use super::Refusal;
 use super::report::{Criteria, parse_criteria};

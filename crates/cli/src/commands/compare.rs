@@ -105,7 +105,7 @@ pub(super) fn judge_regression(
     if conclusions
         .comparisons
         .iter()
-        .any(Comparison::is_generator_limited)
+        .any(Comparison::is_generator_saturated)
     {
         tell(
             program,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use judging::sentences::verdict_lines;
 use live::screen::Model;
 use plan::Pacing;
 use report::Format;
@@ -235,7 +236,7 @@ fn tell_after(
         let (headlines, warnings): (Vec<_>, Vec<_>) = result
             .warnings
             .iter()
-            .partition(|warning| warning.is_headline());
+            .partition(|warning| warning.data.is_headline());
         for warning in headlines {
             tell(program, format_args!("warning: {warning}"));
         }
@@ -275,17 +276,16 @@ fn tell_after(
 /// cannot keep.
 fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &str) -> u8 {
     let verdict = &result.generator.verdict;
-    let is_limited = verdict.is_generator_limited();
-    let is_refused = options.strict && is_limited;
+    let is_refused = options.strict && verdict.is_saturated();
     let word = if is_refused { "failed" } else { "note" };
     let is_asked = options.strict || version;
     let is_told = match verdict {
-        Verdict::Fine => is_asked,
+        Verdict::NotSaturated => is_asked,
         Verdict::Unknown => is_asked || result.plan.pacing.is_open(),
-        Verdict::GeneratorLimited { .. } => true,
+        Verdict::Saturated { .. } => true,
     };
     if is_refused || is_told && !options.quiet {
-        for line in verdict.lines() {
+        for line in verdict_lines(verdict) {
             tell(program, format_args!("{word}: {line}"));
         }
     }

@@ -87,9 +87,8 @@ fn a_window_that_only_the_warm_up_filled_is_told_as_that_and_no_failure() {
     assert_eq!(run.code, Some(0), "{}", run.story());
     let lines = told(&run).join("\n");
     for part in [
-        "answers in the window, and ",
-        " of them were to requests of the warm-up",
-        " requests that were due were sent",
+        " responses in the window were to requests of the warm-up",
+        " requests due were sent",
     ] {
         assert!(lines.contains(part), "{lines}");
     }

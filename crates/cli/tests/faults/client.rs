@@ -49,7 +49,7 @@ pub(crate) fn run_in(
     judge::report(&result, &output.stdout);
     let contradiction = result.warnings.iter().find(|warning| {
         matches!(
-            warning,
+            warning.data,
             Warning::InconsistentSchedule { .. } | Warning::InconsistentConcurrency { .. }
         )
     });

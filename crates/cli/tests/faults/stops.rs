@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use results::{ErrorKind, Evidence, RunResult, Verdict};
+use results::{ErrorKind, Finding, RunResult, Symptom, Verdict};
 
 use crate::harness::{Folder, Output, Process, io_arguments, one_line, program};
 use crate::judge;
@@ -177,11 +177,11 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> See
 /// Whatever it was doing then, a suspended load generator says so.
 fn assert_standstill(result: &RunResult) {
     let verdict = &result.generator.verdict;
-    let Verdict::GeneratorLimited { evidence, .. } = verdict else {
+    let Verdict::Saturated { symptoms, .. } = verdict else {
         panic!("{verdict:?}")
     };
-    let is_it = |sign: &Evidence| matches!(sign, Evidence::StoodStill { .. });
-    assert!(evidence.iter().any(is_it), "{evidence:?}");
+    let is_it = |sign: &Finding<Symptom>| matches!(sign.data, Symptom::StoodStill { .. });
+    assert!(symptoms.iter().any(is_it), "{symptoms:?}");
 }
 
 fn a_program_that_stops_at_a_constant_rate() -> Seen {

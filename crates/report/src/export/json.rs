@@ -6,7 +6,9 @@ use std::io::{self, Write};
 
 use analysis::compare::Conclusions;
 use analysis::{Judged, Observation, judge_all};
-use results::{Judgement, Summary};
+use judging::Judgement;
+use judging::sentences::verdict_lines;
+use results::Summary;
 use serde::Serialize;
 
 use super::Export;
@@ -138,7 +140,7 @@ fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
         summary: result.map(|result| Summary::of(result, &[])),
         is_saturated: run.is_saturated(),
         verdict: result
-            .map(|result| result.generator.verdict.lines())
+            .map(|result| verdict_lines(&result.generator.verdict))
             .unwrap_or_default(),
         warnings: result
             .iter()

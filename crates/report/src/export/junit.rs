@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use analysis::{Judged, Observation, judge_all, quantity};
 use askama::Template;
+use judging::sentences::verdict_lines;
 use results::{RunResult, Verdict};
 
 use super::{Export, names};
@@ -152,9 +153,9 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
 fn generator(result: &RunResult) -> Outcome {
     let verdict = &result.generator.verdict;
     match verdict {
-        Verdict::Fine => Outcome::Passed,
-        Verdict::GeneratorLimited { .. } | Verdict::Unknown => {
-            Outcome::Skipped(text(&verdict.lines().join("; ")))
+        Verdict::NotSaturated => Outcome::Passed,
+        Verdict::Saturated { .. } | Verdict::Unknown => {
+            Outcome::Skipped(text(&verdict_lines(verdict).join("; ")))
         }
     }
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 
 use analysis::compare::Validity;
 use analysis::{Observation, quantity};
-use results::{Criterion, ThinPercentiles};
+use judging::{Criterion, ThinPercentiles};
 
 use crate::page::Subject;
 

@@ -338,8 +338,8 @@ fn limited(runs: &[(&Observation, &Labels)]) -> Family {
     for (run, labels) in runs {
         let verdict = run.result.as_deref().map(|run| &run.generator.verdict);
         match verdict {
-            Some(Verdict::Fine) => family.add(labels, 0.0),
-            Some(Verdict::GeneratorLimited { .. }) => family.add(labels, 1.0),
+            Some(Verdict::NotSaturated) => family.add(labels, 0.0),
+            Some(Verdict::Saturated { .. }) => family.add(labels, 1.0),
             Some(Verdict::Unknown) | None => {}
         }
     }

@@ -4,6 +4,7 @@
 use std::mem::discriminant;
 
 use analysis::{Judged, Observation, judge_all};
+use judging::sentences::verdict_lines;
 use results::Verdict;
 
 use super::{Export, names};
@@ -131,24 +132,24 @@ fn failed_requests(export: &Export<'_>) -> Remark {
     Remark::new(Weight::Warning, "Requests failed", lines)
 }
 
-/// A remark for each kind of the first sign that the generator was the limit.
+/// A remark for each kind of the first symptom of a saturated load generator.
 fn generator(export: &Export<'_>) -> Vec<Remark> {
     let lines = export.runs().iter().filter_map(|run| {
         let verdict = &run.result.as_deref()?.generator.verdict;
-        let Verdict::GeneratorLimited { evidence, .. } = verdict else {
+        let Verdict::Saturated { symptoms, .. } = verdict else {
             return None;
         };
-        let kind = evidence.first().map(discriminant);
-        Some((kind, run, verdict.lines().join("; ")))
+        let kind = symptoms.first().map(|symptom| discriminant(&symptom.data));
+        Some((kind, run, verdict_lines(verdict).join("; ")))
     });
-    of_kinds("Generator was the limit", lines.collect(), export)
+    of_kinds("Load generator saturated", lines.collect(), export)
 }
 
 /// A remark for each kind of warning.
 fn warnings(export: &Export<'_>) -> Vec<Remark> {
     let of_run = |run: &'_ Observation| {
         let warnings = run.result.iter().flat_map(|result| &result.warnings);
-        let kinds = warnings.map(|warning| (discriminant(warning), warning.to_string()));
+        let kinds = warnings.map(|warning| (discriminant(&warning.data), warning.text.clone()));
         kinds.collect::<Vec<_>>()
     };
     let lines = export.runs().iter().flat_map(|run| {

@@ -2,7 +2,8 @@
 //! a bounded number of points, however long the run was.
 
 use analysis::story::Stall;
-use results::{Histogram, Interval, RunResult, ThinPercentiles};
+use judging::ThinPercentiles;
+use results::{Histogram, Interval, RunResult};
 
 use super::{Axis, Mark, Marks, Scale, Unit};
 

@@ -6,6 +6,7 @@ mod table;
 
 use analysis::compare::{Comparison, Outcome};
 use analysis::{FILE_FACTOR, Observation};
+use judging::sentences::verdict_lines;
 
 use super::tables::finding;
 use super::{Block, Section, Subject, Tone, names, run, sweep, words};
@@ -164,7 +165,7 @@ fn answer(comparison: &Comparison) -> Block {
     );
     let tone = match sweep::tone(comparison) {
         // That two of a kind differ, or are few, is no fault of theirs.
-        Tone::Warning if !comparison.is_generator_limited() => Tone::Neutral,
+        Tone::Warning if !comparison.is_generator_saturated() => Tone::Neutral,
         tone => tone,
     };
     // Files are no factor of an experiment, but sides.
@@ -210,7 +211,7 @@ fn limited(drawn: &[Drawn<'_>]) -> Option<Block> {
         .iter()
         .filter(|drawn| {
             let result = drawn.run.result.as_deref();
-            result.is_some_and(|result| result.generator.verdict.is_generator_limited())
+            result.is_some_and(|result| result.generator.verdict.is_saturated())
         })
         .map(|drawn| drawn.name.clone())
         .collect();
@@ -232,10 +233,11 @@ fn warnings(drawn: &[Drawn<'_>]) -> Option<Section> {
         let Some(result) = run.result.as_deref() else {
             continue;
         };
-        let mut details: Vec<String> = result.generator.verdict.lines();
-        if !result.generator.verdict.is_generator_limited() {
-            details.clear();
-        }
+        let verdict = &result.generator.verdict;
+        let mut details = match verdict.is_saturated() {
+            true => verdict_lines(verdict),
+            false => Vec::new(),
+        };
         for block in run::warnings(result) {
             if let Block::Finding { text, .. } = block {
                 details.push(text);

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use analysis::compare::{Conclusions, Question, compare_cells};
 use analysis::{Observation, Reading};
+use judging::Criterion;
+use judging::sentences::finding;
 use report::export::{Export, ExportError, ExportFormat, render};
 use report::page::Subject;
 use results::{
-    Cell, Criterion, EXPERIMENT_SCHEMA_VERSION, ErrorKind, Experiment, Histogram, Order, Recording,
-    RunResult, Setting, Trial, TrialOutcome, Verdict, file, warnings,
+    Cell, EXPERIMENT_SCHEMA_VERSION, ErrorKind, Experiment, Histogram, Order, Recording, RunResult,
+    Setting, Trial, TrialOutcome, Verdict, file,
 };
 
 use crate::fixture;
@@ -94,8 +96,8 @@ pub(crate) fn empty() -> Set {
 /// Errors of several kinds, time-outs, and a verdict against the generator.
 pub(crate) fn failing() -> Set {
     let mut result = fixture::result(fixture::failing_recording());
-    result.generator.verdict = Verdict::GeneratorLimited {
-        evidence: vec![results::Evidence::RateMissed { due: 9, sent: 7 }],
+    result.generator.verdict = Verdict::Saturated {
+        symptoms: vec![finding(results::Symptom::RateMissed { due: 9, sent: 7 })],
         remedy: "use more threads (-t)".to_owned(),
     };
     Set::of(vec![observation(&result, "failing.json")])
@@ -189,7 +191,7 @@ pub(crate) fn sweep_of(factor: &str, levels: [&str; 2], target: &str) -> Set {
             let service_us: Vec<u64> = (0..20).map(|number| first_us + number * 13).collect();
             let mut result = fixture::result(recording(&service_us));
             result.window.started_unix_ms += u64::from(position) * 4000;
-            result.generator.verdict = Verdict::Fine;
+            result.generator.verdict = Verdict::NotSaturated;
             TrialOutcome::Finished(Box::new(result))
         };
         let trial = Trial {
@@ -240,7 +242,7 @@ pub(crate) fn extreme() -> Set {
     recording.counters.answered = 3;
     recording.counters.bytes = u64::MAX;
     let mut result = fixture::result(recording);
-    result.warnings = warnings(&result);
+    result.warnings = fixture::warnings_of(&result);
     result.window.duration_ns = 0;
     Set::of(vec![observation(&result, "extreme.json")])
 }

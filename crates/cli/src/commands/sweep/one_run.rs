@@ -46,8 +46,8 @@ pub(super) fn make<'s>(
     finished.done().map_err(|error| error.to_string())?;
     runner::flush_script_output();
     let verdict = &finished.result.generator.verdict;
-    if request.report.strict && verdict.is_generator_limited() {
-        return Err(verdict.lines().join("; "));
+    if request.report.strict && verdict.is_saturated() {
+        return Err(judging::sentences::verdict_lines(verdict).join("; "));
     }
     Ok(finished.result)
 }

@@ -1,7 +1,8 @@
 //! A row for each run, and what they have in common in large type.
 
 use analysis::quantity;
-use results::{ThinPercentiles, Verdict};
+use judging::ThinPercentiles;
+use results::Verdict;
 
 use super::{Drawn, Runs};
 use crate::page::tables::{self, number_column, wide, words_column};
@@ -99,10 +100,8 @@ fn generator(drawn: &Drawn<'_>) -> TableCell {
         .as_deref()
         .map(|result| &result.generator.verdict)
     {
-        Some(Verdict::Fine) => tables::text("fine"),
-        Some(Verdict::GeneratorLimited { .. }) => {
-            tables::toned(tables::text("the limit"), Tone::Bad)
-        }
+        Some(Verdict::NotSaturated) => tables::text("fine"),
+        Some(Verdict::Saturated { .. }) => tables::toned(tables::text("the limit"), Tone::Bad),
         Some(Verdict::Unknown) | None => tables::unknown(),
     }
 }

@@ -1,6 +1,7 @@
 //! The generator's own part in the numbers.
 
-use results::{Histogram, MachineUsage, RunResult, ThinPercentiles, Verdict, WorkerUsage};
+use judging::{ThinPercentiles, sentences};
+use results::{Histogram, MachineUsage, RunResult, Verdict, WorkerUsage};
 
 use super::verdict::capital;
 use crate::page::tables::{self, number_column, words_column};
@@ -12,44 +13,35 @@ const BUSY: f64 = 0.9;
 /// A worker that waits for a CPU for more than this share of its time is held up.
 const WAITING: f64 = 0.1;
 
-/// Whether the generator was the limit, in one sentence.
-pub(crate) fn judgement(result: &RunResult) -> (Tone, &'static str) {
-    match &result.generator.verdict {
-        // There are no numbers to be the server's.
-        Verdict::Fine if result.recording.counters.answered == 0 => {
-            (Tone::Neutral, "Nothing shows that the generator was late.")
-        }
-        Verdict::Fine => (
-            Tone::Good,
-            "The generator was fine: nothing shows that it was late, so the numbers are the server's.",
-        ),
-        Verdict::GeneratorLimited { .. } => (
-            Tone::Bad,
-            "The generator was the limit: the server could have done more, or answered sooner, than the \
-             numbers say.",
-        ),
-        Verdict::Unknown => (
-            Tone::Neutral,
-            "It is not known whether the generator was the limit: the run was too short, a thread could not be \
-             asked, or the result does not say.",
-        ),
-    }
+/// The verdict in one sentence.
+pub(crate) fn judgement(result: &RunResult) -> (Tone, String) {
+    let (tone, text) = match &result.generator.verdict {
+        Verdict::NotSaturated => (Tone::Good, sentences::NOT_SATURATED),
+        Verdict::Saturated { .. } => (Tone::Bad, sentences::SATURATED),
+        Verdict::Unknown => (Tone::Neutral, sentences::SATURATION_UNKNOWN),
+    };
+    let tone = match result.recording.counters.answered {
+        // Without responses there are no numbers to trust.
+        0 if tone == Tone::Good => Tone::Neutral,
+        _ => tone,
+    };
+    (tone, format!("{}.", capital(text)))
 }
 
-/// The sentence with its evidence.
+/// The verdict with its symptoms.
 pub(super) fn finding_of(result: &RunResult) -> Block {
     let (tone, text) = judgement(result);
-    tables::finding(tone, text, evidence(result))
+    tables::finding(tone, text, symptoms(result))
 }
 
-fn evidence(result: &RunResult) -> Vec<String> {
+fn symptoms(result: &RunResult) -> Vec<String> {
     match &result.generator.verdict {
-        Verdict::GeneratorLimited { evidence, remedy } => evidence
+        Verdict::Saturated { symptoms, remedy } => symptoms
             .iter()
-            .map(|sign| capital(&sign.to_string()))
+            .map(|symptom| capital(&symptom.text))
             .chain((!remedy.is_empty()).then(|| capital(remedy)))
             .collect(),
-        Verdict::Fine | Verdict::Unknown => Vec::new(),
+        Verdict::NotSaturated | Verdict::Unknown => Vec::new(),
     }
 }
 
@@ -69,7 +61,7 @@ pub(super) fn section(result: &RunResult) -> Option<Section> {
     (!blocks.is_empty()).then(|| Section {
         id: "generator".to_owned(),
         title: "The generator's own health".to_owned(),
-        lead: words::sentences([judgement, missing]),
+        lead: words::sentences([judgement.as_str(), missing]),
         blocks,
         is_folded: false,
     })

@@ -1,6 +1,7 @@
 //! How long requests took: by percentile, and how the samples spread.
 
-use results::{Histogram, RunResult, Summary, ThinPercentiles};
+use judging::ThinPercentiles;
+use results::{Histogram, RunResult, Summary};
 
 use super::color;
 use super::verdict::{bounded, capital, latency_name};

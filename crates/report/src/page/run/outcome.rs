@@ -8,11 +8,14 @@ use crate::page::{Block, Section, TableBlock, Tone, words};
 /// What is said first of a run in which no request had what it asked for: `All 5,000 responses had the status 404 (Not
 /// Found)`.
 pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
-    let (answered, others) = result.warnings.iter().find_map(|warning| match warning {
-        Warning::OnlyBadStatuses { answered, .. } => Some((answered, "without success")),
-        Warning::OnlyRedirects { answered, .. } => Some((answered, "redirects")),
-        _ => None,
-    })?;
+    let (answered, others) = result
+        .warnings
+        .iter()
+        .find_map(|warning| match &warning.data {
+            Warning::OnlyBadStatuses { answered, .. } => Some((answered, "without success")),
+            Warning::OnlyRedirects { answered, .. } => Some((answered, "redirects")),
+            _ => None,
+        })?;
     let all = words::counted(*answered, "response");
     let mut statuses = result.recording.statuses.iter();
     Some(match (statuses.next(), statuses.next()) {

@@ -1,6 +1,7 @@
 //! The parts of a request's way.
 
-use results::{Histogram, RunResult, ThinPercentiles};
+use judging::ThinPercentiles;
+use results::{Histogram, RunResult};
 
 use super::color;
 use crate::page::tables::{self, chart, number_column, words_column};

@@ -1,7 +1,8 @@
 //! What happened in the course of a run, in sentences.
 
 use analysis::story::{self, Course, Episode, Stall};
-use results::{Histogram, RunResult, ThinPercentiles};
+use judging::ThinPercentiles;
+use results::{Histogram, RunResult};
 
 use crate::page::tables::finding;
 use crate::page::{Block, Tone, words};

@@ -2,7 +2,8 @@
 
 use analysis::Observation;
 use analysis::story::Stall;
-use results::{AchievedRate, Histogram, Recording, RunResult, ThinPercentiles, Warning};
+use judging::ThinPercentiles;
+use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Warning};
 
 use super::{generator, outcome, story};
 use crate::page::curves;
@@ -15,7 +16,10 @@ const SHOWN: [f64; 2] = [50.0, 99.0];
 /// First the sentence, then what speaks against it, then the numbers.
 pub(super) fn section(run: &Observation, result: &RunResult, stalls: &[Stall]) -> Section {
     let latency = result.recording.latency();
-    let has_headline = result.warnings.iter().any(Warning::is_headline);
+    let has_headline = result
+        .warnings
+        .iter()
+        .any(|warning| warning.data.is_headline());
     let mut blocks: Vec<Block> = run
         .failure
         .iter()
@@ -141,7 +145,7 @@ pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
     let mut blocks: Vec<Block> = result
         .warnings
         .iter()
-        .map(|warning| finding(tone(warning), capital(&warning.to_string()), vec![]))
+        .map(|warning| finding(tone(&warning.data), capital(&warning.text), vec![]))
         .collect();
     if result.window.interrupted {
         blocks.push(finding(
@@ -151,7 +155,7 @@ pub(crate) fn warnings(result: &RunResult) -> Vec<Block> {
             vec![],
         ));
     }
-    let says_few = |warning: &Warning| matches!(warning, Warning::FewSamples { .. });
+    let says_few = |warning: &Finding<Warning>| matches!(warning.data, Warning::FewSamples { .. });
     let samples = result.recording.latency().count();
     if let Some(thin) = ThinPercentiles::among(&SHOWN, samples)
         && !result.warnings.iter().any(says_few)
@@ -189,7 +193,10 @@ fn failures(result: &RunResult) -> Option<Block> {
             words::counted(recording.errors.events(), "error")
         ));
     }
-    let has_headline = result.warnings.iter().any(Warning::is_headline);
+    let has_headline = result
+        .warnings
+        .iter()
+        .any(|warning| warning.data.is_headline());
     if over_399 > 0 && !has_headline {
         let (noun, share) = (
             words::counted(over_399, "answer"),

@@ -7,7 +7,7 @@ use analysis::compare::{Metric, runs_of_levels};
 use analysis::quantity;
 use analysis::table::{self, Cell, ColumnSpread, Table, Wish};
 
-use results::ThinPercentiles;
+use judging::ThinPercentiles;
 
 use super::design::{Design, file_of};
 use super::quantities::{show, title};

@@ -270,7 +270,7 @@ fn verdict(
         None => level.median > comparison.levels.first().and_then(|first| first.median),
     };
     match comparison.metric.better {
-        _ if comparison.is_generator_limited() => ("differs", Tone::Warning),
+        _ if comparison.is_generator_saturated() => ("differs", Tone::Warning),
         Better::Neither => ("differs", Tone::Warning),
         Better::Higher if is_higher => ("better", Tone::Better),
         Better::Lower if !is_higher => ("better", Tone::Better),

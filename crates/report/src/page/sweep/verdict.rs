@@ -208,7 +208,7 @@ pub(in crate::page) fn few_or_one(
 pub(in crate::page) fn tone(comparison: &Comparison) -> Tone {
     match comparison.outcome {
         // What the generator limits says nothing of the better server.
-        Outcome::Better { .. } | Outcome::Worse { .. } if comparison.is_generator_limited() => {
+        Outcome::Better { .. } | Outcome::Worse { .. } if comparison.is_generator_saturated() => {
             Tone::Warning
         }
         Outcome::Better { .. } => Tone::Better,

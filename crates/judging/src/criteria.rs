@@ -4,9 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use plan::units::{self, UnitError, parse_percent};
-
-use crate::summary::percent;
-use crate::{RunResult, Summary};
+use results::{RunResult, Summary, percent};
 
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,7 +66,7 @@ enum Metric {
     Min,
     Mean,
     Stdev,
-    /// [`crate::Errors::failures`].
+    /// [`results::Errors::failures`].
     Errors,
     /// Answers with a status above 399.
     Statuses,

@@ -1,9 +1,12 @@
 //! Invariants and warnings: each contradiction and each doubt is found, and nothing else.
 
+#[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
 
+use judging::sentences::{Sentence, finding};
+use judging::warnings;
 use plan::{Arrivals, Pacing};
-use results::{ErrorKind, RunResult, Warning, check, warnings};
+use results::{ErrorKind, RunResult, Warning, check};
 
 /// A sound result of 2,000 answers, changed by `change`.
 fn changed(change: impl FnOnce(&mut RunResult)) -> RunResult {
@@ -295,10 +298,10 @@ fn littles_law_is_told_with_its_numbers() {
         .iter()
         .find(|warning| matches!(warning, Warning::InconsistentConcurrency { .. }))
         .unwrap()
-        .to_string();
+        .sentence();
     assert!(
         text.starts_with(
-            "4.000 requests were in flight on average where 7.984 to 7.992 are expected"
+            "4.000 requests were in flight on average where Little's law expects 7.984 to 7.992: "
         ),
         "{text}"
     );
@@ -428,7 +431,7 @@ fn each_doubt_is_raised_by_its_cause() {
             "{expected:?} is not in {found:?}"
         );
         assert!(found.len() <= 2, "{found:?}");
-        assert_eq!(expected.to_string().lines().count(), 1);
+        assert_eq!(expected.sentence().lines().count(), 1);
     }
 }
 
@@ -509,7 +512,7 @@ fn a_run_without_a_success_says_so_first() {
                 answered,
                 statuses: vec![404],
             },
-            "none of 2000 responses was a success (status 404): check the URL and the server",
+            "none of 2,000 responses was a success (status 404): check the URL and the server",
         ),
         (
             &[(301, 600), (404, 400), (500, 300), (502, 700)],
@@ -517,7 +520,7 @@ fn a_run_without_a_success_says_so_first() {
                 answered,
                 statuses: vec![502, 301, 404, 500],
             },
-            "none of 2000 responses was a success (status 502, 301, 404, ...): check the URL and the server",
+            "none of 2,000 responses was a success (status 502, 301, 404, ...): check the URL and the server",
         ),
         (
             &[(301, 100), (308, 1900)],
@@ -526,13 +529,13 @@ fn a_run_without_a_success_says_so_first() {
                 statuses: vec![308, 301],
                 location: Some("https://site/".to_owned()),
             },
-            "all 2000 responses were redirects (status 308, 301) to https://site/: measure that URL",
+            "all 2,000 responses were redirects (status 308, 301) to https://site/: measure that URL",
         ),
     ] {
         let found = warnings(&with_statuses(counts));
         assert_eq!(found[0], expected);
         assert!(found[0].is_headline());
-        assert_eq!(found[0].to_string(), said);
+        assert_eq!(found[0].sentence(), said);
     }
     for counts in [&[(404, 1999), (200, 1)][..], &[(304, 2000)]] {
         let found = warnings(&with_statuses(counts));
@@ -551,7 +554,7 @@ fn an_interrupt_before_the_first_response_is_no_reason_to_check_the_url() {
         })
     };
     let said = |result: &RunResult| {
-        let lines: Vec<String> = warnings(result).iter().map(Warning::to_string).collect();
+        let lines: Vec<String> = warnings(result).iter().map(Warning::sentence).collect();
         lines
     };
     // Nor were connections missing, which nobody counts before the window.
@@ -585,7 +588,7 @@ fn a_window_in_which_only_the_warm_up_was_answered_is_not_one_without_responses(
 #[test]
 fn saved_warnings_carry_their_numbers_and_their_text() {
     let mut result = changed(|_| ());
-    result.warnings = vec![Warning::ScriptStuck { worker: 1 }];
+    result.warnings = vec![finding(Warning::ScriptStuck { worker: 1 })];
     let mut bytes = Vec::new();
     results::file::save(&result, &[], &mut bytes).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();

@@ -1,12 +1,14 @@
 //! Conditions under which a run counts as failed: what is understood, and what a run says to it.
 
+#[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
 
 use std::time::Duration;
 
+use judging::{Criterion, Judgement};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
-use results::{Criterion, ErrorKind, Judgement, Recording, RunResult};
+use results::{ErrorKind, Recording, RunResult};
 
 /// 2,000 answers of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
 fn answered() -> RunResult {

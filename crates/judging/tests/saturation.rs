@@ -1,11 +1,14 @@
 //! The verdict on the generator: each sign is found where it matters, and raises no alarm where it does not.
 
+#[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
 
+use judging::sentences::{Sentence, verdict_lines};
+use judging::{verdict, warnings};
 use plan::{Arrivals, Pacing};
 use results::{
-    ErrorKind, Evidence, Generator, Histogram, MachineUsage, RunResult, ThreadUsage, Verdict,
-    Warning, WorkerUsage, verdict, warnings,
+    ErrorKind, Generator, Histogram, MachineUsage, RunResult, Symptom, ThreadUsage, Verdict,
+    Warning, WorkerUsage,
 };
 
 const US: u64 = 1_000;
@@ -97,8 +100,8 @@ fn machine(result: &mut RunResult) -> &mut MachineUsage {
 /// The lines for people behind the first one, with what begins all of them taken off.
 fn signs(result: &RunResult) -> Vec<String> {
     let lines = match verdict(result) {
-        Verdict::GeneratorLimited { .. } => verdict(result).lines(),
-        Verdict::Fine | Verdict::Unknown => Vec::new(),
+        Verdict::Saturated { .. } => verdict_lines(&verdict(result)),
+        Verdict::NotSaturated | Verdict::Unknown => Vec::new(),
     };
     lines
         .into_iter()
@@ -115,8 +118,8 @@ type Change = fn(&mut RunResult);
 
 #[test]
 fn on_a_quiet_machine_the_numbers_are_the_servers() {
-    assert_eq!(verdict(&quiet()), Verdict::Fine);
-    assert_eq!(verdict(&quiet_at_a_rate()), Verdict::Fine);
+    assert_eq!(verdict(&quiet()), Verdict::NotSaturated);
+    assert_eq!(verdict(&quiet_at_a_rate()), Verdict::NotSaturated);
 }
 
 #[test]
@@ -124,7 +127,8 @@ fn each_sign_is_found_in_a_closed_loop() {
     let cases: [(Change, &str); 11] = [
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 2), (2 * SECOND, 1)]),
-            "it did not run for 2.00s of 10.00s: it was suspended, or the machine was; what was in flight counts as late or timed out for that",
+            "it did not run for 2 s of 10 s: it was suspended, or the machine was; requests in flight \
+             then count as late or timed out",
         ),
         (
             |r| r.generator.workers[1].usage.cpu_ns = 9_920 * MS,
@@ -141,14 +145,14 @@ fn each_sign_is_found_in_a_closed_loop() {
         ),
         (
             |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
-            "thread 0 waited for a CPU 23 % of the time: something else ran there",
+            "thread 0 waited for a CPU 23 % of the time: another program ran there",
         ),
         (
             |r| {
                 machine(r).cpus = 1;
                 r.generator.workers[0].usage.run_queue_wait_ns = Some(SECOND);
             },
-            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPUs",
+            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPU",
         ),
         (
             |r| {
@@ -157,7 +161,7 @@ fn each_sign_is_found_in_a_closed_loop() {
                 // The kernel counts it twice.
                 r.generator.workers[0].usage.run_queue_wait_ns = Some(1_650 * MS);
             },
-            "the CPU quota of the control group stopped this program 40 times, for 1.60s altogether",
+            "the CPU quota of the control group stopped wrkbench 40 times, for 1.6 s in total",
         ),
         (
             |r| machine(r).steal_ns = 4_824 * MS,
@@ -165,15 +169,17 @@ fn each_sign_is_found_in_a_closed_loop() {
         ),
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 980), (3 * MS, 20)]),
-            "1 % of the timed waits ended 3.00ms or more too late (latency 2.00ms)",
+            "1 % of timed waits ended 3 ms or more too late (latency 2 ms)",
         ),
         (
             |r| r.recording.lags.receive = of(&[(25 * US, 100), (500 * US, 200)]),
-            "half of the responses had been in the kernel for 500.00us or more when they were read (latency 2.00ms)",
+            "half of the responses waited 500 us or more in the kernel before wrkbench read them \
+             (latency 2 ms)",
         ),
         (
             |r| r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]),
-            "4 % of the responses had been in the kernel for 1.50ms or more when they were read (latency 2.00ms)",
+            "4 % of responses waited 1.5 ms or more in the kernel before wrkbench read them (latency \
+             2 ms)",
         ),
         // Too few samples to tell the 99th percentile, which is shown and moved all the same.
         (
@@ -181,7 +187,8 @@ fn each_sign_is_found_in_a_closed_loop() {
                 r.recording.service_time = of(&[(10 * MS, 975), (33 * MS, 12)]);
                 r.recording.lags.receive = of(&[(25 * US, 197), (23 * MS, 3)]);
             },
-            "1 % of the responses had been in the kernel for 23.00ms or more when they were read (latency 33.00ms)",
+            "1 % of responses waited 23 ms or more in the kernel before wrkbench read them (latency \
+             33 ms)",
         ),
     ];
     for (change, said) in cases {
@@ -211,18 +218,18 @@ fn connects_that_this_machine_could_not_make_are_a_sign_of_their_own() {
             result.recording.errors.add(kind, 0);
         }
         assert_eq!(signs(&result), [said]);
-        let headline = verdict(&result).lines().remove(0);
+        let headline = verdict_lines(&verdict(&result)).remove(0);
         assert!(headline.contains(remedy), "{headline}");
         // Requests that were due and not sent for want of a connection are no fault of the server.
         result.recording.lags.send = of(&[(800 * MS, 15_000)]);
         send_only(&mut result, 15_000);
-        let missed = "only 15000 of 20000 requests that were due were sent";
+        let missed = "only 15,000 of 20,000 requests due were sent";
         assert_eq!(signs(&result), [said, missed]);
         let told = warnings(&result);
         assert!(
             !told
                 .iter()
-                .any(|it| it.to_string().contains("the server was slower")),
+                .any(|it| it.sentence().contains("the server was slower")),
             "{told:?}"
         );
     }
@@ -238,7 +245,7 @@ fn a_connect_that_failed_once_among_thousands_limits_nothing_and_is_a_warning() 
             .errors
             .add(ErrorKind::AddressUnavailable, 0);
     }
-    assert_eq!(verdict(&result), Verdict::Fine);
+    assert_eq!(verdict(&result), Verdict::NotSaturated);
     assert!(warnings(&result).contains(&Warning::AddressesExhausted { events: 5 }));
 }
 
@@ -249,12 +256,13 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
         (
             "a hog",
             |_| (),
-            "keep other programs, the server too, off the generator's cores (taskset), or lower the load",
+            "keep other programs, the server too, off the load generator's cores (taskset), or \
+             lower the load",
         ),
         (
             "a hog that the scheduler counts",
             |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
-            "keep other programs, the server too, off the generator's cores (taskset)",
+            "keep other programs, the server too, off the load generator's cores (taskset)",
         ),
         (
             "a busy thread",
@@ -281,7 +289,7 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
                 r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
                 r.generator.workers[1].usage.run_queue_wait_ns = Some(2_300 * MS);
             },
-            "use fewer threads (-t): 2 threads share 1 CPUs",
+            "use fewer threads (-t): 2 threads share 1 CPU",
         ),
         (
             "a quota",
@@ -305,7 +313,7 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
         let mut result = quiet();
         late(&mut result);
         change(&mut result);
-        let lines = verdict(&result).lines();
+        let lines = verdict_lines(&verdict(&result));
         let start =
             format!("load generator saturated: the server may be faster than shown; {remedy}");
         assert!(lines[0].starts_with(&start), "{name}: {lines:?}");
@@ -321,8 +329,9 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
 #[test]
 fn each_sign_is_found_at_a_rate() {
     let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy)";
-    let late = "1 % of the requests were sent 1.50ms or more after they were due though a connection was free (latency 2.02ms)";
-    let missed = "only 15000 of 20000 requests that were due were sent";
+    let late = "1 % of requests were sent 1.5 ms or more after they were due, although a connection was \
+                free (latency 2.02 ms)";
+    let missed = "only 15,000 of 20,000 requests due were sent";
     let cases: [(Change, &[&str]); 6] = [
         (
             |r| r.recording.lags.own = of(&[(20 * US, 19_000), (1_500 * US, 1_000)]),
@@ -331,7 +340,8 @@ fn each_sign_is_found_at_a_rate() {
         (
             |r| r.recording.lags.own = of(&[(300 * US, 20_000)]),
             &[
-                "half of the requests were sent 300.00us or more after they were due though a connection was free (latency 2.02ms)",
+                "half of the requests were sent 300 us or more after they were due, although a \
+                 connection was free (latency 2.02 ms)",
             ],
         ),
         // Too few samples for a 99th percentile: the highest that can be believed is taken.
@@ -364,7 +374,7 @@ fn each_sign_is_found_at_a_rate() {
                 r.recording.response_time = of(&[(2 * SECOND, 19_600)]);
                 send_only(r, 19_600);
             },
-            &[&missed.replacen("15000", "19600", 1)],
+            &[&missed.replacen("15,000", "19,600", 1)],
         ),
     ];
     for (change, said) in cases {
@@ -419,7 +429,7 @@ fn what_does_not_matter_raises_no_alarm_in_a_closed_loop() {
     for (name, change) in cases {
         let mut result = quiet();
         change(&mut result);
-        assert_eq!(verdict(&result), Verdict::Fine, "{name}");
+        assert_eq!(verdict(&result), Verdict::NotSaturated, "{name}");
     }
 }
 
@@ -458,7 +468,7 @@ fn what_does_not_matter_raises_no_alarm_at_a_rate() {
     for (name, change) in cases {
         let mut result = quiet_at_a_rate();
         change(&mut result);
-        assert_eq!(verdict(&result), Verdict::Fine, "{name}");
+        assert_eq!(verdict(&result), Verdict::NotSaturated, "{name}");
     }
 }
 
@@ -480,13 +490,13 @@ fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_ev
         let mut result = quiet();
         change(&mut result);
         assert_eq!(verdict(&result), Verdict::Unknown);
-        let lines = verdict(&result).lines();
+        let lines = verdict_lines(&verdict(&result));
         assert!(
             lines.len() == 1 && lines[0].contains("is not known"),
             "{lines:?}"
         );
         result.recording.lags.wakeup = of(&[(3 * MS, 1_000)]);
-        assert!(verdict(&result).is_generator_limited());
+        assert!(verdict(&result).is_saturated());
     }
 }
 
@@ -496,7 +506,7 @@ fn a_kernel_that_counts_no_waits_and_a_group_without_quota_are_no_reason_to_doub
     result.generator.workers[0].usage.run_queue_wait_ns = None;
     machine(&mut result).throttled_periods = None;
     machine(&mut result).throttled_ns = None;
-    assert_eq!(verdict(&result), Verdict::Fine);
+    assert_eq!(verdict(&result), Verdict::NotSaturated);
 }
 
 #[test]
@@ -525,7 +535,7 @@ fn the_largest_numbers_do_not_overflow() {
     assert!(signs(&result).len() >= 2);
     for duration_ns in [u64::MAX, 0] {
         result.window.duration_ns = duration_ns;
-        let mut lines = warnings(&result).into_iter().map(|w| w.to_string());
+        let mut lines = warnings(&result).into_iter().map(|w| w.sentence());
         assert!(lines.all(|line| line.lines().count() == 1));
     }
 }
@@ -542,16 +552,16 @@ fn a_saved_verdict_carries_its_numbers_and_its_text() {
     assert_eq!(saved["kind"], "generator_limited");
     assert_eq!(saved["evidence"][0]["kind"], "worker_busy");
     assert_eq!(saved["evidence"][0]["cpu_ns"], 9_920_000_000_u64);
-    let Verdict::GeneratorLimited { evidence, .. } = &result.generator.verdict else {
+    let Verdict::Saturated { symptoms, .. } = &result.generator.verdict else {
         panic!("{:?}", result.generator.verdict);
     };
     assert!(matches!(
-        evidence[0],
-        Evidence::WorkerBusy { worker: 1, .. }
+        symptoms[0].data,
+        Symptom::WorkerBusy { worker: 1, .. }
     ));
-    assert_eq!(saved["evidence"][0]["text"], evidence[0].to_string());
+    assert_eq!(saved["evidence"][0]["text"], symptoms[0].data.sentence());
     assert_eq!(results::file::load(&bytes).unwrap(), result);
-    for plain in [Verdict::Fine, Verdict::Unknown] {
+    for plain in [Verdict::NotSaturated, Verdict::Unknown] {
         result.generator.verdict = plain;
         bytes.clear();
         results::file::save(&result, &[], &mut bytes).unwrap();
@@ -650,7 +660,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
         assert!(
             found
                 .iter()
-                .all(|warning| warning.to_string().lines().count() == 1)
+                .all(|warning| warning.sentence().lines().count() == 1)
         );
     }
 }
@@ -661,7 +671,7 @@ fn when_the_generator_was_the_limit_the_server_is_not_blamed() {
     result.generator.workers[0].usage.cpu_ns = 9_500 * MS;
     result.recording.lags.send = of(&[(800 * MS, 15_000)]);
     send_only(&mut result, 15_000);
-    assert!(verdict(&result).is_generator_limited());
+    assert!(verdict(&result).is_saturated());
     let blamed = warnings(&result)
         .iter()
         .any(|warning| matches!(warning, Warning::RateNotReached { .. }));

@@ -1,27 +1,27 @@
-//! What a run can check on itself: figures that were counted in two ways and must agree.
+//! Numbers of a run that were counted in two ways and must agree.
 
 use std::ops::RangeInclusive;
 
 use plan::{Arrivals, Pacing, Scheme};
+use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
-use crate::{AchievedRate, ErrorKind, RunResult, Warning};
 
-/// Two ways of counting may differ by one part in so many.
+/// Two ways of counting may differ by one part in this many.
 const TOLERANCE_DIVISOR: u128 = 100;
 
-/// And by so much for each batch that can be in flight, which is what matters in short runs: connections are
-/// opened and sent on one after the other.
-const PER_PLACE_NS: u128 = 1_000_000;
+/// They may also differ by this much for each batch that can be in flight. This matters in short runs,
+/// where connections are opened and used one after the other.
+const PER_BATCH_NS: u128 = 1_000_000;
 
-/// Requests by which the schedule of each worker may be off, at the begin and at the end.
+/// Requests by which the schedule of each worker may be off: one at each end of the window.
 const SCHEDULE_SLACK_PER_WORKER: f64 = 2.0;
 
-/// And the part that rounding may cost.
+/// The share of requests by which rounding may change the schedule.
 const SCHEDULE_TOLERANCE: f64 = 0.001;
 
-/// Contradictions that only a defect of the program can explain.
-pub(crate) fn doubts(result: &RunResult) -> Vec<Warning> {
+/// Contradictions that only a bug in the program can explain.
+pub(crate) fn contradictions(result: &RunResult) -> Vec<Warning> {
     [little(result), schedule(result)]
         .into_iter()
         .flatten()
@@ -34,15 +34,18 @@ pub(crate) fn doubts(result: &RunResult) -> Vec<Warning> {
 fn little(result: &RunResult) -> Option<Warning> {
     let counters = &result.recording.counters;
     let counted_ns = u128::from(counters.in_flight_time_ns);
-    let slack_ns = counted_ns / TOLERANCE_DIVISOR + places(result) * PER_PLACE_NS;
+    let slack_ns = counted_ns / TOLERANCE_DIVISOR + batches_max(result) * PER_BATCH_NS;
     let contradicts = |bounds: &RangeInclusive<u128>| {
         counted_ns.saturating_add(slack_ns) < *bounds.start()
             || counted_ns > bounds.end().saturating_add(slack_ns)
     };
-    let bounds = [Some(bounds_by_samples(result)), bounds_by_places(result)]
-        .into_iter()
-        .flatten()
-        .find(contradicts)?;
+    let bounds = [
+        Some(bounds_by_samples(result)),
+        bounds_by_connections(result),
+    ]
+    .into_iter()
+    .flatten()
+    .find(contradicts)?;
     let saturated = |time_ns: &u128| u64::try_from(*time_ns).unwrap_or(u64::MAX);
     Some(Warning::InconsistentConcurrency {
         in_flight_time_ns: counters.in_flight_time_ns,
@@ -52,15 +55,15 @@ fn little(result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// What the samples say of the integral. Of some requests only a bound is known: of those in flight at
-/// the end that none is older than the oldest, of failed ones that none was older than the timeout,
-/// and of those from before the window that each took a place.
+/// The integral according to the samples. For some requests only a bound is known: none in flight at the
+/// end is older than the oldest, no failed one was older than the timeout, and those of the warm-up
+/// were at most as many as can be in flight.
 fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
     let answered_ns = recording.service_time.sum_ns();
     let timed_out_ns = recording.timed_out.sum_ns();
-    // In a batch that is timed as one the last answer takes longest.
+    // In a batch that is timed as one the last response takes longest.
     let samples = u128::from(recording.service_time.count()).max(1);
     let per_sample = match plan.load.batch_latency {
         true => u128::from(counters.answered).div_ceil(samples),
@@ -72,9 +75,9 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         .saturating_sub(recording.errors.count(ErrorKind::Timeout).exchanges);
     let before_ns = match (result.window.warmup_ns, &plan.request.script) {
         (0, _) => 0,
-        // It may make batches of any size.
+        // A script may make batches of any size.
         (_, Some(_)) => u128::MAX,
-        (_, None) => places(result).saturating_mul(u128::from(result.window.duration_ns)),
+        (_, None) => batches_max(result).saturating_mul(u128::from(result.window.duration_ns)),
     };
     let most_ns = [
         answered_ns.saturating_mul(per_sample),
@@ -88,10 +91,10 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     answered_ns.saturating_add(timed_out_ns)..=most_ns
 }
 
-/// In a closed loop without delays every place has a request in flight, but for the time it takes to
-/// connect, and for the time that a thread had no CPU, which may be just before it opens its connections.
-/// `None` where places may be empty for other reasons.
-fn bounds_by_places(result: &RunResult) -> Option<RangeInclusive<u128>> {
+/// In a closed loop without delays a batch is in flight on every connection at all times, except while
+/// it connects, and while its thread has no CPU, which may be just before it opens its connections.
+/// `None` where a connection may be without a request for other reasons.
+fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
     let load = &plan.load;
@@ -114,16 +117,16 @@ fn bounds_by_places(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let setup_ns = phases.connect.sum_ns().saturating_add(phases.tls.sum_ns());
     let unused_ns = setup_ns
         .saturating_mul(u128::from(load.pipeline))
-        .saturating_add(stopped_ns(result).saturating_mul(places(result)));
-    let all_ns = places(result).saturating_mul(u128::from(result.window.duration_ns));
+        .saturating_add(stopped_ns(result).saturating_mul(batches_max(result)));
+    let all_ns = batches_max(result).saturating_mul(u128::from(result.window.duration_ns));
     always_busy.then(|| all_ns.saturating_sub(unused_ns)..=all_ns)
 }
 
-/// The longest time that a thread may have been kept from running.
+/// The longest time that a thread may not have run.
 fn stopped_ns(result: &RunResult) -> u128 {
     let generator = &result.generator;
-    // A thread is asked for the first time in its first turn, so a late one is seen in what is missing
-    // of the window.
+    // A thread's first reading is when it first runs, so a late start shows in what is missing of the
+    // window.
     let longest_ns = generator.workers.iter().map(|worker| {
         let late_ns = result.window.duration_ns.saturating_sub(worker.elapsed_ns);
         late_ns.saturating_add(worker.usage.run_queue_wait_ns.unwrap_or(0))
@@ -134,24 +137,24 @@ fn stopped_ns(result: &RunResult) -> u128 {
 }
 
 /// Batches that can be in flight at once.
-fn places(result: &RunResult) -> u128 {
+fn batches_max(result: &RunResult) -> u128 {
     let load = &result.plan.load;
     u128::from(load.connections) * u128::from(load.pipeline)
 }
 
-/// With a rate and without a script, which may end a run or send several requests at a time: whether
-/// as many requests were due as the plan asks for.
+/// Whether as many requests were due as the plan asks for: with a rate, and without a script, which may
+/// end a run or send several requests at a time.
 fn schedule(result: &RunResult) -> Option<Warning> {
     let plan = &result.plan;
     if plan.request.script.is_some() || plan.stop.requests.is_some() {
         return None;
     }
-    let asked = AchievedRate::of(result)?.asked_per_sec;
-    let expected = asked * result.window.duration_ns as f64 / 1e9;
+    let asked_per_sec = AchievedRate::of(result)?.asked_per_sec;
+    let expected = asked_per_sec * result.window.duration_ns as f64 / 1e9;
     let due = result.recording.counters.due;
     let scatter = match arrivals(&plan.pacing)? {
         Arrivals::Even => 0.0,
-        // The number of a Poisson process' events has its mean as variance.
+        // The variance of the number of events of a Poisson process is its mean.
         Arrivals::Poisson => SIGMAS * expected.sqrt() + SIGMAS,
     };
     let slack = expected * SCHEDULE_TOLERANCE

@@ -1,4 +1,4 @@
-//! The rate that was asked for beside the one that was made.
+//! The rate that the plan asks for, and the rate that the run achieved.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::RunResult;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AchievedRate {
-    /// What the plan asks for: of a rate that changes, its mean over the window.
+    /// What the plan asks for; the mean over the window if the rate changes.
     pub asked_per_sec: f64,
-    /// What the schedule gave: the same for even arrivals, up to one request; random ones scatter.
+    /// Requests due. With even arrivals the same as asked for, up to one request.
     pub due_per_sec: f64,
     /// Requests sent.
     pub sent_per_sec: f64,
-    /// How much of what was due in the window was sent in it, 0..=100; `None` if nothing was due.
+    /// Requests sent in percent of those due, 0..=100; `None` if nothing was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_percent: Option<f64>,
 }
 
 impl AchievedRate {
-    /// `None` of a closed loop, which has no schedule, and of a window without length.
+    /// `None` for a closed loop, which has no schedule, and for a window without length.
     #[must_use]
     pub fn of(result: &RunResult) -> Option<Self> {
         let duration_ns = result.window.duration_ns;
@@ -50,8 +50,7 @@ fn asked_per_sec(pacing: &Pacing, window: Duration) -> Option<f64> {
     }
 }
 
-/// The integral of the rate from the begin of the window to its end. Behind the last stage the rate
-/// stays as it was.
+/// The integral of the rate over the window. After the last stage the rate stays as it is.
 fn requests_due(stages: &[Stage], window: Duration) -> f64 {
     let mut left_s = window.as_secs_f64();
     let mut requests = 0.0;

@@ -1,0 +1,28 @@
+//! Judges results: whether their numbers can be trusted, and whether limits were kept.
+//!
+//! Each rule yields a finding of plain numbers. The sentences about findings are in [`sentences`], so
+//! that the text report, JSON, pages and the live view say the same.
+
+#![forbid(unsafe_code)]
+
+mod consistency;
+mod criteria;
+mod percentiles;
+mod remedy;
+mod saturation;
+pub mod sentences;
+mod warnings;
+
+pub use criteria::{Criterion, CriterionError, Judgement};
+pub use percentiles::{LowerBounds, ThinPercentiles};
+pub use saturation::verdict;
+pub use warnings::warnings;
+
+use results::RunResult;
+use sentences::finding;
+
+/// Sets the verdict and the warnings that follow from the numbers of a result.
+pub fn judge(result: &mut RunResult) {
+    result.generator.verdict = verdict(result);
+    result.warnings = warnings(result).into_iter().map(finding).collect();
+}

@@ -1,0 +1,65 @@
+//! What to change when the load generator was saturated: one remedy for all symptoms.
+
+use results::{RunResult, Symptom};
+
+use crate::saturation::{cpus, is_share, usable_workers};
+
+/// Another thread helps only if an existing one used at least this share of a CPU.
+const SHARED_WORK_PERCENT: u64 = 70;
+
+/// What to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    RunAgain,
+    RaiseFileLimit,
+    AddPorts,
+    RaiseQuota,
+    LeaveSharedHost,
+    FewerThreads { threads: u32, cpus: u32 },
+    KeepOthersOff,
+    AddMachine,
+    MoreThreads,
+    KeepOthersOffOrLowerLoad,
+}
+
+/// The remedy for the first cause that has a symptom. Late requests and responses are effects, so they
+/// come last. Only one remedy is given, so that no two contradict each other.
+pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
+    let has = |is_wanted: fn(&Symptom) -> bool| symptoms.iter().any(is_wanted);
+    if has(|symptom| matches!(symptom, Symptom::StoodStill { .. })) {
+        return Remedy::RunAgain;
+    }
+    if has(|symptom| matches!(symptom, Symptom::FilesExhausted { .. })) {
+        return Remedy::RaiseFileLimit;
+    }
+    if has(|symptom| matches!(symptom, Symptom::PortsExhausted { .. })) {
+        return Remedy::AddPorts;
+    }
+    if has(|symptom| matches!(symptom, Symptom::CgroupThrottled { .. })) {
+        return Remedy::RaiseQuota;
+    }
+    if has(|symptom| matches!(symptom, Symptom::Steal { .. })) {
+        return Remedy::LeaveSharedHost;
+    }
+    let (threads, cpus) = (result.plan.load.threads, cpus(result));
+    if let Some(cpus) = cpus.filter(|cpus| threads > *cpus) {
+        return Remedy::FewerThreads { threads, cpus };
+    }
+    if has(|symptom| matches!(symptom, Symptom::RunQueueWait { .. })) {
+        return Remedy::KeepOthersOff;
+    }
+    let is_busy =
+        has(|symptom| matches!(symptom, Symptom::WorkerBusy { .. })) || has_busy_thread(result);
+    match (is_busy, cpus) {
+        (true, Some(cpus)) if threads >= cpus => Remedy::AddMachine,
+        (true, _) => Remedy::MoreThreads,
+        (false, _) => Remedy::KeepOthersOffOrLowerLoad,
+    }
+}
+
+fn has_busy_thread(result: &RunResult) -> bool {
+    usable_workers(result).any(|worker| {
+        let elapsed_ns = u128::from(worker.elapsed_ns);
+        is_share(worker.usage.cpu_ns, elapsed_ns, SHARED_WORK_PERCENT)
+    })
+}

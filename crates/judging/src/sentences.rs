@@ -1,0 +1,435 @@
+//! Every sentence about a result: warnings, the verdict with its symptoms and remedies, and limits
+//! that were not kept. The text report, JSON, pages and the live view take their words from here.
+
+use std::fmt;
+
+use plan::readable::{count, counted, time_ns};
+use results::{Finding, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
+
+use crate::remedy::Remedy;
+use crate::saturation::all_cpus_ns;
+use crate::{LowerBounds, ThinPercentiles};
+
+/// What has a sentence of its own.
+pub trait Sentence {
+    /// One line for people, without a full stop.
+    fn sentence(&self) -> String;
+}
+
+/// A finding with its sentence.
+#[must_use]
+pub fn finding<T: Sentence>(data: T) -> Finding<T> {
+    let text = data.sentence();
+    Finding { data, text }
+}
+
+/// [`Verdict::NotSaturated`] in one line.
+pub const NOT_SATURATED: &str = "load generator OK: no sign of a client-side bottleneck";
+
+/// [`Verdict::Saturated`] in one line.
+pub const SATURATED: &str = "load generator saturated: the server may be faster than shown";
+
+/// [`Verdict::Unknown`] in one line.
+pub const SATURATION_UNKNOWN: &str = "load generator: saturation unknown, since the run was too \
+     short or the CPU time of a thread could not be read";
+
+/// The verdict for a terminal: one line; if the load generator was saturated, a line with the remedy
+/// and one for each symptom.
+#[must_use]
+pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
+    let (symptoms, remedy) = match verdict {
+        Verdict::NotSaturated => return vec![NOT_SATURATED.to_owned()],
+        Verdict::Unknown => return vec![SATURATION_UNKNOWN.to_owned()],
+        Verdict::Saturated { symptoms, remedy } => (symptoms, remedy),
+    };
+    let semicolon = if remedy.is_empty() { "" } else { "; " };
+    let headline = format!("{SATURATED}{semicolon}{remedy}");
+    let symptoms = symptoms
+        .iter()
+        .map(|symptom| format!("load generator: {symptom}"));
+    std::iter::once(headline).chain(symptoms).collect()
+}
+
+impl Sentence for Warning {
+    fn sentence(&self) -> String {
+        match self {
+            Self::NothingAnswered { sent } => format!(
+                "no response came ({} sent): check the URL and the server",
+                counted(*sent, "request")
+            ),
+            Self::OnlyBadStatuses { answered, statuses } => format!(
+                "none of {} was a success{}: check the URL and the server",
+                counted(*answered, "response"),
+                listed(statuses)
+            ),
+            Self::OnlyRedirects {
+                answered,
+                statuses,
+                location,
+            } => {
+                let all = match answered {
+                    1 => "the only response was a redirect".to_owned(),
+                    _ => format!("all {} responses were redirects", count(*answered)),
+                };
+                let statuses = listed(statuses);
+                match location {
+                    Some(location) => format!("{all}{statuses} to {location}: measure that URL"),
+                    None => format!("{all}{statuses}: measure the URL of their target"),
+                }
+            }
+            Self::InterruptedEarly {
+                in_warmup: true, ..
+            } => "interrupted during the warm-up: nothing was measured".to_owned(),
+            Self::InterruptedEarly { sent, .. } => format!(
+                "interrupted before the first response ({} sent): nothing was measured",
+                counted(*sent, "request")
+            ),
+            Self::FewSamples { samples, needed } => format!(
+                "only {}: the 99th percentile needs {}; run longer",
+                counted(*samples, "sample"),
+                count(*needed)
+            ),
+            Self::ConnectionsMissing { opened, wanted } => format!(
+                "only {} of {} established: the load was lighter than asked for",
+                count(*opened),
+                were(*wanted, "connection")
+            ),
+            Self::FileLimit { events } => format!(
+                "the limit of open files was reached {}: raise it (ulimit -n) or use fewer \
+                 connections",
+                counted(*events, "time")
+            ),
+            Self::AddressesExhausted { events } => format!(
+                "no local port was free {}: widen net.ipv4.ip_local_port_range, or keep \
+                 connections open",
+                counted(*events, "time")
+            ),
+            Self::ManyStaleConnections { events, answered } => format!(
+                "the server closed {} just as they were used again ({}): its keep-alive timeout \
+                 is short",
+                counted(*events, "idle connection"),
+                counted(*answered, "response")
+            ),
+            Self::TimedOutRequests {
+                requests,
+                timeout_ms,
+            } => format!(
+                "{} had no response within {}: latency includes their age at the timeout",
+                counted(*requests, "request"),
+                time_ms(*timeout_ms)
+            ),
+            Self::OverdueInFlight {
+                requests,
+                oldest_ms,
+                timeout_ms,
+            } => format!(
+                "{} in flight at the end, the oldest for {}, longer than the timeout of {}: this \
+                 machine was too busy",
+                were(*requests, "request"),
+                time_ms(*oldest_ms),
+                time_ms(*timeout_ms)
+            ),
+            Self::LongInFlight {
+                requests,
+                oldest_ms,
+                slowest_ms,
+            } => format!(
+                "{} in flight at the end, the oldest for {}, but the slowest finished request took \
+                 {}: latency does not show this wait; run longer",
+                were(*requests, "request"),
+                time_ms(*oldest_ms),
+                time_ms(*slowest_ms)
+            ),
+            Self::GaveUp { sent, wanted } => format!(
+                "only {} of {} sent (-n): the run gave up, since no response came for 30 s or for \
+                 the timeout",
+                count(*sent),
+                were(*wanted, "request")
+            ),
+            Self::PausedBeforeReconnect {
+                requests,
+                longest_us,
+            } => format!(
+                "response times of {} include up to {} between two attempts to connect to a \
+                 server that was down",
+                counted(*requests, "request"),
+                time_ns(longest_us.saturating_mul(1_000))
+            ),
+            Self::RateNotReached { due, sent } => format!(
+                "only {} of {} due were sent, since no connection was free: the server was slower \
+                 than the rate, or -c is too low",
+                count(*sent),
+                counted(*due, "request")
+            ),
+            Self::WaitedForConnection { percent, waited_ms } => format!(
+                "{} waited {} or more for a free connection: the server was slower than the rate, \
+                 or -c is too low",
+                share_above(*percent, "requests"),
+                time_ms(*waited_ms)
+            ),
+            Self::RateNotSustained {
+                due,
+                answered,
+                in_flight,
+            } => format!(
+                "only {} of {} due were answered, and {} in flight at the end, more than ever \
+                 before: the server was slower than the rate",
+                count(*answered),
+                counted(*due, "request"),
+                match in_flight {
+                    1 => "1 was".to_owned(),
+                    many => format!("{} were", count(*many)),
+                }
+            ),
+            Self::AnswersOfWarmup {
+                of_warmup,
+                answered,
+            } => format!(
+                "{} of {} in the window were to requests of the warm-up: the rate counts the other \
+                 {}; run longer or with a lower rate",
+                count(*of_warmup),
+                counted(of_warmup.saturating_add(*answered), "response"),
+                count(*answered)
+            ),
+            Self::InconsistentSchedule { due, expected } => format!(
+                "{} due where the rate asks for {}: {DEFECT}",
+                were(*due, "request"),
+                count(*expected)
+            ),
+            Self::InconsistentConcurrency {
+                in_flight_time_ns,
+                least_ns,
+                most_ns,
+                duration_ns,
+            } => {
+                let mean = |time_ns: &u64| *time_ns as f64 / (*duration_ns).max(1) as f64;
+                format!(
+                    "{:.3} requests were in flight on average where Little's law expects {:.3} to \
+                     {:.3}: {DEFECT}",
+                    mean(in_flight_time_ns),
+                    mean(least_ns),
+                    mean(most_ns)
+                )
+            }
+            Self::ScriptStuck { worker } => format!(
+                "the script of thread {worker} did not return before the end of the run: its \
+                 requests may be missing"
+            ),
+        }
+    }
+}
+
+const DEFECT: &str = "this is a bug in wrkbench, please report it";
+
+impl Sentence for Symptom {
+    fn sentence(&self) -> String {
+        match *self {
+            Self::WorkerBusy {
+                worker,
+                cpu_ns,
+                elapsed_ns,
+                busy_threads,
+                threads,
+                ..
+            } => {
+                let share = whole_percent(cpu_ns, u128::from(elapsed_ns));
+                let others = match threads {
+                    0 | 1 => String::new(),
+                    _ => format!(" ({busy_threads} of {threads} threads were that busy)"),
+                };
+                format!("thread {worker} used {share} % of a CPU{others}")
+            }
+            Self::RunQueueWait {
+                worker,
+                run_queue_wait_ns,
+                elapsed_ns,
+                threads,
+                cpus,
+            } => {
+                let share = whole_percent(run_queue_wait_ns, u128::from(elapsed_ns));
+                let why = match cpus {
+                    Some(cpus) if threads > cpus => shared_cpus(threads, cpus),
+                    _ => "another program ran there".to_owned(),
+                };
+                format!("thread {worker} waited for a CPU {share} % of the time: {why}")
+            }
+            Self::CgroupThrottled {
+                throttled_periods,
+                throttled_ns,
+                ..
+            } => format!(
+                "the CPU quota of the control group stopped wrkbench {}, for {} in total",
+                counted(throttled_periods, "time"),
+                time_ns(throttled_ns)
+            ),
+            Self::Steal {
+                steal_ns,
+                elapsed_ns,
+                cpus,
+            } => format!(
+                "the hypervisor gave {} % of this machine's CPU time to others",
+                whole_percent(steal_ns, all_cpus_ns(elapsed_ns, cpus))
+            ),
+            Self::SendLag(delay) => format!(
+                "{} were sent {} or more after they were due, although a connection was free \
+                 (latency {})",
+                share_above(delay.percent, "requests"),
+                time_ns(delay.delay_ns),
+                time_ns(delay.latency_ns)
+            ),
+            Self::WakeupLag(delay) => format!(
+                "{} ended {} or more too late (latency {})",
+                share_above(delay.percent, "timed waits"),
+                time_ns(delay.delay_ns),
+                time_ns(delay.latency_ns)
+            ),
+            Self::ReceiveDelay(delay) => format!(
+                "{} waited {} or more in the kernel before wrkbench read them (latency {})",
+                share_above(delay.percent, "responses"),
+                time_ns(delay.delay_ns),
+                time_ns(delay.latency_ns)
+            ),
+            Self::StoodStill {
+                stopped_ns,
+                elapsed_ns,
+            } => format!(
+                "it did not run for {} of {}: it was suspended, or the machine was; requests in \
+                 flight then count as late or timed out",
+                time_ns(stopped_ns),
+                time_ns(elapsed_ns)
+            ),
+            Self::PortsExhausted { events, connects } => format!(
+                "{} of {} failed: no local port was free",
+                count(events),
+                counted(connects, "connect")
+            ),
+            Self::FilesExhausted { events, connects } => format!(
+                "{} of {} failed: the limit of open files was reached",
+                count(events),
+                counted(connects, "connect")
+            ),
+            Self::RateMissed { due, sent } => format!(
+                "only {} of {} due were sent",
+                count(sent),
+                counted(due, "request")
+            ),
+        }
+    }
+}
+
+impl Sentence for Remedy {
+    fn sentence(&self) -> String {
+        match *self {
+            Self::RunAgain => "run again without suspending the program or the machine",
+            Self::RaiseFileLimit => {
+                "raise the limit of open files (ulimit -n), or use fewer connections (-c)"
+            }
+            Self::AddPorts => {
+                "widen net.ipv4.ip_local_port_range, connect from more addresses (-b), or keep \
+                 connections open"
+            }
+            Self::RaiseQuota => "raise the CPU quota of the control group",
+            Self::LeaveSharedHost => "measure on a machine with CPUs of its own",
+            Self::FewerThreads { threads, cpus } => {
+                return format!("use fewer threads (-t): {}", shared_cpus(threads, cpus));
+            }
+            Self::KeepOthersOff => {
+                "keep other programs, the server too, off the load generator's cores (taskset)"
+            }
+            Self::AddMachine => {
+                "no CPU is left for more threads: move the server to another machine, or load it \
+                 from a larger one"
+            }
+            Self::MoreThreads => "use more threads (-t)",
+            Self::KeepOthersOffOrLowerLoad => {
+                "keep other programs, the server too, off the load generator's cores (taskset), \
+                 or lower the load (-R, -c)"
+            }
+        }
+        .to_owned()
+    }
+}
+
+impl fmt::Display for ThinPercentiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.rows.iter().map(|(p, _)| format!("p{p}")).collect();
+        let (are, them) = match names.len() {
+            1 => ("is", "it"),
+            _ => ("are", "them"),
+        };
+        write!(
+            f,
+            "{} {are} unreliable: fewer than {SAMPLES_ABOVE_MIN} of {} lie above {them}; run longer",
+            listed_with_and(&names),
+            counted(self.samples, "sample")
+        )
+    }
+}
+
+impl fmt::Display for LowerBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.percents.iter().map(|p| format!("p{p}")).collect();
+        let are = match names.len() {
+            1 => "is a lower bound",
+            _ => "are lower bounds",
+        };
+        write!(
+            f,
+            "{} {are}: {} of {} had no response and count with the time they had waited",
+            listed_with_and(&names),
+            count(self.unanswered),
+            counted(self.requests, "request")
+        )
+    }
+}
+
+/// `p99`, `p99 and p99.9`, `p95, p99 and p99.9`.
+fn listed_with_and(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// The status codes in parentheses, at most three of them.
+fn listed(statuses: &[u16]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = statuses.iter().take(SHOWN).map(u16::to_string).collect();
+    match (shown.is_empty(), statuses.len() > SHOWN) {
+        (true, _) => String::new(),
+        (false, true) => format!(" (status {}, ...)", shown.join(", ")),
+        (false, false) => format!(" (status {})", shown.join(", ")),
+    }
+}
+
+/// `1 request was`, `7 requests were`.
+fn were(number: u64, noun: &str) -> String {
+    let verb = if number == 1 { "was" } else { "were" };
+    format!("{} {verb}", counted(number, noun))
+}
+
+/// The part of the samples that is at or above a percentile: `1 % of responses`.
+fn share_above(percentile: u32, samples: &str) -> String {
+    match percentile {
+        50 => format!("half of the {samples}"),
+        _ => format!("{} % of {samples}", 100_u32.saturating_sub(percentile)),
+    }
+}
+
+fn shared_cpus(threads: u32, cpus: u32) -> String {
+    match cpus {
+        1 => format!("{threads} threads share 1 CPU"),
+        _ => format!("{threads} threads share {cpus} CPUs"),
+    }
+}
+
+fn whole_percent(part: u64, whole: u128) -> u128 {
+    (u128::from(part) * 100 + whole / 2)
+        .checked_div(whole)
+        .unwrap_or(0)
+}
+
+fn time_ms(ms: u64) -> String {
+    time_ns(ms.saturating_mul(1_000_000))
+}

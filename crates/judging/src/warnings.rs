@@ -1,0 +1,271 @@
+//! The rules by which a run warns that its numbers may be wrong.
+
+use std::cmp::Reverse;
+
+use results::{
+    Counters, Delay, ErrorKind, Recording, RunResult, SAMPLES_ABOVE_MIN, Warning, enough_samples,
+};
+
+use crate::saturation::{connects_failed, is_short, tail, verdict};
+
+/// Samples that the 99th percentile needs, the last one of wrk's report: [`enough_samples`].
+const SAMPLES_FOR_P99: u64 = 1000;
+
+/// Stale connections are reported if there is more than one in this many responses.
+const STALE_SHARE: u64 = 100;
+
+/// Requests in flight at the end are reported if the oldest has waited longer than this multiple of the
+/// slowest finished request, and longer than [`LONG_WAIT_NS`].
+const LONG_WAIT_FACTOR: u64 = 2;
+
+/// Shorter waits of requests in flight are not reported: in a fast run with few samples the slowest one
+/// says little.
+const LONG_WAIT_NS: u64 = 100_000_000;
+
+/// The number of requests in flight has grown if it is this multiple of its average at the end.
+const GROWN_FACTOR: f64 = 1.5;
+
+/// Requests in flight are not reported if they are a smaller share of those that were due.
+const GROWN_SHARE: f64 = 0.01;
+
+/// Responses to requests of the warm-up are reported if they are more than this share of all responses in
+/// the window.
+const WARMUP_SHARE: f64 = 0.05;
+
+/// Pauses before a reconnect are reported if at least one request in this many met one,
+const PAUSED_SHARE: u64 = 100;
+
+/// and if the longest is more than the median response time divided by this.
+const PAUSE_SHARE: u64 = 20;
+
+/// A difference of this many standard deviations is not chance, whatever the distribution.
+pub(crate) const SIGMAS: f64 = 6.0;
+
+/// The warnings that follow from the numbers of a result. Those that only the run itself can know, such as
+/// a stuck script, are not among them.
+#[must_use]
+pub fn warnings(result: &RunResult) -> Vec<Warning> {
+    [
+        about_responses(result),
+        about_connections(result),
+        about_waiting(result),
+        about_rate(result),
+        crate::consistency::contradictions(result),
+    ]
+    .concat()
+}
+
+fn about_responses(result: &RunResult) -> Vec<Warning> {
+    let counters = &result.recording.counters;
+    let (sent, answered) = (counters.sent, counters.answered);
+    let samples = result.recording.latency().count();
+    let mut found = Vec::new();
+    if answered > 0 {
+        found.extend(about_statuses(result));
+    } else if result.window.interrupted {
+        found.push(Warning::InterruptedEarly {
+            sent,
+            in_warmup: result.window.duration_ns == 0,
+        });
+    } else if counters.answered_of_warmup == 0 {
+        found.push(Warning::NothingAnswered { sent });
+    }
+    if samples > 0 && !enough_samples(99.0, samples) {
+        found.push(Warning::FewSamples {
+            samples,
+            needed: SAMPLES_FOR_P99,
+        });
+    }
+    found
+}
+
+/// For a run without a single success. A 304 is a success: the client already has the content.
+fn about_statuses(result: &RunResult) -> Option<Warning> {
+    let recording = &result.recording;
+    let answered = recording.counters.answered;
+    let (mut redirects, mut bad) = (0, 0);
+    let mut counts: Vec<(u16, u64)> = recording.statuses.iter().collect();
+    for &(status, count) in &counts {
+        match status {
+            301..=303 | 307 | 308 => redirects += count,
+            400.. => bad += count,
+            _ => {}
+        }
+    }
+    if redirects + bad < answered {
+        return None;
+    }
+    counts.sort_by_key(|(status, count)| (Reverse(*count), *status));
+    let statuses = counts.into_iter().map(|(status, _)| status).collect();
+    Some(match bad {
+        0 => Warning::OnlyRedirects {
+            answered,
+            statuses,
+            location: recording.redirect_location.clone(),
+        },
+        _ => Warning::OnlyBadStatuses { answered, statuses },
+    })
+}
+
+fn about_connections(result: &RunResult) -> Vec<Warning> {
+    // The window never began: connections of the warm-up are not counted.
+    if result.window.interrupted && result.window.duration_ns == 0 {
+        return Vec::new();
+    }
+    let counters = &result.recording.counters;
+    let events = |kind| result.recording.errors.count(kind).events;
+    let mut found = Vec::new();
+    let (opened, wanted) = (
+        counters.connections_opened + counters.connections_at_start,
+        u64::from(result.plan.load.connections),
+    );
+    if opened < wanted {
+        found.push(Warning::ConnectionsMissing { opened, wanted });
+    }
+    // If it limited the load, the verdict reports it.
+    let is_rare = |kind| events(kind) > 0 && connects_failed(result, kind).is_none();
+    if is_rare(ErrorKind::FileLimit) {
+        found.push(Warning::FileLimit {
+            events: events(ErrorKind::FileLimit),
+        });
+    }
+    if is_rare(ErrorKind::AddressUnavailable) {
+        found.push(Warning::AddressesExhausted {
+            events: events(ErrorKind::AddressUnavailable),
+        });
+    }
+    let stale = events(ErrorKind::Stale);
+    if stale > counters.answered / STALE_SHARE {
+        found.push(Warning::ManyStaleConnections {
+            events: stale,
+            answered: counters.answered,
+        });
+    }
+    found
+}
+
+fn about_waiting(result: &RunResult) -> Vec<Warning> {
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    let timeout_ns = u64::try_from(result.plan.time_limit().as_nanos()).unwrap_or(u64::MAX);
+    let mut found = Vec::new();
+    let (answered, of_warmup) = (counters.answered, counters.answered_of_warmup);
+    if of_warmup as f64 > (answered.saturating_add(of_warmup)) as f64 * WARMUP_SHARE {
+        found.push(Warning::AnswersOfWarmup {
+            of_warmup,
+            answered,
+        });
+    }
+    let requests = recording.errors.count(ErrorKind::Timeout).exchanges;
+    if requests > 0 {
+        found.push(Warning::TimedOutRequests {
+            requests,
+            timeout_ms: whole_ms(timeout_ns),
+        });
+    }
+    let (requests, oldest_ns) = (counters.in_flight, counters.oldest_in_flight_ns);
+    let slowest_ns = recording
+        .service_time
+        .max_ns()
+        .max(recording.timed_out.max_ns())
+        .unwrap_or(u64::MAX);
+    let oldest_ms = whole_ms(oldest_ns);
+    if requests > 0 && oldest_ns > timeout_ns {
+        let timeout_ms = whole_ms(timeout_ns);
+        found.push(Warning::OverdueInFlight {
+            requests,
+            oldest_ms,
+            timeout_ms,
+        });
+    } else if requests > 0
+        // With a rate they are in the latency at their age.
+        && !result.plan.pacing.is_open()
+        && oldest_ns > LONG_WAIT_NS
+        && oldest_ns > slowest_ns.saturating_mul(LONG_WAIT_FACTOR)
+    {
+        let slowest_ms = whole_ms(slowest_ns);
+        found.push(Warning::LongInFlight {
+            requests,
+            oldest_ms,
+            slowest_ms,
+        });
+    }
+    found
+}
+
+/// Requests that were not sent or answered in time because of the server, or because of too few
+/// connections. If the load generator was saturated, the verdict says so and the server is not to blame.
+fn about_rate(result: &RunResult) -> Vec<Warning> {
+    if !result.plan.pacing.is_open() || verdict(result).is_saturated() {
+        return Vec::new();
+    }
+    let counters = &result.recording.counters;
+    let Counters {
+        due,
+        sent,
+        answered,
+        in_flight,
+        ..
+    } = *counters;
+    let mut found = Vec::new();
+    found.extend(paused_before_reconnect(&result.recording));
+    if is_short(result) {
+        found.push(Warning::RateNotReached { due, sent });
+    } else if let Some(waited) = waited_for_connection(&result.recording) {
+        found.push(Warning::WaitedForConnection {
+            percent: waited.percent,
+            waited_ms: whole_ms(waited.delay_ns),
+        });
+    }
+    let is_of_rate = |warning: &Warning| !matches!(warning, Warning::PausedBeforeReconnect { .. });
+    if !found.iter().any(is_of_rate) && grew(in_flight, counters.in_flight_time_ns, result) {
+        found.push(Warning::RateNotSustained {
+            due,
+            answered,
+            in_flight,
+        });
+    }
+    found
+}
+
+/// Pauses that many requests met, and that are long compared with the median response time.
+fn paused_before_reconnect(recording: &Recording) -> Option<Warning> {
+    let pauses = &recording.lags.reconnect;
+    let longest_ns = pauses.max_ns()?;
+    let latency = recording.latency();
+    let median_ns = latency.value_at_percentile(50.0);
+    let matters = pauses.count().saturating_mul(PAUSED_SHARE) >= latency.count()
+        && longest_ns.saturating_mul(PAUSE_SHARE) > median_ns;
+    matters.then_some(Warning::PausedBeforeReconnect {
+        requests: pauses.count(),
+        longest_us: longest_ns / 1_000,
+    })
+}
+
+/// A wait that is long compared with the service time, and that was not mostly the load generator's.
+fn waited_for_connection(recording: &Recording) -> Option<Delay> {
+    let waited = tail(&recording.lags.send, &recording.uncorrected())?;
+    let own_ns = recording
+        .lags
+        .own
+        .value_at_percentile(f64::from(waited.percent));
+    (own_ns <= waited.delay_ns / 2).then_some(waited)
+}
+
+/// Whether more requests are in flight at the end than on average, beyond chance. A number that grows
+/// steadily is twice its average at the end; one that does not grow has a Poisson distribution.
+fn grew(in_flight: u64, in_flight_time_ns: u64, result: &RunResult) -> bool {
+    let duration_ns = result.window.duration_ns;
+    if duration_ns == 0 || result.window.interrupted {
+        return false;
+    }
+    let mean = in_flight_time_ns as f64 / duration_ns as f64;
+    let in_flight = in_flight as f64;
+    in_flight > mean * GROWN_FACTOR
+        && in_flight > mean + SIGMAS * mean.sqrt() + SAMPLES_ABOVE_MIN as f64
+        && in_flight > result.recording.counters.due as f64 * GROWN_SHARE
+}
+
+fn whole_ms(ns: u64) -> u64 {
+    ns / 1_000_000
+}

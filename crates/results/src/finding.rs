@@ -1,0 +1,23 @@
+//! A judgement of a run as it is saved: its numbers, and the sentence about them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A [`crate::Warning`] or a [`crate::Symptom`] with its sentence, so that a reader of the document
+/// need not know every kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding<T> {
+    /// What was found, with the numbers that show it.
+    #[serde(flatten)]
+    pub data: T,
+    /// One line for people.
+    #[serde(default)]
+    pub text: String,
+}
+
+impl<T> fmt::Display for Finding<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

@@ -1,0 +1,181 @@
+//! What a run may warn of, with the numbers behind each warning.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a number of a result may be wrong, with the numbers that show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Warning {
+    /// No request was answered, so there is no latency at all.
+    NothingAnswered {
+        /// Requests sent.
+        sent: u64,
+    },
+    /// No response was a success, and some had a status above 399: the run measured error pages.
+    OnlyBadStatuses {
+        /// Responses.
+        answered: u64,
+        /// Their status codes, the most frequent one first.
+        #[serde(default)]
+        statuses: Vec<u16>,
+    },
+    /// Every response was a redirect: the run measured a server that points elsewhere.
+    OnlyRedirects {
+        /// Responses.
+        answered: u64,
+        /// Their status codes, the most frequent one first.
+        statuses: Vec<u16>,
+        /// Where the first redirect points to: its Location, as the server wrote it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        location: Option<String>,
+    },
+    /// The run was interrupted before the first response of the window, so nothing was measured.
+    InterruptedEarly {
+        /// Requests sent in the window.
+        sent: u64,
+        /// It was still in the warm-up.
+        in_warmup: bool,
+    },
+    /// Too few samples for the 99th percentile.
+    FewSamples {
+        /// Samples there are.
+        samples: u64,
+        /// Samples that would be enough.
+        needed: u64,
+    },
+    /// Fewer connections were ever established than asked for.
+    ConnectionsMissing {
+        /// Connections established.
+        opened: u64,
+        /// Connections asked for.
+        wanted: u64,
+    },
+    /// The limit of open files stopped connections.
+    FileLimit {
+        /// Times it happened.
+        events: u64,
+    },
+    /// No local port was free for connections.
+    AddressesExhausted {
+        /// Times it happened.
+        events: u64,
+    },
+    /// The server often closes connections that are about to be used again.
+    ManyStaleConnections {
+        /// Times it happened.
+        events: u64,
+        /// Responses.
+        answered: u64,
+    },
+    /// Latency includes requests that timed out, with their age at the timeout.
+    TimedOutRequests {
+        /// Requests that timed out.
+        requests: u64,
+        /// The timeout, milliseconds.
+        timeout_ms: u64,
+    },
+    /// At the end of the window requests were older than the timeout that should have ended them.
+    OverdueInFlight {
+        /// Requests in flight.
+        requests: u64,
+        /// Age of the oldest, milliseconds.
+        oldest_ms: u64,
+        /// The timeout, milliseconds.
+        timeout_ms: u64,
+    },
+    /// At the end of the window requests had waited much longer than any finished one, so latency
+    /// looks better than it was.
+    LongInFlight {
+        /// Requests in flight.
+        requests: u64,
+        /// Age of the oldest, milliseconds.
+        oldest_ms: u64,
+        /// The slowest finished request, milliseconds.
+        slowest_ms: u64,
+    },
+    /// Fewer requests were sent than asked for (`-n`): the run gave up because no response came.
+    GaveUp {
+        /// Requests sent.
+        sent: u64,
+        /// Requests asked for.
+        wanted: u64,
+    },
+    /// With a rate: response times include pauses between attempts to connect.
+    PausedBeforeReconnect {
+        /// Requests that met such a pause.
+        requests: u64,
+        /// The longest part of a response time that was such a pause, microseconds.
+        longest_us: u64,
+    },
+    /// With a rate: requests that were due were not sent before the end of the window, since no
+    /// connection was free.
+    RateNotReached {
+        /// Requests due in the window.
+        due: u64,
+        /// Those that were sent.
+        sent: u64,
+    },
+    /// With a rate: requests were sent late because they had to wait for a free connection.
+    WaitedForConnection {
+        /// A percentile of the time that requests waited, 0..=100.
+        percent: u32,
+        /// Its value, milliseconds.
+        waited_ms: u64,
+    },
+    /// With a rate: the number of requests in flight kept growing, so the run had no steady state.
+    RateNotSustained {
+        /// Requests due in the window.
+        due: u64,
+        /// Those that were answered.
+        answered: u64,
+        /// Those that were in flight at the end.
+        in_flight: u64,
+    },
+    /// Many responses in the window were to requests of the warm-up, so the rate is too low.
+    AnswersOfWarmup {
+        /// Such responses.
+        of_warmup: u64,
+        /// Responses to requests of the window.
+        answered: u64,
+    },
+    /// With a rate: the number of requests due is not the one that the plan asks for.
+    InconsistentSchedule {
+        /// Requests due in the window.
+        due: u64,
+        /// What the plan asks for.
+        expected: u64,
+    },
+    /// Little's law does not hold: the number of requests in flight, counted over time, differs from
+    /// the sum of the latencies, or from the number that connections which always wait for a response
+    /// must have.
+    InconsistentConcurrency {
+        /// Counted over time, request-nanoseconds.
+        in_flight_time_ns: u64,
+        /// The least that is expected, request-nanoseconds.
+        least_ns: u64,
+        /// The most that is expected, request-nanoseconds.
+        most_ns: u64,
+        /// Length of the window, nanoseconds.
+        duration_ns: u64,
+    },
+    /// A worker's script did not return before the end of the run, so its numbers may be missing.
+    ScriptStuck {
+        /// Number of the worker, from 0.
+        worker: u32,
+    },
+}
+
+impl Warning {
+    /// Whether the run did not measure what was meant. Such a warning comes before everything else
+    /// in a report.
+    #[must_use]
+    pub fn is_headline(&self) -> bool {
+        matches!(
+            self,
+            Self::NothingAnswered { .. }
+                | Self::OnlyBadStatuses { .. }
+                | Self::OnlyRedirects { .. }
+                | Self::InterruptedEarly { .. }
+        )
+    }
+}
