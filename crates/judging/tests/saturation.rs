@@ -492,7 +492,7 @@ fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_ev
         assert_eq!(verdict(&result), Verdict::Unknown);
         let lines = verdict_lines(&verdict(&result));
         assert!(
-            lines.len() == 1 && lines[0].contains("is not known"),
+            lines.len() == 1 && lines[0].contains("saturation unknown"),
             "{lines:?}"
         );
         result.recording.lags.wakeup = of(&[(3 * MS, 1_000)]);
