@@ -2,6 +2,8 @@
 //!
 //! An even run has no episodes: what is told lies far outside of what counts of its size scatter by.
 
+use std::time::Duration;
+
 use results::{Interval, RunResult};
 
 #[cfg(test)]
@@ -156,13 +158,14 @@ impl<'a> Course<'a> {
         let step_s = step_ms as f64 / 1e3;
         let whole = (result.window.duration_ns / 1_000_000 / step_ms).min(STEPS_MAX);
         let rows = series.rows();
+        let asked = result.plan.pacing.rate_curve(Duration::ZERO);
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
             Step {
                 answered: row.map_or(0, |row| row.answered),
                 errors: row.map_or(0, |row| row.errors),
-                asked: result.plan.pacing.rate_per_sec_at(middle_s).unwrap_or(1.0),
+                asked: asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
             }
         });
         let intervals = &result.recording.intervals;

@@ -29,6 +29,7 @@ use requests::fixed_requests;
 use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
 use shares::Sharing;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// What a worker has to do; one share of the plan.
 #[derive(Debug, Clone)]
@@ -88,14 +89,7 @@ impl Settings {
 
     /// The shortest mean distance between two requests of this worker; `None` in a closed loop.
     fn gap_ns(&self) -> Option<f64> {
-        let fastest_per_sec = match &self.pacing {
-            Pacing::Closed => return None,
-            Pacing::Constant { rate_per_sec, .. } => *rate_per_sec,
-            Pacing::Stages { stages, .. } => stages
-                .iter()
-                .map(|stage| stage.from_per_sec.max(stage.to_per_sec))
-                .fold(0.0, f64::max),
-        };
+        let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
         Some(f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
     }
 }

@@ -377,10 +377,11 @@ fn draw_rate(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &
         ));
     }
     let warming_up = latest.is_some_and(|latest| latest.stage == Stage::WarmingUp);
+    let curve = model.plan.pacing.rate_curve(Duration::ZERO);
     // The warm-up runs at the initial rate of the window.
     let target = |at_s: f64| {
         let at_s = if warming_up { 0.0 } else { at_s };
-        model.plan.pacing.rate_per_sec_at(at_s)
+        Some(curve.as_ref()?.rate_at(at_s))
     };
     if let Some(now) = points.last().and_then(|point| target(point.to_s)) {
         title.push(Span::styled(format!("target {}", rate(now)), DIM));

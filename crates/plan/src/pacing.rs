@@ -105,28 +105,6 @@ impl Pacing {
         !matches!(self, Self::Closed)
     }
 
-    /// The rate that is asked for (requests per second) so many seconds after the begin of the window; after the last
-    /// stage its rate. `None` of a closed loop.
-    #[must_use]
-    pub fn rate_per_sec_at(&self, at_s: f64) -> Option<f64> {
-        match self {
-            Self::Closed => None,
-            Self::Constant { rate_per_sec, .. } => Some(*rate_per_sec),
-            Self::Stages { stages, .. } => {
-                let mut left_s = at_s;
-                for stage in stages {
-                    let length_s = stage.duration.as_secs_f64();
-                    if left_s < length_s {
-                        let growth = stage.to_per_sec - stage.from_per_sec;
-                        return Some(stage.from_per_sec + growth * left_s / length_s);
-                    }
-                    left_s -= length_s;
-                }
-                stages.last().map(|stage| stage.to_per_sec)
-            }
-        }
-    }
-
     /// The seed, if the arrivals are random.
     #[must_use]
     pub fn random_seed(&self) -> Option<u64> {
@@ -136,30 +114,5 @@ impl Pacing {
             }
             Self::Closed => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn the_rate_of_a_ramp_is_that_of_the_moment() {
-        let step = |from_per_sec, to_per_sec, seconds| Stage {
-            from_per_sec,
-            to_per_sec,
-            duration: Duration::from_secs(seconds),
-        };
-        let pacing = Pacing::Stages {
-            stages: vec![step(100.0, 100.0, 10), step(100.0, 300.0, 10)],
-            arrivals: Arrivals::Even,
-            seed: 0,
-        };
-        for (at_s, rate) in [(0.0, 100.0), (15.0, 200.0), (30.0, 300.0)] {
-            assert_eq!(pacing.rate_per_sec_at(at_s), Some(rate), "{at_s} s");
-        }
-        assert_eq!(Pacing::Closed.rate_per_sec_at(1.0), None);
     }
 }

@@ -5,10 +5,9 @@
 //! distances drawn from the run's seed. Worker w of n has the requests w, w + n, w + 2n, ... So
 //! all workers together make one schedule without sharing anything, and it is the same for any n.
 
-mod curve;
+use std::time::Duration;
 
-use curve::Curve;
-use plan::{Arrivals, Pacing};
+use plan::{Arrivals, Pacing, RateCurve};
 
 /// The window of a run, and how many of its requests count.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +23,7 @@ pub(crate) struct Frame {
 /// See the module's text. Time is an argument; nothing here waits.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
-    curve: Curve,
+    curve: RateCurve,
     frame: Frame,
     distances: Distances,
     /// Number of the next request of this share. Counted in integers, since adding floats drifts.
@@ -57,9 +56,9 @@ impl Pacer {
                 (*arrivals, *seed)
             }
         };
-        let warmup = frame.measure_ns.saturating_sub(frame.origin_ns) as f64 / 1e9;
+        let warmup = Duration::from_nanos(frame.measure_ns.saturating_sub(frame.origin_ns));
         let mut pacer = Self {
-            curve: Curve::new(pacing, warmup)?,
+            curve: pacing.rate_curve(warmup)?,
             frame,
             distances: match arrivals {
                 Arrivals::Even => Distances::Even,
@@ -139,8 +138,8 @@ impl Pacer {
         let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
         let window = self
             .curve
-            .count_at(self.after_origin_s(self.frame.measure_ns));
-        let due = self.curve.count_at(self.after_origin_s(end_ns));
+            .requests_until(self.after_origin_s(self.frame.measure_ns));
+        let due = self.curve.requests_until(self.after_origin_s(end_ns));
         // Nobody asks for those of the warm-up.
         let begin = mine(window - self.position).mul_add(self.workers as f64, self.position);
         let mut left = mine(due - begin) as u64;
@@ -213,7 +212,7 @@ impl Pacer {
     }
 
     fn due_ns(&self, position: f64) -> u64 {
-        let after_ns = self.curve.when(position) * 1e9;
+        let after_ns = self.curve.due_at(position) * 1e9;
         if after_ns >= (u64::MAX - self.frame.origin_ns) as f64 {
             return u64::MAX;
         }
@@ -231,7 +230,6 @@ fn exponential(random: &mut fastrand::Rng) -> f64 {
 mod tests {
     use super::*;
     use plan::Stage;
-    use std::time::Duration;
 
     fn constant(rate_per_sec: f64, arrivals: Arrivals, seed: u64) -> Pacing {
         Pacing::Constant {

@@ -1,7 +1,9 @@
 //! How the run went over time.
 
+use std::time::Duration;
+
 use analysis::story::Stall;
-use plan::{Pacing, Stage};
+use plan::Pacing;
 use results::RunResult;
 
 use super::verdict::{capital, latency_name};
@@ -103,39 +105,11 @@ fn requests(result: &RunResult, over_time: &OverTime) -> Chart {
     }
 }
 
-/// The rate that the plan asks for, from the begin of the window to its end; `None` of a closed loop.
+/// The rate that the plan asks for over the window; `None` for a closed loop.
 fn asked(pacing: &Pacing, end_s: f64) -> Option<Curve> {
     let mut curve = Curve::default();
-    match pacing {
-        Pacing::Closed => return None,
-        Pacing::Constant { rate_per_sec, .. } => {
-            curve.x = vec![0.0, end_s];
-            curve.y = vec![Some(*rate_per_sec); 2];
-        }
-        Pacing::Stages { stages, .. } => {
-            let mut begin_s = 0.0;
-            let mut last_per_sec = 0.0;
-            for stage in stages {
-                if begin_s >= end_s {
-                    break;
-                }
-                let Stage {
-                    from_per_sec,
-                    to_per_sec,
-                    duration,
-                } = *stage;
-                let whole_s = duration.as_secs_f64();
-                let part_s = whole_s.min(end_s - begin_s);
-                let share = if whole_s > 0.0 { part_s / whole_s } else { 1.0 };
-                last_per_sec = from_per_sec + (to_per_sec - from_per_sec) * share;
-                go_to(&mut curve, begin_s, from_per_sec, end_s);
-                go_to(&mut curve, begin_s + part_s, last_per_sec, end_s);
-                begin_s += whole_s;
-            }
-            if begin_s < end_s {
-                go_to(&mut curve, end_s, last_per_sec, end_s);
-            }
-        }
+    for (at_s, per_sec) in pacing.rate_curve(Duration::ZERO)?.segments(end_s).flatten() {
+        go_to(&mut curve, at_s, per_sec, end_s);
     }
     Some(curve)
 }
