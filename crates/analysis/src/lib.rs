@@ -6,6 +6,7 @@
 
 pub mod compare;
 mod judged;
+mod load_part;
 mod observation;
 pub mod quantity;
 mod read;
@@ -13,6 +14,7 @@ pub mod story;
 pub mod table;
 
 pub use judged::{Judged, judge_all};
+pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use read::{FILE_FACTOR, ReadError, Reading, read, unlike_loads};
 /// The middle value, or the mean of the two in the middle.

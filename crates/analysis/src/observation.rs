@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use plan::LoadPart;
 use results::{HookOutput, RunResult, Setting, Warning};
+
+use crate::LoadPart;
 
 /// Below this share of a fixed rate the rate was missed.
 const RATE_SHARE_MIN: f64 = 0.99;

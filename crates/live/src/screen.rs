@@ -170,7 +170,7 @@ pub fn draw(model: &Model, appearance: Appearance, area: Rect, buffer: &mut Buff
         buffer.set_stringn(
             words.x,
             words.y,
-            words::plan(&model.plan),
+            model.plan.load_in_words(),
             usize::from(words.width) * usize::from(words_rows),
             DIM,
         );

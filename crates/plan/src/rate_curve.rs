@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    fn curve(pacing: &Pacing, warmup: Duration) -> RateCurve {
+    fn curve_of(pacing: &Pacing, warmup: Duration) -> RateCurve {
         pacing.rate_curve(warmup).expect("an open loop")
     }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn at_a_constant_rate_the_nth_request_is_due_after_n_intervals() {
-        let curve = curve(&constant(250.0), Duration::from_secs(3));
+        let curve = curve_of(&constant(250.0), Duration::from_secs(3));
         assert_eq!(curve.due_at(0.0), 0.0);
         assert_eq!(curve.due_at(1.0), 0.004);
         assert_eq!(curve.due_at(2500.0), 10.0);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn stages_follow_the_warm_up_and_the_last_rate_goes_on() {
-        let curve = curve(
+        let curve = curve_of(
             &stages(&[(100.0, 100.0, 2), (50.0, 50.0, 4)]),
             Duration::from_secs(1),
         );
@@ -238,12 +238,12 @@ mod tests {
 
     #[test]
     fn a_ramp_is_a_parabola_of_requests() {
-        let curve = curve(&stages(&[(0.0, 1000.0, 10)]), Duration::ZERO);
+        let curve = curve_of(&stages(&[(0.0, 1000.0, 10)]), Duration::ZERO);
         // 1000 / 10 / 2 * t^2
         assert!((curve.requests_until(2.0) - 200.0).abs() < 1e-9);
         assert!((curve.due_at(200.0) - 2.0).abs() < 1e-12);
         assert!((curve.due_at(5000.0) - 10.0).abs() < 1e-12);
-        let down = curve(&stages(&[(1000.0, 0.0, 10)]), Duration::ZERO);
+        let down = curve_of(&stages(&[(1000.0, 0.0, 10)]), Duration::ZERO);
         assert!((down.requests_until(5.0) - 3750.0).abs() < 1e-9);
         assert!((down.due_at(3750.0) - 5.0).abs() < 1e-9);
         assert_eq!(down.due_at(5000.0), f64::INFINITY);
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_stage_without_requests_is_a_pause() {
-        let curve = curve(
+        let curve = curve_of(
             &stages(&[(10.0, 10.0, 1), (0.0, 0.0, 5), (10.0, 10.0, 1)]),
             Duration::ZERO,
         );
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn counting_and_its_inverse_agree_everywhere() {
-        let curve = curve(
+        let curve = curve_of(
             &stages(&[
                 (3.0, 700.0, 3),
                 (700.0, 700.0, 2),
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn segments_end_where_they_are_cut_and_the_highest_rate_is_at_one_of_their_ends() {
         let pacing = stages(&[(100.0, 500.0, 4), (50.0, 50.0, 4)]);
-        let curve = curve(&pacing, Duration::ZERO);
+        let curve = curve_of(&pacing, Duration::ZERO);
         let cut: Vec<_> = curve.segments(2.0).collect();
         assert_eq!(cut, [[(0.0, 100.0), (2.0, 300.0)]]);
         let whole: Vec<_> = curve.segments(10.0).collect();

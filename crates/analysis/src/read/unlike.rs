@@ -1,12 +1,13 @@
 //! Runs of unlike load are not repetitions of each other, whatever they are called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use plan::{LoadPart, units};
+use plan::{OptionName, OptionValue, units};
 use results::RunResult;
 
 use super::labels;
-use crate::{Observation, Origin};
+use crate::{LoadPart, Observation, Origin};
 
 /// Longer values are cut in messages.
 const VALUE_CHARS_MAX: usize = 60;
@@ -67,8 +68,7 @@ pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String>
             .collect();
         let mut loads = loads(runs, &good);
         let mut load = loads.pop().filter(|_| loads.is_empty())?;
-        load.parts
-            .retain(|what, _| !["server", "Host header", "path"].contains(what));
+        load.parts.retain(|_, part| !part.is_part_of_url);
         Some(load)
     };
     let words = in_words(&load(base)?, &load(new)?);
@@ -115,26 +115,30 @@ fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
         Some(result) => of_result(result),
         None => run.noted_load.clone(),
     };
-    parts.into_iter().map(|part| (part.what, part)).collect()
+    parts.into_iter().map(|part| (part.label, part)).collect()
 }
 
 /// Of a saved result: its plan, with the backend that it ran on in place of the one that was asked for.
 fn of_result(result: &RunResult) -> Vec<LoadPart> {
-    let mut parts = result.plan.load_parts();
-    let backend = &result.backend.name;
-    if let Some(part) = parts.iter_mut().find(|part| part.what == plan::BACKEND) {
-        let option = if backend == "epoll" { "epoll" } else { "uring" };
-        part.option = format!("--io {option}");
-        part.value.clone_from(backend);
+    let backend = match result.backend.name.as_str() {
+        "epoll" => "epoll",
+        _ => "uring",
+    };
+    let mut options = result.plan.load_options();
+    for option in &mut options {
+        if option.name == OptionName::Backend {
+            option.value = OptionValue::Text(backend.to_owned());
+        }
     }
-    if let Some(duration) = result.plan.stop.duration {
-        parts.push(LoadPart::noted(
-            PRINTED_DURATION,
-            &units::banner_duration(duration),
-            "-d",
-        ));
-    }
+    let mut parts: Vec<LoadPart> = options.into_iter().map(LoadPart::from).collect();
+    parts.extend(result.plan.stop.duration.map(printed_duration));
     parts
+}
+
+/// The duration as the first line of a report prints it.
+fn printed_duration(duration: Duration) -> LoadPart {
+    let printed = units::banner_duration(duration);
+    LoadPart::other(PRINTED_DURATION, &printed, &format!("-d{printed}"))
 }
 
 /// The parts that both know and that differ, each with the other's. What only one of them knows cannot differ.
@@ -142,7 +146,7 @@ fn differences<'a>(
     one: &'a BTreeMap<&'static str, LoadPart>,
     other: &'a BTreeMap<&'static str, LoadPart>,
 ) -> impl Iterator<Item = (&'a LoadPart, &'a LoadPart)> {
-    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key("duration");
+    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key(OptionName::Duration.label());
     let is_exact = knows_exactly(one) && knows_exactly(other);
     one.iter()
         .filter(move |(key, _)| !is_exact || **key != PRINTED_DURATION)
@@ -155,7 +159,7 @@ fn options(loads: &[Load]) -> Vec<String> {
     let differing: BTreeSet<&'static str> = loads
         .iter()
         .flat_map(|load| differences(&loads[0].parts, &load.parts))
-        .map(|(one, _)| one.what)
+        .map(|(one, _)| one.label)
         .collect();
     let of_load = |load: &Load| {
         let parts = differing.iter().filter_map(|what| load.parts.get(what));
@@ -178,11 +182,11 @@ fn options(loads: &[Load]) -> Vec<String> {
 fn in_words(one: &Load, other: &Load) -> String {
     let differences: Vec<String> = differences(&one.parts, &other.parts)
         .map(|(one, other)| {
-            let what = match one.what {
-                PRINTED_DURATION => "duration",
-                what => what,
+            let label = match one.label {
+                PRINTED_DURATION => OptionName::Duration.label(),
+                label => label,
             };
-            format!("{what} {} / {}", cut(&one.value), cut(&other.value))
+            format!("{label} {} / {}", cut(&one.text), cut(&other.text))
         })
         .collect();
     differences.join(", ")
@@ -224,7 +228,14 @@ mod tests {
             profile: Some("-t2 -c10".to_owned()),
             run: number,
             noted_load: parts
-                .map(|(what, value, option)| LoadPart::noted(what, value, option))
+                .map(|(label, text, flag)| {
+                    let value = OptionValue::Text((*text).to_owned());
+                    match *label {
+                        "path" => LoadPart::of_option(OptionName::Path, value),
+                        "body" => LoadPart::of_option(OptionName::Body, value),
+                        label => LoadPart::other(label, text, &format!("{flag}{text}")),
+                    }
+                })
                 .collect(),
             ..Observation::default()
         }

@@ -240,15 +240,15 @@ fn results_of_unlike_load_are_never_averaged() {
     assert_eq!(averages.len(), 8, "{output:?}");
     for said in [
         "run-1.json and ",
-        "run-2.json: not averaged: timeout 2s / 5s",
-        "run-3.json: not averaged: warm-up none / 1s",
+        "run-2.json: not averaged: timeout 2 s / 5 s",
+        "run-3.json: not averaged: warm-up none / 1 s",
         "run-4.json: not averaged: requests 200 / 300",
     ] {
         assert!(output.stderr.contains(said), "{said}: {output:?}");
     }
     assert!(!output.stderr.contains("run-5.json"), "{output:?}");
     let compared = Process::start(program(&["compare", &files[0], &files[1]])).finish();
-    let said = "wrkbench: run-1.json and run-2.json: different loads: timeout 2s / 5s\n";
+    let said = "wrkbench: run-1.json and run-2.json: different loads: timeout 2 s / 5 s\n";
     assert!(compared.stderr.contains(said), "{compared:?}");
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use plan::RunPlan;
 use plan::readable::{count, counted};
-use plan::{Arrivals, Pacing, RunPlan};
 use results::snapshot::Snapshot;
 
-use crate::numbers::{clock, rate, whole_seconds};
+use crate::numbers::{clock, whole_seconds};
 use crate::progress::{End, RunProgress};
 
 /// What the keys and signs mean.
@@ -23,43 +23,6 @@ pub(super) const HELP: &[&str] = &[
     "CPU     busiest worker thread; above 90 % the load generator is",
     "        saturated, and the server may be faster than shown",
 ];
-
-/// `2 threads, 64 connections, closed loop`.
-pub(super) fn plan(plan: &RunPlan) -> String {
-    let load = &plan.load;
-    let mut words = vec![
-        counted(load.threads.into(), "thread"),
-        counted(load.connections.into(), "connection"),
-    ];
-    if load.pipeline > 1 {
-        words.push(format!("{} requests in flight on each", load.pipeline));
-    }
-    if !load.keepalive {
-        words.push("one request per connection".to_owned());
-    }
-    words.push(match &plan.pacing {
-        Pacing::Closed => "closed loop".to_owned(),
-        Pacing::Constant {
-            rate_per_sec,
-            arrivals,
-            ..
-        } => format!("{} requests/s{}", rate(*rate_per_sec), spread(*arrivals)),
-        Pacing::Stages {
-            stages, arrivals, ..
-        } => {
-            let stages = counted(stages.len() as u64, "stage");
-            format!("rate in {stages}{}", spread(*arrivals))
-        }
-    });
-    words.join(", ")
-}
-
-fn spread(arrivals: Arrivals) -> &'static str {
-    match arrivals {
-        Arrivals::Even => "",
-        Arrivals::Poisson => ", Poisson arrivals",
-    }
-}
 
 /// The kind of latency that is shown: with a rate, it is measured from when a request was due.
 pub(super) fn latency(plan: &RunPlan) -> &'static str {

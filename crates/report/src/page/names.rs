@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use analysis::{FILE_FACTOR, Observation};
-use plan::{Pacing, RunPlan};
 use results::RunResult;
 
 use super::words;
@@ -105,7 +104,8 @@ pub(crate) fn subtitle(run: &Observation) -> String {
     parts.extend(levels);
     match &run.result {
         Some(result) => {
-            parts.push(load(&result.plan));
+            parts.push(result.plan.load_in_words());
+            parts.push(result.plan.end_in_words());
             parts.extend(when_and_where(result));
         }
         None => {
@@ -182,34 +182,6 @@ fn when_and_where(result: &RunResult) -> Vec<String> {
         parts.push(format!("wrkbench {}", environment.wrkbench_version));
     }
     parts
-}
-
-/// The load in a phrase: `2 threads and 10 connections for 30s at 2,000 requests/s`.
-pub(crate) fn load(plan: &RunPlan) -> String {
-    let mut text = format!(
-        "{} and {}",
-        words::counted(u64::from(plan.load.threads), "thread"),
-        words::counted(u64::from(plan.load.connections), "connection")
-    );
-    if let Some(requests) = plan.stop.requests {
-        text += &format!(", {}", words::counted(requests, "request"));
-    }
-    if let Some(duration) = plan.stop.duration {
-        text += &format!(" for {}", plan::units::time(duration));
-    }
-    match &plan.pacing {
-        Pacing::Closed => {}
-        Pacing::Constant { rate_per_sec, .. } => {
-            text += &format!(" at {} requests/s", words::number(*rate_per_sec));
-        }
-        Pacing::Stages { stages, .. } => {
-            text += &format!(
-                " at a rate in {}",
-                words::counted(stages.len() as u64, "stage")
-            );
-        }
-    }
-    text
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use plan::secrets::hide_secrets;
-use plan::{LoadPart, Target, units};
+use plan::{OptionName, OptionValue, Target, units};
 use results::Setting;
 
 use super::Run;
 use super::heading::{Noted, Title};
-use crate::{Observation, Origin, quantity};
+use crate::{LoadPart, Observation, Origin, quantity};
 
 /// Setting that the outermost headings are levels of.
 pub(crate) const HEADING: &str = "heading";
@@ -338,10 +338,11 @@ fn common_titles(runs: &[Run]) -> usize {
 fn noted_load(run: &Run) -> Vec<LoadPart> {
     let mut parts = Vec::new();
     if let Some(duration) = &run.report.duration {
-        parts.push(LoadPart::noted(
+        let option = format!("-d{duration}");
+        parts.push(LoadPart::other(
             crate::read::PRINTED_DURATION,
             duration,
-            "-d",
+            &option,
         ));
     }
     if let Some(share) = ended_early(run) {
@@ -355,20 +356,24 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
                 (server.to_owned(), path.to_owned())
             }
         };
-        parts.push(LoadPart::noted("server", &server, ""));
-        parts.push(LoadPart::noted("path", &path, ""));
+        for (name, text) in [(OptionName::Server, server), (OptionName::Path, path)] {
+            parts.push(LoadPart::of_option(name, OptionValue::Text(text)));
+        }
     }
     if let Some(command) = run.own_command() {
         let timeout = command.timeout.as_deref().unwrap_or(DEFAULT_TIMEOUT);
-        let timeout = units::parse_time(timeout).map_or_else(|_| timeout.to_owned(), units::time);
-        parts.push(LoadPart::noted("timeout", &timeout, "-T"));
+        let timeout = match units::parse_time(timeout) {
+            Ok(time) => OptionValue::Time(time),
+            Err(_) => OptionValue::Text(timeout.to_owned()),
+        };
+        parts.push(LoadPart::of_option(OptionName::Timeout, timeout));
     }
     let tool = match (run.report.is_of_wrk2, run.report.has_min) {
         (true, _) => Some("wrk2"),
         (false, true) => Some("wrk-cmm"),
         (false, false) => None,
     };
-    parts.extend(tool.map(|tool| LoadPart::noted("tool", tool, "")));
+    parts.extend(tool.map(|tool| LoadPart::other("tool", tool, tool)));
     parts
 }
 
@@ -378,20 +383,11 @@ fn ended_early(run: &Run) -> Option<LoadPart> {
     let planned_us = least_us(run.report.duration.as_deref()?)?;
     let took_us = *run.report.values.get(quantity::DURATION_US)?;
     let ratio = took_us / planned_us;
-    let value = if ratio >= WHOLE_RATIO {
-        "whole".to_owned()
+    Some(if ratio >= WHOLE_RATIO {
+        LoadPart::other("length", "whole", "")
     } else {
-        format!("ended after {} %", (ratio * 10.0).round() * 10.0)
-    };
-    Some(LoadPart {
-        what: "length",
-        option: if ratio >= WHOLE_RATIO {
-            String::new()
-        } else {
-            format!("({value})")
-        },
-        value,
-        is_in_name: false,
+        let ended = format!("ended after {} %", (ratio * 10.0).round() * 10.0);
+        LoadPart::other("length", &ended, &format!("({ended})"))
     })
 }
 

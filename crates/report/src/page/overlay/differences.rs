@@ -70,11 +70,7 @@ fn facts(drawn: &Drawn<'_>) -> Option<Facts> {
     let backend = [("Event loop".to_owned(), result.backend.name.clone())];
     let sysctls = result.environment.sysctls.clone();
     for (name, value) in environment.chain(plan).chain(backend).chain(sysctls) {
-        // Headers stand there several times under one name.
-        facts
-            .entry(name)
-            .and_modify(|known| *known = format!("{known}; {value}"))
-            .or_insert(value);
+        facts.insert(name, value);
     }
     Some(facts)
 }
