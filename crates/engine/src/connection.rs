@@ -1,70 +1,73 @@
-//! One connection: its session, its socket, and the requests that are on their way.
+//! One connection: its session, its socket, and its requests in flight.
 
 use eventloop::Token;
 use protocol::Session;
 use std::collections::VecDeque;
 
-/// A place for a connection. It is reconnected for the whole run and keeps its number.
+/// A connection slot. It is reconnected for the whole run and keeps its index.
 pub(crate) struct Connection<S> {
     pub(crate) session: S,
     pub(crate) token: Option<Token>,
     pub(crate) state: State,
-    /// When the present state began.
+    /// When the current state began.
     pub(crate) since_ns: u64,
     /// When the last attempt to connect began.
     pub(crate) tried_ns: u64,
-    /// When something that was put off is to happen (reconnect, next request); see `state`.
+    /// When a deferred action is due (reconnect, next request); see `state`.
     pub(crate) due_ns: u64,
     pub(crate) flights: Flights,
-    /// First byte of the oldest outstanding answer, if it came before its last one.
+    /// When the first byte of the oldest outstanding response arrived, if that was before its last
+    /// byte.
     pub(crate) began_ns: Option<u64>,
     /// When the socket was connected.
     pub(crate) connected_ns: u64,
-    /// How long the kernel took to connect: a round trip, and what the server's queue added.
+    /// How long the kernel took to connect: a round trip, plus the delay of the server's accept
+    /// queue.
     pub(crate) connect_took_ns: u64,
-    /// Requests sent since the connection was made.
+    /// Requests sent on this connection.
     pub(crate) sent: u64,
-    /// Answers since the connection was made: with one, the connection is a reused one.
+    /// Responses received on this connection. With at least one, the connection has been reused.
     pub(crate) answered: u64,
-    /// Failures in a row, for the back-off.
+    /// Consecutive failures, for the back-off.
     pub(crate) failures: u32,
-    /// The kernel refused to send; what became of the answer is still to be seen.
+    /// The kernel refused to send. The fate of the outstanding requests is not known yet.
     pub(crate) send_failed: bool,
-    /// The delay before the next request has passed already, on the connection before this one.
-    pub(crate) rested: bool,
-    /// With a rate: stands among the worker's free connections.
+    /// The delay before the next request has already passed, on the previous connection.
+    pub(crate) has_waited: bool,
+    /// At a fixed rate: is in the worker's queue of free connections.
     pub(crate) offered: bool,
-    /// With a rate: since when a request could have been sent.
+    /// At a fixed rate: since when a request could have been sent.
     pub(crate) free_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// No socket; connects again at `due_ns`.
+    /// No socket. Reconnects at `due_ns`.
     Waiting,
     /// The kernel is connecting.
     Connecting,
-    /// The session's handshake is under way.
+    /// The session's handshake is in progress.
     Handshaking,
-    /// Requests may be sent, or are under way.
+    /// Requests can be sent or are in flight.
     Open,
-    /// Open, and the next request goes out at `due_ns` (a script's delay).
+    /// Open, and the next request is sent at `due_ns` (a script's delay).
     Thinking,
-    /// No socket, and none will be opened again.
+    /// No socket, and no further connection.
     Done,
 }
 
-/// Requests written together: they share the moment of sending, and the one at which they were due.
+/// Requests written together. They share the time of sending and the time at which they were due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flight {
-    /// In a closed loop the same as `sent_ns`.
+    /// Equal to `sent_ns` in a closed loop.
     pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
-    /// Still unanswered.
+    /// Requests without a response so far.
     pub(crate) requests: u32,
 }
 
-/// Outstanding requests, oldest first. The first flight stands inline, since mostly there is just one.
+/// Outstanding requests, oldest first. The first flight is stored inline, because there usually is
+/// only one.
 #[derive(Debug, Default)]
 pub(crate) struct Flights {
     front: Option<Flight>,
@@ -83,7 +86,7 @@ impl Flights {
         }
     }
 
-    /// Those that wait longest.
+    /// The flight that has waited longest.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Flight> {
         self.front.as_ref()
@@ -95,7 +98,8 @@ impl Flights {
         self.front.map(|flight| flight.sent_ns)
     }
 
-    /// The oldest request is answered: its flight, with what is left of it.
+    /// Removes the oldest request, which has its response. Returns its flight with the remaining
+    /// requests.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Flight> {
         let flight = self.front.as_mut()?;
@@ -113,7 +117,7 @@ impl Flights {
         self.outstanding
     }
 
-    /// How many batches are under way.
+    /// Number of batches in flight.
     #[inline]
     pub(crate) fn batches(&self) -> usize {
         usize::from(self.front.is_some()) + self.more.len()
@@ -147,29 +151,35 @@ impl<S: Session> Connection<S> {
             answered: 0,
             failures: 0,
             send_failed: false,
-            rested: false,
+            has_waited: false,
             offered: false,
             free_ns: 0,
         }
     }
 
-    /// Whether the connection stands, and has since before `moment_ns`.
-    pub(crate) fn stood_at(&self, moment_ns: u64) -> bool {
-        self.is_standing() && self.connected_ns < moment_ns
+    /// Whether the connection is established, and was already before `moment_ns`.
+    pub(crate) fn was_established_before(&self, moment_ns: u64) -> bool {
+        self.is_established() && self.connected_ns < moment_ns
+    }
+
+    /// Whether the connection is being established.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.state, State::Connecting | State::Handshaking)
     }
 
     /// Whether there is a connected socket.
-    pub(crate) fn is_standing(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         matches!(
             self.state,
             State::Handshaking | State::Open | State::Thinking
         )
     }
 
-    /// Whether a close seen at `at_ns`, without a byte of an answer, was sent before the outstanding
-    /// requests reached the server: it ended a connection that was idle as far as the server knew,
-    /// and did not fail them. Such a close is seen within a round trip of sending, and connecting took
-    /// at least one. Whatever comes later counts as the server's failure: better one too many.
+    /// Whether a close seen at `at_ns`, without a byte of a response, was sent before the
+    /// outstanding requests reached the server. It then ended a connection that the server
+    /// considered idle, and the requests did not fail. Such a close is seen within one round trip
+    /// after sending, and connecting took at least one round trip. A later close counts as a
+    /// failure of the server: it is better to report one too many.
     pub(crate) fn looks_stale(&self, at_ns: u64) -> bool {
         let out_ns = self
             .flights

@@ -1,11 +1,11 @@
-//! The one place where choices become concrete types: which event loop, which session.
+//! The only place where choices become concrete types: the event loop and the session.
 
-use crate::control::{Locker, RunState, Schedule};
-use crate::run::Report;
+use crate::control::{RunState, StuckGuard};
+use crate::run::{Start, WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::source::RequestSource;
-use crate::worker::{Settings, Worker};
-use crate::{EngineError, TlsClient, Watch};
+use crate::worker::{Worker, WorkerSettings};
+use crate::{EngineError, TlsClient, UsageProbe};
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{EventLoop, LoopOptions};
@@ -16,17 +16,17 @@ use protocol::tls::{self, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// How the kernel is asked.
+/// The kernel interface used for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
+pub enum IoBackend {
     /// io_uring.
     Uring,
     /// epoll.
     Epoll,
 }
 
-impl Backend {
-    /// The name shown to users and kept in results.
+impl IoBackend {
+    /// The name for users and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,65 +36,60 @@ impl Backend {
     }
 }
 
-/// A backend and why it was taken.
+/// A backend and the reason for choosing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenBackend {
-    /// What will run.
-    pub backend: Backend,
-    /// One phrase for the user.
+    /// The backend that will be used.
+    pub backend: IoBackend,
+    /// The reason, as one phrase for the user.
     pub reason: String,
 }
 
-/// Finds the backend for a choice; `Auto` takes io_uring where the kernel allows it.
+/// Resolves a choice of backend. `Auto` uses io_uring if the kernel allows it.
 ///
 /// # Errors
-/// When io_uring was asked for and is not to be had.
+/// If io_uring was requested but is not available.
 pub fn choose_backend(choice: BackendChoice) -> Result<ChosenBackend, EngineError> {
     let chosen = |backend, reason: &str| ChosenBackend {
         backend,
         reason: reason.to_owned(),
     };
     match choice {
-        BackendChoice::Epoll => Ok(chosen(Backend::Epoll, "asked for")),
+        BackendChoice::Epoll => Ok(chosen(IoBackend::Epoll, "requested")),
         BackendChoice::Uring => match Uring::probe() {
-            Ok(()) => Ok(chosen(Backend::Uring, "asked for")),
+            Ok(()) => Ok(chosen(IoBackend::Uring, "requested")),
             Err(error) => Err(EngineError::Backend(error.to_string())),
         },
         BackendChoice::Auto => match Uring::probe() {
-            Ok(()) => Ok(chosen(
-                Backend::Uring,
-                "allowed here, and the faster of the two",
-            )),
+            Ok(()) => Ok(chosen(IoBackend::Uring, "available, and faster than epoll")),
             Err(error) => Ok(ChosenBackend {
-                backend: Backend::Epoll,
+                backend: IoBackend::Epoll,
                 reason: format!("io_uring cannot be used: {error}"),
             }),
         },
     }
 }
 
-/// All that one worker thread needs.
-pub(crate) struct Task {
+/// Everything that a worker thread needs.
+pub(crate) struct WorkerTask {
     pub(crate) index: usize,
-    pub(crate) backend: Backend,
-    /// Whether epoll will do when a ring cannot be made.
+    pub(crate) backend: IoBackend,
+    /// Whether to fall back to epoll if a ring cannot be created.
     pub(crate) may_fall_back: bool,
     pub(crate) tls: Option<TlsClient>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: WorkerSettings,
     pub(crate) source: Box<dyn RequestSource>,
-    pub(crate) watch: Option<Box<dyn Watch>>,
-    /// With a rate.
+    pub(crate) usage_probe: Option<Box<dyn UsageProbe>>,
+    /// At a fixed rate.
     pub(crate) share: Option<ScheduleShare>,
-    pub(crate) locker: Locker,
-    /// Whether somebody watches while the run is on.
-    pub(crate) is_watched: bool,
+    pub(crate) stuck_guard: StuckGuard,
     pub(crate) state: RunState,
-    pub(crate) start: Receiver<Schedule>,
-    pub(crate) reports: Sender<Report>,
+    pub(crate) start: Receiver<Start>,
+    pub(crate) messages: Sender<WorkerMessage>,
 }
 
-impl Task {
-    /// The body of a worker thread.
+impl WorkerTask {
+    /// The main function of a worker thread.
     pub(crate) fn run(self) {
         let options = LoopOptions {
             sockets: self.settings.connections,
@@ -102,21 +97,22 @@ impl Task {
             ..LoopOptions::default()
         };
         match self.backend {
-            Backend::Uring => match Uring::new(&options) {
-                // One ring can be made and the fiftieth not: they take memory that is limited.
+            IoBackend::Uring => match Uring::new(&options) {
+                // The first ring may succeed and the fiftieth fail, because they use limited
+                // memory.
                 Err(error) if self.may_fall_back => {
                     self.with_loop(Epoll::new(&options), Some(error.to_string()));
                 }
                 ring => self.with_loop(ring, None),
             },
-            Backend::Epoll => self.with_loop(Epoll::new(&options), None),
+            IoBackend::Epoll => self.with_loop(Epoll::new(&options), None),
         }
     }
 
     fn with_loop<L: EventLoop>(mut self, io: io::Result<L>, no_ring: Option<String>) {
         let io = match io {
             Ok(io) => io,
-            Err(error) => return self.report_broken(error.to_string()),
+            Err(error) => return self.report_failed_setup(error.to_string()),
         };
         let h1 = h1::Shared::new(h1::Limits::default(), self.source.wants_responses());
         match self.tls.take() {
@@ -138,41 +134,47 @@ impl Task {
             index,
             settings,
             source,
-            watch,
+            usage_probe,
             share,
-            locker,
-            is_watched,
+            stuck_guard,
             state,
             start,
-            reports,
+            messages,
             ..
         } = self;
-        let mut worker =
-            match Worker::<L, S>::new(io, shared, settings, source, watch, share, locker) {
-                Ok(worker) => worker,
-                Err(message) => {
-                    let _ = reports.send(Report::Broken { index, message });
-                    return;
-                }
-            };
-        if is_watched {
-            worker.share_with(reports.clone());
-        }
-        // Failing to send or to receive here means that the main thread has gone: so do we.
-        if reports.send(Report::Ready { no_ring }).is_err() {
+        let parts = WorkerParts::<L, S> {
+            io,
+            shared,
+            settings,
+            source,
+        };
+        let mut worker = match Worker::<L, S>::new(parts, usage_probe, share, stuck_guard) {
+            Ok(worker) => worker,
+            Err(message) => {
+                let _ = messages.send(WorkerMessage::SetupFailed { index, message });
+                return;
+            }
+        };
+        // If the channel is closed, the main thread is gone, and so the worker ends.
+        if messages.send(WorkerMessage::Ready { no_ring }).is_err() {
             return;
         }
-        let Ok(schedule) = start.recv() else { return };
-        if let Some(ended) = worker.run(schedule, &state) {
-            let _ = reports.send(Report::Ended {
+        let Ok(Start { times, is_observed }) = start.recv() else {
+            return;
+        };
+        if is_observed {
+            worker.report_to(messages.clone());
+        }
+        if let Some(result) = worker.run(times, &state) {
+            let _ = messages.send(WorkerMessage::Ended {
                 index,
-                ended: Box::new(ended),
+                result: Box::new(result),
             });
         }
     }
 
-    fn report_broken(self, message: String) {
-        let _ = self.reports.send(Report::Broken {
+    fn report_failed_setup(self, message: String) {
+        let _ = self.messages.send(WorkerMessage::SetupFailed {
             index: self.index,
             message,
         });

@@ -1,14 +1,15 @@
-//! Generates the load: plan in, result out.
+//! Generates the load.
 //!
-//! [`run`] starts one worker thread for each source, lets them begin at one instant, and merges what
-//! they recorded. It prints nothing, resolves no names, and knows no Lua.
+//! [`prepare`] starts one worker thread for each source and returns an [`Armed`] run.
+//! [`Armed::start`] makes the workers start at the same time, and merges what they recorded. The
+//! crate prints nothing, resolves no names, and knows no Lua.
 
 #![forbid(unsafe_code)]
 
 mod connection;
 mod control;
 mod dispatch;
-mod failure;
+mod error_kinds;
 mod pacing;
 mod recorder;
 mod run;
@@ -18,12 +19,12 @@ pub mod source;
 mod timers;
 mod worker;
 
-pub use control::Schedule;
-pub use dispatch::{Backend, ChosenBackend, choose_backend};
+pub use control::RunTimes;
+pub use dispatch::{ChosenBackend, IoBackend, choose_backend};
 pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
-pub use run::{Part, run, run_here, run_together};
+pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
 pub use snapshots::Observer;
-pub use worker::{Ended, Settings};
+pub use worker::{WorkerResult, WorkerSettings};
 
 use protocol::tls::{ClientConfig, ServerName};
 use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
@@ -31,86 +32,89 @@ use source::RequestSource;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// What the plan does not say: things that had to be looked up, loaded or made first.
-pub struct Job {
-    /// Where to connect.
+/// Inputs that are not part of the plan: what had to be looked up, loaded or created first.
+pub struct RunInputs {
+    /// The address to connect to.
     pub address: Address,
-    /// TLS, if any.
+    /// TLS settings, if any.
     pub tls: Option<TlsClient>,
     /// One source for each worker thread.
     pub sources: Vec<Box<dyn RequestSource>>,
-    /// How the kernel is asked.
-    pub backend: Backend,
+    /// The kernel interface.
+    pub backend: IoBackend,
     /// One for each worker thread, or none.
-    pub watches: Vec<Box<dyn Watch>>,
+    pub usage_probes: Vec<Box<dyn UsageProbe>>,
+    /// Number of the first worker. If several machines take part in a run, each has its own range of
+    /// worker numbers; the random seeds are derived from them. 0 for a single machine.
+    pub worker_base: u32,
 }
 
-/// Tells what a worker's thread has used so far. It is asked in that thread, at the begin of the
-/// window and at its end.
-pub trait Watch: Send {
-    /// `None` when the system does not say.
+/// Reads the resource usage of a worker's thread. It is called in that thread, at the start and at
+/// the end of the window.
+pub trait UsageProbe: Send {
+    /// `None` if the system does not report it.
     fn usage(&mut self) -> Option<ThreadUsage>;
 }
 
-/// What TLS connections need.
+/// WorkerSettings of TLS connections.
 #[derive(Clone)]
 pub struct TlsClient {
-    /// Shared by all workers, and with it the store of session tickets.
+    /// Shared by all workers, including its store of session tickets.
     pub config: Arc<ClientConfig>,
     /// The server's name, for SNI and verification.
     pub name: ServerName<'static>,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    /// All workers' recordings, merged.
+pub struct RunOutcome {
+    /// The merged recordings of all workers.
     pub recording: Recording,
-    /// Length of the window, nanoseconds.
+    /// Length of the window in nanoseconds.
     pub duration_ns: u64,
-    /// The run was ended from outside before its time.
+    /// The run was interrupted before its end.
     pub interrupted: bool,
-    /// Why workers could not go on, in their words; empty when all went well.
+    /// Messages of workers that failed. Empty if there was no failure.
     pub failures: Vec<String>,
-    /// It ended before all requests that were wanted were sent, as no response came for long.
+    /// The run ended before all requests were sent, because there were no responses for a long
+    /// time.
     pub has_given_up: bool,
-    /// What an error of one of the connections said beyond its kind: why a certificate was refused,
-    /// for example.
-    pub first_trouble: Option<(ErrorKind, String)>,
-    /// What the workers' threads used within the window, by worker; those that could not be asked are
-    /// missing.
+    /// Details of the first connection error that had any, such as why a certificate was rejected.
+    pub first_error_detail: Option<(ErrorKind, String)>,
+    /// Resource usage of the workers' threads within the window, by worker. Workers that did not
+    /// report it are missing.
     pub workers: Vec<WorkerUsage>,
     /// How late each worker was, by worker.
     pub lags: Vec<WorkerLags>,
-    /// Of each worker that runs on epoll since it could not have a ring, the reason.
+    /// For each worker that fell back to epoll, the reason why it had no ring.
     pub without_ring: Vec<String>,
-    /// Workers that were still inside the script at the end and were left there.
+    /// Workers that were still inside the script at the end, and were abandoned.
     pub stuck_workers: Vec<u32>,
-    /// Worker threads that have reported and are closing their sockets, which takes a while when
-    /// there are thousands.
+    /// Worker threads that have reported and are closing their sockets, which takes a while with
+    /// thousands of them.
     pub leaving: Vec<JoinHandle<()>>,
 }
 
-/// A run could not begin.
+/// Why a run could not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The wished backend is not to be had.
+    /// The requested backend is not available.
     #[error("--io uring: {0}")]
     Backend(String),
-    /// The system gave no thread.
-    #[error("unable to create thread {index}: {message}")]
+    /// The system could not create a thread.
+    #[error("unable to create thread {worker}: {message}")]
     Thread {
-        /// Which worker.
-        index: usize,
-        /// What the system said.
+        /// Number of the worker.
+        worker: u32,
+        /// The system's message.
         message: String,
     },
     /// A worker could not be set up.
-    #[error("worker {index} could not start: {message}")]
+    #[error("worker {worker} could not start: {message}")]
     Worker {
-        /// Which worker.
-        index: usize,
-        /// Why.
+        /// Number of the worker.
+        worker: u32,
+        /// The reason.
         message: String,
     },
 }

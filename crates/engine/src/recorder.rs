@@ -1,46 +1,47 @@
-//! What one worker writes down while it runs: exchanges into a `Recording`, unshared.
+//! Records the exchanges of one worker into its own `Recording`.
 
-use crate::snapshots::Share;
+use crate::snapshots::ProgressReport;
 use results::snapshot::{self, Stage};
 use results::{Counters, ErrorKind, Histogram, Intervals, Recording};
 
-/// A worker's recording and the window it is about.
+/// A worker's recording and its window.
 ///
-/// An exchange belongs to the window in which its request was due, which in a closed loop is when it was
-/// sent; what was due during warm-up is in no total of the recording, so that all speak of the same requests, but
-/// in one of its own.
+/// An exchange belongs to the window in which its request was due. In a closed loop, that is when
+/// it was sent. Requests that were due during the warm-up are not part of the totals, so that all
+/// totals are about the same requests. They have a separate counter.
 pub(crate) struct Recorder {
     recording: Recording,
-    /// Service times of answers that came in one piece, which most do: the time to the first byte is
-    /// the same then, and none passes until the last. One sample instead of three; `finish` puts
-    /// them where they belong.
+    /// Service times of responses that arrived in one piece, as most do. Their time to the first
+    /// byte is the same, and the time from the first to the last byte is zero. They cost one sample
+    /// instead of three; `finish` adds them to all three histograms.
     whole: Histogram,
-    /// What came since the last latency interval was closed; then it moves to the recording.
-    fresh: Fresh,
-    /// Whether requests are due by a schedule, so that there are response times.
+    /// Samples since the last latency interval was closed. Closing an interval moves them to the
+    /// recording.
+    current: CurrentInterval,
+    /// Whether the run has a fixed rate, so that there are response times.
     open: bool,
-    /// Requests that began and have not left, those from before the window included.
+    /// Requests in flight, including those sent before the window.
     in_flight: u64,
-    /// Begin of the window, CLOCK_MONOTONIC.
+    /// Start of the window, CLOCK_MONOTONIC.
     start_ns: u64,
-    /// The rate sample that is being gathered (wrk's "Req/Sec").
+    /// The current rate sample (wrk's "Req/Sec").
     sample_start_ns: u64,
     sample_answered: u64,
-    /// Not yet added to the series.
-    interval: Interval,
-    /// What is told to somebody who watches the run; `None` without anybody.
-    untold: Option<Box<Untold>>,
+    /// Not part of the series yet.
+    interval: SeriesInterval,
+    /// What has not been reported to the observer yet. `None` without an observer.
+    unreported: Option<Box<Unreported>>,
 }
 
-/// What happened since it was told last.
-struct Untold {
-    /// Latency and failures are gathered here; the rest is the difference to `told`, but in the warm-up,
-    /// when nothing else is counted.
+/// What happened since the last report to the observer.
+struct Unreported {
+    /// Latency and failures are collected here. The rest is the difference to `reported`, except in
+    /// the warm-up, when nothing else is counted.
     last: snapshot::Interval,
     given_up: Histogram,
-    /// What the totals were when they were told last.
-    told: Totals,
-    /// In the warm-up: when to tell next.
+    /// The totals at the last report.
+    reported: Totals,
+    /// In the warm-up: when the next report is due.
     next_ns: u64,
 }
 
@@ -51,10 +52,10 @@ struct Totals {
     bytes: u64,
 }
 
-/// Samples of the latency interval that is being gathered. They are the only place where a sample is
-/// first recorded: one addition per answer gives totals and intervals both.
+/// Samples of the current latency interval. Each sample is recorded only here at first: one
+/// addition per response serves both totals and intervals.
 #[derive(Default)]
-struct Fresh {
+struct CurrentInterval {
     whole: Histogram,
     split: Histogram,
     response: Histogram,
@@ -62,68 +63,68 @@ struct Fresh {
 }
 
 #[derive(Default)]
-struct Interval {
+struct SeriesInterval {
     answered: u64,
     errors: u64,
     bytes: u64,
     end_ns: u64,
 }
 
-/// A complete answer.
-pub(crate) struct Answer {
+/// A complete response.
+pub(crate) struct CompletedResponse {
     pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
     pub(crate) first_byte_ns: u64,
     pub(crate) completed_ns: u64,
     pub(crate) status: u16,
     pub(crate) bytes: u64,
-    /// False for those of a batch whose last answer alone is a sample.
+    /// False for the responses of a batch of which only the last one is a sample.
     pub(crate) timed: bool,
 }
 
-/// How often it is told what happened: when an interval of latency is closed.
-const TELL_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
+/// How often the observer gets a report: whenever a latency interval is closed.
+const REPORT_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
 
 /// Length of a rate sample, as in wrk.
 const RATE_SAMPLE_NS: u64 = 100_000_000;
 
 impl Recorder {
-    /// `open` when requests are due by a schedule.
+    /// `open` is true at a fixed rate.
     pub(crate) fn new(start_ns: u64, open: bool) -> Self {
         let recording = Recording::new();
         let interval_ns = recording.series.interval_ms() * 1_000_000;
-        let fresh = Fresh {
+        let current = CurrentInterval {
             end_ns: start_ns + Intervals::DEFAULT_INTERVAL_MS * 1_000_000,
-            ..Fresh::default()
+            ..CurrentInterval::default()
         };
         Self {
             recording,
             whole: Histogram::new(),
-            fresh,
+            current,
             open,
             in_flight: 0,
             start_ns,
             sample_start_ns: start_ns,
             sample_answered: 0,
-            interval: Interval {
+            interval: SeriesInterval {
                 end_ns: start_ns + interval_ns,
-                ..Interval::default()
+                ..SeriesInterval::default()
             },
-            untold: None,
+            unreported: None,
         }
     }
 
-    /// Somebody watches, also during a warm-up that begins at `begin_ns`.
-    pub(crate) fn watched(&mut self, begin_ns: u64) {
-        self.untold = Some(Box::new(Untold {
+    /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up.
+    pub(crate) fn enable_reports(&mut self, start_ns: u64) {
+        self.unreported = Some(Box::new(Unreported {
             last: snapshot::Interval::default(),
             given_up: Histogram::new(),
-            told: Totals::default(),
-            next_ns: begin_ns + TELL_NS,
+            reported: Totals::default(),
+            next_ns: start_ns + REPORT_NS,
         }));
     }
 
-    /// Whether what happens now, or was sent then, belongs to the window.
+    /// Whether something that happens or was sent at this time belongs to the window.
     #[inline]
     pub(crate) fn measures(&self, at_ns: u64) -> bool {
         at_ns >= self.start_ns
@@ -135,38 +136,38 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn answered(&mut self, answer: &Answer) {
+    pub(crate) fn answered(&mut self, response: &CompletedResponse) {
         self.recording.counters.answered += 1;
-        self.recording.statuses.add(answer.status);
+        self.recording.statuses.add(response.status);
         self.sample_answered += 1;
         self.interval.answered += 1;
-        self.bytes(answer.bytes);
-        if answer.timed {
-            self.time(answer);
+        self.bytes(response.bytes);
+        if response.timed {
+            self.time(response);
         }
     }
 
     #[inline]
-    fn time(&mut self, answer: &Answer) {
-        let service_ns = answer.completed_ns.saturating_sub(answer.sent_ns);
-        if answer.first_byte_ns == answer.completed_ns {
-            self.fresh.whole.record(service_ns);
+    fn time(&mut self, response: &CompletedResponse) {
+        let service_ns = response.completed_ns.saturating_sub(response.sent_ns);
+        if response.first_byte_ns == response.completed_ns {
+            self.current.whole.record(service_ns);
         } else {
-            self.fresh.split.record(service_ns);
+            self.current.split.record(service_ns);
             let phases = &mut self.recording.phases;
-            let first_byte_ns = answer.first_byte_ns.saturating_sub(answer.sent_ns);
+            let first_byte_ns = response.first_byte_ns.saturating_sub(response.sent_ns);
             phases.first_byte.record(first_byte_ns);
-            let last_byte_ns = answer.completed_ns.saturating_sub(answer.first_byte_ns);
+            let last_byte_ns = response.completed_ns.saturating_sub(response.first_byte_ns);
             phases.last_byte.record(last_byte_ns);
         }
         if self.open {
-            let response_ns = answer.completed_ns.saturating_sub(answer.due_ns);
-            self.fresh.response.record(response_ns);
+            let response_ns = response.completed_ns.saturating_sub(response.due_ns);
+            self.current.response.record(response_ns);
         }
     }
 
-    /// A batch of requests was sent at `sent_ns`; with a schedule it was due at `due_ns`, and a
-    /// connection for it was free at `free_ns`.
+    /// A batch of requests was sent at `sent_ns`. It was due at `due_ns`, and a connection for it
+    /// was free at `free_ns`.
     #[inline]
     pub(crate) fn lagged(&mut self, requests: u64, due_ns: u64, free_ns: u64, sent_ns: u64) {
         let lags = &mut self.recording.lags;
@@ -175,25 +176,25 @@ impl Recorder {
         lags.own.record_n(own_ns, requests);
     }
 
-    /// So much of the time that requests waited was a pause between two attempts to connect.
+    /// This part of the time that requests waited was a pause between two attempts to connect.
     pub(crate) fn paused(&mut self, requests: u64, pause_ns: u64) {
         self.recording.lags.reconnect.record_n(pause_ns, requests);
     }
 
-    /// The event loop came back so much later than it was asked to.
+    /// The event loop returned this much later than requested.
     #[inline]
     pub(crate) fn woke_late(&mut self, late_ns: u64) {
         self.recording.lags.wakeup.record(late_ns);
     }
 
-    /// Bytes lay so long in the kernel before they were read.
+    /// Bytes were in the kernel for this long before they were read.
     pub(crate) fn received_after(&mut self, delay_ns: u64) {
         self.recording.lags.receive.record(delay_ns);
     }
 
-    /// So many requests are in flight from now on. The integral of their number over the window is the
-    /// sum of the moments at which they left less the sum of those at which they began, in whatever
-    /// order these are told; until all have left it is no figure, and may wrap.
+    /// These requests are in flight from now on. The integral of the number in flight over the
+    /// window is the sum of the times at which requests left minus the sum of the times at which
+    /// they began, in any order. Until all have left, the value has no meaning and may wrap.
     #[inline]
     pub(crate) fn began(&mut self, requests: u64, at_ns: u64) {
         let moments_ns = requests.wrapping_mul(at_ns.saturating_sub(self.start_ns));
@@ -202,7 +203,7 @@ impl Recorder {
         self.in_flight += requests;
     }
 
-    /// So many requests are in flight no more.
+    /// These requests are no longer in flight.
     #[inline]
     pub(crate) fn left(&mut self, requests: u64, at_ns: u64) {
         let moments_ns = requests.wrapping_mul(at_ns.saturating_sub(self.start_ns));
@@ -211,36 +212,37 @@ impl Recorder {
         self.in_flight -= requests;
     }
 
-    /// Bytes of answers, whole ones and such as were never finished.
+    /// Bytes of responses, complete or not.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: u64) {
         self.recording.counters.bytes += bytes;
         self.interval.bytes += bytes;
     }
 
-    /// An answer to a request of the warm-up. While that lasts only those get to know who watch the run; later it
-    /// is counted, so that nobody takes the rate for all that the server did.
+    /// A response to a request of the warm-up. During the warm-up, it is only reported to the
+    /// observer. Later it is counted separately, so that the rate is not mistaken for all that the
+    /// server did.
     #[inline]
     pub(crate) fn answered_early(&mut self, due_ns: u64, completed_ns: u64, bytes: u64) {
         if completed_ns >= self.start_ns {
             self.recording.counters.answered_of_warmup += 1;
-        } else if let Some(untold) = &mut self.untold {
-            untold.last.answered += 1;
-            untold.last.bytes += bytes;
-            // In a closed loop it was due when it was sent.
-            untold
+        } else if let Some(unreported) = &mut self.unreported {
+            unreported.last.answered += 1;
+            unreported.last.bytes += bytes;
+            // In a closed loop, it was due when it was sent.
+            unreported
                 .last
                 .latency
                 .record(completed_ns.saturating_sub(due_ns));
         }
     }
 
-    /// A failure during the warm-up, likewise.
+    /// A failure during the warm-up, which is only reported to the observer.
     pub(crate) fn failed_early(&mut self, at_ns: u64) {
-        if let Some(untold) = &mut self.untold
+        if let Some(unreported) = &mut self.unreported
             && at_ns < self.start_ns
         {
-            untold.last.errors += 1;
+            unreported.last.errors += 1;
         }
     }
 
@@ -253,13 +255,13 @@ impl Recorder {
     pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64) {
         self.recording.timed_out.record(age_ns);
         self.unanswered(1, age_due_ns);
-        if let Some(untold) = &mut self.untold {
+        if let Some(unreported) = &mut self.unreported {
             let age_ns = if self.open { age_due_ns } else { age_ns };
-            untold.given_up.record(age_ns);
+            unreported.given_up.record(age_ns);
         }
     }
 
-    /// The response times of these requests are not known, only that they are longer.
+    /// The response times of these requests are not known. These are lower bounds.
     fn unanswered(&mut self, requests: u64, age_due_ns: u64) {
         if self.open {
             self.recording.unanswered.record_n(age_due_ns, requests);
@@ -279,8 +281,8 @@ impl Recorder {
         self.recording.phases.connect.record(took_ns);
     }
 
-    /// So many connections were there when the window began.
-    pub(crate) fn stood_at_start(&mut self, connections: u64) {
+    /// Number of connections that were established when the window started.
+    pub(crate) fn established_at_start(&mut self, connections: u64) {
         self.recording.counters.connections_at_start = connections;
     }
 
@@ -298,7 +300,8 @@ impl Recorder {
         self.recording.counters.reconnects += 1;
     }
 
-    /// Requests still unanswered at the end, sent and due so long ago.
+    /// Requests that are in flight at the end, with the time since they were sent and since they
+    /// were due.
     pub(crate) fn in_flight(&mut self, requests: u64, age_ns: u64, age_due_ns: u64) {
         let counters = &mut self.recording.counters;
         counters.in_flight += requests;
@@ -306,28 +309,28 @@ impl Recorder {
         self.unanswered(requests, age_due_ns);
     }
 
-    /// Closes rate samples and intervals that are over. Called every few milliseconds. Whether it is time to
-    /// tell what happened, if somebody watches.
+    /// Closes rate samples and intervals that are over. Called every few milliseconds. Returns
+    /// whether a report to the observer is due.
     #[inline]
     pub(crate) fn tick(&mut self, now_ns: u64) -> bool {
         if now_ns >= self.interval.end_ns {
-            self.close_interval(now_ns);
+            self.close_series_interval(now_ns);
         }
-        let is_closed = now_ns >= self.fresh.end_ns;
+        let is_closed = now_ns >= self.current.end_ns;
         if is_closed {
-            self.close_fresh(now_ns);
+            self.close_latency_interval(now_ns);
         }
         if now_ns.saturating_sub(self.sample_start_ns) >= RATE_SAMPLE_NS && self.sample_answered > 0
         {
             self.close_rate_sample(now_ns);
         }
-        let untold = self.untold.as_ref();
-        untold.is_some_and(|it| is_closed || now_ns < self.start_ns && now_ns >= it.next_ns)
+        let unreported = self.unreported.as_ref();
+        unreported.is_some_and(|it| is_closed || now_ns < self.start_ns && now_ns >= it.next_ns)
     }
 
-    /// What happened since it was told last, without what only the worker knows; `None` when nobody
-    /// watches. Answers that stand in no closed interval yet are told of the next time.
-    pub(crate) fn tell(&mut self, now_ns: u64) -> Option<Share> {
+    /// What happened since the last report, without what only the worker knows. `None` without an
+    /// observer. Responses of an interval that is not closed yet are part of the next report.
+    pub(crate) fn report(&mut self, now_ns: u64) -> Option<ProgressReport> {
         let stage = match self.measures(now_ns) {
             true => Stage::Measuring,
             false => Stage::WarmingUp,
@@ -339,54 +342,54 @@ impl Recorder {
             errors,
             ..
         } = &self.recording;
-        let untold = self.untold.as_mut()?;
-        let mut last = std::mem::take(&mut untold.last);
+        let unreported = self.unreported.as_mut()?;
+        let mut last = std::mem::take(&mut unreported.last);
         if stage == Stage::Measuring {
             let totals = Totals {
                 answered: counters.answered,
                 errors: errors.events(),
                 bytes: counters.bytes,
             };
-            let told = std::mem::replace(&mut untold.told, totals);
-            last.answered = totals.answered - told.answered;
-            last.errors = totals.errors - told.errors;
-            last.bytes = totals.bytes - told.bytes;
+            let reported = std::mem::replace(&mut unreported.reported, totals);
+            last.answered = totals.answered - reported.answered;
+            last.errors = totals.errors - reported.errors;
+            last.bytes = totals.bytes - reported.bytes;
         }
-        untold.next_ns = now_ns + TELL_NS;
-        Some(Share {
+        unreported.next_ns = now_ns + REPORT_NS;
+        Some(ProgressReport {
             worker: 0,
             stage,
             at_ns: now_ns,
             counters: Counters {
                 in_flight,
-                // No figure before the end.
+                // Has no meaning before the end.
                 in_flight_time_ns: 0,
                 ..*counters
             },
             statuses: statuses.clone(),
             errors: errors.clone(),
             last,
-            given_up: std::mem::take(&mut untold.given_up),
+            given_up: std::mem::take(&mut unreported.given_up),
             open_connections: 0,
             busy: None,
             is_last: false,
         })
     }
 
-    /// The last of a worker: closes the interval that is open.
-    pub(crate) fn tell_last(&mut self, now_ns: u64) -> Option<Share> {
-        self.untold.as_ref()?;
+    /// The last report of a worker, which includes the current interval.
+    pub(crate) fn report_last(&mut self, now_ns: u64) -> Option<ProgressReport> {
+        self.unreported.as_ref()?;
         if self.measures(now_ns) {
-            self.close_fresh(now_ns);
+            self.close_latency_interval(now_ns);
         }
-        self.tell(now_ns)
+        self.report(now_ns)
     }
 
-    /// Ends the recording. A run too short for any rate sample gets the one it began.
+    /// Completes the recording. A run too short for a rate sample gets the one that it started.
     pub(crate) fn finish(mut self, now_ns: u64) -> Recording {
         self.left(self.in_flight, now_ns);
-        self.close_interval(now_ns);
-        self.close_fresh(now_ns);
+        self.close_series_interval(now_ns);
+        self.close_latency_interval(now_ns);
         let none = self.recording.rates.count() == 0;
         if none && self.sample_answered > 0 && now_ns > self.sample_start_ns {
             self.close_rate_sample(now_ns);
@@ -406,18 +409,19 @@ impl Recorder {
         self.recording
     }
 
-    /// Requests that were sent and are neither answered nor failed: what is in flight, known even
-    /// when the connections cannot be asked any more.
+    /// Requests that were sent but neither answered nor failed: the number in flight, known even if
+    /// the connections are not accessible.
     pub(crate) fn outstanding(&self) -> u64 {
         let counters = &self.recording.counters;
         counters.sent - counters.answered - self.recording.errors.exchanges()
     }
 
-    fn close_interval(&mut self, now_ns: u64) {
+    fn close_series_interval(&mut self, now_ns: u64) {
         let interval_ns = self.recording.series.interval_ms() * 1_000_000;
-        // The interval that just ended; a loop that was held up for longer adds to its first one.
+        // The interval that has just ended. If the loop was held up for several intervals,
+        // everything is added to the first one.
         let at_ms = (self.interval.end_ns - interval_ns).saturating_sub(self.start_ns) / 1_000_000;
-        let Interval {
+        let SeriesInterval {
             answered,
             errors,
             bytes,
@@ -427,54 +431,60 @@ impl Recorder {
         let interval_ns = self.recording.series.interval_ms() * 1_000_000;
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
         let end_ns = self.start_ns + (elapsed + 1) * interval_ns;
-        self.interval = Interval {
+        self.interval = SeriesInterval {
             end_ns,
-            ..Interval::default()
+            ..SeriesInterval::default()
         };
     }
 
-    /// Moves the latency interval that just ended to the recording. It walks over histograms, so it
-    /// happens once a second and not per answer.
-    fn close_fresh(&mut self, now_ns: u64) {
+    /// Moves the latency interval that has just ended to the recording. It iterates over
+    /// histograms, so it is done once a second and not per response.
+    fn close_latency_interval(&mut self, now_ns: u64) {
         let interval_ns = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
-        let at_ns = (self.fresh.end_ns - interval_ns).saturating_sub(self.start_ns);
+        let at_ns = (self.current.end_ns - interval_ns).saturating_sub(self.start_ns);
         let at_ms = at_ns / 1_000_000;
         let Self {
             recording,
             whole,
-            fresh,
-            untold,
+            current,
+            unreported,
             ..
         } = self;
-        if let Some(untold) = untold
-            && fresh.end_ns == self.start_ns + interval_ns
+        if let Some(unreported) = unreported
+            && current.end_ns == self.start_ns + interval_ns
         {
-            // The first of the window: what is there is of the warm-up.
-            untold.last = snapshot::Interval::default();
+            // The first one of the window: what has been collected so far belongs to the warm-up.
+            unreported.last = snapshot::Interval::default();
         }
         let intervals = &mut recording.intervals;
         if self.open {
-            intervals.add(at_ms, &fresh.response);
+            intervals.add(at_ms, &current.response);
         } else {
-            intervals.add(at_ms, &fresh.whole);
-            intervals.add(at_ms, &fresh.split);
+            intervals.add(at_ms, &current.whole);
+            intervals.add(at_ms, &current.split);
         }
-        for (total, samples, is_told) in [
-            (whole, &mut fresh.whole, !self.open),
-            (&mut recording.service_time, &mut fresh.split, !self.open),
-            (&mut recording.response_time, &mut fresh.response, self.open),
+        for (total, samples, is_reported) in [
+            (whole, &mut current.whole, !self.open),
+            (&mut recording.service_time, &mut current.split, !self.open),
+            (
+                &mut recording.response_time,
+                &mut current.response,
+                self.open,
+            ),
         ] {
             if samples.is_empty() {
                 continue;
             }
             total.merge(samples);
-            match untold {
-                Some(untold) if is_told => untold.last.latency.absorb(std::mem::take(samples)),
+            match unreported {
+                Some(unreported) if is_reported => {
+                    unreported.last.latency.absorb(std::mem::take(samples))
+                }
                 _ => samples.clear(),
             }
         }
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
-        fresh.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
+        current.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
     }
 
     fn close_rate_sample(&mut self, now_ns: u64) {

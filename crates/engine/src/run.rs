@@ -1,14 +1,15 @@
-//! The control plane of a run: starts workers together, ends them together, merges what they wrote.
+//! The control plane of a run: starts the workers together, stops them together, and merges what
+//! they recorded.
 
-use crate::control::{Locker, Parked, RunState, Schedule};
-use crate::dispatch::Task;
+use crate::control::{ParkedRecorder, RunState, RunTimes, StuckGuard};
+use crate::dispatch::WorkerTask;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
-use crate::snapshots::{Gathering, Observer, Share};
+use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
 use crate::source::RequestSource;
-use crate::worker::{Ended, STANDSTILL_NS, Settings, Stop, Worker};
-use crate::{EngineError, Job, Outcome};
+use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
+use crate::{EngineError, RunInputs, RunOutcome};
 use eventloop::{EventLoop, monotonic_ns};
-use plan::{BackendChoice, RunPlan};
+use plan::{BackendChoice, Pacing, RunPlan};
 use protocol::Session;
 use results::{Recording, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,132 +17,300 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What workers tell the main thread.
-pub(crate) enum Report {
+/// Messages from workers to the main thread.
+pub(crate) enum WorkerMessage {
     Ready {
-        /// Why this worker uses epoll though io_uring was chosen.
+        /// Why this worker uses epoll although io_uring was chosen.
         no_ring: Option<String>,
     },
-    Broken {
+    SetupFailed {
         index: usize,
         message: String,
     },
-    /// What it has done, while the run is on.
-    Share(Box<Share>),
+    Progress(Box<ProgressReport>),
     Ended {
         index: usize,
-        ended: Box<Ended>,
+        result: Box<WorkerResult>,
     },
 }
 
-/// How often the main thread looks for an interrupt.
+/// The message from the main thread that starts a worker.
+pub(crate) struct Start {
+    pub(crate) times: RunTimes,
+    /// Whether to send progress reports.
+    pub(crate) is_observed: bool,
+}
+
+/// How often the main thread checks for an interrupt.
 const POLL: Duration = Duration::from_millis(5);
-/// Time for the message to start to reach every worker.
-const LEAD_NS: u64 = 1_000_000;
-/// After the end, a worker that is still inside the script is left there.
+/// Time for the start message to reach every worker.
+const START_LEAD_NS: u64 = 1_000_000;
+/// After the end, a worker that is still inside the script for this long is abandoned.
 const SCRIPT_GRACE_NS: u64 = 30_000_000;
-/// After the end, a worker that does not answer at all is left behind.
+/// After the end, a worker that has not reported for this long is abandoned.
 const WORKER_GRACE_NS: u64 = 10_000_000_000;
 
-/// Runs the plan. Just before it sends the workers off, it announces when the window is; while they work,
-/// the observer sees what they have done. Without one, workers keep it to themselves.
+/// Sets up the workers of a run, one thread for each source. They wait for [`Armed::start`]; if the
+/// armed run is dropped instead, they end.
 ///
 /// # Errors
-/// When a worker could not be set up; then nothing was announced. What goes wrong later is part of the
-/// outcome, beside what was measured until then.
-pub fn run(
-    plan: &RunPlan,
-    job: Job,
-    interrupted: &AtomicBool,
-    announce: impl FnOnce(Schedule),
-    observer: Option<&mut dyn Observer>,
-) -> Result<Outcome, EngineError> {
+/// If a worker cannot be set up.
+pub fn prepare(plan: &RunPlan, inputs: RunInputs) -> Result<Armed, EngineError> {
     let state = RunState::default();
-    let (reports_in, reports) = mpsc::channel();
-    let mut crew = Crew::hire(plan, job, &state, &reports_in, observer.is_some())?;
-    drop(reports_in);
-    let without_ring = crew.await_ready(&reports)?;
-
-    let start_ns = monotonic_ns() + LEAD_NS;
-    let measure_ns = start_ns + nanoseconds(plan.warmup);
-    let end_ns = plan.stop.duration.map_or(u64::MAX, |duration| {
-        measure_ns.saturating_add(nanoseconds(duration))
-    });
-    let schedule = Schedule {
-        start_ns,
-        measure_ns,
-        end_ns,
-    };
-    announce(schedule);
-    for start in crew.starts.drain(..) {
-        // A worker that has gone is noticed by its missing report.
-        let _ = start.send(schedule);
-    }
-    Ok(Outcome {
+    let (sender, messages) = mpsc::channel();
+    let pool = WorkerPool::spawn(plan, inputs, &state, &sender)?;
+    drop(sender);
+    let without_ring = pool.await_ready(&messages)?;
+    Ok(Armed {
+        pool,
+        messages,
+        state,
         without_ring,
-        ..crew.collect(&reports, schedule, &state, interrupted, observer)
+        warmup_ns: nanoseconds(plan.warmup),
+        duration_ns: plan.stop.duration.map(nanoseconds),
     })
 }
 
-/// What one worker needs, on a loop of the caller's choice.
-pub struct Part<L, S: Session> {
-    /// Its loop.
+/// A run whose workers are set up and wait for the start.
+pub struct Armed {
+    pool: WorkerPool,
+    messages: Receiver<WorkerMessage>,
+    state: RunState,
+    without_ring: Vec<String>,
+    warmup_ns: u64,
+    duration_ns: Option<u64>,
+}
+
+impl Armed {
+    /// The earliest time at which all workers can start: CLOCK_MONOTONIC, nanoseconds.
+    #[must_use]
+    pub fn earliest_start_ns(&self) -> u64 {
+        monotonic_ns() + START_LEAD_NS
+    }
+
+    /// The phases of the run if it starts at `start_ns`.
+    #[must_use]
+    pub fn times(&self, start_ns: u64) -> RunTimes {
+        let measure_ns = start_ns + self.warmup_ns;
+        RunTimes {
+            start_ns,
+            measure_ns,
+            end_ns: self.duration_ns.map_or(u64::MAX, |duration_ns| {
+                measure_ns.saturating_add(duration_ns)
+            }),
+        }
+    }
+
+    /// Starts all workers at `start_ns` (CLOCK_MONOTONIC) and waits for the end of the run. Setting
+    /// `interrupted` ends it early. Failures during the run are part of the outcome, together with
+    /// everything measured until then.
+    #[must_use]
+    pub fn start(
+        mut self,
+        start_ns: u64,
+        interrupted: &AtomicBool,
+        observer: Option<&mut dyn Observer>,
+    ) -> RunOutcome {
+        let times = self.times(start_ns);
+        let is_observed = observer.is_some();
+        for start in self.pool.starts.drain(..) {
+            // A worker that is gone is noticed by its missing report.
+            let _ = start.send(Start { times, is_observed });
+        }
+        self.collect(times, interrupted, observer)
+    }
+
+    fn collect(
+        mut self,
+        times: RunTimes,
+        interrupted: &AtomicBool,
+        mut observer: Option<&mut dyn Observer>,
+    ) -> RunOutcome {
+        let mut collected = Collected::new(&mut self, times);
+        let mut merger = SnapshotMerger::new(self.pool.threads.len(), times);
+        while collected.missing.contains(&true) {
+            let waits_from_ns = monotonic_ns();
+            let message = self.messages.recv_timeout(POLL);
+            note_standstill(
+                &mut collected.outcome.recording,
+                times,
+                waits_from_ns,
+                monotonic_ns(),
+            );
+            match message {
+                Ok(WorkerMessage::Ended { index, result }) => {
+                    if result.failure.is_some() {
+                        // A failure of one worker ends the run for all.
+                        collected.stop(&self.state);
+                    }
+                    collected.add(&mut self.pool, index, *result);
+                }
+                Ok(WorkerMessage::Progress(report)) => merger.add(*report, monotonic_ns()),
+                Ok(WorkerMessage::Ready { .. } | WorkerMessage::SetupFailed { .. })
+                | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    collected.fail("a worker thread died");
+                    break;
+                }
+            }
+            if interrupted.load(Ordering::Relaxed) && !self.state.is_raised() {
+                collected.outcome.interrupted = true;
+                collected.stop(&self.state);
+            }
+            let now_ns = monotonic_ns();
+            if let Some(observer) = &mut observer {
+                if now_ns < collected.stop_ns {
+                    merger.show(now_ns, *observer);
+                }
+                observer.turn(merger.age(now_ns));
+            }
+            let late_ns = now_ns.saturating_sub(collected.stop_ns);
+            if late_ns > SCRIPT_GRACE_NS {
+                collected.take_from_stuck_workers(&self.pool);
+            }
+            if late_ns > WORKER_GRACE_NS {
+                collected.fail("a worker did not end; its numbers are missing");
+                break;
+            }
+        }
+        collected.finish(times)
+    }
+}
+
+/// What the main thread has collected from the workers so far.
+struct Collected {
+    outcome: RunOutcome,
+    /// By index: workers without a result so far.
+    missing: Vec<bool>,
+    /// When the last of the workers stopped.
+    ended_ns: u64,
+    /// When the run ends or was stopped.
+    stop_ns: u64,
+}
+
+impl Collected {
+    fn new(armed: &mut Armed, times: RunTimes) -> Self {
+        Self {
+            outcome: RunOutcome {
+                without_ring: std::mem::take(&mut armed.without_ring),
+                ..RunOutcome::default()
+            },
+            missing: vec![true; armed.pool.threads.len()],
+            ended_ns: times.measure_ns,
+            stop_ns: times.end_ns,
+        }
+    }
+
+    fn stop(&mut self, state: &RunState) {
+        state.raise();
+        self.stop_ns = self.stop_ns.min(monotonic_ns());
+    }
+
+    fn fail(&mut self, message: &str) {
+        self.outcome.failures.push(message.to_owned());
+    }
+
+    fn add(&mut self, pool: &mut WorkerPool, index: usize, result: WorkerResult) {
+        self.missing[index] = false;
+        self.ended_ns = self.ended_ns.max(result.ended_ns);
+        let outcome = &mut self.outcome;
+        // Threads of stuck workers are never joined.
+        outcome.leaving.extend(pool.threads[index].take());
+        outcome.recording.merge(&result.recording);
+        outcome.first_error_detail = outcome
+            .first_error_detail
+            .take()
+            .or(result.first_error_detail);
+        outcome.has_given_up |= result.has_given_up;
+        outcome.workers.extend(result.usage);
+        let lags = WorkerLags::of(pool.number(index), &result.recording.lags);
+        outcome.lags.push(lags);
+        outcome.failures.extend(result.failure);
+    }
+
+    /// Takes the recordings of workers that are inside a script.
+    fn take_from_stuck_workers(&mut self, pool: &WorkerPool) {
+        for (index, missing) in self.missing.iter_mut().enumerate().filter(|(_, is)| **is) {
+            if let Some(parked) = pool.stuck_guards[index].take() {
+                *missing = false;
+                self.ended_ns = self.ended_ns.max(self.stop_ns);
+                let share = pool.schedule.as_ref().map(|schedule| (schedule, index));
+                let recording = finish_parked(parked, share, self.stop_ns);
+                self.outcome.recording.merge(&recording);
+                self.outcome.stuck_workers.push(pool.number(index));
+            }
+        }
+    }
+
+    fn finish(self, times: RunTimes) -> RunOutcome {
+        let mut outcome = self.outcome;
+        outcome.workers.sort_by_key(|usage| usage.worker);
+        outcome.lags.sort_by_key(|lags| lags.worker);
+        outcome.duration_ns = self.ended_ns.min(times.end_ns) - times.measure_ns;
+        outcome
+    }
+}
+
+/// Everything that one worker needs, with an event loop chosen by the caller.
+pub struct WorkerParts<L, S: Session> {
+    /// Its event loop.
     pub io: L,
     /// What the sessions of its connections share.
     pub shared: S::Shared,
     /// Its share of the plan.
-    pub settings: Settings,
+    pub settings: WorkerSettings,
     /// What to send.
     pub source: Box<dyn RequestSource>,
 }
 
-/// Runs one worker in the calling thread. It may be one of several in number, the others of which never come: then
-/// the requests of their shares are not sent. The observer is shown everything when it is over.
+/// Runs one worker in the calling thread. It may be one of several in number whose others never
+/// run; then the requests of their shares are not sent. The observer gets everything after the end.
 ///
 /// # Errors
-/// When the worker cannot be set up.
+/// If the worker cannot be set up.
 pub fn run_here<L: EventLoop, S: Session>(
-    part: Part<L, S>,
-    schedule: Schedule,
+    parts: WorkerParts<L, S>,
+    times: RunTimes,
     observer: Option<&mut dyn Observer>,
-) -> Result<Ended, String> {
-    let index = part.settings.worker as usize;
-    let share = shared_schedule(&part.settings).map(|shared| shared.share(index));
-    let mut worker = set_up(part, share)?;
-    let (reports_in, reports) = mpsc::channel();
+) -> Result<WorkerResult, String> {
+    let index = parts.settings.worker as usize;
+    let share = shared_schedule(&parts.settings).map(|shared| shared.share(index));
+    let mut worker = set_up(parts, share)?;
+    let (sender, messages) = mpsc::channel();
     if observer.is_some() {
-        worker.share_with(reports_in);
+        worker.report_to(sender);
     }
-    let ended = worker.run(schedule, &RunState::default());
+    let result = worker.run(times, &RunState::default());
     if let Some(observer) = observer {
-        let mut gathering = Gathering::new(1, schedule);
-        for report in reports.try_iter() {
-            if let Report::Share(share) = report {
-                let at_ns = share.at_ns;
-                gathering.take(
-                    Share {
+        let mut merger = SnapshotMerger::new(1, times);
+        for message in messages.try_iter() {
+            if let WorkerMessage::Progress(report) = message {
+                let at_ns = report.at_ns;
+                merger.add(
+                    ProgressReport {
                         worker: 0,
-                        ..*share
+                        ..*report
                     },
                     at_ns,
                 );
-                gathering.show(at_ns, observer);
+                merger.show(at_ns, observer);
             }
         }
     }
-    ended.ok_or_else(|| format!("the recording of worker {index} was taken away"))
+    result.ok_or_else(|| format!("the recording of worker {index} was taken away"))
 }
 
-/// Runs several workers in the calling thread, by turns. Their loops belong together: a wait of any of them
-/// ends when one of them has something to take, as it is with the simulator's. A worker's turn is never
-/// interrupted by another's, and while all work no time passes but what the loops' clock says.
+/// Runs several workers in the calling thread, in turns. Their loops must belong together, like
+/// those of the simulator: a wait of any of them ends when one of them has a completion. A turn of
+/// one worker is never interrupted by another's, and while the workers run, no time passes except
+/// by the clock of the loops.
 ///
 /// # Errors
-/// When a worker cannot be set up.
+/// If a worker cannot be set up.
 pub fn run_together<L: EventLoop, S: Session>(
-    parts: Vec<Part<L, S>>,
-    schedule: Schedule,
-) -> Result<Vec<Ended>, String> {
+    parts: Vec<WorkerParts<L, S>>,
+    times: RunTimes,
+) -> Result<Vec<WorkerResult>, String> {
     let shared = parts
         .first()
         .and_then(|part| shared_schedule(&part.settings));
@@ -149,26 +318,26 @@ pub fn run_together<L: EventLoop, S: Session>(
     for (index, part) in parts.into_iter().enumerate() {
         let share = shared.as_ref().map(|shared| shared.share(index));
         let mut worker = set_up(part, share)?;
-        worker.begin(schedule);
-        // Everybody has the first turn at once.
+        worker.begin(times);
+        // Every worker has its first turn at once.
         workers.push((worker, Some(0)));
     }
     let state = RunState::default();
-    let mut all_ended = Vec::new();
+    let mut results = Vec::new();
     loop {
         let mut next_ns: Option<u64> = None;
         for (worker, until_ns) in &mut workers {
             if *until_ns == Some(0) {
                 match worker.turn(&state) {
                     Ok(Some(wait_ns)) => *until_ns = Some(wait_ns),
-                    Ok(None) => end_worker(worker, until_ns, Ok(()), &mut all_ended),
-                    Err(reason) => end_worker(worker, until_ns, Err(reason), &mut all_ended),
+                    Ok(None) => end_worker(worker, until_ns, Ok(()), &mut results),
+                    Err(reason) => end_worker(worker, until_ns, Err(reason), &mut results),
                 }
             }
             next_ns = next_ns.into_iter().chain(*until_ns).min();
         }
         let Some(next_ns) = next_ns else {
-            return Ok(all_ended);
+            return Ok(results);
         };
         let mut waiting = workers
             .iter_mut()
@@ -176,14 +345,14 @@ pub fn run_together<L: EventLoop, S: Session>(
         if let Some((worker, until_ns)) = waiting.next()
             && let Err(reason) = worker.wait(next_ns)
         {
-            end_worker(worker, until_ns, Err(reason), &mut all_ended);
+            end_worker(worker, until_ns, Err(reason), &mut results);
         }
         for (worker, until_ns) in &mut workers {
             let Some(wait_ns) = *until_ns else { continue };
             match worker.take_completions() {
                 Ok(any) if any || wait_ns <= worker.now_ns() => *until_ns = Some(0),
                 Ok(_) => {}
-                Err(reason) => end_worker(worker, until_ns, Err(reason), &mut all_ended),
+                Err(reason) => end_worker(worker, until_ns, Err(reason), &mut results),
             }
         }
     }
@@ -192,14 +361,14 @@ pub fn run_together<L: EventLoop, S: Session>(
 fn end_worker<L: EventLoop, S: Session>(
     worker: &mut Worker<L, S>,
     until_ns: &mut Option<u64>,
-    reason: Result<(), Stop>,
-    all_ended: &mut Vec<Ended>,
+    reason: Result<(), StopReason>,
+    results: &mut Vec<WorkerResult>,
 ) {
     *until_ns = None;
-    all_ended.extend(worker.end(reason));
+    results.extend(worker.end(reason));
 }
 
-fn shared_schedule(settings: &Settings) -> Option<SharedSchedule> {
+fn shared_schedule(settings: &WorkerSettings) -> Option<SharedSchedule> {
     let workers = settings.workers as usize;
     settings
         .pacing
@@ -208,87 +377,90 @@ fn shared_schedule(settings: &Settings) -> Option<SharedSchedule> {
 }
 
 fn set_up<L: EventLoop, S: Session>(
-    part: Part<L, S>,
+    parts: WorkerParts<L, S>,
     share: Option<ScheduleShare>,
 ) -> Result<Worker<L, S>, String> {
-    let Part {
-        io,
-        shared,
-        settings,
-        source,
-    } = part;
-    Worker::new(io, shared, settings, source, None, share, Locker::default())
+    Worker::new(parts, None, share, StuckGuard::default())
 }
 
-struct Crew {
+/// The threads of the workers, by index.
+struct WorkerPool {
     threads: Vec<Option<JoinHandle<()>>>,
-    starts: Vec<Sender<Schedule>>,
-    lockers: Vec<Locker>,
-    /// With a rate.
+    starts: Vec<Sender<Start>>,
+    stuck_guards: Vec<StuckGuard>,
+    /// At a fixed rate.
     schedule: Option<SharedSchedule>,
+    worker_base: u32,
 }
 
-impl Crew {
-    fn hire(
+impl WorkerPool {
+    fn spawn(
         plan: &RunPlan,
-        job: Job,
+        inputs: RunInputs,
         state: &RunState,
-        reports: &Sender<Report>,
-        is_watched: bool,
+        messages: &Sender<WorkerMessage>,
     ) -> Result<Self, EngineError> {
-        let mut crew = Self {
+        let workers = inputs.sources.len();
+        let mut pool = Self {
             threads: Vec::new(),
             starts: Vec::new(),
-            lockers: Vec::new(),
-            schedule: None,
+            stuck_guards: Vec::new(),
+            schedule: plan.pacing.is_open().then(|| SharedSchedule::new(workers)),
+            worker_base: inputs.worker_base,
         };
-        let threads = job.sources.len();
-        let mut watches = job.watches.into_iter();
-        crew.schedule = plan.pacing.is_open().then(|| SharedSchedule::new(threads));
-        for (index, source) in job.sources.into_iter().enumerate() {
+        let mut usage_probes = inputs.usage_probes.into_iter();
+        for (index, source) in inputs.sources.into_iter().enumerate() {
             let (start_in, start) = mpsc::channel();
-            let locker = Locker::default();
-            crew.starts.push(start_in);
-            crew.lockers.push(locker.clone());
-            let task = Task {
+            let stuck_guard = StuckGuard::default();
+            pool.starts.push(start_in);
+            pool.stuck_guards.push(stuck_guard.clone());
+            let task = WorkerTask {
                 index,
-                backend: job.backend,
+                backend: inputs.backend,
                 may_fall_back: plan.backend == BackendChoice::Auto,
-                tls: job.tls.clone(),
-                settings: settings(plan, &job.address, index, threads),
+                tls: inputs.tls.clone(),
+                settings: settings(plan, &inputs.address, inputs.worker_base, index, workers),
                 source,
-                watch: watches.next(),
-                share: crew.schedule.as_ref().map(|schedule| schedule.share(index)),
-                locker,
-                is_watched,
+                usage_probe: usage_probes.next(),
+                share: pool.schedule.as_ref().map(|schedule| schedule.share(index)),
+                stuck_guard,
                 state: state.clone(),
                 start,
-                reports: reports.clone(),
+                messages: messages.clone(),
             };
+            let number = pool.number(index);
             let thread = std::thread::Builder::new()
-                .name(format!("worker-{index}"))
+                .name(format!("worker-{number}"))
                 .spawn(move || task.run())
                 .map_err(|error| EngineError::Thread {
-                    index,
+                    worker: number,
                     message: error.to_string(),
                 })?;
-            crew.threads.push(Some(thread));
+            pool.threads.push(Some(thread));
         }
-        Ok(crew)
+        Ok(pool)
     }
 
-    /// Gives the reasons of those that could not have a ring.
-    fn await_ready(&self, reports: &Receiver<Report>) -> Result<Vec<String>, EngineError> {
+    /// The number of a worker across all machines of a run.
+    fn number(&self, index: usize) -> u32 {
+        self.worker_base + index as u32
+    }
+
+    /// Waits until all workers are set up. Returns the reasons of those that could not have a ring.
+    fn await_ready(&self, messages: &Receiver<WorkerMessage>) -> Result<Vec<String>, EngineError> {
         let mut without_ring = Vec::new();
         for _ in 0..self.starts.len() {
-            match reports.recv() {
-                Ok(Report::Ready { no_ring }) => without_ring.extend(no_ring),
-                Ok(Report::Broken { index, message }) => {
-                    return Err(EngineError::Worker { index, message });
-                }
-                Ok(Report::Ended { .. } | Report::Share(_)) | Err(_) => {
+            match messages.recv() {
+                Ok(WorkerMessage::Ready { no_ring }) => without_ring.extend(no_ring),
+                Ok(WorkerMessage::SetupFailed { index, message }) => {
                     return Err(EngineError::Worker {
-                        index: 0,
+                        worker: self.number(index),
+                        message,
+                    });
+                }
+                Ok(WorkerMessage::Ended { .. } | WorkerMessage::Progress(_)) | Err(_) => {
+                    return Err(EngineError::Worker {
+                        worker: self.worker_base,
                         message: "a worker ended before the start".to_owned(),
                     });
                 }
@@ -296,109 +468,28 @@ impl Crew {
         }
         Ok(without_ring)
     }
-
-    fn collect(
-        mut self,
-        reports: &Receiver<Report>,
-        schedule: Schedule,
-        state: &RunState,
-        interrupted: &AtomicBool,
-        mut observer: Option<&mut dyn Observer>,
-    ) -> Outcome {
-        let mut outcome = Outcome::default();
-        let mut missing: Vec<bool> = vec![true; self.lockers.len()];
-        let mut ended_ns = schedule.measure_ns;
-        let mut stop_ns = schedule.end_ns;
-        let mut gathering = Gathering::new(self.lockers.len(), schedule);
-        while missing.contains(&true) {
-            let waits_from_ns = monotonic_ns();
-            let report = reports.recv_timeout(POLL);
-            note_standstill(
-                &mut outcome.recording,
-                schedule,
-                waits_from_ns,
-                monotonic_ns(),
-            );
-            match report {
-                Ok(Report::Ended { index, ended }) => {
-                    missing[index] = false;
-                    // Those that are stuck are never joined.
-                    outcome.leaving.extend(self.threads[index].take());
-                    ended_ns = ended_ns.max(ended.ended_ns);
-                    outcome.recording.merge(&ended.recording);
-                    outcome.first_trouble = outcome.first_trouble.or(ended.first_trouble);
-                    outcome.has_given_up |= ended.has_given_up;
-                    outcome.workers.extend(ended.usage);
-                    let lags = WorkerLags::of(index as u32, &ended.recording.lags);
-                    outcome.lags.push(lags);
-                    if let Some(failure) = ended.failure {
-                        // One worker's failure ends the run for all.
-                        outcome.failures.push(failure);
-                        state.raise();
-                        stop_ns = stop_ns.min(monotonic_ns());
-                    }
-                }
-                Ok(Report::Share(share)) => gathering.take(*share, monotonic_ns()),
-                Ok(Report::Ready { .. } | Report::Broken { .. })
-                | Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    outcome.failures.push("a worker thread died".to_owned());
-                    break;
-                }
-            }
-            if interrupted.load(Ordering::Relaxed) && !state.is_raised() {
-                outcome.interrupted = true;
-                state.raise();
-                stop_ns = stop_ns.min(monotonic_ns());
-            }
-            let now_ns = monotonic_ns();
-            if let Some(observer) = &mut observer {
-                if now_ns < stop_ns {
-                    gathering.show(now_ns, *observer);
-                }
-                observer.turn(gathering.age(now_ns));
-            }
-            let late_ns = now_ns.saturating_sub(stop_ns);
-            if late_ns > SCRIPT_GRACE_NS {
-                for (index, missing) in missing.iter_mut().enumerate().filter(|(_, is)| **is) {
-                    if let Some(parked) = self.lockers[index].take() {
-                        *missing = false;
-                        ended_ns = ended_ns.max(stop_ns);
-                        let share = self.schedule.as_ref().map(|schedule| (schedule, index));
-                        outcome.recording.merge(&take_over(parked, share, stop_ns));
-                        outcome.stuck_workers.push(index as u32);
-                    }
-                }
-            }
-            if late_ns > WORKER_GRACE_NS {
-                outcome
-                    .failures
-                    .push("a worker did not end; its numbers are missing".to_owned());
-                break;
-            }
-        }
-        outcome.workers.sort_by_key(|usage| usage.worker);
-        outcome.lags.sort_by_key(|lags| lags.worker);
-        outcome.duration_ns = ended_ns.min(schedule.end_ns) - schedule.measure_ns;
-        outcome
-    }
 }
 
-/// Notes a wait of the main thread that ended far too late. Workers note theirs, but a busy one hardly waits, and does
-/// not see that the whole process was suspended in the middle of its work.
-fn note_standstill(recording: &mut Recording, schedule: Schedule, from_ns: u64, to_ns: u64) {
-    let awaited_ns = from_ns.max(schedule.measure_ns) + POLL.as_nanos() as u64;
-    let late_ns = to_ns.min(schedule.end_ns).saturating_sub(awaited_ns);
+/// Records a wait of the main thread that ended far too late. Workers record theirs too, but a busy
+/// worker hardly waits, and does not notice that the whole process was suspended in the middle of
+/// its work.
+fn note_standstill(recording: &mut Recording, times: RunTimes, from_ns: u64, to_ns: u64) {
+    let awaited_ns = from_ns.max(times.measure_ns) + POLL.as_nanos() as u64;
+    let late_ns = to_ns.min(times.end_ns).saturating_sub(awaited_ns);
     if late_ns >= STANDSTILL_NS {
         recording.lags.wakeup.record(late_ns);
     }
 }
 
-/// The recording of a worker that is inside a script. Its connections cannot be asked, so the age of
-/// what is in flight is known only as "since before the script was called". What is left of its share of the
-/// schedule was never sent.
-fn take_over(parked: Parked, share: Option<(&SharedSchedule, usize)>, ended_ns: u64) -> Recording {
-    let Parked {
+/// The recording of a worker that is inside a script. Its connections are not accessible, so the
+/// age of requests in flight is only known as "since before the script was called". The rest of its
+/// share of the schedule was never sent.
+fn finish_parked(
+    parked: ParkedRecorder,
+    share: Option<(&SharedSchedule, usize)>,
+    ended_ns: u64,
+) -> Recording {
+    let ParkedRecorder {
         mut recorder,
         since_ns,
     } = parked;
@@ -415,16 +506,17 @@ fn take_over(parked: Parked, share: Option<(&SharedSchedule, usize)>, ended_ns: 
     recorder.finish(ended_ns)
 }
 
-/// One worker's share. Remainders go to the first workers, so that nothing is dropped.
+/// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost.
 fn settings(
     plan: &RunPlan,
     address: &eventloop::Address,
+    worker_base: u32,
     index: usize,
-    threads: usize,
-) -> Settings {
-    let threads = threads as u64;
-    let share = |total: u64| total / threads + u64::from((index as u64) < total % threads);
-    Settings {
+    workers: usize,
+) -> WorkerSettings {
+    let workers = workers as u64;
+    let share = |total: u64| total / workers + u64::from((index as u64) < total % workers);
+    WorkerSettings {
         address: address.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
@@ -439,13 +531,24 @@ fn settings(
             true => plan.stop.requests,
             false => plan.stop.requests.map(share),
         },
-        seed: index as u64,
-        pacing: plan.pacing.clone(),
+        seed: u64::from(worker_base) + index as u64,
+        pacing: with_worker_base(plan.pacing.clone(), worker_base),
+        worker_base,
         worker: index as u32,
-        workers: threads as u32,
+        workers: workers as u32,
         source: plan.load.source,
         batch_latency: plan.load.batch_latency,
     }
+}
+
+/// Gives each machine its own random arrivals. A base of 0 leaves the seed unchanged.
+fn with_worker_base(mut pacing: Pacing, worker_base: u32) -> Pacing {
+    /// 2^64 divided by the golden ratio, the increment of SplitMix64: it spreads consecutive bases.
+    const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+    if let Pacing::Constant { seed, .. } | Pacing::Stages { seed, .. } = &mut pacing {
+        *seed = seed.wrapping_add(u64::from(worker_base).wrapping_mul(INCREMENT));
+    }
+    pacing
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -459,24 +562,36 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn only_a_wait_within_the_window_that_ends_far_too_late_is_a_standstill() {
-        let schedule = Schedule {
+    fn only_a_wait_within_the_window_that_ends_far_too_late_is_recorded() {
+        let times = RunTimes {
             start_ns: 0,
             measure_ns: 1_000 * MS,
             end_ns: 3_000 * MS,
         };
         let noted = |from_ms: u64, to_ms: u64| {
             let mut recording = Recording::new();
-            note_standstill(&mut recording, schedule, from_ms * MS, to_ms * MS);
+            note_standstill(&mut recording, times, from_ms * MS, to_ms * MS);
             recording.lags.wakeup.max_ns().map(|ns| ns / MS)
         };
         assert_eq!(noted(1_200, 1_205), None);
         assert_eq!(noted(1_200, 1_700), None);
         assert_eq!(noted(1_200, 1_706), Some(501));
-        // The parts in the warm-up and behind the end are in no figure.
+        // The parts in the warm-up and after the end do not count.
         assert_eq!(noted(0, 1_400), None);
         assert_eq!(noted(0, 2_005), Some(1_000));
         assert_eq!(noted(2_400, 9_000), Some(595));
         assert_eq!(noted(3_100, 9_000), None);
+    }
+
+    #[test]
+    fn machines_with_different_worker_bases_have_different_random_arrivals() {
+        let pacing = Pacing::Constant {
+            rate_per_sec: 1_000.0,
+            arrivals: plan::Arrivals::Poisson,
+            seed: 7,
+        };
+        let seeds = [0, 8, 16].map(|base| with_worker_base(pacing.clone(), base));
+        assert_eq!(seeds[0], pacing);
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != seeds[2]);
     }
 }

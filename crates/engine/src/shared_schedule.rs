@@ -1,35 +1,39 @@
-//! The schedule of a run, shared by its workers: a request that is due is sent by whoever has a free
-//! connection, and the one that has been due longest goes first.
+//! The schedule of a run, shared by its workers. A request that is due is sent by any worker with a
+//! free connection, and the request that has been due longest is sent first.
 //!
-//! Requests are dealt out by number ([`crate::pacing`]), so that each worker wakes up for requests of its own
-//! only. What is dealt out is not owned: each worker's position in its share stands behind a lock, and
-//! whoever has a free connection may claim the next request there. As long as every worker finds a
-//! free connection for what is due, each claims from its own share, and nobody looks at another's.
+//! Requests are assigned to workers by number ([`crate::pacing`]), so that each worker only wakes
+//! up for its own requests. But assigned requests may be claimed by others: each worker's position
+//! in its share is behind a lock, and any worker with a free connection may claim the next request
+//! there. As long as every worker has a free connection for what is due, each claims from its own
+//! share and does not look at the others.
 //!
-//! A worker is *queueing* while a request of its share is overdue and it has no free connection. While anybody is,
-//! every claim takes the request that is due first in the whole run.
+//! A worker is *queueing* while a request of its share is overdue and it has no free connection.
+//! While any worker is queueing, every claim takes the request that is due first in the whole run.
 //!
-//! # Who wakes whom
+//! # Wake-ups
 //!
-//! It must not happen that a request is overdue, a connection is free, and everybody sleeps. A worker goes to
-//! sleep after [`ScheduleShare::show_free`] and [`ScheduleShare::settle`]. All stores and loads
-//! named here are sequentially consistent, so there is one order of them all.
+//! It must never happen that a request is overdue, a connection is free, and all workers sleep. A
+//! worker goes to sleep after [`ScheduleShare::show_free`] and [`ScheduleShare::settle`]. All
+//! stores and loads named here are sequentially consistent, so they have one total order.
 //!
-//! - *A request becomes due in a worker without a free connection.* The worker wakes up for that moment. It
-//!   stores that it is queueing, then looks who shows a free connection and wakes one of them. A
-//!   worker whose connection becomes free stores that it shows one, then reads the clock and looks
-//!   whether anybody is queueing, and if so claims. Of the two stores one is first: either the first worker sees
-//!   the free connection, or the second one sees the queue.
-//! - *A worker is woken and has no free connection any more*, since it has used it meanwhile. The wake-up is
-//!   passed on: if anybody is queueing it wakes another worker that shows a free connection. Who shows one in its
-//!   sleep has one, as it corrects what it shows before it sleeps.
-//! - *A queue is claimed by others.* Its owner sleeps and has to be awake when its next request is due.
-//!   Before it sleeps it stores until when, at the latest; whoever claims stores the next due moment first, then loads
-//!   that, and wakes the owner if it would sleep longer. The owner looks at the due moment again after
-//!   it has stored: either it sees the claim, or the claimer sees how long it sleeps.
-//! - *A wake-up and a turn cross.* A worker that is woken is marked, and not woken again while it
-//!   is marked. It takes the mark off at the begin of a turn, before it looks for anything: what was stored before
-//!   the mark was set is seen in that turn, and what is stored later sets the mark again.
+//! - *A request becomes due in a worker without a free connection.* The worker wakes up at that
+//!   time. It stores that it is queueing, and then wakes one of the workers that show a free
+//!   connection. A worker whose connection becomes free stores that it shows one, reads the clock,
+//!   and claims if any worker is queueing. One of the two stores is first: either the first worker
+//!   sees the free connection, or the second one sees the queue.
+//! - *A worker is woken but has used its free connection in the meantime.* It passes the wake-up
+//!   on: if any worker is queueing, it wakes another worker that shows a free connection. A
+//!   sleeping worker that shows one does have one, because it corrects what it shows before it
+//!   sleeps.
+//! - *Others claim from a queue.* Its owner sleeps and must be awake when its next request is due.
+//!   Before it sleeps, it stores the latest time at which it wakes up. A claiming worker first
+//!   stores the next due time, then loads that time, and wakes the owner if it would sleep longer.
+//!   The owner checks the due time again after its store: either it sees the claim, or the claiming
+//!   worker sees how long it sleeps.
+//! - *A wake-up crosses a turn.* A worker that is woken is marked, and is not woken again while it
+//!   is marked. It clears the mark at the start of a turn, before it checks anything. What was
+//!   stored before the mark was set is seen in that turn, and what is stored later sets the mark
+//!   again.
 
 use crate::pacing::Pacer;
 use eventloop::Waker;
@@ -39,7 +43,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Where the order of two threads matters. Tests make threads cross here; else it is nothing.
+/// A point where the order of two threads matters. Tests make threads cross here; otherwise it does
+/// nothing.
 #[cfg(not(test))]
 #[inline]
 fn may_cross() {}
@@ -47,23 +52,24 @@ fn may_cross() {}
 #[cfg(test)]
 use tests::may_cross;
 
-/// No request, or no moment.
+/// No request, or no time.
 const NEVER: u64 = u64::MAX;
 
-/// One worker's share as all workers see it. On cache lines of its own: its owner writes to it for every request.
+/// One worker's share as all workers see it. It has its own cache lines, because its owner writes
+/// to it for every request.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Share {
     /// When the next request of the share is due. Stored under the lock of `position`.
     next_due_ns: AtomicU64,
-    /// How many requests are left, as [`Pacer::remaining`] has it. Likewise.
+    /// Number of remaining requests ([`Pacer::remaining`]). Stored under the lock of `position`.
     remaining: AtomicU64,
-    /// 0 unless the owner is queueing. Then it sleeps until this moment at the latest, when its next request
-    /// may have been claimed, and is to be woken if that is too late.
+    /// 0 unless the owner is queueing. Then it is the latest time at which the owner wakes up. If
+    /// its next request is due earlier because of a claim, it must be woken.
     sleeps_until_ns: AtomicU64,
     /// The owner has a connection that could take a request.
     has_free: AtomicBool,
-    /// The owner has been woken and has not looked yet.
+    /// The owner has been woken and has not started a turn since.
     is_woken: AtomicBool,
     waker: OnceLock<Waker>,
     position: Mutex<Position>,
@@ -72,9 +78,9 @@ struct Share {
 /// How far a share has been claimed.
 #[derive(Debug, Default)]
 struct Position {
-    /// `None` before the run and when the owner has ended: then nothing can be claimed.
+    /// `None` before the run and after the owner has ended. Then nothing can be claimed.
     pacer: Option<Pacer>,
-    /// Claimed requests that could not be sent, by the moment they were due.
+    /// When those claimed requests were due that could not be sent.
     returned_ns: Vec<u64>,
 }
 
@@ -125,7 +131,7 @@ impl Share {
         self.position.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the position and shows what has become of it.
+    /// Changes the position and publishes the result.
     fn change<R>(&self, how: impl FnOnce(&mut Position) -> R) -> R {
         let mut position = self.lock();
         let result = how(&mut position);
@@ -142,8 +148,8 @@ impl Share {
         }
     }
 
-    /// Ends the share: nothing can be claimed from now on. `seen` gets what was due before `end_ns` and
-    /// was not claimed, as [`Pacer::leave`] has it.
+    /// Closes the share: nothing can be claimed from now on. `report` gets the requests that were
+    /// due before `end_ns` and were not claimed, as in [`Pacer::leave`].
     fn close(&self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
         let (pacer, returned_ns) = self.change(|position| {
             let returned_ns = std::mem::take(&mut position.returned_ns);
@@ -158,21 +164,21 @@ impl Share {
     }
 }
 
-/// A counter on a cache line of its own.
+/// A counter with its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Count(AtomicU32);
 
 #[derive(Debug)]
 struct Shared {
-    /// How many workers are queueing.
+    /// Number of queueing workers.
     queueing: Count,
-    /// How many workers show a free connection.
+    /// Number of workers that show a free connection.
     with_free: Count,
     shares: Box<[Share]>,
 }
 
-/// See the module's text.
+/// The schedule of a run. The module's documentation explains it.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedSchedule(Arc<Shared>);
 
@@ -185,7 +191,7 @@ impl SharedSchedule {
         }))
     }
 
-    /// The part of one worker.
+    /// The handle of one worker.
     pub(crate) fn share(&self, worker: usize) -> ScheduleShare {
         ScheduleShare {
             shared: Arc::clone(&self.0),
@@ -196,21 +202,21 @@ impl SharedSchedule {
         }
     }
 
-    /// Ends the share of a worker that cannot do it itself, see [`ScheduleShare::close`].
+    /// Closes the share of a worker that cannot do it itself, see [`ScheduleShare::close`].
     pub(crate) fn close(&self, worker: usize, end_ns: u64, seen: impl FnMut(u64, u64)) {
         self.0.shares[worker].close(end_ns, seen);
     }
 }
 
-/// A request that is to be sent by whoever has claimed it.
+/// A request that the worker that claimed it must send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) due_ns: u64,
-    /// Whose share it was in.
+    /// The worker in whose share it was.
     from: usize,
 }
 
-/// One worker's side.
+/// One worker's handle of the shared schedule.
 #[derive(Debug)]
 pub(crate) struct ScheduleShare {
     shared: Arc<Shared>,
@@ -230,51 +236,51 @@ impl ScheduleShare {
         self.shared.shares.len() == 1
     }
 
-    /// Whether there are workers that may have to wake this one.
+    /// Whether other workers may have to wake this one.
     pub(crate) fn needs_waker(&self) -> bool {
         !self.is_alone()
     }
 
     pub(crate) fn set_waker(&self, waker: Waker) {
-        // A second waker would be of a second worker with this number: there is none.
+        // There is only one worker with this number, so the waker is never replaced.
         let _ = self.own().waker.set(waker);
     }
 
-    /// The run begins: from now on requests can be claimed.
+    /// Starts the share: from now on its requests can be claimed.
     pub(crate) fn begin(&self, pacer: Pacer) {
         self.own().change(|position| position.pacer = Some(pacer));
     }
 
-    /// To be called at the begin of each turn.
+    /// Must be called at the start of each turn.
     #[inline]
     pub(crate) fn begin_turn(&mut self) {
         let is_woken = &self.own().is_woken;
         self.was_woken = is_woken.load(SeqCst) && is_woken.swap(false, SeqCst);
     }
 
-    /// When the next request of the own share is due; `u64::MAX` when there is none.
+    /// When the next request of this worker's share is due. `u64::MAX` if there is none.
     #[inline]
     pub(crate) fn next_due_ns(&self) -> u64 {
         self.own().next_due_ns.load(SeqCst)
     }
 
-    /// When the first request of the run is due that nobody has claimed; `u64::MAX` when there is none.
+    /// When the first unclaimed request of the run is due. `u64::MAX` if there is none.
     pub(crate) fn first_due_ns(&self) -> u64 {
         let dues_ns = self.shared.shares.iter();
         let dues_ns = dues_ns.map(|share| share.next_due_ns.load(SeqCst));
         dues_ns.min().unwrap_or(NEVER)
     }
 
-    /// How many requests of the run nobody has claimed: `u64::MAX` without a limit, and too many before
-    /// the window.
+    /// Number of unclaimed requests of the run: `u64::MAX` without a limit, and too high before the
+    /// window.
     pub(crate) fn remaining(&self) -> u64 {
         let left = self.shared.shares.iter();
         left.map(|share| share.remaining.load(Relaxed))
             .fold(0, u64::saturating_add)
     }
 
-    /// Takes a request that is due, for a connection that can carry it now: the first of the run if anybody is
-    /// queueing, else the next of the own share.
+    /// Claims a request that is due, for a connection that can send it now: the first of the run if
+    /// any worker is queueing, otherwise the next one of this worker's share.
     #[inline]
     pub(crate) fn claim(&mut self, now_ns: u64) -> Option<Claim> {
         loop {
@@ -292,7 +298,7 @@ impl ScheduleShare {
                 (due_ns <= now_ns).then(|| position.take_next(due_ns))?;
                 Some(due_ns)
             });
-            // Without one, somebody else has been faster.
+            // If there is none, another worker was faster.
             let Some(due_ns) = claimed else { continue };
             may_cross();
             if from != self.worker
@@ -304,7 +310,7 @@ impl ScheduleShare {
         }
     }
 
-    /// Whose next request is due first.
+    /// The share whose next request is due first.
     fn first_share(&self) -> usize {
         let others = (1..self.shared.shares.len()).map(|step| self.nth_after(step));
         let due_ns = |worker: usize| self.shared.shares[worker].next_due_ns.load(SeqCst);
@@ -322,8 +328,8 @@ impl ScheduleShare {
         (self.worker + step) % self.shared.shares.len()
     }
 
-    /// The batch that a claimed request has become has so many requests more. They take the next places of the
-    /// share that it came from.
+    /// The batch of a claimed request contains this many more requests. They take the next
+    /// positions of the share from which it was claimed.
     pub(crate) fn claim_more(&mut self, claim: Claim, requests: u32) {
         if requests == 0 {
             return;
@@ -341,14 +347,15 @@ impl ScheduleShare {
         }
     }
 
-    /// A claimed request could not be sent. It is still due, now in the share of this worker.
+    /// A claimed request could not be sent. It is still due, now in this worker's share.
     pub(crate) fn give_back(&mut self, claim: Claim) {
         let own = self.own();
         own.change(|position| position.returned_ns.push(claim.due_ns));
     }
 
-    /// Shows whether a connection is free. With `true` as the answer that is news to the others: then it has to
-    /// be looked once more, with a new reading of the clock, whether anything is due.
+    /// Publishes whether a connection is free. Returns true if there is a free connection that the
+    /// others did not know of. The caller must then check again whether a request is due, with a
+    /// new reading of the clock.
     #[inline]
     pub(crate) fn show_free(&mut self, has_free: bool) -> bool {
         if has_free == self.shows_free || self.is_alone() {
@@ -364,8 +371,8 @@ impl ScheduleShare {
         has_free
     }
 
-    /// To be called at the end of each turn, after what is shown as free is true: lets others know of what
-    /// this worker cannot send, and wakes one that can.
+    /// Must be called at the end of each turn, after [`Self::show_free`]. Lets other workers know
+    /// of requests that this worker cannot send, and wakes one that can.
     #[inline]
     pub(crate) fn settle(&mut self, now_ns: u64) {
         if self.is_alone() {
@@ -382,7 +389,8 @@ impl ScheduleShare {
         let mut is_overdue = self.next_due_ns() <= now_ns;
         if is_overdue {
             let following_ns = self.own().lock().following_due_ns();
-            // Of two requests that are overdue the second needs no look when its time comes: that is past.
+            // If the second request is overdue too, there is no need to wake up for it: its time
+            // has passed.
             let until_ns = match following_ns > now_ns {
                 true => following_ns,
                 false => NEVER,
@@ -394,7 +402,8 @@ impl ScheduleShare {
                 self.shared.queueing.0.fetch_add(1, SeqCst);
             }
             may_cross();
-            // Claims made before that was stored are seen here; later ones wake us if need be.
+            // Claims made before that store are seen here. Later ones wake this worker if
+            // necessary.
             is_overdue = self.next_due_ns() <= now_ns;
         }
         if !is_overdue {
@@ -414,7 +423,7 @@ impl ScheduleShare {
         }
     }
 
-    /// Wakes one of those that show a free connection and have not been woken already.
+    /// Wakes one of the workers that show a free connection and have not been woken already.
     fn wake_one(&self) {
         if self.shared.with_free.0.load(SeqCst) == 0 {
             return;
@@ -428,8 +437,8 @@ impl ScheduleShare {
         }
     }
 
-    /// When this worker has to look at the schedule again by itself, after [`Self::settle`]; `None` when
-    /// somebody else or a free connection will make it look.
+    /// When this worker must check the schedule again by itself, after [`Self::settle`]. `None` if
+    /// another worker or a free connection will cause that.
     #[inline]
     pub(crate) fn wakes_at_ns(&self, has_free: bool) -> Option<u64> {
         let at_ns = if self.is_queueing {
@@ -442,8 +451,8 @@ impl ScheduleShare {
         (at_ns != NEVER).then_some(at_ns)
     }
 
-    /// Ends the part of this worker. What was due in its share before `end_ns` and was never claimed comes to
-    /// `seen`: the moment, and how many.
+    /// Ends this worker's part. `report` gets the requests of its share that were due before
+    /// `end_ns` and were never claimed: their time and their number.
     pub(crate) fn close(&mut self, end_ns: u64, seen: impl FnMut(u64, u64)) {
         self.show_free(false);
         self.end_queueing();
@@ -454,7 +463,7 @@ impl ScheduleShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacing::Frame;
+    use crate::pacing::PacingWindow;
     use eventloop::epoll::Epoll;
     use eventloop::{EventLoop, LoopOptions};
     use plan::{Arrivals, Pacing, Stage};
@@ -464,7 +473,7 @@ mod tests {
     use std::time::Duration;
 
     thread_local! {
-        /// Makes the steps of a thread take a while at random.
+        /// Makes the steps of a thread take a random time.
         static CROSSING: RefCell<Option<fastrand::Rng>> = const { RefCell::new(None) };
     }
 
@@ -482,15 +491,15 @@ mod tests {
             arrivals: Arrivals::Even,
             seed: 0,
         };
-        let frame = Frame {
+        let window = PacingWindow {
             origin_ns: now_ns,
             measure_ns: now_ns,
             requests: Some(requests),
         };
-        Pacer::new(&pacing, worker, workers, frame).expect("open")
+        Pacer::new(&pacing, worker, workers, window).expect("open")
     }
 
-    /// Two workers with a request each millisecond in turn, from 0.
+    /// Two workers with one request per millisecond in turn, from 0.
     fn two() -> (ScheduleShare, ScheduleShare) {
         let schedule = SharedSchedule::new(2);
         let shares = (schedule.share(0), schedule.share(1));
@@ -506,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_queue_everybody_claims_what_was_dealt_to_them() {
+    fn without_a_queue_every_worker_claims_from_its_own_share() {
         let (mut first, mut second) = two();
         assert_eq!(due_ms(second.claim(5 * MS)), Some(1));
         assert_eq!(due_ms(first.claim(5 * MS)), Some(0));
@@ -515,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_queue_what_is_due_first_is_claimed_first() {
+    fn with_a_queue_the_request_due_first_is_claimed_first() {
         let (mut first, mut second) = two();
         first.settle(4 * MS);
         let claims: Vec<_> = (0..6).map(|_| due_ms(second.claim(4 * MS))).collect();
@@ -524,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queueing_worker_wakes_one_that_has_a_free_connection() {
+    fn a_queueing_worker_wakes_one_with_a_free_connection() {
         let (mut first, mut second) = two();
         first.settle(0);
         assert!(!second.own().is_woken.load(SeqCst), "it shows none");
@@ -537,14 +546,14 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_queue_was_claimed_is_awake_when_its_next_request_is_due() {
+    fn a_worker_whose_queue_was_claimed_wakes_up_for_its_next_request() {
         let (mut first, mut second) = two();
-        // One request is overdue: it wakes up for the next one by itself.
+        // One request is overdue: the worker wakes up for the next one by itself.
         first.settle(MS);
         assert_eq!(first.wakes_at_ns(false), Some(2 * MS));
         assert_eq!(due_ms(second.claim(MS)), Some(0));
         assert!(!first.own().is_woken.load(SeqCst));
-        // Two are: it sleeps until it is told.
+        // Two requests are overdue: the worker sleeps until it is woken.
         first.settle(4 * MS);
         assert_eq!(first.wakes_at_ns(false), None);
         assert_eq!(due_ms(second.claim(4 * MS)), Some(1));
@@ -553,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_that_came_too_late_is_passed_on() {
+    fn a_wake_up_that_arrives_too_late_is_passed_on() {
         let schedule = SharedSchedule::new(3);
         let mut shares = [0, 1, 2].map(|worker| schedule.share(worker));
         for (worker, share) in (0..).zip(&shares) {
@@ -564,7 +573,7 @@ mod tests {
         free.show_free(true);
         starved.settle(0);
         assert!(used.own().is_woken.load(SeqCst));
-        // It has used its connection meanwhile.
+        // It has used its connection in the meantime.
         used.begin_turn();
         used.show_free(false);
         used.settle(0);
@@ -572,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_given_back_is_the_first_again_and_counted_as_left() {
+    fn a_request_given_back_is_first_again_and_counted_as_remaining() {
         let (mut first, mut second) = two();
         first.settle(2 * MS);
         let claim = second.claim(2 * MS).expect("due");
@@ -588,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_takes_its_places_from_the_share_it_came_from() {
+    fn a_batch_takes_its_positions_from_the_share_it_was_claimed_from() {
         let (mut first, mut second) = two();
         first.settle(0);
         let claim = second.claim(0).expect("due");
@@ -596,11 +605,11 @@ mod tests {
         assert_eq!((first.next_due_ns(), second.next_due_ns()), (8 * MS, MS));
     }
 
-    /// When a thread that sleeps with a free connection has not been woken for so long although something is
-    /// overdue, it never will be.
+    /// If a thread that sleeps with a free connection has not been woken for this long although a
+    /// request is overdue, it never will be.
     const LOST_NS: u64 = 3_000_000_000;
 
-    /// A worker whose connections are no more than times at which they become free again.
+    /// A worker whose connections are only times at which they become free again.
     fn pretend(
         mut share: ScheduleShare,
         connections: usize,
@@ -650,13 +659,13 @@ mod tests {
                 is_lost.store(true, SeqCst);
             }
         }
-        // The others have nothing to wait for any more.
+        // The others have nothing left to wait for.
         share.shared.shares.iter().for_each(Share::wake);
         claimed
     }
 
-    /// Requests that come in bursts, all of them dealt out to workers without any connection. Without further requests
-    /// a wake-up that is lost is not made good by the next one.
+    /// Requests arrive in bursts, and all of them are assigned to workers without any connection.
+    /// Without further requests, a lost wake-up is not repaired by the next one.
     fn bursts(random: &mut fastrand::Rng, now_ns: u64) -> Pacer {
         let stage = |per_sec: f64, duration_us: u64| Stage {
             from_per_sec: per_sec,
@@ -668,25 +677,26 @@ mod tests {
             stages.push(stage(f64::from(random.u32(1..5)) * 1e6, 1));
             stages.push(stage(0.0, random.u64(5..60)));
         }
-        // The last rate goes on.
+        // The last rate continues.
         stages.push(stage(1e6, 1));
         let pacing = Pacing::Stages {
             stages,
             arrivals: Arrivals::Even,
             seed: 0,
         };
-        let frame = Frame {
+        let window = PacingWindow {
             origin_ns: now_ns,
             measure_ns: now_ns,
             requests: Some(BURSTS),
         };
-        Pacer::new(&pacing, 0, 1, frame).expect("open")
+        Pacer::new(&pacing, 0, 1, window).expect("open")
     }
 
-    /// So many requests, in four bursts and what the last rate still brings.
+    /// This many requests, in four bursts and at the last rate after them.
     const BURSTS: u64 = 8;
 
-    /// Whatever way threads cross, no request is claimed twice and none is left while a connection is free.
+    /// Whichever way threads cross, no request is claimed twice, and none is left while a
+    /// connection is free.
     #[test]
     fn every_request_is_claimed_once_and_no_wake_up_is_lost() {
         let connections = [0, 0, 1, 1, 2];

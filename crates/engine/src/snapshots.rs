@@ -1,69 +1,70 @@
-//! From what each worker tells about once a second to one [`Snapshot`] of them all.
+//! Merges the progress reports of all workers, about once a second, into one [`Snapshot`].
 //!
-//! Workers close their seconds at the same moments, so that their shares come together; one that is held up, by
-//! a script for example, tells more the next time.
+//! Workers close their intervals at the same times, so their reports arrive together. A worker that
+//! is held up, for example by a script, reports more the next time.
 
-use crate::control::Schedule;
+use crate::control::RunTimes;
 use results::snapshot::{Interval, Snapshot, Stage};
 use results::{Counters, Errors, Histogram, Statuses};
 use std::time::Duration;
 
-/// Whoever watches a run. It is called in the main thread, which has nothing to do while the run is on but to
-/// wait: what takes long here moves neither the window nor any figure, but a run that was interrupted
-/// or has ended is noticed only afterwards.
+/// Observes a run in progress. It is called in the main thread, which otherwise only waits during
+/// the run. A slow observer does not affect the window or any number, but the end of the run or an
+/// interrupt is noticed only after it returns.
 pub trait Observer {
-    /// About once a second, during the warm-up as well.
+    /// Called about once a second, also during the warm-up.
     fn snapshot(&mut self, snapshot: &Snapshot);
 
-    /// Every few milliseconds until all workers have ended, with the time since the latest snapshot, or since the
-    /// start: for keys, a window that has got another size, threads that tell nothing any more.
+    /// Called every few milliseconds until all workers have ended, with the time since the latest
+    /// snapshot or since the start. This is the place to handle key presses, a resized terminal, or
+    /// workers that no longer report.
     fn turn(&mut self, _since: Duration) {}
 }
 
-/// What one worker has done.
+/// The progress of one worker.
 #[derive(Debug)]
-pub(crate) struct Share {
-    /// Which worker.
+pub(crate) struct ProgressReport {
+    /// Index of the worker.
     pub(crate) worker: usize,
     pub(crate) stage: Stage,
     /// CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
-    /// Of the window so far, in flight included.
+    /// Totals of the window so far, including requests in flight.
     pub(crate) counters: Counters,
     pub(crate) statuses: Statuses,
     pub(crate) errors: Errors,
-    /// Since its share before; the length is found by who merges.
+    /// Since its previous report. The merger computes the length.
     pub(crate) last: Interval,
-    /// Ages of requests that were given up since then.
+    /// Ages of the requests given up since then.
     pub(crate) given_up: Histogram,
     pub(crate) open_connections: u64,
-    /// Share of its time on a CPU, 0 to 1.
+    /// Share of its time on a CPU, from 0 to 1.
     pub(crate) busy: Option<f64>,
-    /// The worker has ended: there will be no other one.
+    /// The worker has ended and will not report again.
     pub(crate) is_last: bool,
 }
 
-/// So long a share waits for those of the other workers.
-const PATIENCE_NS: u64 = 250_000_000;
+/// How long a report waits for those of the other workers.
+const REPORT_WAIT_NS: u64 = 250_000_000;
 
-/// Shares become snapshots here.
-pub(crate) struct Gathering {
+/// Merges the reports of the workers into snapshots.
+pub(crate) struct SnapshotMerger {
     start_ns: u64,
     measure_ns: u64,
-    workers: Vec<Worker>,
-    /// The oldest share that was not shown yet came then.
+    workers: Vec<WorkerProgress>,
+    /// When the oldest report that has not been shown yet arrived.
     pending_since_ns: Option<u64>,
-    /// The moment of the latest share, and of the snapshot before.
+    /// The times of the latest report and of the previous snapshot.
     at_ns: u64,
     shown_ns: u64,
-    /// When it was shown.
-    news_ns: u64,
+    /// When the previous snapshot was shown.
+    shown_at_ns: u64,
     snapshot: Snapshot,
 }
 
-/// The latest of one worker.
+/// The latest report of one worker.
 #[derive(Default)]
-struct Worker {
+struct WorkerProgress {
     counters: Counters,
     statuses: Statuses,
     errors: Errors,
@@ -73,85 +74,84 @@ struct Worker {
     has_ended: bool,
 }
 
-impl Gathering {
-    /// Of so many workers.
-    pub(crate) fn new(workers: usize, schedule: Schedule) -> Self {
-        let Schedule {
+impl SnapshotMerger {
+    pub(crate) fn new(workers: usize, times: RunTimes) -> Self {
+        let RunTimes {
             start_ns,
             measure_ns,
             ..
-        } = schedule;
+        } = times;
         Self {
             start_ns,
             measure_ns,
-            workers: (0..workers).map(|_| Worker::default()).collect(),
+            workers: (0..workers).map(|_| WorkerProgress::default()).collect(),
             pending_since_ns: None,
             at_ns: start_ns,
             shown_ns: start_ns,
-            news_ns: start_ns,
+            shown_at_ns: start_ns,
             snapshot: Snapshot::default(),
         }
     }
 
-    /// A worker has told.
-    pub(crate) fn take(&mut self, share: Share, now_ns: u64) {
-        let Some(worker) = self.workers.get_mut(share.worker) else {
+    /// Adds the report of a worker.
+    pub(crate) fn add(&mut self, report: ProgressReport, now_ns: u64) {
+        let Some(worker) = self.workers.get_mut(report.worker) else {
             return;
         };
-        if share.stage != self.snapshot.stage {
-            if share.stage == Stage::WarmingUp {
-                // Held up until the window had begun: of no interest any more.
+        if report.stage != self.snapshot.stage {
+            if report.stage == Stage::WarmingUp {
+                // Delayed until the window had started: no longer relevant.
                 return;
             }
-            self.snapshot.stage = share.stage;
-            forget(&mut self.snapshot.last);
+            self.snapshot.stage = report.stage;
+            clear_interval(&mut self.snapshot.last);
             self.shown_ns = self.measure_ns;
         }
-        worker.counters = share.counters;
-        worker.statuses = share.statuses;
-        worker.errors = share.errors;
-        worker.open_connections = share.open_connections;
-        worker.busy = share.busy;
+        worker.counters = report.counters;
+        worker.statuses = report.statuses;
+        worker.errors = report.errors;
+        worker.open_connections = report.open_connections;
+        worker.busy = report.busy;
         worker.is_pending = true;
-        worker.has_ended = share.is_last;
+        worker.has_ended = report.is_last;
         let last = &mut self.snapshot.last;
-        last.answered += share.last.answered;
-        last.errors += share.last.errors;
-        last.bytes += share.last.bytes;
-        if share.stage == Stage::Measuring {
-            self.snapshot.latency.merge(&share.last.latency);
-            self.snapshot.latency.merge(&share.given_up);
+        last.answered += report.last.answered;
+        last.errors += report.last.errors;
+        last.bytes += report.last.bytes;
+        if report.stage == Stage::Measuring {
+            self.snapshot.latency.merge(&report.last.latency);
+            self.snapshot.latency.merge(&report.given_up);
         }
-        last.latency.merge(&share.last.latency);
-        self.at_ns = self.at_ns.max(share.at_ns);
+        last.latency.merge(&report.last.latency);
+        self.at_ns = self.at_ns.max(report.at_ns);
         self.pending_since_ns.get_or_insert(now_ns);
     }
 
-    /// Shows what has come if it is time for it.
+    /// Shows a snapshot if one is due.
     pub(crate) fn show(&mut self, now_ns: u64, observer: &mut dyn Observer) {
         let Some(since_ns) = self.pending_since_ns else {
             return;
         };
         let is_complete = self.workers.iter().all(|it| it.is_pending || it.has_ended);
-        // What is left when all have ended is the result's.
+        // Once all workers have ended, the rest is part of the result.
         let is_over = self.workers.iter().all(|it| it.has_ended);
-        if is_over || !is_complete && now_ns.saturating_sub(since_ns) < PATIENCE_NS {
+        if is_over || !is_complete && now_ns.saturating_sub(since_ns) < REPORT_WAIT_NS {
             return;
         }
-        self.add_up();
+        self.sum_workers();
         observer.snapshot(&self.snapshot);
-        self.news_ns = now_ns;
+        self.shown_at_ns = now_ns;
         self.pending_since_ns = None;
         self.shown_ns = self.at_ns;
-        forget(&mut self.snapshot.last);
+        clear_interval(&mut self.snapshot.last);
     }
 
-    /// Time since something was shown.
+    /// Time since the last snapshot.
     pub(crate) fn age(&self, now_ns: u64) -> Duration {
-        Duration::from_nanos(now_ns.saturating_sub(self.news_ns))
+        Duration::from_nanos(now_ns.saturating_sub(self.shown_at_ns))
     }
 
-    fn add_up(&mut self) {
+    fn sum_workers(&mut self) {
         let snapshot = &mut self.snapshot;
         snapshot.counters = Counters::default();
         snapshot.statuses = Statuses::default();
@@ -163,7 +163,7 @@ impl Gathering {
             snapshot.statuses.merge(&worker.statuses);
             snapshot.errors.merge(&worker.errors);
             snapshot.open_connections += worker.open_connections;
-            // Of one that has told nothing it is not known what it does now.
+            // The current load of a worker without a new report is not known.
             let busy = worker.busy.filter(|_| worker.is_pending);
             snapshot.busiest_worker = snapshot
                 .busiest_worker
@@ -181,8 +181,9 @@ impl Gathering {
     }
 }
 
-/// Keeps the memory of the samples: pages that are new each second cost more than all the rest here.
-fn forget(interval: &mut Interval) {
+/// Keeps the memory of the samples: allocating new pages each second costs more than everything
+/// else here.
+fn clear_interval(interval: &mut Interval) {
     let mut latency = std::mem::take(&mut interval.latency);
     latency.clear();
     *interval = Interval {
@@ -197,15 +198,15 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn schedule(measure_ns: u64) -> Schedule {
-        Schedule {
+    fn times(measure_ns: u64) -> RunTimes {
+        RunTimes {
             start_ns: 0,
             measure_ns,
             end_ns: 60 * S,
         }
     }
 
-    /// Keeps what it is shown.
+    /// Collects the snapshots.
     #[derive(Default)]
     struct Shown(Vec<Snapshot>);
 
@@ -215,14 +216,15 @@ mod tests {
         }
     }
 
-    /// A worker that answers so many requests, each in a millisecond, in the second that ends at `at_s`.
-    fn share(worker: usize, at_s: u64, answered: u64) -> Share {
+    /// A worker with this many responses of one millisecond each, in the second that ends at
+    /// `at_s`.
+    fn report(worker: usize, at_s: u64, answered: u64) -> ProgressReport {
         let mut last = Interval {
             answered,
             ..Interval::default()
         };
         last.latency.record_n(1_000_000, answered);
-        Share {
+        ProgressReport {
             worker,
             stage: Stage::Measuring,
             at_ns: at_s * S,
@@ -241,14 +243,14 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_of_one_second_are_one_snapshot() {
+    fn the_reports_of_one_second_become_one_snapshot() {
         let mut shown = Shown::default();
-        let mut gathering = Gathering::new(2, schedule(0));
+        let mut merger = SnapshotMerger::new(2, times(0));
         for at_s in 1..=3 {
             for worker in 0..2 {
                 assert_eq!(shown.0.len() as u64, at_s - 1);
-                gathering.take(share(worker, at_s, 100), at_s * S);
-                gathering.show(at_s * S, &mut shown);
+                merger.add(report(worker, at_s, 100), at_s * S);
+                merger.show(at_s * S, &mut shown);
             }
         }
         let [.., snapshot] = &shown.0[..] else {
@@ -267,71 +269,71 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_says_nothing_does_not_hold_up_the_others_and_loses_nothing() {
+    fn a_worker_without_a_report_does_not_delay_the_others_and_loses_nothing() {
         let mut shown = Shown::default();
-        let mut gathering = Gathering::new(2, schedule(0));
-        gathering.take(share(0, 1, 100), S);
-        gathering.show(S + PATIENCE_NS - 1, &mut shown);
+        let mut merger = SnapshotMerger::new(2, times(0));
+        merger.add(report(0, 1, 100), S);
+        merger.show(S + REPORT_WAIT_NS - 1, &mut shown);
         assert!(shown.0.is_empty());
-        assert_eq!(gathering.age(S), Duration::from_secs(1));
-        gathering.show(S + PATIENCE_NS, &mut shown);
-        assert_eq!(gathering.age(S + PATIENCE_NS), Duration::ZERO);
+        assert_eq!(merger.age(S), Duration::from_secs(1));
+        merger.show(S + REPORT_WAIT_NS, &mut shown);
+        assert_eq!(merger.age(S + REPORT_WAIT_NS), Duration::ZERO);
         assert_eq!(shown.0[0].last.answered, 100);
-        gathering.take(share(0, 2, 100), 2 * S);
-        let late = Share {
+        merger.add(report(0, 2, 100), 2 * S);
+        let late = ProgressReport {
             counters: Counters {
                 answered: 300,
                 ..Counters::default()
             },
-            ..share(1, 2, 300)
+            ..report(1, 2, 300)
         };
-        gathering.take(late, 2 * S);
-        gathering.show(2 * S, &mut shown);
+        merger.add(late, 2 * S);
+        merger.show(2 * S, &mut shown);
         assert_eq!(shown.0[1].last.answered, 400);
         assert_eq!(shown.0[1].counters.answered, 500);
         assert_eq!(shown.0[1].latency.count(), 500);
     }
 
     #[test]
-    fn a_worker_that_has_ended_is_not_waited_for_and_stays_in_the_totals() {
+    fn a_worker_that_has_ended_is_not_awaited_and_stays_in_the_totals() {
         let mut shown = Shown::default();
-        let mut gathering = Gathering::new(2, schedule(0));
-        let last = Share {
+        let mut merger = SnapshotMerger::new(2, times(0));
+        let last = ProgressReport {
             is_last: true,
             open_connections: 0,
-            ..share(1, 1, 50)
+            ..report(1, 1, 50)
         };
-        gathering.take(last, S / 2);
+        merger.add(last, S / 2);
         for at_s in [1, 2] {
-            gathering.take(share(0, at_s, 100), at_s * S);
-            gathering.show(at_s * S, &mut shown);
+            merger.add(report(0, at_s, 100), at_s * S);
+            merger.show(at_s * S, &mut shown);
         }
         let answered = [0, 1].map(|at: usize| shown.0[at].counters.answered);
         assert_eq!(answered, [150, 250]);
         assert_eq!(shown.0[1].open_connections, 4);
-        // Its last time on the CPU is not that of now.
+        // Its last CPU time is not current.
         assert_eq!(shown.0[1].busiest_worker, Some(0.0));
     }
 
     #[test]
-    fn what_came_in_the_warm_up_is_forgotten_when_the_window_begins() {
+    fn progress_of_the_warm_up_is_discarded_when_the_window_starts() {
         let mut shown = Shown::default();
-        let mut gathering = Gathering::new(1, schedule(2 * S));
-        let warm = |at_s| Share {
+        let mut merger = SnapshotMerger::new(1, times(2 * S));
+        let warm = |at_s| ProgressReport {
             stage: Stage::WarmingUp,
             counters: Counters::default(),
-            ..share(0, at_s, 70)
+            ..report(0, at_s, 70)
         };
-        gathering.take(warm(1), S);
-        gathering.show(S, &mut shown);
+        merger.add(warm(1), S);
+        merger.show(S, &mut shown);
         assert_eq!(shown.0[0].stage, Stage::WarmingUp);
         assert_eq!((shown.0[0].elapsed_ns, shown.0[0].last.answered), (S, 70));
         assert!(shown.0[0].latency.is_empty());
         // Not shown in time.
-        gathering.take(warm(2), 2 * S);
-        gathering.take(share(0, 3, 100), 3 * S);
-        gathering.take(warm(3), 3 * S);
-        gathering.show(3 * S, &mut shown);
+        merger.add(warm(2), 2 * S);
+        merger.add(report(0, 3, 100), 3 * S);
+        merger.add(warm(3), 3 * S);
+        merger.show(3 * S, &mut shown);
         let snapshot = &shown.0[1];
         assert_eq!(snapshot.stage, Stage::Measuring);
         assert_eq!((snapshot.elapsed_ns, snapshot.last.duration_ns), (S, S));
@@ -340,15 +342,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_shown_when_all_have_ended() {
+    fn there_is_no_snapshot_after_all_workers_have_ended() {
         let mut shown = Shown::default();
-        let mut gathering = Gathering::new(1, schedule(0));
-        let last = Share {
+        let mut merger = SnapshotMerger::new(1, times(0));
+        let last = ProgressReport {
             is_last: true,
-            ..share(0, 1, 50)
+            ..report(0, 1, 50)
         };
-        gathering.take(last, S);
-        gathering.show(9 * S, &mut shown);
+        merger.add(last, S);
+        merger.show(9 * S, &mut shown);
         assert!(shown.0.is_empty());
     }
 }

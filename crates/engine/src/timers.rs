@@ -1,15 +1,15 @@
-//! Deadlines of one worker: when each connection must be looked at again.
+//! Timers of one worker: when each connection must be checked again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// At most one valid entry for each connection. Moving a deadline further away costs nothing: the
-/// entry fires at its old time, the owner sees that nothing is due yet, and sets it anew. So a
-/// request that is answered in time never touches the heap.
+/// At most one valid entry per connection. To move a deadline further away costs nothing: the entry
+/// fires at its old time, and the owner sees that nothing is due yet and sets it again. A request
+/// that is answered in time never touches the heap.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
-    /// When the valid entry of each connection fires; `NEVER` without one.
+    /// When the valid entry of each connection fires. `NEVER` without one.
     set_ns: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl Timers {
         }
     }
 
-    /// Makes sure that the connection is looked at at `due_ns` or before.
+    /// Ensures that the connection is checked at `due_ns` or earlier.
     #[inline]
     pub(crate) fn set(&mut self, connection: u32, due_ns: u64) {
         let set_ns = &mut self.set_ns[connection as usize];
@@ -46,7 +46,7 @@ impl Timers {
                 return None;
             }
             self.heap.pop();
-            // An entry that an earlier one has replaced is not valid any more.
+            // An entry that was replaced by an earlier one is no longer valid.
             if self.set_ns[connection as usize] == due_ns {
                 self.set_ns[connection as usize] = NEVER;
                 return Some(connection);

@@ -1,359 +1,246 @@
-//! One thread's work: its event loop, its connections, its recording.
+//! The work of one thread: its event loop, its connections, its recording.
 //!
-//! A worker takes turns: it sends what is due, waits, takes completions, and lets each connection go on. It
-//! allocates nothing per request, and shares nothing with the others while it runs but the
-//! schedule of a run with a rate ([`crate::shared_schedule`]).
+//! A worker runs in turns: it sends what is due, waits, and processes completions. It allocates
+//! nothing per request. While it runs, it shares nothing with other workers, except the schedule of
+//! a run at a fixed rate ([`crate::shared_schedule`]).
 
-mod answers;
 mod connections;
+mod guarded_source;
 mod opening;
 mod outage;
+mod pool;
+mod reporting;
 mod requests;
-mod shares;
+mod responses;
+mod settings;
+mod stall;
+mod usage;
+mod writer;
 
-use crate::Watch;
-use crate::connection::{Connection, State};
-use crate::control::{Locker, Parked, RunState, Schedule};
-use crate::failure;
-use crate::pacing::{Frame, Pacer};
+pub use settings::WorkerSettings;
+
+use crate::UsageProbe;
+use crate::connection::Connection;
+use crate::control::{RunState, RunTimes, StuckGuard};
+use crate::error_kinds;
+use crate::pacing::{Pacer, PacingWindow};
 use crate::recorder::Recorder;
+use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
-use crate::timers::Timers;
-use eventloop::{Address, Completion, EventLoop, Outcome, SharedBytes, SocketOptions};
+use eventloop::{Completion, EventLoop, Outcome};
+use guarded_source::GuardedSource;
 use opening::Opening;
 use outage::Outage;
-use plan::{Pacing, SourceRange};
-use protocol::{Event, RequestKind, Session};
-use requests::fixed_requests;
-use results::{ErrorKind, Recording, ThreadUsage, WorkerUsage};
-use shares::Sharing;
-use std::collections::VecDeque;
-use std::time::Duration;
+use pool::{ConnectionPool, SourceAddresses};
+use protocol::{Event, Session};
+use reporting::ProgressReporter;
+use results::{ErrorKind, Recording, WorkerUsage};
+use stall::StallDetector;
+use std::sync::mpsc::Sender;
+use usage::UsageMeter;
+use writer::RequestWriter;
 
-/// What a worker has to do; one share of the plan.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where to connect.
-    pub address: Address,
-    /// How.
-    pub options: SocketOptions,
-    /// Connections of this worker.
-    pub connections: u32,
-    /// Batches in flight on a connection.
-    pub pipeline: u32,
-    /// Requests after which a connection is replaced; 1 without keep-alive.
-    pub requests_per_connection: u64,
-    /// Longest time for a request, and for setting up a connection.
-    pub timeout_ns: u64,
-    /// Requests to send within the window; `None`: as many as the time allows. In a closed loop this
-    /// worker's, with a rate the run's.
-    pub requests: Option<u64>,
-    /// Seed of the back-off's jitter.
-    pub seed: u64,
-    /// When requests are due.
-    pub pacing: Pacing,
-    /// Number of this worker, from 0.
-    pub worker: u32,
-    /// How many workers share the schedule and the source addresses.
-    pub workers: u32,
-    /// Local addresses to connect from.
-    pub source: Option<SourceRange>,
-    /// Of a batch only the last answer is timed.
-    pub batch_latency: bool,
-}
-
-/// The longest that the loop polls before a request is due instead of sleeping. It polls only as long as
-/// wake-ups are usually late (docs/decisions/0009-polling-before-a-deadline.md), so most of this time the
-/// thread would not have run anyway.
-const SPIN_NS: u64 = 100_000;
-/// ... and this share of the time between two requests, so that a fast schedule does not cost a whole
-/// CPU.
-const SPIN_SHARE: f64 = 0.4;
-
-impl Settings {
-    /// How long to poll before a request is due: nothing in a closed loop.
-    pub(crate) fn spin_ns(&self) -> u64 {
-        self.gap_ns()
-            .map_or(0, |gap_ns| (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64)
-    }
-
-    /// How long to poll for an answer: nothing in a closed loop.
-    fn answer_poll_ns(&self) -> u64 {
-        self.gap_ns()
-            .filter(|gap_ns| *gap_ns >= ANSWER_POLL_GAP_MIN_NS)
-            .map_or(0, |gap_ns| {
-                (gap_ns * SPIN_SHARE).min(ANSWER_POLL_NS as f64) as u64
-            })
-    }
-
-    /// The shortest mean distance between two requests of this worker; `None` in a closed loop.
-    fn gap_ns(&self) -> Option<f64> {
-        let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
-        Some(f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
-    }
-}
-
-/// After a request is sent the loop polls for its answer so long at most: on a machine that is idle but
-/// for the test, waking up for it takes longer than many an answer does. The share of the time between
-/// two requests bounds it again, and below this distance nothing is polled for.
-const ANSWER_POLL_NS: u64 = 500_000;
-const ANSWER_POLL_GAP_MIN_NS: f64 = 200_000.0;
-
-/// How a worker's run ended.
-pub struct Ended {
-    /// Everything it counted.
+/// The result of one worker.
+pub struct WorkerResult {
+    /// Everything that it recorded.
     pub recording: Recording,
     /// When it stopped, CLOCK_MONOTONIC.
     pub ended_ns: u64,
-    /// The reason, when it could not go on.
+    /// Why it failed, if it did.
     pub failure: Option<String>,
-    /// What the first error of a session said beyond its kind.
-    pub first_trouble: Option<(ErrorKind, String)>,
-    /// It ended before all requests were sent, as no response came for long.
+    /// Details of the first session error that had any.
+    pub first_error_detail: Option<(ErrorKind, String)>,
+    /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
-    /// What the thread used within the window, where that can be known.
+    /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,
 }
 
-/// Why the run of a worker stops before its time.
-pub(crate) enum Stop {
-    /// The source or the loop failed; the text says how.
+/// Why a worker stops early.
+pub(crate) enum StopReason {
+    /// The source or the loop failed, with this message.
     Failed(String),
-    /// The source wants no more.
+    /// The source asked to stop.
     Wanted,
-    /// The main thread has taken the recording, as a script did not return.
+    /// The main thread has taken the recording, because a script did not return.
     GivenUp,
     /// The time is over.
     Over,
 }
 
-impl From<SourceError> for Stop {
+impl From<SourceError> for StopReason {
     fn from(error: SourceError) -> Self {
         Self::Failed(error.message)
     }
 }
 
-/// Where requests come from.
-enum Requests {
-    /// The same batch every time, made ready `pipeline` times over.
-    Fixed {
-        bytes: Vec<u8>,
-        batch_bytes: usize,
-        kinds: Vec<RequestKind>,
-        shared: SharedBytes,
-    },
-    /// The source is asked each time.
-    Asked,
+/// The phases that a worker goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    BeforeStart,
+    WarmUp,
+    Window,
 }
 
-/// See the module's text.
+/// One worker. The module's documentation explains it.
 pub(crate) struct Worker<L, S: Session> {
     io: L,
-    shared: S::Shared,
-    settings: Settings,
-    connections: Vec<Connection<S>>,
-    /// When something that was put off is to happen.
-    wakes: Timers,
-    /// When patience with a connection ends.
-    deadlines: Timers,
-    source: Box<dyn RequestSource>,
-    requests: Requests,
-    wants_delay: bool,
-    /// Absent only while the script runs, see [`Locker`].
+    session_shared: S::Shared,
+    settings: WorkerSettings,
+    times: RunTimes,
+    phase: Phase,
+    pool: ConnectionPool<S>,
+    source_addresses: SourceAddresses,
+    source: GuardedSource,
+    writer: RequestWriter,
+    /// Absent only while a script runs, see [`StuckGuard`].
     recorder: Option<Box<Recorder>>,
-    locker: Locker,
-    schedule: Schedule,
-    /// When requests are due; `None` in a closed loop.
+    /// When requests are due. `None` in a closed loop.
     share: Option<ScheduleShare>,
-    /// With a rate: connections that can take a request, the one that has been free longest first.
-    free: VecDeque<u32>,
-    /// How long to poll for an answer after a request was sent; 0 is not at all.
-    answer_poll_ns: u64,
-    /// Which of the source addresses is next.
-    source_index: u128,
-    /// Tells what this thread has used.
-    watch: Option<Box<dyn Watch>>,
-    /// When the window began for `watch`, and its reading then.
-    watched: Option<(u64, ThreadUsage)>,
-    /// The first turn has been.
-    has_begun: bool,
-    /// The window has begun.
-    measuring: bool,
+    /// How long to poll for a response after sending a request. 0 disables it.
+    response_poll_ns: u64,
     /// In a closed loop: requests still to be sent within the window.
     budget: u64,
-    /// Outstanding requests over all connections.
-    outstanding: u64,
-    /// When the last response came; without any for long, a run without time limit gives up.
-    progress_ns: u64,
-    /// When the first request after it was sent; `u64::MAX` without one.
-    asked_ns: u64,
-    /// Until when the other workers know of responses.
-    told_answer_ns: u64,
-    /// No response has come for so long that nothing more is sent.
-    gives_up: bool,
-    /// That has ended the run before all requests were sent.
-    has_given_up: bool,
-    /// When the last request was answered or failed.
-    settled_ns: u64,
-    /// Until when the present wait sleeps if nothing happens.
+    stall: StallDetector,
+    /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
     opening: Opening,
-    /// Connections that stand now.
-    standing: u64,
-    /// Somebody watches the run.
-    sharing: Option<Sharing>,
-    /// With a rate: what is done about a server that is away.
+    /// At a fixed rate: how an outage of the server is handled.
     outage: Outage,
-    random: fastrand::Rng,
-    first_trouble: Option<(ErrorKind, String)>,
+    usage: UsageMeter,
+    /// Set if there is an observer.
+    reporter: Option<ProgressReporter>,
+    first_error_detail: Option<(ErrorKind, String)>,
+    /// Events and output of a session, empty between calls.
     events: Vec<Event>,
     output: Vec<u8>,
-    kinds: Vec<RequestKind>,
-    /// Send buffers that came back.
-    spare: Vec<Vec<u8>>,
 }
 
-/// Completions taken at a time when requests are due by a schedule: sends wait for the end of a turn.
+/// Completions processed per turn at a fixed rate. Sends wait for the end of a turn.
 const COMPLETIONS_PER_PACED_TURN: usize = 16;
-/// So many connections of each thread tell how long their bytes lay in the kernel: all where there are few, whose
-/// samples would be too few otherwise.
-const STAMPED_AT_LEAST: u32 = 8;
-/// Of more connections one in so many does.
-const STAMPED_ONE_IN: u32 = 64;
+/// Completions processed before checking clock, timers and stop again.
+const COMPLETIONS_PER_TURN: usize = 256;
 
-/// The key of completions that come of other workers waking this one. There are fewer connections.
+/// The key of completions that are caused by other workers waking this one. There are fewer
+/// connections.
 const WAKER: u32 = u32::MAX;
 
-/// The longest wait: so soon a stop is noticed.
+/// The longest wait, and so the longest delay until a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
-/// Completions taken before clock, timers and the stop are looked at again.
-const COMPLETIONS_PER_TURN: usize = 256;
-/// The first pause after repeated failures, and the longest.
-const BACK_OFF_FIRST_NS: u64 = 1_000_000;
-const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
-/// Without a response for so long, or for the timeout if that is longer, a run that only a number of
-/// requests ends gives up. It also gives up when for so long no request could be sent.
-const GIVE_UP_NS: u64 = 30_000_000_000;
-/// How often a worker tells the others of its last response.
-const TELL_ANSWER_NS: u64 = 1_000_000_000;
-/// A wait that ends so much later than asked is one in which nothing ran, whatever is found afterwards.
+/// If a wait ends this much later than requested, nothing was running, whatever is found
+/// afterwards.
 pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
-/// Send buffers kept for reuse.
-const SPARE_BUFFERS: usize = 1024;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn new(
-        mut io: L,
-        mut shared: S::Shared,
-        settings: Settings,
-        source: Box<dyn RequestSource>,
-        watch: Option<Box<dyn Watch>>,
+        parts: WorkerParts<L, S>,
+        usage_probe: Option<Box<dyn UsageProbe>>,
         share: Option<ScheduleShare>,
-        locker: Locker,
+        stuck_guard: StuckGuard,
     ) -> Result<Self, String> {
-        let requests = match source.fixed() {
-            Some(batch) => fixed_requests::<L, S>(&mut io, &batch, settings.pipeline)?,
-            None => Requests::Asked,
-        };
+        let WorkerParts {
+            mut io,
+            shared: mut session_shared,
+            settings,
+            source,
+        } = parts;
+        let fixed = source.fixed();
+        let writer = RequestWriter::new::<L, S>(&mut io, fixed.as_deref(), settings.pipeline)?;
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
             let waker = io.waker(WAKER);
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
             share.set_waker(waker?);
         }
         let connections = (0..settings.connections)
-            .map(|_| Connection::new(S::new(&mut shared)))
-            .collect::<Vec<_>>();
+            .map(|_| Connection::new(S::new(&mut session_shared)))
+            .collect();
         Ok(Self {
             io,
-            shared,
-            wakes: Timers::new(connections.len()),
-            deadlines: Timers::new(connections.len()),
-            connections,
-            wants_delay: source.wants_delay(),
-            source,
-            requests,
-            recorder: None,
-            locker,
-            schedule: Schedule {
+            session_shared,
+            times: RunTimes {
                 start_ns: 0,
                 measure_ns: 0,
                 end_ns: 0,
             },
+            phase: Phase::BeforeStart,
+            pool: ConnectionPool::new(
+                connections,
+                settings.pipeline,
+                settings.requests_per_connection,
+                settings.seed,
+            ),
+            source_addresses: SourceAddresses::new(
+                settings.source,
+                settings.worker,
+                settings.workers,
+            ),
+            source: GuardedSource::new(source, stuck_guard),
+            writer,
+            recorder: None,
             share,
-            free: VecDeque::new(),
-            answer_poll_ns: settings.answer_poll_ns(),
-            source_index: u128::from(settings.worker),
-            watch,
-            watched: None,
-            has_begun: false,
-            measuring: false,
+            response_poll_ns: settings.response_poll_ns(),
             budget: match settings.pacing.is_open() {
                 true => u64::MAX,
                 false => settings.requests.unwrap_or(u64::MAX),
             },
-            outstanding: 0,
-            progress_ns: 0,
-            asked_ns: u64::MAX,
-            told_answer_ns: 0,
-            gives_up: false,
-            has_given_up: false,
-            settled_ns: 0,
+            stall: StallDetector::new(0, 0),
             slept_until_ns: None,
             opening: Opening::new(),
-            standing: 0,
-            sharing: None,
             outage: Outage::default(),
-            random: fastrand::Rng::with_seed(settings.seed),
-            first_trouble: None,
+            usage: UsageMeter::new(usage_probe),
+            reporter: None,
+            first_error_detail: None,
             events: Vec::with_capacity(64),
             output: Vec::new(),
-            kinds: Vec::new(),
-            spare: Vec::new(),
             settings,
         })
     }
 
-    /// Runs to the end of the schedule, or until something else ends it. `None` when the main
-    /// thread has given this worker up and taken its recording.
-    pub(crate) fn run(&mut self, schedule: Schedule, state: &RunState) -> Option<Ended> {
-        self.begin(schedule);
+    /// Enables progress reports, from the start of the run.
+    pub(crate) fn report_to(&mut self, messages: Sender<WorkerMessage>) {
+        self.reporter = Some(ProgressReporter::new(self.settings.worker, messages));
+    }
+
+    /// Runs to the end of the schedule, or until something else ends the run. `None` if the main
+    /// thread has taken the recording and no longer waits for this worker.
+    pub(crate) fn run(&mut self, times: RunTimes, state: &RunState) -> Option<WorkerResult> {
+        self.begin(times);
         let reason = self.drive(state);
         self.end(reason)
     }
 
-    /// What comes before the first turn.
-    pub(crate) fn begin(&mut self, schedule: Schedule) {
-        self.schedule = schedule;
-        let Settings {
+    /// Prepares the first turn.
+    pub(crate) fn begin(&mut self, times: RunTimes) {
+        self.times = times;
+        let WorkerSettings {
             pacing,
             worker,
             workers,
             requests,
             ..
         } = &self.settings;
-        let frame = Frame {
-            origin_ns: schedule.start_ns,
-            measure_ns: schedule.measure_ns,
+        let window = PacingWindow {
+            origin_ns: times.start_ns,
+            measure_ns: times.measure_ns,
             requests: *requests,
         };
-        let pacer = Pacer::new(pacing, *worker, *workers, frame);
+        let pacer = Pacer::new(pacing, *worker, *workers, window);
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
         if !self.is_paced() {
-            self.opening.hold(schedule.start_ns, schedule.end_ns);
+            self.opening.hold(times.start_ns, times.end_ns);
         }
-        let mut recorder = Recorder::new(schedule.measure_ns, self.is_paced());
-        if self.sharing.is_some() {
-            recorder.watched(schedule.start_ns);
+        let mut recorder = Recorder::new(times.measure_ns, self.is_paced());
+        if self.reporter.is_some() {
+            recorder.enable_reports(times.start_ns);
         }
         self.recorder = Some(Box::new(recorder));
-        self.progress_ns = schedule.start_ns;
-        self.settled_ns = schedule.measure_ns;
+        self.stall = StallDetector::new(times.start_ns, times.measure_ns);
     }
 
-    fn drive(&mut self, state: &RunState) -> Result<(), Stop> {
+    fn drive(&mut self, state: &RunState) -> Result<(), StopReason> {
         while let Some(until_ns) = self.turn(state)? {
             self.wait(until_ns)?;
             self.take_completions()?;
@@ -361,58 +248,56 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
-    /// What comes after the last turn; `reason` says why it was the last.
-    pub(crate) fn end(&mut self, reason: Result<(), Stop>) -> Option<Ended> {
+    /// Completes the run after the last turn. `reason` is why it was the last one.
+    pub(crate) fn end(&mut self, reason: Result<(), StopReason>) -> Option<WorkerResult> {
         let failure = match reason {
-            Ok(()) | Err(Stop::Wanted | Stop::Over) => None,
-            Err(Stop::Failed(message)) => Some(message),
-            Err(Stop::GivenUp) => return None,
+            Ok(()) | Err(StopReason::Wanted | StopReason::Over) => None,
+            Err(StopReason::Failed(message)) => Some(message),
+            Err(StopReason::GivenUp) => return None,
         };
-        let mut ended_ns = self.io.now_ns().min(self.schedule.end_ns);
+        let mut ended_ns = self.io.now_ns().min(self.times.end_ns);
         if self.is_paced() && self.is_done() {
-            // Others had the last requests; this worker learned of it later.
-            ended_ns = ended_ns.min(self.settled_ns);
+            // Other workers sent the last requests; this worker learned of it later.
+            ended_ns = ended_ns.min(self.stall.settled_ns);
         }
-        let usage = self.usage(ended_ns);
-        self.share(ended_ns, true);
+        let usage = self.usage.finish(self.settings.number(), ended_ns);
+        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
+            reporter.report_last(recorder, &mut self.usage, ended_ns);
+        }
         self.count_in_flight(ended_ns);
         self.count_unsent(ended_ns);
         let mut recording = self.recorder.take()?.finish(ended_ns);
-        recording.redirect_location = S::redirect_location(&self.shared).map(str::to_owned);
-        Some(Ended {
+        recording.redirect_location = S::redirect_location(&self.session_shared).map(str::to_owned);
+        Some(WorkerResult {
             recording,
             ended_ns,
             failure,
-            has_given_up: self.has_given_up,
-            first_trouble: self.first_trouble.take(),
+            has_given_up: self.stall.has_given_up,
+            first_error_detail: self.first_error_detail.take(),
             usage,
         })
     }
 
-    /// Whether requests are due by a schedule.
+    /// Whether the run has a fixed rate.
     pub(super) fn is_paced(&self) -> bool {
         self.share.is_some()
     }
 
-    /// One turn: does what is to be done now. Says until when to wait then; `None` when the run is over.
-    pub(crate) fn turn(&mut self, state: &RunState) -> Result<Option<u64>, Stop> {
+    /// One turn: does everything that is due. Returns until when to wait, or `None` if the run is
+    /// over.
+    pub(crate) fn turn(&mut self, state: &RunState) -> Result<Option<u64>, StopReason> {
         let now_ns = self.io.now_ns();
-        if now_ns < self.schedule.start_ns {
-            return Ok(Some(self.schedule.start_ns));
+        if now_ns < self.times.start_ns {
+            return Ok(Some(self.times.start_ns));
         }
-        if !self.has_begun {
-            self.has_begun = true;
-            self.begin_sharing(self.schedule.start_ns);
-            // What the script's `setup` or `init` has chosen.
-            if let Some(address) = self.source.take_address() {
-                self.settings.address = address;
-            }
+        if self.phase == Phase::BeforeStart {
+            self.start();
         }
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
             self.recorder().woke_late(late_ns);
         }
-        if now_ns >= self.schedule.end_ns || state.is_raised() || self.is_finished(now_ns, state) {
+        if now_ns >= self.times.end_ns || state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
         }
         if let Some(share) = &mut self.share {
@@ -420,36 +305,36 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.open_some(now_ns, state)?;
         self.return_some();
-        while let Some(key) = self.wakes.take_due(now_ns) {
+        while let Some(key) = self.pool.wakes.take_due(now_ns) {
             self.on_wake(key, now_ns)?;
         }
-        while let Some(key) = self.deadlines.take_due(now_ns) {
+        while let Some(key) = self.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns);
         }
         self.send_due(now_ns)?;
         if let Some(share) = &mut self.share {
             share.settle(now_ns);
         }
-        if !self.measuring && now_ns >= self.schedule.measure_ns {
-            self.begin_measuring(now_ns);
+        if self.phase == Phase::WarmUp && now_ns >= self.times.measure_ns {
+            self.start_window(now_ns);
         }
-        // After what was due has been sent: it may take a tenth of a millisecond.
+        // After sending what was due, because it may take a tenth of a millisecond.
         if self.recorder().tick(now_ns) {
-            self.share(now_ns, false);
+            self.report(now_ns);
         }
-        if self.outstanding == 0 {
+        if self.pool.outstanding == 0 {
             self.io.poll_until(0);
         }
         let until_ns = self.next_deadline_ns(now_ns);
-        // A wait for a moment that has passed already only looks what happened.
-        let sleeps = until_ns > now_ns && until_ns >= self.schedule.measure_ns;
+        // A wait with an expired deadline only polls.
+        let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
         Ok(Some(until_ns))
     }
 
-    /// Takes what has happened, up to the bound of a turn: with thousands of connections at once it could
-    /// outlast the end. Says whether there was anything.
-    pub(crate) fn take_completions(&mut self) -> Result<bool, Stop> {
+    /// Processes completions, up to the limit of a turn: with thousands of connections at once,
+    /// this could take until after the end. Returns whether there were any.
+    pub(crate) fn take_completions(&mut self) -> Result<bool, StopReason> {
         let per_turn = match self.is_paced() {
             true => COMPLETIONS_PER_PACED_TURN,
             false => COMPLETIONS_PER_TURN,
@@ -458,66 +343,71 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let Some(completion) = self.io.next() else {
                 return Ok(taken > 0);
             };
-            // Something happened: it was not the time that ended the wait, or not alone. But what is found long
-            // after the wait should have ended was only found then because nothing had been running.
+            // A completion ended the wait, not the deadline, or not alone. But if it is found long
+            // after the wait should have ended, nothing was running in between.
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            // Nothing that was seen after the end is counted.
-            if completion.at_ns >= self.schedule.end_ns {
-                return Err(Stop::Over);
+            // Nothing seen after the end is counted.
+            if completion.at_ns >= self.times.end_ns {
+                return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
         }
         Ok(true)
     }
 
-    /// When something is to be done even if nothing happens.
+    /// When to continue if nothing happens.
     fn next_deadline_ns(&self, now_ns: u64) -> u64 {
         if self.outage.is_over() {
             return now_ns;
         }
-        let has_free = !self.free.is_empty();
+        let has_free = self.pool.has_free();
         let due_ns = self.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
         let opening_ns = self.opening.next_ns(self.settings.connections, now_ns);
         [
             opening_ns,
-            self.wakes.next_ns(),
-            self.deadlines.next_ns(),
+            self.pool.wakes.next_ns(),
+            self.pool.deadlines.next_ns(),
             due_ns,
         ]
         .into_iter()
         .flatten()
-        .fold(self.schedule.end_ns.min(now_ns + TICK_NS), u64::min)
+        .fold(self.times.end_ns.min(now_ns + TICK_NS), u64::min)
     }
 
-    pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), Stop> {
+    pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
         self.io
             .wait(Some(until_ns))
-            .map_err(|error| Stop::Failed(format!("the event loop failed: {error}")))
+            .map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))
     }
 
-    /// Once, when the window has begun.
-    fn begin_measuring(&mut self, now_ns: u64) {
-        self.measuring = true;
-        let begun_ns = self.schedule.measure_ns;
-        let standing = self.connections.iter();
-        let standing = standing.filter(|connection| connection.stood_at(begun_ns));
-        let standing = standing.count() as u64;
-        self.recorder().stood_at_start(standing);
-        let usage = self.watch.as_mut().and_then(|watch| watch.usage());
-        self.watched = usage.map(|usage| (now_ns, usage));
+    /// Called once, at the first turn of the run.
+    fn start(&mut self) {
+        self.phase = Phase::WarmUp;
+        if let Some(reporter) = &mut self.reporter {
+            reporter.start(&mut self.usage, self.times.start_ns);
+        }
+        // The choice of the script's `setup` or `init`.
+        if let Some(address) = self.source.source.take_address() {
+            self.settings.address = address;
+        }
     }
 
-    fn usage(&mut self, ended_ns: u64) -> Option<WorkerUsage> {
-        let (begun_ns, before) = self.watched?;
-        let now = self.watch.as_mut()?.usage()?;
-        Some(WorkerUsage {
-            worker: self.settings.worker,
-            elapsed_ns: ended_ns.saturating_sub(begun_ns),
-            usage: now.since(&before),
-        })
+    /// Called once, when the window has started.
+    fn start_window(&mut self, now_ns: u64) {
+        self.phase = Phase::Window;
+        let established = self.pool.established_before(self.times.measure_ns);
+        self.recorder().established_at_start(established);
+        self.usage.start(now_ns);
+    }
+
+    #[cold]
+    fn report(&mut self, now_ns: u64) {
+        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
+            reporter.report(recorder, &mut self.usage, self.pool.established, now_ns);
+        }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -528,41 +418,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.is_done() {
             return true;
         }
-        if self.schedule.end_ns != u64::MAX {
+        if self.times.end_ns != u64::MAX {
             return false;
         }
-        if self.progress_ns > self.told_answer_ns.saturating_add(TELL_ANSWER_NS) {
-            self.told_answer_ns = self.progress_ns;
-            state.note_answer(self.progress_ns);
-        }
-        // A slow schedule has pauses, in which no response can come.
-        let due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
-        let since_ns = due_ns.min(self.asked_ns).max(self.progress_ns);
-        self.gives_up = false;
-        if now_ns.saturating_sub(since_ns) < GIVE_UP_NS {
-            return false;
-        }
-        let since_ns = since_ns.max(state.note_answer(self.progress_ns));
-        let quiet_ns = now_ns.saturating_sub(since_ns);
-        // From now on nothing is sent, but what has been sent keeps its full timeout.
-        self.gives_up = quiet_ns >= GIVE_UP_NS.max(self.settings.timeout_ns);
-        let is_opening = |connection: &Connection<S>| {
-            matches!(connection.state, State::Connecting | State::Handshaking)
-        };
-        let idle_ns = quiet_ns.min(now_ns.saturating_sub(self.settled_ns));
-        let is_shut_out = idle_ns >= GIVE_UP_NS && !self.connections.iter().any(is_opening);
-        self.has_given_up = self.outstanding == 0 && (self.gives_up || is_shut_out);
-        self.has_given_up
+        let first_due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
+        let Self {
+            stall,
+            pool,
+            settings,
+            ..
+        } = self;
+        stall.gives_up(
+            now_ns,
+            first_due_ns,
+            settings.timeout_ns,
+            pool.outstanding,
+            state,
+            || pool.is_any_opening(),
+        )
     }
 
-    /// Whether everything that was wanted has been sent, and has come to its end here.
+    /// Whether all requests have been sent, and all of them have been answered or have failed here.
     fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.wanted() == 0
+        self.pool.outstanding == 0 && self.remaining() == 0
     }
 
-    /// How many requests are still wanted: `u64::MAX` without a limit. With a rate it is the run's, and what any
-    /// worker may be the one to send.
-    fn wanted(&self) -> u64 {
+    /// Number of requests that are still to be sent: `u64::MAX` without a limit. At a fixed rate,
+    /// it is the number of the whole run, because any worker may send them.
+    fn remaining(&self) -> u64 {
         match &self.share {
             Some(_) if self.settings.requests.is_none() => u64::MAX,
             Some(share) => share.remaining(),
@@ -570,7 +453,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn on_completion(&mut self, completion: Completion) -> Result<(), Stop> {
+    fn on_completion(&mut self, completion: Completion) -> Result<(), StopReason> {
         let Completion {
             key,
             token,
@@ -578,14 +461,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             outcome,
         } = completion;
         if key == WAKER {
-            // It has ended the wait; the turn does the rest.
+            // It has ended the wait. The next turn does the rest.
             return Ok(());
         }
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         if connection.token != Some(token) {
-            // The end of a connection that has been replaced; its buffers are welcome.
+            // The end of a connection that has been replaced. Its buffers can be reused.
             if let Outcome::Sent(buffer) = outcome {
-                self.recycle(buffer);
+                self.writer.recycle(buffer);
             }
             return Ok(());
         }
@@ -593,14 +476,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Outcome::Received(_) => self.on_received(key, at_ns),
             Outcome::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
             Outcome::Sent(buffer) => {
-                self.recycle(buffer);
+                self.writer.recycle(buffer);
                 Ok(())
             }
             Outcome::Connected => self.on_connected(key, at_ns),
             Outcome::EndOfStream => self.on_end(key, at_ns),
             Outcome::ConnectFailed(errno) => {
                 connection.token = None;
-                self.fail(key, failure::of_connect(errno), at_ns);
+                self.fail(key, error_kinds::of_connect(errno), at_ns);
                 Ok(())
             }
             Outcome::ReceiveFailed(errno) => {
@@ -608,7 +491,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Ok(())
             }
             Outcome::SendFailed(_) => {
-                // Why is to be seen on the receiving side, where an early answer may stand too.
+                // The receiving side will show the reason. There may also be an early response.
                 connection.send_failed = true;
                 Ok(())
             }
@@ -616,30 +499,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Calls into the source, which may be a script and take for ever.
-    fn scripted<R>(
+    /// Calls the source, which may be a script that never returns.
+    fn call_source<R>(
         &mut self,
         call: impl FnOnce(&mut dyn RequestSource) -> Result<R, SourceError>,
-    ) -> Result<R, Stop> {
-        if let Some(recorder) = self.recorder.take() {
-            self.locker.park(Parked {
-                recorder,
-                since_ns: self.io.now_ns(),
-            });
+    ) -> Result<R, StopReason> {
+        let Self {
+            source,
+            recorder,
+            io,
+            settings,
+            ..
+        } = self;
+        let result = source.call(recorder, || io.now_ns(), call)?;
+        if let Some(address) = source.source.take_address() {
+            settings.address = address;
         }
-        let answer = call(self.source.as_mut());
-        match self.locker.take() {
-            Some(parked) => self.recorder = Some(parked.recorder),
-            None => return Err(Stop::GivenUp),
+        if source.source.stopped() {
+            return Err(StopReason::Wanted);
         }
-        let answer = answer?;
-        if let Some(address) = self.source.take_address() {
-            self.settings.address = address;
-        }
-        if self.source.stopped() {
-            return Err(Stop::Wanted);
-        }
-        Ok(answer)
+        Ok(result)
     }
 
     #[inline]
@@ -650,13 +529,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn count_in_flight(&mut self, ended_ns: u64) {
-        let Self {
-            connections,
-            recorder,
-            ..
-        } = self;
+        let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
-        for connection in connections {
+        for connection in &pool.connections {
             let mut measured = false;
             for flight in connection.flights.iter() {
                 if recorder.measures(flight.due_ns) {
@@ -677,7 +552,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// What the share of the schedule still holds at the end was due and never sent.
+    /// What the share of the schedule still contains at the end was due but never sent.
     fn count_unsent(&mut self, ended_ns: u64) {
         let Self {
             share: Some(share),

@@ -1,20 +1,22 @@
-//! The truth of the numbers: whole runs of a worker against a server whose every answer is known.
+//! The truth of the numbers: whole runs of a worker against a server whose every response is known.
 //!
-//! Loop, wire and server are simulated, so times are exact and a run of minutes takes none. Each
-//! test reads as a sentence about a figure; every run is also checked for what must always hold
-//! ([`rig::Run::check_books`]).
+//! Loop, network and server are simulated, so times are exact and a run of minutes takes no time.
+//! Each test reads as a sentence about a number. Every run is also checked for what must always
+//! hold ([`simulation::Run::check_consistency`]).
 
 #[path = "simulated/http.rs"]
 mod http;
 #[path = "simulated/opening.rs"]
 mod opening;
-#[path = "simulated/rig.rs"]
-mod rig;
+#[path = "simulated/simulation.rs"]
+mod simulation;
 
 #[path = "simulated/connections.rs"]
 mod connections;
 #[path = "simulated/errors.rs"]
 mod errors;
+#[path = "simulated/observed.rs"]
+mod observed;
 #[path = "simulated/queueing.rs"]
 mod queueing;
 #[path = "simulated/random.rs"]
@@ -27,7 +29,5 @@ mod sources;
 mod times;
 #[path = "simulated/truth.rs"]
 mod truth;
-#[path = "simulated/watched.rs"]
-mod watched;
 #[path = "simulated/window.rs"]
 mod window;

@@ -16,7 +16,7 @@ pub use environment::WATCHED_SYSCTLS;
 
 pub use engine::Observer;
 
-use engine::{ChosenBackend, Job, Outcome};
+use engine::{ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
 use plan::secrets::hide_secrets;
 use plan::{RunPlan, Scheme};
@@ -102,7 +102,7 @@ impl Moment {
 /// A run that is ready to start.
 pub struct Prepared {
     plan: RunPlan,
-    job: Job,
+    inputs: RunInputs,
     chosen: ChosenBackend,
     script: Option<Script>,
     environment: Environment,
@@ -139,12 +139,13 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         (plan.without_secrets(), hide(invocation.command_line))
     };
     Ok(Prepared {
-        job: Job {
+        inputs: RunInputs {
             address: sources.address,
             tls,
-            watches: watch::workers(sources.workers.len()),
+            usage_probes: watch::workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
+            worker_base: 0,
         },
         chosen,
         script: sources.script,
@@ -193,7 +194,7 @@ impl Prepared {
         let Audience { samples, observer } = audience;
         let Self {
             plan,
-            job,
+            inputs,
             chosen,
             script,
             environment,
@@ -203,21 +204,21 @@ impl Prepared {
         } = self;
         let sampling = sampling::start(sampler, samples);
         let machine = MachineMeter::begin();
-        let mut started_unix_ms = 0;
-        let announce = |at: engine::Schedule| {
-            started_unix_ms = read_at.unix_ms_at(at.measure_ns);
-            sampling.begin(at);
-        };
-        let outcome = engine::run(&plan, job, interrupted, announce, observer)?;
+        let armed = engine::prepare(&plan, inputs)?;
+        let start_ns = armed.earliest_start_ns();
+        let times = armed.times(start_ns);
+        let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
+        sampling.begin(times);
+        let outcome = armed.start(start_ns, interrupted, observer);
         let machine = machine.end();
         let telemetry = sampling.finish(plan.telemetry.as_ref());
-        let Outcome {
+        let RunOutcome {
             recording,
             duration_ns,
             interrupted,
             failures,
             has_given_up,
-            first_trouble,
+            first_error_detail,
             workers,
             lags,
             without_ring,
@@ -260,7 +261,7 @@ impl Prepared {
             result,
             script,
             failures,
-            first_trouble,
+            first_error_detail,
             leaving,
         })
     }
@@ -304,7 +305,7 @@ pub struct Finished {
     pub result: RunResult,
     script: Option<Script>,
     failures: Vec<String>,
-    first_trouble: Option<(ErrorKind, String)>,
+    first_error_detail: Option<(ErrorKind, String)>,
     leaving: Vec<JoinHandle<()>>,
 }
 
@@ -332,7 +333,7 @@ impl Finished {
         let why = most.map_or_else(
             || "no answer came".to_owned(),
             |(kind, count)| {
-                let detail = match &self.first_trouble {
+                let detail = match &self.first_error_detail {
                     Some((told, detail)) if *told == kind => format!(": {detail}"),
                     _ => String::new(),
                 };
@@ -422,16 +423,16 @@ fn open_files() -> u64 {
 /// verdict says it.
 fn open_file_note(
     load: &plan::Load,
-    backend: engine::Backend,
+    backend: engine::IoBackend,
     limit: u64,
     open: u64,
 ) -> Option<String> {
     let (connections, threads) = (u64::from(load.connections), u64::from(load.threads));
     let needed = match backend {
         // Each ring keeps its sockets in a table of its own, which the limit bounds: they are no open files.
-        engine::Backend::Uring => connections.div_ceil(threads.max(1)),
+        engine::IoBackend::Uring => connections.div_ceil(threads.max(1)),
         // Each thread has an epoll instance, too.
-        engine::Backend::Epoll => connections + open + threads,
+        engine::IoBackend::Epoll => connections + open + threads,
     };
     (limit < needed).then(|| {
         let enough = needed + 64;
@@ -465,7 +466,7 @@ mod tests {
             };
             open_file_note(&load, backend, limit, 10)
         };
-        let (uring, epoll) = (engine::Backend::Uring, engine::Backend::Epoll);
+        let (uring, epoll) = (engine::IoBackend::Uring, engine::IoBackend::Epoll);
         // Two tables of 64 places each.
         assert_eq!(note(uring, 64, 2, 100), None);
         assert_eq!(note(uring, 64, 2, 128), None);
@@ -481,7 +482,7 @@ mod tests {
     #[test]
     fn threads_that_could_not_have_a_ring_are_told_of() {
         let chosen = || ChosenBackend {
-            backend: engine::Backend::Uring,
+            backend: engine::IoBackend::Uring,
             reason: "allowed here".to_owned(),
         };
         let why = |threads| vec!["no memory".to_owned(); threads];

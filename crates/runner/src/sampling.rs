@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use engine::Schedule;
+use engine::RunTimes;
 use plan::TelemetrySpec;
 use results::Telemetry;
 use telemetry::sockets::Filter;
@@ -57,7 +57,7 @@ pub(crate) fn start(sampler: Option<Sampler>, samples: Option<Box<dyn Write + Se
 
 impl Beside {
     /// The engine has said when the window is.
-    pub(crate) fn begin(&self, schedule: Schedule) {
+    pub(crate) fn begin(&self, schedule: RunTimes) {
         if let Self::On(sampling) = self {
             sampling.begin(Window {
                 begin_ns: schedule.measure_ns,

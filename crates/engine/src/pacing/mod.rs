@@ -1,65 +1,71 @@
-//! When the next request is due: the schedule of one worker, a share of the run's.
+//! When the next request is due: one worker's share of the schedule of the run.
 //!
-//! The run's requests are numbered from 0. With even arrivals request k is due when the integral of the
-//! rate reaches k. With Poisson arrivals it is due when the integral reaches the sum of k + 1 exponential
-//! distances drawn from the run's seed. Worker w of n has the requests w, w + n, w + 2n, ... So
-//! all workers together make one schedule without sharing anything, and it is the same for any n.
+//! The requests of the run are numbered from 0. With even arrivals, request k is due when the
+//! integral of the rate reaches k. With Poisson arrivals, it is due when the integral reaches the
+//! sum of k + 1 exponential gaps drawn from the run's seed. Worker w of n has the requests w, w +
+//! n, w + 2n, ... Together, the workers follow one schedule without sharing anything, and it is the
+//! same for any n.
 
 use std::time::Duration;
 
 use plan::{Arrivals, Pacing, RateCurve};
 
-/// The window of a run, and how many of its requests count.
+/// The window of a run, and how many of its requests to send.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Frame {
-    /// CLOCK_MONOTONIC at the begin of the schedule.
+pub(crate) struct PacingWindow {
+    /// CLOCK_MONOTONIC at the start of the schedule.
     pub(crate) origin_ns: u64,
-    /// CLOCK_MONOTONIC at the begin of the window, which is that of the stages.
+    /// CLOCK_MONOTONIC at the start of the window, when the stages start.
     pub(crate) measure_ns: u64,
-    /// The schedule ends after so many requests of the window, all workers' together.
+    /// The schedule ends after this many requests in the window, of all workers together.
     pub(crate) requests: Option<u64>,
 }
 
-/// See the module's text. Time is an argument; nothing here waits.
+/// The schedule of one worker. The current time is always an argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
     curve: RateCurve,
-    frame: Frame,
+    window: PacingWindow,
     distances: Distances,
-    /// Number of the next request of this share. Counted in integers, since adding floats drifts.
+    /// Number of the next request of this share. An integer, because adding floats drifts.
     number: u64,
-    /// Where the next request stands on the curve, in requests of the whole run.
+    /// Position of the next request on the curve, in requests of the whole run.
     position: f64,
     workers: u64,
-    /// The first number that is not to be sent; `u64::MAX` before the window and without a limit.
+    /// The first number that is not to be sent. `u64::MAX` before the window and without a limit.
     end_number: u64,
     next_due_ns: u64,
 }
 
-/// From one request of the run to the next.
+/// The gaps between consecutive requests of the run.
 #[derive(Debug, Clone)]
 enum Distances {
     Even,
     Exponential(fastrand::Rng),
 }
 
-/// So many requests that were never sent are looked at one by one; further ones in even groups.
+/// Up to this many unsent requests are reported one by one, further ones in even groups.
 const LEFT_ONE_BY_ONE: u64 = 100_000;
 const LEFT_GROUPS: u64 = 10_000;
 
 impl Pacer {
-    /// The schedule of worker `worker` of `workers`; `None` for a closed loop.
-    pub(crate) fn new(pacing: &Pacing, worker: u32, workers: u32, frame: Frame) -> Option<Self> {
+    /// The schedule of worker `worker` of `workers`. `None` for a closed loop.
+    pub(crate) fn new(
+        pacing: &Pacing,
+        worker: u32,
+        workers: u32,
+        window: PacingWindow,
+    ) -> Option<Self> {
         let (arrivals, seed) = match pacing {
             Pacing::Closed => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
                 (*arrivals, *seed)
             }
         };
-        let warmup = Duration::from_nanos(frame.measure_ns.saturating_sub(frame.origin_ns));
+        let warmup = Duration::from_nanos(window.measure_ns.saturating_sub(window.origin_ns));
         let mut pacer = Self {
             curve: pacing.rate_curve(warmup)?,
-            frame,
+            window,
             distances: match arrivals {
                 Arrivals::Even => Distances::Even,
                 Arrivals::Poisson => Distances::Exponential(fastrand::Rng::with_seed(seed).fork()),
@@ -78,13 +84,13 @@ impl Pacer {
         Some(pacer)
     }
 
-    /// When the next request is due, CLOCK_MONOTONIC; `u64::MAX` when there is none any more.
+    /// When the next request is due, on CLOCK_MONOTONIC. `u64::MAX` if there are no more.
     #[inline]
     pub(crate) fn next_due_ns(&self) -> u64 {
         self.next_due_ns
     }
 
-    /// When the request after the next is due, likewise.
+    /// When the request after the next one is due. `u64::MAX` if there is none.
     pub(crate) fn following_due_ns(&self) -> u64 {
         let number = self.number.saturating_add(self.workers);
         if number >= self.end_number {
@@ -100,16 +106,16 @@ impl Pacer {
         }
     }
 
-    /// Takes `requests` from the schedule, which go out as one batch and are all due when the first
-    /// of them is.
+    /// Removes `requests` from the schedule. They are sent as one batch, and all are due when the
+    /// first one is.
     pub(crate) fn take(&mut self, requests: u32) {
         self.advance(u64::from(requests).saturating_mul(self.workers));
     }
 
-    /// How many requests are left, `u64::MAX` without a limit. Before the window has begun in this share
-    /// its part is not known: at least one, if any are wanted.
+    /// Number of remaining requests, `u64::MAX` without a limit. Before the window has started in
+    /// this share, its part of a limit is not known, and this is the limit of the run.
     pub(crate) fn remaining(&self) -> u64 {
-        match self.frame.requests {
+        match self.window.requests {
             None => u64::MAX,
             Some(requests) if self.end_number == u64::MAX => requests,
             Some(_) => self
@@ -119,9 +125,9 @@ impl Pacer {
         }
     }
 
-    /// Goes through the requests that are due before `end_ns` and were not taken: `seen` gets the
-    /// moment and how many. A server that is long gone can leave more of them than time to count: those
-    /// far down the list come in groups, all at the group's middle.
+    /// Reports the requests that are due before `end_ns` and were not taken: `report` gets the time
+    /// and their number. If the server has been gone for long, there can be too many to report one
+    /// by one. The later ones are then reported in groups, each at the middle of the group.
     pub(crate) fn leave(&mut self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
         let mut left = 0;
         while self.next_due_ns < end_ns {
@@ -138,12 +144,12 @@ impl Pacer {
         let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
         let window = self
             .curve
-            .requests_until(self.after_origin_s(self.frame.measure_ns));
+            .requests_until(self.after_origin_s(self.window.measure_ns));
         let due = self.curve.requests_until(self.after_origin_s(end_ns));
-        // Nobody asks for those of the warm-up.
+        // Those of the warm-up are not needed.
         let begin = mine(window - self.position).mul_add(self.workers as f64, self.position);
         let mut left = mine(due - begin) as u64;
-        if let Some(requests) = self.frame.requests {
+        if let Some(requests) = self.window.requests {
             left = left.min(match self.end_number {
                 u64::MAX => mine(window.ceil() + requests as f64 - begin) as u64,
                 _ => self.remaining(),
@@ -164,8 +170,8 @@ impl Pacer {
         self.next_due_ns = u64::MAX;
     }
 
-    /// Goes on by so many requests of the run. With exponential distances each of them has to be drawn,
-    /// which takes about 10 ns.
+    /// Skips this many requests of the run. Each exponential gap has to be drawn, which takes about
+    /// 10 ns.
     fn advance(&mut self, requests: u64) {
         match &mut self.distances {
             Distances::Even => {
@@ -190,15 +196,15 @@ impl Pacer {
         };
     }
 
-    /// Finds the number at which a limited schedule ends, as soon as the window has begun. It is counted
-    /// from the first request of the whole run that is due in the window, so that it is the same for
-    /// every worker. Those from `last` to the present number were skipped.
+    /// Finds the number at which a limited schedule ends, once the window has started. It is
+    /// counted from the first request of the whole run that is due in the window, so that it is the
+    /// same for every worker. The requests from `last` to the current number were skipped.
     #[inline]
     fn look_for_end(&mut self, last: u64) {
-        let Some(requests) = self.frame.requests else {
+        let Some(requests) = self.window.requests else {
             return;
         };
-        let measure_ns = self.frame.measure_ns;
+        let measure_ns = self.window.measure_ns;
         if self.end_number != u64::MAX || self.due_ns(self.position) < measure_ns {
             return;
         }
@@ -208,19 +214,19 @@ impl Pacer {
     }
 
     fn after_origin_s(&self, at_ns: u64) -> f64 {
-        at_ns.saturating_sub(self.frame.origin_ns) as f64 / 1e9
+        at_ns.saturating_sub(self.window.origin_ns) as f64 / 1e9
     }
 
     fn due_ns(&self, position: f64) -> u64 {
         let after_ns = self.curve.due_at(position) * 1e9;
-        if after_ns >= (u64::MAX - self.frame.origin_ns) as f64 {
+        if after_ns >= (u64::MAX - self.window.origin_ns) as f64 {
             return u64::MAX;
         }
-        self.frame.origin_ns + after_ns.round() as u64
+        self.window.origin_ns + after_ns.round() as u64
     }
 }
 
-/// A distance with mean 1.
+/// A random gap with mean 1.
 fn exponential(random: &mut fastrand::Rng) -> f64 {
     // 1 - [0, 1) is never 0.
     -(1.0 - random.f64()).ln()
@@ -239,17 +245,17 @@ mod tests {
         }
     }
 
-    fn frame(origin_ns: u64, measure_ns: u64) -> Frame {
-        Frame {
+    fn window(origin_ns: u64, measure_ns: u64) -> PacingWindow {
+        PacingWindow {
             origin_ns,
             measure_ns,
             requests: None,
         }
     }
 
-    /// Moments within `[0, end_ns)` at which requests are due.
+    /// The times within `[0, end_ns)` at which requests are due.
     fn dues(pacing: &Pacing, worker: u32, workers: u32, end_ns: u64) -> Vec<u64> {
-        let mut pacer = Pacer::new(pacing, worker, workers, frame(0, 0)).expect("open");
+        let mut pacer = Pacer::new(pacing, worker, workers, window(0, 0)).expect("open");
         let mut found = Vec::new();
         while pacer.next_due_ns() < end_ns {
             found.push(pacer.next_due_ns());
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_below_one_a_second_and_beyond_a_million_are_kept() {
+    fn rates_below_one_per_second_and_beyond_a_million_are_exact() {
         let slow = constant(10.0 / 60.0, Arrivals::Even, 1);
         assert_eq!(
             dues(&slow, 0, 1, 18_000_000_000),
@@ -286,14 +292,14 @@ mod tests {
     #[test]
     fn a_batch_takes_its_requests_from_the_schedule() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 0, 2, frame(100, 100)).expect("open");
+        let mut pacer = Pacer::new(&pacing, 0, 2, window(100, 100)).expect("open");
         assert_eq!(pacer.next_due_ns(), 100);
         pacer.take(3);
         assert_eq!(pacer.next_due_ns(), 6_000_100);
     }
 
     #[test]
-    fn stages_begin_with_the_window() {
+    fn stages_start_with_the_window() {
         let pacing = Pacing::Stages {
             stages: vec![Stage {
                 from_per_sec: 0.0,
@@ -303,9 +309,9 @@ mod tests {
             arrivals: Arrivals::Even,
             seed: 0,
         };
-        let mut pacer = Pacer::new(&pacing, 0, 1, frame(0, 5_000_000_000)).expect("open");
-        // Nothing in the warm-up, as the ramp begins at 0: request 0 is due with the window, request
-        // 5 after 1 s.
+        let mut pacer = Pacer::new(&pacing, 0, 1, window(0, 5_000_000_000)).expect("open");
+        // None in the warm-up, because the ramp starts at 0: request 0 is due at the start of the
+        // window, request 5 one second later.
         assert_eq!(pacer.next_due_ns(), 5_000_000_000);
         pacer.take(5);
         assert_eq!(pacer.next_due_ns(), 6_000_000_000);
@@ -331,12 +337,12 @@ mod tests {
     #[test]
     fn a_limited_schedule_has_the_first_requests_of_the_window_for_any_number_of_workers() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
-            // A window that begins between two requests, and one that begins with one.
+            // A window that starts between two requests, and one that starts with a request.
             for measure_ns in [0, 10_500_000, 11_000_000] {
                 let pacing = constant(1000.0, arrivals, 3);
-                let limited = Frame {
+                let limited = PacingWindow {
                     requests: Some(17),
-                    ..frame(0, measure_ns)
+                    ..window(0, measure_ns)
                 };
                 let sent = |workers: u32| {
                     let mut all = Vec::new();
@@ -366,9 +372,9 @@ mod tests {
     #[test]
     fn the_request_after_the_next_is_known() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
-            let limited = Frame {
+            let limited = PacingWindow {
                 requests: Some(20),
-                ..frame(7, 7)
+                ..window(7, 7)
             };
             let pacing = constant(1000.0, arrivals, 3);
             let mut pacer = Pacer::new(&pacing, 1, 3, limited).expect("open");
@@ -380,8 +386,8 @@ mod tests {
         }
     }
 
-    /// Index of dispersion of counts: variance over mean is 1 for a Poisson process, 0 for an even
-    /// one. Over 2000 windows its standard error is sqrt(2 / 2000) = 0.03.
+    /// Index of dispersion of counts: the ratio of variance and mean is 1 for a Poisson process and
+    /// 0 for an even one. Over 2000 windows, its standard error is sqrt(2 / 2000) = 0.03.
     #[test]
     fn counts_of_poisson_arrivals_vary_as_much_as_their_mean() {
         let pacing = constant(10_000.0, Arrivals::Poisson, 7);
@@ -402,9 +408,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_is_counted_to_the_last_request() {
+    fn every_unsent_request_is_counted() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 1, 4, frame(0, 0)).expect("open");
+        let mut pacer = Pacer::new(&pacing, 1, 4, window(0, 0)).expect("open");
         pacer.take(2);
         let mut left = Vec::new();
         pacer.leave(20_000_000, |due_ns, count| left.push((due_ns, count)));
@@ -413,10 +419,10 @@ mod tests {
     }
 
     #[test]
-    fn billions_of_unsent_requests_come_in_groups_and_none_is_lost() {
+    fn billions_of_unsent_requests_are_reported_in_groups_and_none_is_lost() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
             let pacing = constant(1e9, arrivals, 1);
-            let mut pacer = Pacer::new(&pacing, 0, 1, frame(0, 0)).expect("open");
+            let mut pacer = Pacer::new(&pacing, 0, 1, window(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
             pacer.leave(10_000_000_000, |due_ns, count| {
                 total += count;
@@ -429,9 +435,9 @@ mod tests {
             assert!(difference <= allowed, "{arrivals:?}: {total}");
             assert!(calls <= 110_000, "{calls}");
             for measure_ns in [0, 5_000_000_000] {
-                let limited = Frame {
+                let limited = PacingWindow {
                     requests: Some(250_000),
-                    ..frame(0, measure_ns)
+                    ..window(0, measure_ns)
                 };
                 let mut limited = Pacer::new(&pacing, 0, 1, limited).expect("open");
                 let mut total = 0;

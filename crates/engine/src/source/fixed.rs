@@ -3,7 +3,7 @@
 use super::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
 
-/// A source without a script: the engine keeps the bytes and never asks again.
+/// A source without a script. The engine keeps the bytes and never calls the source again.
 #[derive(Debug, Clone)]
 pub struct Fixed {
     batch: Batch,

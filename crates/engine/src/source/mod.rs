@@ -1,4 +1,4 @@
-//! What to send: the seam between the engine and whatever makes requests.
+//! Sources of requests: the interface between the engine and whatever creates requests.
 
 mod fixed;
 
@@ -7,13 +7,13 @@ pub use fixed::Fixed;
 pub use eventloop::Address;
 pub use protocol::{Captured, Fields};
 
-/// Bytes for one write: one request, or several concatenated ("a batch", wrk's pipelining).
+/// Bytes of one write: one request, or several concatenated ("a batch", wrk's pipelining).
 ///
-/// How many requests there are, and which of them are answered without a body, is found out by
-/// `protocol` from the bytes themselves.
+/// `protocol` finds out from the bytes how many requests there are, and which of them have
+/// responses without a body.
 pub type Batch = Vec<u8>;
 
-/// A source could not deliver. The run ends, the message is printed, the exit code is 1.
+/// A source failed. The run ends, the message is printed, and the exit code is 1.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct SourceError {
@@ -21,41 +21,42 @@ pub struct SourceError {
     pub message: String,
 }
 
-/// Yields requests for one worker. It is made on the main thread and moved to the worker.
+/// Provides the requests of one worker. It is created on the main thread and moved to the worker.
 ///
-/// The worker asks [`fixed`](Self::fixed) and the `wants_*` questions once, before the run. With a
-/// fixed batch, no script delay and no wish for responses the source is not called during the run.
+/// The worker calls [`fixed`](Self::fixed) and the `wants_*` functions once, before the run. With a
+/// fixed batch, without a script delay and without a `response` function, the source is not called
+/// during the run.
 pub trait RequestSource: Send {
     /// The batch that is sent every time, if it never changes.
     fn fixed(&self) -> Option<Batch>;
 
-    /// Writes the next batch into `output`, which is empty. `connection` is the worker's number of
-    /// the connection, stable over reconnects.
+    /// Writes the next batch into `output`, which is empty. `connection` is the worker's index of
+    /// the connection, which is stable over reconnects.
     ///
     /// # Errors
-    /// When the request cannot be made; ends the run.
+    /// If the request cannot be created. This ends the run.
     fn next(&mut self, connection: u32, output: &mut Batch) -> Result<(), SourceError>;
 
-    /// Whether [`delay_ns`](Self::delay_ns) has anything to say.
+    /// Whether to call [`delay_ns`](Self::delay_ns).
     fn wants_delay(&self) -> bool;
 
     /// How long to wait before the next batch of a connection, in nanoseconds.
     ///
     /// # Errors
-    /// When the script fails; ends the run.
+    /// If the script fails. This ends the run.
     fn delay_ns(&mut self) -> Result<u64, SourceError>;
 
-    /// Whether [`response`](Self::response) wants to see answers.
+    /// Whether to call [`response`](Self::response).
     fn wants_responses(&self) -> bool;
 
-    /// Shows a complete response.
+    /// Receives a complete response.
     ///
     /// # Errors
-    /// When the script fails; ends the run.
+    /// If the script fails. This ends the run.
     fn response(&mut self, response: &Captured) -> Result<(), SourceError>;
 
-    /// The address for the next connections, when the source has changed it (`thread.addr`).
-    /// Asked after every call into the source; `None` means no change since the last question.
+    /// The address for the next connections, if the source has changed it (`thread.addr`). Called
+    /// after every other call; `None` means no change since then.
     fn take_address(&mut self) -> Option<Address>;
 
     /// True once the source wants this worker to stop (`thread:stop()`).

@@ -1,43 +1,54 @@
-//! A worker's connections: opened, replaced, given up, and what their ends mean.
+//! Opens, replaces and gives up connections, and interprets how they end.
 
-use super::{BACK_OFF_FIRST_NS, BACK_OFF_LAST_NS, STAMPED_AT_LEAST, STAMPED_ONE_IN, Stop, Worker};
-use crate::connection::{Connection, State};
-use crate::failure;
+use super::{StopReason, Worker};
+use crate::connection::State;
+use crate::error_kinds;
 use eventloop::{CloseMode, EventLoop};
 use protocol::{Session, SessionError};
 use results::ErrorKind;
 
+/// The first connections of each thread use receive timestamps. With few connections, these are all
+/// of them; otherwise there would be too few samples.
+const TIMESTAMPED_MIN: u32 = 8;
+/// Of further connections, one in this many does.
+const TIMESTAMPED_ONE_IN: u32 = 64;
+/// The first and the longest pause after repeated failures.
+const BACK_OFF_FIRST_NS: u64 = 1_000_000;
+const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
+
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn open(&mut self, key: u32) {
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         connection.state = State::Connecting;
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
         let mut options = self.settings.options.clone();
-        options.timestamps = key < STAMPED_AT_LEAST || key.is_multiple_of(STAMPED_ONE_IN);
-        if let Some(range) = &self.settings.source {
-            options.source = Some(range.nth(self.source_index));
-            self.source_index += u128::from(self.settings.workers);
+        options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
+        if let Some(source) = self.source_addresses.take() {
+            options.source = Some(source);
         }
-        // Read here, since a turn may open several: the time of one is not the other's.
+        // Read here, because a turn may open several connections, each of which takes time.
         let since_ns = self.io.now_ns();
         connection.since_ns = since_ns;
         connection.tried_ns = since_ns;
         let token = self.io.connect(key, &self.settings.address, &options);
         connection.token = Some(token);
-        self.deadlines
+        self.pool
+            .deadlines
             .set(key, since_ns.saturating_add(self.settings.timeout_ns));
     }
 
-    pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
-        let connection = &mut self.connections[key as usize];
+    pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &mut self.pool.connections[key as usize];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
-        self.standing += 1;
+        self.pool.established += 1;
         connection.connected_ns = at_ns;
         connection.since_ns = at_ns;
-        let begun = connection.session.begin(&mut self.shared, &mut self.output);
+        let begun = connection
+            .session
+            .begin(&mut self.session_shared, &mut self.output);
         let ready = connection.session.is_ready();
         connection.state = if ready {
             State::Open
@@ -58,31 +69,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.advance(key, at_ns)
             }
             Ok(()) => {
-                self.deadlines
+                self.pool
+                    .deadlines
                     .set(key, at_ns.saturating_add(self.settings.timeout_ns));
                 Ok(())
             }
         }
     }
 
-    /// Closes the socket and forgets what was outstanding; bytes that did arrive are counted.
+    /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         if let Some(token) = connection.token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
-        self.standing -= u64::from(connection.is_standing());
+        self.pool.established -= u64::from(connection.is_established());
         let oldest_ns = connection.flights.oldest().map(|flight| flight.due_ns);
         let partial = connection.session.partial_bytes();
         let outstanding = u64::from(connection.flights.outstanding());
-        self.outstanding -= outstanding;
+        self.pool.outstanding -= outstanding;
         connection.flights.clear();
         connection.began_ns = None;
         connection.state = State::Waiting;
         let recorder = self.recorder();
         recorder.left(outstanding, at_ns);
         if outstanding > 0 {
-            self.settled_ns = at_ns;
+            self.stall.settled_ns = at_ns;
         }
         let recorder = self.recorder();
         if oldest_ns.is_some_and(|due_ns| recorder.measures(due_ns)) {
@@ -90,62 +102,54 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Replaces a connection that ended in good order.
+    /// Replaces a connection that ended without an error.
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
-        if self.wanted() == 0 || self.has_enough_opening(now_ns) {
-            self.connections[key as usize].state = State::Done;
+        if self.remaining() == 0 || self.has_enough_opening(now_ns) {
+            self.pool.connections[key as usize].state = State::Done;
         } else {
             self.open(key);
         }
     }
 
-    /// Whether connections that are being set up will use the budget up: one more would carry no
-    /// request. Those that fail are tried again, so that they suffice.
-    pub(super) fn has_enough_opening(&self, now_ns: u64) -> bool {
-        let is_opening = |connection: &&Connection<S>| {
-            matches!(connection.state, State::Connecting | State::Handshaking)
-        };
-        // Counted only near the end, since it is a walk over all connections.
-        let wanted = self.wanted();
-        now_ns >= self.schedule.measure_ns
-            && wanted < self.connections.len() as u64
-            && self.connections.iter().filter(is_opening).count() as u64 >= wanted
+    /// Whether the connections that are being established are enough for the remaining requests.
+    fn has_enough_opening(&self, now_ns: u64) -> bool {
+        now_ns >= self.times.measure_ns && self.pool.are_enough_opening(self.remaining())
     }
 
-    /// Replaces a connection that the server closed while we were thinking, when the thought is due.
-    /// Earlier it would only be closed again, and thinking anew would put the request off for ever.
+    /// Replaces a connection that the server closed during a delay of the script, when the delay is
+    /// over. Earlier, the server would only close it again, and a new delay would postpone the
+    /// request forever.
     pub(super) fn reopen_when_due(&mut self, key: u32, now_ns: u64) {
-        let due_ns = self.connections[key as usize].due_ns;
+        let due_ns = self.pool.connections[key as usize].due_ns;
         self.disconnect(key, now_ns);
-        let connection = &mut self.connections[key as usize];
-        connection.rested = true;
-        connection.due_ns = due_ns;
-        self.wakes.set(key, due_ns);
+        self.pool.connections[key as usize].has_waited = true;
+        self.pool.wake_at(key, due_ns);
     }
 
-    /// Replaces a connection that failed. In a closed loop that is after a pause that grows with failures in a
-    /// row, since each failure is followed by the next attempt. With a rate, a connection that failed a request is
-    /// replaced at once, as the schedule says how often that can be.
+    /// Replaces a connection that failed. In a closed loop, a pause grows with consecutive
+    /// failures, because each failure leads to the next attempt. At a fixed rate, a connection
+    /// whose request failed is replaced at once, because the schedule limits how often that
+    /// happens.
     pub(super) fn reopen_later(&mut self, key: u32, now_ns: u64) {
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         let failed_request = connection.flights.outstanding() > 0;
-        let was_standing = connection.is_standing();
+        let was_established = connection.is_established();
         self.disconnect(key, now_ns);
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         connection.failures = connection.failures.saturating_add(1);
         if self.is_paced() && failed_request {
             return self.reopen(key, now_ns);
         }
-        if was_standing {
+        if was_established {
             self.note_unserved();
         }
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         if connection.failures > 1 && self.is_cut_off() {
             return self.await_server(key, now_ns);
         }
         let doublings = connection.failures.saturating_sub(2).min(20);
-        // The first failure after a success is followed up at once, as servers do reset connections.
+        // After the first failure there is no pause, because servers do reset connections.
         let pause_ns = match connection.failures {
             0 | 1 => 0,
             _ => (BACK_OFF_FIRST_NS << doublings).min(BACK_OFF_LAST_NS),
@@ -153,21 +157,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if pause_ns == 0 {
             return self.reopen(key, now_ns);
         }
-        let jitter = self.random.f64().mul_add(0.5, 0.5);
-        let connection = &mut self.connections[key as usize];
-        connection.due_ns = now_ns + (pause_ns as f64 * jitter) as u64;
-        let due_ns = connection.due_ns;
-        self.wakes.set(key, due_ns);
+        self.pool.wake_after(key, now_ns, pause_ns);
     }
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
-        let Self {
-            connections,
-            recorder,
-            ..
-        } = self;
-        let flights = &connections[key as usize].flights;
+        let Self { pool, recorder, .. } = self;
+        let flights = &pool.connections[key as usize].flights;
         if let Some(recorder) = recorder {
             let measured = flights
                 .iter()
@@ -202,23 +198,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    pub(super) fn on_end(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
-        let connection = &mut self.connections[key as usize];
-        let ended = connection.session.end(&mut self.shared, &mut self.events);
+    pub(super) fn on_end(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &mut self.pool.connections[key as usize];
+        let ended = connection
+            .session
+            .end(&mut self.session_shared, &mut self.events);
         self.take_events(key, at_ns)?;
-        let outstanding = self.connections[key as usize].flights.outstanding() > 0;
+        let outstanding = self.pool.connections[key as usize].flights.outstanding() > 0;
         match ended {
             Err(error) => self.fail_session(key, &error, at_ns),
-            // Answers that were still to come when the last one had announced the close.
+            // Responses were outstanding when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
-            Ok(()) if self.connections[key as usize].state == State::Thinking => {
+            Ok(()) if self.pool.connections[key as usize].state == State::Thinking => {
                 self.note_reconnect(at_ns);
                 self.reopen_when_due(key, at_ns);
             }
             Ok(()) => {
                 self.note_reconnect(at_ns);
-                // A server that closes without having answered anything is not hurried.
-                if self.connections[key as usize].answered == 0 {
+                // If a server closes without any response, wait before the next attempt.
+                if self.pool.connections[key as usize].answered == 0 {
                     self.reopen_later(key, at_ns);
                 } else {
                     self.reopen(key, at_ns);
@@ -228,23 +226,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
-    /// Counts that a session cannot go on. A close without any answer is not always the server's
-    /// failure; it may come as the end of the stream, or as bytes, since TLS has an end of its own.
+    /// Counts a session error. A close without a response is not always the server's failure. It
+    /// may arrive as the end of the stream, or as bytes, because TLS has its own close.
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         let kind = match error {
             SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
             SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
-            error => failure::of_session(error),
+            error => error_kinds::of_session(error),
         };
-        if let (None, Some(detail)) = (&self.first_trouble, failure::detail(error)) {
-            self.first_trouble = Some((kind, detail.to_owned()));
+        if let (None, Some(detail)) = (&self.first_error_detail, error_kinds::detail(error)) {
+            self.first_error_detail = Some((kind, detail.to_owned()));
         }
         self.fail(key, kind, at_ns);
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         let handshaking = connection.state == State::Handshaking;
         if connection.flights.outstanding() == 0 && connection.answered > 0 {
             let thinking = connection.state == State::Thinking;
@@ -255,30 +253,30 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.reopen(key, at_ns);
             }
         } else if connection.looks_stale(at_ns) {
-            // A server that closes with our request unread sends RST, not FIN.
+            // A server that closes with an unread request sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
         } else if handshaking {
             self.fail(key, ErrorKind::TlsClosed, at_ns);
         } else {
-            self.fail(key, failure::of_receive(errno), at_ns);
+            self.fail(key, error_kinds::of_receive(errno), at_ns);
         }
     }
 
-    pub(super) fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), Stop> {
-        let connection = &mut self.connections[key as usize];
+    pub(super) fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+        let connection = &mut self.pool.connections[key as usize];
         if !matches!(connection.state, State::Waiting | State::Thinking) {
             return Ok(());
         }
         if connection.due_ns > now_ns {
-            self.wakes.set(key, connection.due_ns);
+            self.pool.wakes.set(key, connection.due_ns);
             return Ok(());
         }
         if connection.state == State::Waiting {
-            // Others may count on it, see `has_enough_opening`.
-            if self.wanted() > 0 {
+            // Others may rely on this connection, see `has_enough_opening`.
+            if self.remaining() > 0 {
                 self.open(key);
             } else {
-                self.connections[key as usize].state = State::Done;
+                self.pool.connections[key as usize].state = State::Done;
             }
             return Ok(());
         }
@@ -287,7 +285,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) {
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         let (since_ns, kind) = match connection.state {
             State::Connecting | State::Handshaking => {
                 (connection.since_ns, ErrorKind::ConnectTimeout)
@@ -299,7 +297,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         let due_ns = since_ns.saturating_add(self.settings.timeout_ns);
         if due_ns > now_ns {
-            self.deadlines.set(key, due_ns);
+            self.pool.deadlines.set(key, due_ns);
         } else {
             self.fail(key, kind, now_ns);
         }

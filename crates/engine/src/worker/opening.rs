@@ -1,53 +1,55 @@
-//! The start of a run: connections are opened in batches, and in a closed loop requests wait for them.
+//! The start of a run: connections are opened in batches, and in a closed loop requests wait for
+//! them.
 //!
-//! Servers such as nginx accept one connection each time they have served all that are readable. Once the
-//! first connections send as fast as they can, the others wait in the accept queue, connected as far as
-//! the client can see, with their first request unanswered for up to a second. So no request is sent
-//! before every worker has opened its connections, but for one on the last connection of each batch: the
-//! accept queue is served in order, so that its response shows that the batch has been accepted. A server
-//! that does not answer in time is asked no more, and holds nothing up.
+//! Servers such as nginx accept one connection each time they have served all readable ones. Once
+//! the first connections send as fast as they can, the others wait in the accept queue. To the
+//! client they are connected, but their first request has no response for up to a second. So no
+//! request is sent before every worker has opened its connections, except one on the last
+//! connection of each batch. The accept queue is served in order, so its response shows that the
+//! batch has been accepted. A server that does not respond in time is not probed again, and does
+//! not delay the start.
 
-use super::{Stop, Worker};
+use super::{StopReason, Worker};
 use crate::connection::State;
 use crate::control::RunState;
 use eventloop::EventLoop;
 use protocol::Session;
 use std::collections::VecDeque;
 
-/// Connections opened before clock, completions and the stop are looked at: the kernel takes up to a tenth
-/// of a millisecond for one on loopback, and there may be a million.
+/// Connections opened before checking clock, completions and stop: on loopback, the kernel takes up
+/// to a tenth of a millisecond for each, and there may be a million.
 pub(super) const OPENED_PER_TURN: u32 = 8;
-/// Connections after which the server is asked whether it keeps up. Far below the usual accept queues of 128
-/// and more, also with a few workers.
+/// Connections per batch, after which a request probes whether the server keeps up. Far below the
+/// usual accept queues of 128 and more, even with several workers.
 const OPENED_PER_BATCH: u32 = 64;
-/// The longest wait for the response that says so: enough for a server that has nothing else to do.
+/// The longest wait for the response to a probe: enough for a server that has nothing else to do.
 const PROBE_NS: u64 = 5_000_000;
-/// Requests wait no longer than this for connections, and no longer than a part of the run.
+/// Requests wait for connections no longer than this, and no longer than a part of the run.
 const HOLD_NS: u64 = 1_000_000_000;
 const HOLD_SHARE: u64 = 10;
-/// How often it is looked whether the other workers are ready.
+/// How often to check whether the other workers are ready.
 const LOOK_NS: u64 = 200_000;
-/// Held connections that send in one turn.
+/// Waiting connections that send per turn.
 const RELEASED_PER_TURN: usize = 64;
 
-/// How far a worker is with opening its connections.
+/// The progress of a worker in opening its connections.
 pub(super) struct Opening {
-    /// Connections that were opened for the first time.
+    /// Number of connections opened so far.
     opened: u32,
-    /// Requests wait until then at the latest; 0 when they do not wait, or not any more.
+    /// Requests wait until then at the latest. 0 if they do not wait, or no longer wait.
     hold_until_ns: u64,
-    /// The connection whose response is awaited, and until when.
+    /// The connection of the current probe, and until when to wait for its response.
     probe: Option<(u32, u64)>,
-    /// The server has answered each time so far.
+    /// The server has responded to each probe so far.
     is_prompt: bool,
     /// The other workers know that this one is ready.
     is_told: bool,
-    /// Connections that could send, in the order in which they were opened.
+    /// Connections that wait to send, in the order in which they were opened.
     held: VecDeque<u32>,
 }
 
 impl Opening {
-    /// Without holding requests back.
+    /// Does not hold back requests.
     pub(super) fn new() -> Self {
         Self {
             opened: 0,
@@ -59,13 +61,13 @@ impl Opening {
         }
     }
 
-    /// Holds requests back in a run from `start_ns` to `end_ns`.
+    /// Holds back requests in a run from `start_ns` to `end_ns`.
     pub(super) fn hold(&mut self, start_ns: u64, end_ns: u64) {
         let longest_ns = (end_ns.saturating_sub(start_ns) / HOLD_SHARE).min(HOLD_NS);
         self.hold_until_ns = start_ns.saturating_add(longest_ns);
     }
 
-    /// Takes a connection that could send and has to wait; false when it may send.
+    /// Holds back a connection that could send. Returns false if it may send now.
     #[inline]
     pub(super) fn takes(&mut self, key: u32, is_answered: bool) -> bool {
         let is_probe = || self.probe.is_some_and(|(probe, _)| probe == key) && !is_answered;
@@ -76,7 +78,7 @@ impl Opening {
         true
     }
 
-    /// When it goes on even if nothing happens; `None` when it is over.
+    /// When to continue if nothing happens. `None` when all connections have been opened.
     pub(super) fn next_ns(&self, connections: u32, now_ns: u64) -> Option<u64> {
         let is_open = self.opened >= connections;
         match self.probe {
@@ -89,8 +91,8 @@ impl Opening {
 }
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
-    /// Opens the next of the connections that were never open, and lets requests go when all are.
-    pub(super) fn open_some(&mut self, now_ns: u64, run: &RunState) -> Result<(), Stop> {
+    /// Opens the next connections, and releases the waiting ones once all are open.
+    pub(super) fn open_some(&mut self, now_ns: u64, run: &RunState) -> Result<(), StopReason> {
         self.end_probe(now_ns);
         let connections = self.settings.connections;
         if self.opening.opened < connections && self.opening.probe.is_none() {
@@ -123,7 +125,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.open(key);
         }
         self.opening.opened = end;
-        // A single batch needs no asking: none comes after it.
+        // A single batch needs no probe, because no batch follows it.
         let is_batch_end = end == batch_end || end == connections;
         let has_batches = connections > OPENED_PER_BATCH;
         if is_batch_end && has_batches && self.opening.is_prompt && self.opening.hold_until_ns > 0 {
@@ -131,12 +133,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Sees whether the response that was awaited has come, or will not.
+    /// Checks whether the response to the probe has arrived, or will not arrive.
     fn end_probe(&mut self, now_ns: u64) {
         let Some((key, until_ns)) = self.opening.probe else {
             return;
         };
-        let connection = &self.connections[key as usize];
+        let connection = &self.pool.connections[key as usize];
         let is_answered = connection.answered > 0;
         let has_failed = matches!(connection.state, State::Waiting | State::Done);
         if is_answered || has_failed || now_ns >= until_ns {
@@ -145,13 +147,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn release_some(&mut self) -> Result<(), Stop> {
+    fn release_some(&mut self) -> Result<(), StopReason> {
         for _ in 0..RELEASED_PER_TURN {
             let Some(key) = self.opening.held.pop_front() else {
                 break;
             };
-            // It may have been closed and opened again meanwhile.
-            if self.connections[key as usize].state == State::Open {
+            // It may have been closed and opened again in the meantime.
+            if self.pool.connections[key as usize].state == State::Open {
                 let now_ns = self.io.now_ns();
                 self.send_requests(key, now_ns)?;
             }

@@ -1,7 +1,7 @@
 //! How connections are used, used up and replaced.
 
 use crate::http::{HttpPeer, Reply, Served};
-use crate::rig::{GET, LAST_OK, MS, OK, Rig, S};
+use crate::simulation::{GET, LAST_OK, MS, OK, S, Simulation};
 use eventloop::sim::PeerEvent;
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ fn requests_by_connection(served: &[Served]) -> BTreeMap<u32, u64> {
 
 #[test]
 fn all_connections_are_opened_at_the_start_and_kept() {
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(64)
         .run(HttpPeer::new(|_| Reply::after(MS, OK)));
     assert_eq!(run.recording.counters.connections_opened, 64);
@@ -32,22 +32,22 @@ fn all_connections_are_opened_at_the_start_and_kept() {
 
 #[test]
 fn nothing_is_sent_before_the_start() {
-    let mut rig = Rig::new();
-    rig.schedule.start_ns = 300 * MS;
-    rig.schedule.measure_ns = 300 * MS;
-    let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+    let mut simulation = Simulation::new();
+    simulation.times.start_ns = 300 * MS;
+    simulation.times.measure_ns = 300 * MS;
+    let run = simulation.run(HttpPeer::new(|_| Reply::after(MS, OK)));
     assert_eq!(run.peer_log()[0].at_ns, 300 * MS);
     assert_eq!(run.answered(), 699);
 }
 
 #[test]
-fn a_connection_carries_as_many_requests_as_allowed_and_not_one_more() {
+fn a_connection_carries_exactly_the_allowed_number_of_requests() {
     for (limit, pipeline) in [(1, 1), (5, 1), (5, 4), (6, 3), (2, 8)] {
-        let rig = Rig::new()
+        let simulation = Simulation::new()
             .connections(3)
             .pipeline(pipeline)
             .requests_per_connection(limit);
-        let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+        let run = simulation.run(HttpPeer::new(|_| Reply::after(MS, OK)));
         let counts = requests_by_connection(&run.served);
         let unfinished = counts.values().filter(|count| **count != limit).count();
         assert!(
@@ -58,7 +58,10 @@ fn a_connection_carries_as_many_requests_as_allowed_and_not_one_more() {
             counts.values().all(|count| *count <= limit),
             "{limit} x {pipeline}"
         );
-        assert_eq!(run.recording.counters.reconnects, 0, "we wanted it so");
+        assert_eq!(
+            run.recording.counters.reconnects, 0,
+            "the client closes them"
+        );
         run.assert_only_errors(&[]);
         let opened = run.recording.counters.connections_opened as usize;
         assert!(opened >= counts.len() && opened <= counts.len() + 3);
@@ -66,9 +69,9 @@ fn a_connection_carries_as_many_requests_as_allowed_and_not_one_more() {
 }
 
 #[test]
-fn without_keep_alive_every_request_has_a_connection_of_its_own() {
+fn without_keep_alive_every_request_has_its_own_connection() {
     let peer = HttpPeer::new(|_| Reply::after(MS, LAST_OK).then_close(0));
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(4)
         .requests_per_connection(1)
         .run(peer);
@@ -79,12 +82,12 @@ fn without_keep_alive_every_request_has_a_connection_of_its_own() {
 }
 
 #[test]
-fn a_close_that_the_server_announced_is_a_reconnect_and_no_error() {
+fn an_announced_close_is_a_reconnect_and_not_an_error() {
     let peer = HttpPeer::new(|request| match request.number_on_connection {
         9 => Reply::after(MS, LAST_OK).then_close(0),
         _ => Reply::after(MS, OK),
     });
-    let run = Rig::new().run(peer);
+    let run = Simulation::new().run(peer);
     run.assert_only_errors(&[]);
     assert_eq!(run.answered(), 999);
     assert_eq!(run.recording.counters.reconnects, 99);
@@ -92,11 +95,11 @@ fn a_close_that_the_server_announced_is_a_reconnect_and_no_error() {
 }
 
 #[test]
-fn an_answer_that_ends_with_the_connection_is_whole() {
+fn a_response_delimited_by_the_close_is_complete() {
     let peer = HttpPeer::new(|_| {
         Reply::after(MS, "HTTP/1.1 200 OK\r\n\r\nas long as it is").then_close(MS)
     });
-    let run = Rig::new().run(peer);
+    let run = Simulation::new().run(peer);
     run.assert_only_errors(&[]);
     assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
     assert_eq!(run.answered(), 499);
@@ -105,7 +108,7 @@ fn an_answer_that_ends_with_the_connection_is_whole() {
 #[test]
 fn a_pipeline_is_filled_at_once_and_kept_full() {
     let peer = HttpPeer::new(|request| Reply::after((request.number % 3) * MS, OK));
-    let run = Rig::new().pipeline(4).latency(MS).run(peer);
+    let run = Simulation::new().pipeline(4).latency(MS).run(peer);
     let first = run
         .peer_log()
         .into_iter()
@@ -114,11 +117,11 @@ fn a_pipeline_is_filled_at_once_and_kept_full() {
             _ => None,
         });
     assert_eq!(first, Some(4 * GET.len()));
-    // Never more than four, and four at every moment: counted at the server.
+    // Never more than four, and four at any time: counted at the server.
     let mut events: Vec<(u64, i32)> = Vec::new();
     for served in &run.served {
         events.push((served.arrived_ns, 1));
-        // The next request comes a way there and a way back later.
+        // The next request arrives one round trip later.
         events.extend(served.last_byte_ns.map(|left_ns| (left_ns + 2 * MS, -1)));
     }
     events.sort_unstable();
@@ -139,9 +142,9 @@ fn a_batch_of_several_requests_is_answered_one_by_one() {
         true => Reply::after(MS, "HTTP/1.1 204 No\r\nContent-Length: 1000\r\n\r\n"),
         false => Reply::after(2 * MS, OK),
     });
-    let run = Rig::new().source(Fixed::new(batch)).run(peer);
+    let run = Simulation::new().source(Fixed::new(batch)).run(peer);
     run.assert_only_errors(&[]);
-    // Three answers every 2 ms.
+    // Three responses every 2 ms.
     assert_eq!(run.answered(), 3 * 499);
     assert_eq!(run.recording.statuses.count(204), 499);
     assert_eq!(run.recording.counters.in_flight, 3);
@@ -149,7 +152,7 @@ fn a_batch_of_several_requests_is_answered_one_by_one() {
 
 #[test]
 fn ten_thousand_connections_work_on_one_worker() {
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(10_000)
         .run(HttpPeer::new(|_| Reply::after(400 * MS, OK)));
     assert_eq!(run.answered(), 20_000);

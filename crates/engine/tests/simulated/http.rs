@@ -1,32 +1,34 @@
-//! A simulated HTTP/1.1 server: finds complete requests and answers as the test says.
+//! A simulated HTTP/1.1 server: finds complete requests and responds as the test says.
 //!
-//! It knows just enough of the protocol to see where a request ends (an empty line, and
-//! Content-Length), and finds it without the code under test, so that its records are a second opinion.
+//! It knows just enough of the protocol to find the end of a request (an empty line, and
+//! Content-Length). It does so without the code under test, so that its records are a second
+//! opinion.
 
 use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
 
-/// Longest head of a request; longer ones are answered with RST.
+/// Longest head of a request. Longer ones are answered with RST.
 const HEAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Longest body of a request; longer ones are answered with RST.
+/// Longest body of a request. Longer ones are answered with RST.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One complete request.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// Counts the requests of all connections from 0, in the order in which they were complete.
+    /// Number among the requests of all connections, from 0, in the order in which they were
+    /// complete.
     pub(crate) number: u64,
-    /// Counts the connection attempts from 0.
+    /// Number of the connection attempt, from 0.
     pub(crate) connection: u32,
-    /// Counts the requests of this connection from 0.
+    /// Number among the requests of this connection, from 0.
     pub(crate) number_on_connection: u64,
-    /// When its last byte arrived, virtual nanoseconds.
+    /// When its last byte arrived, in virtual nanoseconds.
     pub(crate) arrived_ns: u64,
-    /// Head and body as they came.
+    /// Head and body as received.
     pub(crate) bytes: &'a [u8],
 }
 
-/// The answer to one request. Answers of one connection leave in the order of its requests.
+/// The response to one request. Responses of one connection leave in the order of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     parts: Vec<(u64, Vec<u8>)>,
@@ -43,7 +45,7 @@ enum Ending {
 }
 
 impl Reply {
-    /// These bytes, so long after the request arrived.
+    /// These bytes, this long after the request arrived.
     #[must_use]
     pub(crate) fn after(after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
         let parts = vec![(after_ns, bytes.into())];
@@ -54,7 +56,7 @@ impl Reply {
         }
     }
 
-    /// No answer ever.
+    /// No response ever.
     #[must_use]
     pub(crate) const fn silence() -> Self {
         Self {
@@ -64,7 +66,7 @@ impl Reply {
         }
     }
 
-    /// More bytes, so long after those before.
+    /// More bytes, this long after the previous ones.
     #[must_use]
     pub(crate) fn then(mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> Self {
         self.ending_after_ns = self.ending_after_ns.saturating_add(after_ns);
@@ -72,19 +74,19 @@ impl Reply {
         self
     }
 
-    /// FIN so long after what was before; the server goes on reading.
+    /// FIN, this long after the previous part. The server keeps reading.
     #[must_use]
     pub(crate) const fn then_finish(self, after_ns: u64) -> Self {
         self.ending(Ending::Finish, after_ns)
     }
 
-    /// FIN so long after what was before; what the client still sends is answered with RST.
+    /// FIN, this long after the previous part. What the client still sends is answered with RST.
     #[must_use]
     pub(crate) const fn then_close(self, after_ns: u64) -> Self {
         self.ending(Ending::Close, after_ns)
     }
 
-    /// RST so long after what was before.
+    /// RST, this long after the previous part.
     #[must_use]
     pub(crate) const fn then_reset(self, after_ns: u64) -> Self {
         self.ending(Ending::Reset, after_ns)
@@ -96,7 +98,7 @@ impl Reply {
         self
     }
 
-    /// Asks for what the reply says; returns when its first and its last bytes leave.
+    /// Schedules the reply. Returns when its first and its last bytes leave.
     fn act(self, actions: &mut Actions) -> Option<(u64, u64)> {
         let mut departures = None;
         for (after_ns, bytes) in self.parts {
@@ -125,20 +127,22 @@ impl Reply {
 /// The truth about one request, as the server knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// Counts the connection attempts from 0.
+    /// Number of the connection attempt, from 0.
     pub(crate) connection: u32,
     /// When the request was complete.
     pub(crate) arrived_ns: u64,
-    /// When the first byte of the answer leaves, if there is one and the connection lives so long.
+    /// When the first byte of the response leaves, if there is one and the connection lives that
+    /// long.
     pub(crate) first_byte_ns: Option<u64>,
-    /// When the last byte of the answer leaves, likewise.
+    /// When the last byte of the response leaves, if there is one and the connection lives that
+    /// long.
     pub(crate) last_byte_ns: Option<u64>,
 }
 
 type Answer = Box<dyn FnMut(&Request<'_>) -> Reply + Send>;
 type Admit = Box<dyn FnMut(u32, u64) -> ConnectAnswer + Send>;
 
-/// A [`Peer`] that answers every complete request with what a function of the test returns.
+/// A [`Peer`] that answers every complete request with the result of a function of the test.
 pub(crate) struct HttpPeer {
     answer: Answer,
     admit: Admit,
@@ -152,12 +156,12 @@ pub(crate) struct HttpPeer {
 struct Inbox {
     pending: Vec<u8>,
     requests: u64,
-    /// When the connection has nothing to do any more unless a request comes.
+    /// Since when the connection has been idle.
     idle_since_ns: u64,
 }
 
 impl HttpPeer {
-    /// A server that accepts at once and answers with `answer`.
+    /// A server that accepts at once and responds with `answer`.
     #[must_use]
     pub(crate) fn new(answer: impl FnMut(&Request<'_>) -> Reply + Send + 'static) -> Self {
         Self {
@@ -169,7 +173,7 @@ impl HttpPeer {
         }
     }
 
-    /// Lets a function of the attempt's number and time say what becomes of attempts to connect.
+    /// Lets a function of the attempt's number and time decide about connection attempts.
     #[must_use]
     pub(crate) fn admitting(
         mut self,
@@ -179,7 +183,7 @@ impl HttpPeer {
         self
     }
 
-    /// Closes a connection on which nothing was asked for so long after the last answer.
+    /// Closes a connection without a request for this long after the last response.
     #[must_use]
     pub(crate) const fn closing_idle_after(mut self, idle_ns: u64) -> Self {
         self.idle_close_ns = Some(idle_ns);
@@ -219,7 +223,7 @@ impl HttpPeer {
             first_byte_ns: departures.map(|(first_ns, _)| first_ns),
             last_byte_ns: departures.map(|(_, last_ns)| last_ns),
         });
-        // Without an answer the request stays outstanding: the connection is never idle again.
+        // Without a response, the request stays outstanding: the connection is never idle again.
         let idle_since_ns = departures.map_or(u64::MAX, |(_, last_ns)| last_ns);
         self.become_idle(connection, idle_since_ns, now_ns, actions);
     }
@@ -282,11 +286,11 @@ impl Peer for HttpPeer {
 enum Framing {
     Complete(usize),
     Incomplete,
-    /// Too long, or a length that cannot be understood.
+    /// Too long, or an invalid length.
     Refused,
 }
 
-/// How long the first request in `bytes` is (RFC 9112 section 6.3, without transfer codings).
+/// The length of the first request in `bytes` (RFC 9112 section 6.3, without transfer codings).
 fn request_length(bytes: &[u8]) -> Framing {
     let searched = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
     let Some(end) = searched.windows(4).position(|window| window == b"\r\n\r\n") else {
@@ -307,7 +311,7 @@ fn request_length(bytes: &[u8]) -> Framing {
     }
 }
 
-/// The Content-Length of a head, 0 without one; `None` when it is no length, or too long.
+/// The Content-Length of a head, 0 without one. `None` if it is invalid or too long.
 fn body_length(head: &[u8]) -> Option<usize> {
     let mut length = 0;
     for line in head.split(|byte| *byte == b'\n').skip(1) {
@@ -325,7 +329,7 @@ fn body_length(head: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::{GET, MS, S};
+    use crate::simulation::{GET, MS, S};
     use eventloop::sim::{Sim, SimOptions};
     use eventloop::{Address, EventLoop, Outcome, Payload, SocketOptions, Token};
 
@@ -347,11 +351,11 @@ mod tests {
         sim.send(token, Payload::Owned(bytes.to_vec()));
     }
 
-    /// What the server made the connections see until nothing more comes before `until_ns`.
+    /// What the server made the connections see until there is nothing more before `until_ns`.
     fn run_until(sim: &mut Sim<HttpPeer>, until_ns: u64) -> Vec<Seen> {
         let mut seen = Vec::new();
         loop {
-            sim.wait(Some(until_ns)).expect("the simulator goes on");
+            sim.wait(Some(until_ns)).expect("the simulator works");
             let Some(completion) = sim.next() else {
                 return seen;
             };
@@ -383,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_waits_for_its_answer_or_for_the_rest_of_a_request_is_not_idle() {
+    fn a_connection_with_an_outstanding_response_or_an_incomplete_request_is_not_idle() {
         let peer = HttpPeer::new(|_| Reply::silence()).closing_idle_after(10 * MS);
         let mut sim = Sim::new(SimOptions::default(), peer);
         for (key, bytes) in [(1, GET), (2, &GET[..9])] {
@@ -441,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ending_of_a_reply_is_seen_after_its_bytes() {
+    fn the_end_of_a_reply_is_seen_after_its_bytes() {
         let end = "EndOfStream".to_owned();
         let reset = format!("ReceiveFailed({})", libc::ECONNRESET);
         let reply = || Reply::after(MS, "x");
@@ -462,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_answered_with_a_reset_after_the_requests_before_it() {
+    fn an_invalid_request_is_reset_after_the_requests_before_it() {
         let peer = HttpPeer::new(|_| Reply::after(MS, "x"));
         let mut sim = Sim::new(SimOptions::default(), peer);
         let token = connected(&mut sim, 0);
@@ -487,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_cut_anywhere_is_incomplete() {
+    fn a_truncated_request_is_incomplete() {
         let post = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
         for end in 0..post.len() {
             assert_eq!(
@@ -500,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_lengths_are_refused() {
+    fn invalid_lengths_are_rejected() {
         for value in [
             "-1",
             "1e3",

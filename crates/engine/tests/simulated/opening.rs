@@ -1,13 +1,13 @@
-//! The start of a run: how connections are opened, and when the first requests go out.
+//! The start of a run: how connections are opened, and when the first requests are sent.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{MS, OK, Rig, Run, S};
+use crate::simulation::{MS, OK, Run, S, Simulation};
 use eventloop::sim::{ConnectAnswer, PeerEvent};
 
 /// When something reached the server, and on which connection.
 type Times = Vec<(u64, u32)>;
 
-/// When each attempt to connect, and each request, reached the server.
+/// When each connection attempt and each request reached the server.
 fn times(run: &Run) -> (Times, Times) {
     let mut attempts = Vec::new();
     let mut requests = Vec::new();
@@ -22,9 +22,12 @@ fn times(run: &Run) -> (Times, Times) {
 }
 
 #[test]
-fn requests_wait_until_all_connections_are_open_but_for_one_in_each_batch() {
+fn requests_wait_until_all_connections_are_open_except_one_probe_per_batch() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK));
-    let run = Rig::new().connections(200).lasting(100 * MS).run(peer);
+    let run = Simulation::new()
+        .connections(200)
+        .lasting(100 * MS)
+        .run(peer);
     let (attempts, requests) = times(&run);
     let last_attempt_ns = attempts[199].0;
     let early = requests
@@ -33,7 +36,7 @@ fn requests_wait_until_all_connections_are_open_but_for_one_in_each_batch() {
     let early: Vec<u32> = early.map(|(_, connection)| *connection).collect();
     assert_eq!(early, [63, 127, 191], "the last connection of each batch");
     assert_eq!(last_attempt_ns, 3 * MS, "each batch waits for one response");
-    // The last batch is asked for, too; then all send at once.
+    // The last batch is probed too; then all connections send at once.
     let released: Vec<_> = requests[4..204].iter().collect();
     assert!(released.iter().all(|(at_ns, _)| *at_ns == 4 * MS));
     let mut connections: Vec<u32> = released.iter().map(|(_, connection)| *connection).collect();
@@ -43,28 +46,31 @@ fn requests_wait_until_all_connections_are_open_but_for_one_in_each_batch() {
 }
 
 #[test]
-fn a_few_connections_are_opened_without_asking() {
+fn a_few_connections_are_opened_without_a_probe() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK));
-    let run = Rig::new().connections(64).lasting(100 * MS).run(peer);
+    let run = Simulation::new()
+        .connections(64)
+        .lasting(100 * MS)
+        .run(peer);
     let (attempts, requests) = times(&run);
     assert_eq!(attempts[63].0, 0);
     assert!(requests[..64].iter().all(|(at_ns, _)| *at_ns == 0));
 }
 
 #[test]
-fn a_server_that_does_not_answer_stops_neither_opening_nor_requests() {
-    let run = Rig::new()
+fn a_server_that_does_not_respond_stops_neither_opening_nor_requests() {
+    let run = Simulation::new()
         .connections(1_000)
         .run(HttpPeer::new(|_| Reply::silence()));
     let (attempts, requests) = times(&run);
     assert_eq!((attempts.len(), requests.len()), (1_000, 1_000));
-    // One wait for a response that does not come, and no second one.
+    // One wait for a response that does not arrive, and no second one.
     assert_eq!(attempts[999].0, 5 * MS);
     assert_eq!(requests[999].0, 5 * MS);
 }
 
 #[test]
-fn connections_that_fail_or_hang_stop_nothing() {
+fn failing_and_hanging_connections_do_not_stop_the_others() {
     let hang = ConnectAnswer::Ignore;
     let refuse = ConnectAnswer::Fail {
         after_ns: 0,
@@ -73,14 +79,17 @@ fn connections_that_fail_or_hang_stop_nothing() {
     for (answer, waited_ns) in [(hang, 5 * MS), (refuse, 0)] {
         let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(move |attempt, _| {
             match attempt {
-                // The one whose response would be awaited.
+                // The connection of the probe.
                 63 => answer,
                 _ => ConnectAnswer::Accept { after_ns: 0 },
             }
         });
-        let run = Rig::new().connections(200).lasting(100 * MS).run(peer);
+        let run = Simulation::new()
+            .connections(200)
+            .lasting(100 * MS)
+            .run(peer);
         let (attempts, requests) = times(&run);
-        // What fails at once is tried again at once, and the next batches are asked for.
+        // An attempt that fails at once is repeated at once, and the next batches are probed.
         let last_first_attempt_ns = attempts[199].0;
         assert!(
             last_first_attempt_ns <= waited_ns + 3 * MS,
@@ -92,12 +101,12 @@ fn connections_that_fail_or_hang_stop_nothing() {
 }
 
 #[test]
-fn requests_do_not_wait_for_other_workers_for_ever() {
+fn requests_do_not_wait_for_other_workers_forever() {
     for (lasting_ns, longest_ns) in [(S, 100 * MS), (20 * S, S)] {
-        let mut rig = Rig::new().connections(10).lasting(lasting_ns);
-        // The other one is never ready.
-        rig.settings.workers = 2;
-        let run = rig.run(HttpPeer::new(|_| Reply::after(100 * MS, OK)));
+        let mut simulation = Simulation::new().connections(10).lasting(lasting_ns);
+        // The other worker is never ready.
+        simulation.settings.workers = 2;
+        let run = simulation.run(HttpPeer::new(|_| Reply::after(100 * MS, OK)));
         let (_, requests) = times(&run);
         let first_ns = requests[0].0;
         assert!(first_ns.abs_diff(longest_ns) <= MS, "{first_ns}");
@@ -105,8 +114,8 @@ fn requests_do_not_wait_for_other_workers_for_ever() {
 }
 
 #[test]
-fn with_a_rate_requests_are_due_while_connections_are_opened() {
-    let run = Rig::new()
+fn at_a_fixed_rate_requests_are_due_while_connections_are_opened() {
+    let run = Simulation::new()
         .connections(1_000)
         .rate(1_000.0)
         .run(HttpPeer::new(|_| Reply::after(MS, OK)));

@@ -1,8 +1,9 @@
-//! A run of several workers is one queue: what is due first is sent first, whichever worker it was dealt to
-//! and whoever has the connections. So the percentiles are those of one worker, and of the queue itself.
+//! A run of several workers is one queue: what is due first is sent first, whichever worker it was
+//! assigned to and whichever has free connections. So the percentiles are those of one worker, and
+//! of the queue itself.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{MS, OK, Rig, Run, S, US};
+use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::truth::{close, exponential_ns, percentile_ms, poisson};
 use eventloop::sim::ConnectAnswer;
 use fastrand::Rng;
@@ -16,7 +17,8 @@ fn is_near(seen_ms: f64, truth_ms: f64) -> bool {
     close(seen_ms, truth_ms, 0.02) || (seen_ms - truth_ms).abs() <= 0.5
 }
 
-/// What comes within the stall is answered at its end; else an answer takes half a millisecond.
+/// Requests that arrive within the stall are answered at its end. Otherwise a response takes half a
+/// millisecond.
 fn stalling(from_ns: u64, until_ns: u64) -> HttpPeer {
     HttpPeer::new(move |request| {
         let stalled = (from_ns..until_ns).contains(&request.arrived_ns);
@@ -29,7 +31,8 @@ fn stalling(from_ns: u64, until_ns: u64) -> HttpPeer {
     })
 }
 
-/// The k-th request that the server saw left it so long after the k-th of the schedule was due, milliseconds.
+/// The time in milliseconds from when the k-th request of the schedule was due to the end of the
+/// k-th response of the server.
 fn responses_by_the_log_ms(run: &Run, rate_per_sec: f64) -> Vec<f64> {
     let response_ms = |(number, served): (usize, &crate::http::Served)| {
         let due_ns = number as f64 * 1e9 / rate_per_sec;
@@ -42,7 +45,7 @@ fn responses_by_the_log_ms(run: &Run, rate_per_sec: f64) -> Vec<f64> {
 #[test]
 fn a_stall_has_the_same_percentiles_with_any_number_of_threads() {
     for threads in [1, 2, 4, 8] {
-        let run = Rig::new()
+        let run = Simulation::new()
             .threads(threads)
             .connections(20)
             .rate(1800.0)
@@ -64,8 +67,8 @@ fn a_stall_has_the_same_percentiles_with_any_number_of_threads() {
     }
 }
 
-/// 1,900/s at a server that does 2,000/s on its 20 connections and has stood still for a second: the queue drains
-/// at 100/s, for the rest of the run.
+/// 1,900/s at a server that handles 2,000/s on its 20 connections and has stalled for a second. The
+/// queue shrinks by 100/s for the rest of the run.
 #[test]
 fn a_slow_drain_has_the_same_percentiles_with_any_number_of_threads() {
     let drain = |threads| {
@@ -78,7 +81,7 @@ fn a_slow_drain_has_the_same_percentiles_with_any_number_of_threads() {
             };
             Reply::after(waits_ns + 10 * MS, OK)
         });
-        Rig::new()
+        Simulation::new()
             .threads(threads)
             .connections(20)
             .rate(1900.0)
@@ -99,8 +102,8 @@ fn a_slow_drain_has_the_same_percentiles_with_any_number_of_threads() {
     }
 }
 
-/// Response times of a queue with so many servers, first come first served: exact, request by request. The n-th
-/// request that is served takes the n-th service time.
+/// Exact response times of a queue with this many servers, first come, first served. The n-th
+/// request to be served takes the n-th service time.
 fn queue_ms(due_ns: &[u64], servers: usize, service_ns: &mut impl FnMut() -> u64) -> Vec<f64> {
     let mut free_ns: BinaryHeap<Reverse<u64>> = (0..servers).map(|_| Reverse(0)).collect();
     let response_ms = |due_ns: &u64| {
@@ -112,26 +115,27 @@ fn queue_ms(due_ns: &[u64], servers: usize, service_ns: &mut impl FnMut() -> u64
     stats::sorted(&due_ns.iter().map(response_ms).collect::<Vec<_>>())
 }
 
-/// Random arrivals that keep the connections busy for 95 % of the time, shared out evenly and unevenly.
+/// Random arrivals that keep the connections busy for 95 % of the time, with connections spread
+/// evenly and unevenly over the workers.
 #[test]
-fn random_arrivals_at_95_percent_load_wait_as_in_one_queue_whoever_has_the_connections() {
+fn random_arrivals_at_95_percent_load_wait_as_in_one_queue_however_connections_are_spread() {
     let seed = 11;
     for (threads, connections) in [(1, 10), (2, 10), (2, 7), (4, 6), (8, 9), (3, 2)] {
         let mean_ns = 5e6;
         let rate_per_sec = 0.95 * f64::from(connections) * 1e9 / mean_ns;
         let mut services = Rng::with_seed(seed);
         let peer = HttpPeer::new(move |_| Reply::after(exponential_ns(&mut services, mean_ns), OK));
-        let mut rig = Rig::new()
+        let mut simulation = Simulation::new()
             .threads(threads)
             .connections(connections)
             .lasting(30 * S)
             .timeout(20 * S);
-        rig.settings.pacing = poisson(rate_per_sec, seed);
-        let run = rig.run(peer);
-        // The same arrivals, as a server sees them that never lets anybody wait.
-        let mut rig = Rig::new().connections(1000).lasting(30 * S);
-        rig.settings.pacing = poisson(rate_per_sec, seed);
-        let at_once = rig.run(HttpPeer::new(|_| Reply::after(0, OK)));
+        simulation.settings.pacing = poisson(rate_per_sec, seed);
+        let run = simulation.run(peer);
+        // The same arrivals, at a server where no request has to wait.
+        let mut simulation = Simulation::new().connections(1000).lasting(30 * S);
+        simulation.settings.pacing = poisson(rate_per_sec, seed);
+        let at_once = simulation.run(HttpPeer::new(|_| Reply::after(0, OK)));
         let due_ns: Vec<u64> = at_once.served.iter().map(|it| it.arrived_ns).collect();
         let mut services = Rng::with_seed(seed);
         let truth_ms = queue_ms(&due_ns, connections as usize, &mut || {
@@ -149,10 +153,10 @@ fn random_arrivals_at_95_percent_load_wait_as_in_one_queue_whoever_has_the_conne
 }
 
 #[test]
-fn every_request_that_is_due_is_counted_once_whoever_sends_it() {
-    // Far beyond what the server does, so that most of it is never sent.
+fn every_due_request_is_counted_once_whichever_worker_sends_it() {
+    // Far beyond what the server can handle, so that most of it is never sent.
     for (threads, connections) in [(1, 8), (3, 8), (8, 3)] {
-        let run = Rig::new()
+        let run = Simulation::new()
             .threads(threads)
             .connections(connections)
             .rate(10_000.0)
@@ -166,14 +170,14 @@ fn every_request_that_is_due_is_counted_once_whoever_sends_it() {
 }
 
 #[test]
-fn a_number_of_requests_is_kept_whoever_sends_them() {
+fn a_number_of_requests_is_exact_whichever_worker_sends_them() {
     for threads in [1, 2, 5, 8] {
-        // All but one of the connections hang on their first request.
+        // All connections but one hang on their first request.
         let peer = HttpPeer::new(|request| match request.connection {
             1.. => Reply::silence(),
             0 => Reply::after(MS, OK),
         });
-        let run = Rig::new()
+        let run = Simulation::new()
             .threads(threads)
             .connections(10)
             .rate(100.0)
@@ -186,14 +190,14 @@ fn a_number_of_requests_is_kept_whoever_sends_them() {
     }
 }
 
-/// Threads without a connection, which a run may have for a while when the server lets nobody in.
+/// Threads without a connection, as a run may have for a while if the server refuses connections.
 #[test]
 fn requests_of_a_thread_without_connections_are_sent_on_time_by_the_others() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|number, _| match number {
         1 | 3 => ConnectAnswer::Ignore,
         _ => ConnectAnswer::Accept { after_ns: 0 },
     });
-    let run = Rig::new()
+    let run = Simulation::new()
         .threads(4)
         .connections(4)
         .rate(200.0)
@@ -208,9 +212,12 @@ fn requests_of_a_thread_without_connections_are_sent_on_time_by_the_others() {
 #[test]
 fn the_same_seed_has_the_same_arrivals_with_any_number_of_threads() {
     let arrived = |threads, seed| -> Vec<u64> {
-        let mut rig = Rig::new().threads(threads).connections(64).lasting(2 * S);
-        rig.settings.pacing = poisson(1000.0, seed);
-        let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+        let mut simulation = Simulation::new()
+            .threads(threads)
+            .connections(64)
+            .lasting(2 * S);
+        simulation.settings.pacing = poisson(1000.0, seed);
+        let run = simulation.run(HttpPeer::new(|_| Reply::after(MS, OK)));
         run.served.iter().map(|served| served.arrived_ns).collect()
     };
     let alone = arrived(1, 5);

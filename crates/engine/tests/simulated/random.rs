@@ -1,13 +1,13 @@
-//! Whatever a server does, the books balance, the run ends on time, and the same seed gives the
+//! Whatever a server does, the totals add up, the run ends on time, and the same seed gives the
 //! same run.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{LAST_OK, MS, OK, Rig, Run, S, US};
+use crate::simulation::{LAST_OK, MS, OK, Run, S, Simulation, US};
 use eventloop::sim::{ConnectAnswer, SimOptions};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 
-/// One thing a server may do with a request.
+/// One thing that a server may do with a request.
 #[derive(Debug, Clone)]
 enum Act {
     Answer(u64),
@@ -55,8 +55,8 @@ fn reply(act: &Act) -> Reply {
         Act::CutShort(cut, ns) => Reply::after(ns, &OK[..cut]).then_finish(ns),
         Act::Silence => Reply::silence(),
         Act::Garbage => Reply::after(MS, "\u{1}\u{2}garbage\r\n\r\n"),
-        // Closed at once: without a limit of its own, a client of infinite speed would take every
-        // surplus answer for one to a request it has just pipelined, and their number would double.
+        // Closed at once. Without this limit, a client of infinite speed would take every surplus
+        // response for one to a request that it has just pipelined, and their number would double.
         Act::Twice => Reply::after(MS, [OK, OK].concat()).then_close(0),
         Act::UntilClose(ns) => Reply::after(ns, "HTTP/1.0 404 No\r\n\r\nbody").then_close(ns),
         Act::Interim(ns) => Reply::after(0, "HTTP/1.1 103 Hints\r\n\r\n").then(ns, OK),
@@ -71,7 +71,7 @@ fn reply(act: &Act) -> Reply {
 #[derive(Debug, Clone)]
 struct Case {
     acts: Vec<Act>,
-    /// Every so many attempts to connect are refused; 0 is none.
+    /// One in this many connection attempts is refused; 0 for none.
     refused_every: u32,
     connections: u32,
     pipeline: u32,
@@ -82,7 +82,7 @@ struct Case {
     latency_us: u64,
     jitter_us: u64,
     clock_cost_ns: u64,
-    /// Requests per second and whether they are random; `None` is a closed loop.
+    /// Requests per second, and whether they are random. `None` is a closed loop.
     rate: Option<(f64, bool)>,
     seed: u64,
 }
@@ -117,14 +117,14 @@ fn run(case: &Case) -> Run {
             true => ConnectAnswer::refuse(),
             false => ConnectAnswer::Accept { after_ns: 0 },
         });
-    let mut rig = Rig::new()
+    let mut simulation = Simulation::new()
         .connections(case.connections)
         .pipeline(case.pipeline)
         .requests_per_connection(case.per_connection)
         .timeout(case.timeout_ms * MS)
         .warmed_up(case.warmup_ms * MS);
     if let Some((rate_per_sec, random)) = case.rate {
-        rig.settings.pacing = Pacing::Constant {
+        simulation.settings.pacing = Pacing::Constant {
             rate_per_sec,
             arrivals: if random {
                 Arrivals::Poisson
@@ -134,9 +134,9 @@ fn run(case: &Case) -> Run {
             seed: case.seed,
         };
     }
-    rig.settings.requests = case.requests;
-    rig.settings.seed = case.seed;
-    rig.sim = SimOptions {
+    simulation.settings.requests = case.requests;
+    simulation.settings.seed = case.seed;
+    simulation.sim = SimOptions {
         seed: case.seed,
         latency_ns: case.latency_us * US,
         jitter_ns: case.jitter_us * US,
@@ -145,8 +145,8 @@ fn run(case: &Case) -> Run {
         close_ns: 10 * US,
         ..SimOptions::default()
     };
-    // The rig checks the books.
-    rig.run(peer)
+    // The simulation checks the consistency of the result.
+    simulation.run(peer)
 }
 
 proptest! {
@@ -163,7 +163,8 @@ proptest! {
             None => prop_assert_eq!(run.ended_ns, end_ns),
             Some(requests) => prop_assert!(counters.sent <= requests),
         }
-        // A surplus answer that comes when a further request is out cannot be told from its answer.
+        // A surplus response that arrives while another request is in flight cannot be
+        // distinguished from its response.
         if !case.acts.iter().any(|act| matches!(act, Act::Twice)) {
             prop_assert!(counters.answered <= run.served.len() as u64);
         }

@@ -1,8 +1,8 @@
-//! Requests that are due by a schedule: they go out on time whatever the server does, and what had to
-//! wait is measured from the moment it was due.
+//! Requests at a fixed rate: they are sent on time whatever the server does, and the response time
+//! of a delayed request is measured from when it was due.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{GET, LAST_OK, MS, OK, Rig, S, US};
+use crate::simulation::{GET, LAST_OK, MS, OK, S, Simulation, US};
 use engine::source::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
 use eventloop::sim::{ConnectAnswer, PeerEvent};
@@ -15,7 +15,7 @@ fn prompt() -> HttpPeer {
     HttpPeer::new(|_| Reply::after(0, OK))
 }
 
-/// A server that lets everything that arrives within the stall wait for its end.
+/// A server that answers everything that arrives within the stall at its end.
 fn stalling(from_ns: u64, until_ns: u64, service_ns: u64) -> HttpPeer {
     HttpPeer::new(move |request| {
         let waits_ns = if (from_ns..until_ns).contains(&request.arrived_ns) {
@@ -28,8 +28,8 @@ fn stalling(from_ns: u64, until_ns: u64, service_ns: u64) -> HttpPeer {
 }
 
 #[test]
-fn requests_arrive_in_equal_distances_from_the_first_moment() {
-    let run = Rig::new().connections(10).rate(1000.0).run(prompt());
+fn requests_are_evenly_spaced_from_the_start() {
+    let run = Simulation::new().connections(10).rate(1000.0).run(prompt());
     let arrived: Vec<u64> = run.served.iter().map(|served| served.arrived_ns).collect();
     let expected: Vec<u64> = (0..1000).map(|number| number * MS).collect();
     assert_eq!(arrived, expected);
@@ -40,8 +40,8 @@ fn requests_arrive_in_equal_distances_from_the_first_moment() {
 }
 
 #[test]
-fn all_connections_take_their_turn() {
-    let run = Rig::new().connections(8).rate(800.0).run(prompt());
+fn all_connections_are_used_in_turn() {
+    let run = Simulation::new().connections(8).rate(800.0).run(prompt());
     let mut turns = [0; 8];
     for served in &run.served {
         turns[served.connection as usize] += 1;
@@ -51,20 +51,20 @@ fn all_connections_take_their_turn() {
 
 #[test]
 fn each_worker_has_its_share_of_one_schedule() {
-    let mut rig = Rig::new().connections(3).rate(1000.0);
-    (rig.settings.worker, rig.settings.workers) = (2, 4);
-    let run = rig.run(prompt());
+    let mut simulation = Simulation::new().connections(3).rate(1000.0);
+    (simulation.settings.worker, simulation.settings.workers) = (2, 4);
+    let run = simulation.run(prompt());
     let arrived: Vec<u64> = run.served.iter().map(|served| served.arrived_ns).collect();
     let expected: Vec<u64> = (0..250).map(|number| (2 + 4 * number) * MS).collect();
     assert_eq!(arrived, expected);
 }
 
 #[test]
-fn response_time_counts_from_due_and_service_time_from_sending() {
-    // 30 ms of service at 100 requests a second on one connection: each request finds two more
+fn response_time_starts_when_due_and_service_time_when_sent() {
+    // 30 ms of service at 100 requests per second on one connection: each request finds two more
     // before it, and the queue grows by 20 ms with each.
     let peer = HttpPeer::new(|_| Reply::after(30 * MS, OK));
-    let run = Rig::new().rate(100.0).lasting(90 * MS).run(peer);
+    let run = Simulation::new().rate(100.0).lasting(90 * MS).run(peer);
     // Due at 0, 10, 20 ... 80 ms; sent at 0, 30, 60 ms; answered at 30 and 60 ms.
     assert_eq!(run.service_ns(), (Some(30 * MS), Some(30 * MS)));
     let response = &run.recording.response_time;
@@ -73,7 +73,7 @@ fn response_time_counts_from_due_and_service_time_from_sending() {
     assert_eq!(response.max_ns(), Some(50 * MS));
     let counters = run.recording.counters;
     assert_eq!((counters.due, counters.sent, counters.unsent), (9, 3, 6));
-    // The third, due at 20 ms and sent at 60, and the six due at 30 to 80 ms.
+    // The third, due at 20 ms and sent at 60 ms, and the six due at 30 to 80 ms.
     let unanswered = &run.recording.unanswered;
     assert_eq!(unanswered.max_ns(), Some(70 * MS));
     assert_eq!(unanswered.min_ns(), Some(10 * MS));
@@ -82,14 +82,14 @@ fn response_time_counts_from_due_and_service_time_from_sending() {
         u128::from(MS * (70 + 60 + 50 + 40 + 30 + 20 + 10))
     );
     assert_eq!(run.recording.latency().count(), 9);
-    // Lateness is the server's: a connection was never free in time.
+    // The server caused the lateness: no connection was ever free in time.
     assert_eq!(run.recording.lags.send.max_ns(), Some(40 * MS));
     assert_eq!(run.recording.lags.own.max_ns(), Some(0));
 }
 
 #[test]
 fn a_stall_delays_every_request_that_was_due_in_it() {
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(2)
         .rate(100.0)
         .lasting(10 * S)
@@ -105,19 +105,19 @@ fn a_stall_delays_every_request_that_was_due_in_it() {
             "p{percent}: {seen_ms} ms, expected {expected_ms} ms"
         );
     }
-    // Two connections saw the stall; the rest was sent late and answered at once.
+    // Two connections met the stall. The rest was sent late and answered at once.
     let service = &run.recording.service_time;
     assert!(service.value_at_percentile(99.0) < 11 * US);
 }
 
 #[test]
-fn what_is_late_is_sent_at_once_and_the_schedule_is_caught_up() {
-    let run = Rig::new()
+fn overdue_requests_are_sent_at_once_and_the_schedule_is_caught_up() {
+    let run = Simulation::new()
         .connections(1)
         .rate(1000.0)
         .lasting(4 * S)
         .run(stalling(S, 2 * S, 100 * US));
-    // 1000 requests became due in the stall, and 111 more while they were served at 10 a ms.
+    // 1000 requests became due during the stall, and 111 more while they were served at 10 per ms.
     let late = run
         .served
         .iter()
@@ -134,7 +134,7 @@ fn a_due_request_takes_any_free_connection() {
         0 => Reply::silence(),
         _ => Reply::after(MS, OK),
     });
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(3)
         .rate(100.0)
         .timeout(10 * S)
@@ -146,13 +146,13 @@ fn a_due_request_takes_any_free_connection() {
 }
 
 #[test]
-fn a_request_given_up_enters_at_its_age_since_it_was_due() {
+fn a_request_given_up_counts_with_its_age_since_it_was_due() {
     let peer = HttpPeer::new(|request| match request.number {
         0 => Reply::silence(),
         _ => Reply::after(0, OK),
     });
-    // The only connection hangs for 300 ms; the requests due meanwhile go out after that.
-    let run = Rig::new().rate(10.0).timeout(300 * MS).run(peer);
+    // The only connection hangs for 300 ms. The requests due meanwhile are sent after that.
+    let run = Simulation::new().rate(10.0).timeout(300 * MS).run(peer);
     assert_eq!(run.errors(ErrorKind::Timeout), (1, 1));
     assert_eq!(run.recording.unanswered.max_ns(), Some(300 * MS));
     let response = &run.recording.response_time;
@@ -160,13 +160,13 @@ fn a_request_given_up_enters_at_its_age_since_it_was_due() {
 }
 
 #[test]
-fn the_warm_up_keeps_what_was_due_in_it_even_if_sent_in_the_window() {
+fn requests_due_in_the_warm_up_belong_to_it_even_if_sent_in_the_window() {
     // Stalled from the middle of the warm-up into the window.
-    let run = Rig::new()
+    let run = Simulation::new()
         .warmed_up(S)
         .rate(100.0)
         .run(stalling(500 * MS, 1500 * MS, 0));
-    // The 50 requests due in the second half of the warm-up are not counted, though they were
+    // The 50 requests due in the second half of the warm-up are not counted, although they were
     // sent and answered in the window.
     let counters = run.recording.counters;
     assert_eq!(
@@ -177,8 +177,8 @@ fn the_warm_up_keeps_what_was_due_in_it_even_if_sent_in_the_window() {
 }
 
 #[test]
-fn a_number_of_requests_ends_a_paced_run() {
-    let run = Rig::new()
+fn a_number_of_requests_ends_a_run_at_a_fixed_rate() {
+    let run = Simulation::new()
         .connections(4)
         .rate(10.0)
         .requests(25)
@@ -192,15 +192,15 @@ fn a_number_of_requests_ends_a_paced_run() {
 }
 
 #[test]
-fn a_slow_schedule_is_not_taken_for_a_stuck_run() {
-    // One request in 50 seconds; a run without time limit gives up after 30 s without an answer.
-    let run = Rig::new().rate(0.02).requests(3).run(prompt());
+fn a_slow_schedule_is_not_mistaken_for_a_stuck_run() {
+    // One request in 50 seconds. A run without a time limit gives up after 30 s without a response.
+    let run = Simulation::new().rate(0.02).requests(3).run(prompt());
     assert_eq!(run.answered(), 3);
     assert_eq!(run.ended_ns, 100 * S);
 }
 
 #[test]
-fn a_server_that_is_away_for_a_while_leaves_a_gap_in_the_response_times() {
+fn an_outage_of_the_server_is_visible_in_the_response_times() {
     let away = S..2 * S;
     let down = away.clone();
     let peer = HttpPeer::new(move |request| {
@@ -220,12 +220,12 @@ fn a_server_that_is_away_for_a_while_leaves_a_gap_in_the_response_times() {
             ConnectAnswer::Accept { after_ns: 0 }
         }
     });
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(4)
         .rate(100.0)
         .lasting(5 * S)
         .run(peer);
-    // Each connection fails once with the request it carried, and comes back by itself.
+    // Each connection fails once, with the request it carried, and is replaced by itself.
     let (refused, lost) = run.errors(ErrorKind::Refused);
     // By one connection for all, every 2 to 4 ms.
     assert!((250..520).contains(&refused), "{refused}");
@@ -237,7 +237,7 @@ fn a_server_that_is_away_for_a_while_leaves_a_gap_in_the_response_times() {
         run.answered() + lost + run.recording.counters.in_flight,
         500
     );
-    // Those due just after the fall waited for about the whole second.
+    // Requests due just after the server went down waited for about the whole second.
     let longest_ms = run.recording.response_time.max_ns().unwrap_or(0) / MS;
     assert!((940..1005).contains(&longest_ms), "{longest_ms}");
 }
@@ -245,19 +245,19 @@ fn a_server_that_is_away_for_a_while_leaves_a_gap_in_the_response_times() {
 #[test]
 fn pipelining_lets_a_connection_carry_several_due_requests() {
     let peer = || HttpPeer::new(|_| Reply::after(40 * MS, OK));
-    let narrow = Rig::new().rate(100.0).run(peer());
-    let wide = Rig::new().rate(100.0).pipeline(4).run(peer());
+    let narrow = Simulation::new().rate(100.0).run(peer());
+    let wide = Simulation::new().rate(100.0).pipeline(4).run(peer());
     assert_eq!(wide.recording.response_time.max_ns(), Some(40 * MS));
     assert!(narrow.recording.response_time.max_ns() > Some(400 * MS));
 }
 
 #[test]
-fn connections_that_are_used_up_or_closed_are_replaced_and_the_schedule_is_kept() {
+fn used_up_and_closed_connections_are_replaced_and_the_schedule_is_kept() {
     for peer in [
         prompt(),
         HttpPeer::new(|_| Reply::after(0, LAST_OK).then_finish(0)),
     ] {
-        let run = Rig::new()
+        let run = Simulation::new()
             .connections(2)
             .requests_per_connection(3)
             .rate(100.0)
@@ -269,23 +269,23 @@ fn connections_that_are_used_up_or_closed_are_replaced_and_the_schedule_is_kept(
 }
 
 #[test]
-fn idle_connections_that_the_server_closes_come_back_without_an_error() {
+fn idle_connections_closed_by_the_server_are_replaced_without_an_error() {
     let peer = prompt().closing_idle_after(30 * MS);
-    let run = Rig::new().connections(2).rate(10.0).run(peer);
+    let run = Simulation::new().connections(2).rate(10.0).run(peer);
     assert_eq!(run.answered(), 10);
     assert!(run.recording.counters.reconnects > 0);
     run.assert_only_errors(&[]);
 }
 
 #[test]
-fn the_rate_follows_its_stages() {
+fn the_rate_follows_the_stages() {
     let stage = |from_per_sec, to_per_sec, seconds| Stage {
         from_per_sec,
         to_per_sec,
         duration: Duration::from_secs(seconds),
     };
-    let mut rig = Rig::new().connections(10).lasting(6 * S);
-    rig.settings.pacing = Pacing::Stages {
+    let mut simulation = Simulation::new().connections(10).lasting(6 * S);
+    simulation.settings.pacing = Pacing::Stages {
         stages: vec![
             stage(100.0, 100.0, 1),
             stage(100.0, 500.0, 4),
@@ -294,7 +294,7 @@ fn the_rate_follows_its_stages() {
         arrivals: Arrivals::Even,
         seed: 0,
     };
-    let run = rig.run(prompt());
+    let run = simulation.run(prompt());
     let in_second = |second: u64| {
         let of = |served: &&crate::http::Served| served.arrived_ns / S == second;
         run.served.iter().filter(of).count()
@@ -303,7 +303,7 @@ fn the_rate_follows_its_stages() {
     assert_eq!(counts, [100, 150, 250, 350, 450, 500]);
 }
 
-/// Three requests in one write, as scripts make them.
+/// Three requests in one write, as scripts create them.
 struct Triple;
 
 impl RequestSource for Triple {
@@ -335,9 +335,9 @@ impl RequestSource for Triple {
 }
 
 #[test]
-fn a_scripts_batch_takes_as_many_turns_of_the_schedule_as_it_has_requests() {
+fn a_batch_of_a_script_takes_as_many_requests_from_the_schedule_as_it_has() {
     let peer = HttpPeer::new(|_| Reply::after(2 * MS, OK));
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(2)
         .rate(300.0)
         .source(Triple)
@@ -349,52 +349,53 @@ fn a_scripts_batch_takes_as_many_turns_of_the_schedule_as_it_has_requests() {
 }
 
 #[test]
-fn with_batch_latency_only_the_last_answer_of_a_batch_is_a_sample() {
-    // The three answers of a batch come 1, 2 and 3 ms after it.
+fn with_batch_latency_only_the_last_response_of_a_batch_is_a_sample() {
+    // The three responses to a batch arrive 1, 2 and 3 ms after it.
     let peer = || HttpPeer::new(|request| Reply::after(MS * (1 + request.number % 3), OK));
-    let mut rig = Rig::new().rate(300.0).source(Triple);
-    rig.settings.batch_latency = true;
-    let run = rig.run(peer());
+    let mut simulation = Simulation::new().rate(300.0).source(Triple);
+    simulation.settings.batch_latency = true;
+    let run = simulation.run(peer());
     assert_eq!(
         (run.answered(), run.recording.service_time.count()),
         (300, 100)
     );
     assert_eq!(run.recording.response_time.min_ns(), Some(3 * MS));
-    let each = Rig::new().rate(300.0).source(Triple).run(peer());
+    let each = Simulation::new().rate(300.0).source(Triple).run(peer());
     assert_eq!(each.recording.response_time.count(), 300);
     assert_eq!(each.recording.response_time.min_ns(), Some(MS));
 }
 
 #[test]
 fn poisson_arrivals_are_sent_when_they_are_due() {
-    let mut rig = Rig::new().connections(50).lasting(10 * S);
-    rig.settings.pacing = Pacing::Constant {
+    let mut simulation = Simulation::new().connections(50).lasting(10 * S);
+    simulation.settings.pacing = Pacing::Constant {
         rate_per_sec: 1000.0,
         arrivals: Arrivals::Poisson,
         seed: 3,
     };
-    let run = rig.run(prompt());
+    let run = simulation.run(prompt());
     assert_eq!(run.recording.lags.send.max_ns(), Some(0));
     // The standard deviation of the count is sqrt(10000) = 100.
     assert!(run.answered().abs_diff(10_000) < 400, "{}", run.answered());
 }
 
 #[test]
-fn more_than_the_server_can_do_leaves_the_rest_unsent_and_aged() {
+fn requests_beyond_the_capacity_of_the_server_stay_unsent_and_have_an_age() {
     let peer = HttpPeer::new(|_| Reply::after(10 * MS, OK));
-    let run = Rig::new().connections(2).rate(1e6).run(peer);
+    let run = Simulation::new().connections(2).rate(1e6).run(peer);
     let counters = run.recording.counters;
     assert_eq!(counters.due, 1_000_000);
     assert_eq!((counters.sent, counters.unsent), (200, 999_800));
-    // Nearly all were due and unsent: their ages are spread evenly over the second.
+    // Nearly all were due and not sent: their ages are spread evenly over the second.
     let median_ms = run.recording.latency().value_at_percentile(50.0) / MS;
     assert!((495..=505).contains(&median_ms), "{median_ms}");
 }
 
 #[test]
-fn answers_that_the_queue_of_the_warm_up_takes_are_counted_apart() {
-    // 100 answers per second where 200 are due: half a second of warm-up leaves 50 of them to the window.
-    let run = Rig::new()
+fn responses_to_the_queue_of_the_warm_up_are_counted_separately() {
+    // 100 responses per second where 200 are due: half a second of warm-up leaves 50 of them to the
+    // window.
+    let run = Simulation::new()
         .rate(200.0)
         .warmed_up(S / 2)
         .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
@@ -407,15 +408,15 @@ fn answers_that_the_queue_of_the_warm_up_takes_are_counted_apart() {
 }
 
 #[test]
-fn source_addresses_go_round_and_workers_share_them() {
+fn source_addresses_are_used_in_turn_and_shared_by_the_workers() {
     let range = SourceRange::parse("127.0.0.4/30").expect("valid");
     let seen = Arc::new(Mutex::new(Vec::new()));
     let peer = SourcesSeen(Arc::clone(&seen));
-    let mut rig = Rig::new().connections(4);
-    rig.settings.source = Some(range);
-    (rig.settings.worker, rig.settings.workers) = (1, 2);
-    rig.run_with(peer);
-    // Of .5 .6 .7 the second of two workers takes every other one, round and round.
+    let mut simulation = Simulation::new().connections(4);
+    simulation.settings.source = Some(range);
+    (simulation.settings.worker, simulation.settings.workers) = (1, 2);
+    simulation.run_with(peer);
+    // Of .5 .6 .7, the second of two workers takes every other one, round robin.
     let last: Vec<u8> = seen.lock().expect("no panic under the lock").clone();
     assert_eq!(last[..4], [6, 5, 7, 6]);
 }
@@ -435,20 +436,20 @@ impl eventloop::sim::Peer for SourcesSeen {
 
 #[test]
 fn requests_in_flight_are_integrated_over_the_window() {
-    // 3 of 4 ms are spent in flight on each of 5 connections: 1 ms of each cycle is the delay.
+    // Each of 5 connections has a request in flight for 3 of 4 ms. 1 ms of each cycle is the delay.
     let peer = HttpPeer::new(|_| Reply::after(3 * MS, OK));
-    let run = Rig::new().connections(5).rate(1000.0).run(peer);
+    let run = Simulation::new().connections(5).rate(1000.0).run(peer);
     let integral_ns = run.recording.counters.in_flight_time_ns;
     let summed_ns = run.recording.service_time.sum_ns();
     let difference = (integral_ns as f64 / summed_ns as f64 - 1.0).abs();
     assert!(difference < 0.01, "{integral_ns} {summed_ns}");
-    let closed = Rig::new()
+    let closed = Simulation::new()
         .connections(5)
         .run(HttpPeer::new(|_| Reply::after(3 * MS, OK)));
     assert_eq!(closed.recording.counters.in_flight_time_ns, 5 * S);
 }
 
-/// A server that is down from 1 s to 2 s: it resets every connection, and refuses new ones.
+/// A server that is down from 1 s to 2 s: it resets every connection and refuses new ones.
 fn down_for_a_second() -> HttpPeer {
     let down = |at_ns: u64| (S..2 * S).contains(&at_ns);
     HttpPeer::new(move |request| match down(request.arrived_ns) {
@@ -462,14 +463,18 @@ fn down_for_a_second() -> HttpPeer {
 }
 
 #[test]
-fn a_server_that_was_down_for_a_second_has_no_response_times_far_beyond_that() {
+fn an_outage_of_one_second_causes_no_response_times_far_beyond_that() {
     for threads in [1, 2, 4, 8] {
         for seed in [1, 2] {
-            let mut rig = Rig::new().threads(threads).connections(16).rate(1000.0);
-            rig.settings.seed = seed;
-            let run = rig.lasting(5 * S).run(down_for_a_second());
+            let mut simulation = Simulation::new()
+                .threads(threads)
+                .connections(16)
+                .rate(1000.0);
+            simulation.settings.seed = seed;
+            let run = simulation.lasting(5 * S).run(down_for_a_second());
             let longest_us = run.recording.response_time.max_ns().unwrap_or(0) / US;
-            // What is due is sent again within 4 ms, and the queue of 1,000 takes 16 connections a while.
+            // Due requests are sent within 4 ms again, and the queue of 1,000 takes 16 connections
+            // a while.
             assert!(
                 (985_000..1_070_000).contains(&longest_us),
                 "-t{threads}: {longest_us}"
@@ -494,13 +499,14 @@ fn a_server_that_was_down_for_a_second_has_no_response_times_far_beyond_that() {
 
 #[test]
 fn a_server_that_closes_every_connection_is_not_flooded() {
-    // From the second on it closes what it has, and closes new connections as soon as they stand.
+    // From the second second on, it closes its connections, and closes new ones as soon as they are
+    // established.
     let peer = HttpPeer::new(|request| match request.arrived_ns < S {
         true => Reply::after(MS, OK).then_close(0),
         false => Reply::silence().then_close(0),
     })
     .closing_idle_after(0);
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(50)
         .rate(1.0)
         .lasting(10 * S)
@@ -514,10 +520,10 @@ fn a_server_that_closes_every_connection_is_not_flooded() {
 }
 
 #[test]
-fn a_part_of_the_connections_that_cannot_be_made_is_tried_ever_more_rarely() {
-    let mut rig = Rig::new().connections(4).rate(100.0).lasting(10 * S);
-    rig.sim.sockets_max = 3;
-    let run = rig.run(HttpPeer::new(|_| Reply::after(MS, OK)));
+fn connections_that_cannot_be_established_are_retried_less_and_less_often() {
+    let mut simulation = Simulation::new().connections(4).rate(100.0).lasting(10 * S);
+    simulation.sim.sockets_max = 3;
+    let run = simulation.run(HttpPeer::new(|_| Reply::after(MS, OK)));
     run.assert_only_errors(&[ErrorKind::FileLimit]);
     assert!(run.errors(ErrorKind::FileLimit).0 < 40);
     assert!(run.recording.lags.reconnect.is_empty());

@@ -1,28 +1,29 @@
-//! Runs with a source that is asked: think time, changing requests, stopping and failing.
+//! Runs with a source that is called for every batch: delays, changing requests, stopping and
+//! failing.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{MS, OK, Rig, S};
+use crate::simulation::{MS, OK, S, Simulation};
 use engine::source::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
 use std::sync::{Arc, Mutex};
 
-/// What a script would be: every answer of it can be set.
+/// A configurable source, in place of a script.
 #[derive(Default)]
 pub(crate) struct Scripted {
     delay_ns: u64,
     wants_responses: bool,
     seen: Arc<Mutex<Vec<Captured>>>,
     asked: u64,
-    /// Fails when asked so often.
+    /// Fails at the call with this number.
     fails_at: Option<u64>,
-    /// Wants to stop after so many.
+    /// Asks to stop after this many calls.
     stops_at: Option<u64>,
-    /// Changes the address after so many requests.
+    /// Changes the address after this many requests.
     moves_to: Option<(u64, Address)>,
 }
 
 impl Scripted {
-    /// Waits so long before each request.
+    /// Waits this long before each request.
     pub(crate) fn thinking(delay_ns: u64) -> Self {
         Self {
             delay_ns,
@@ -81,12 +82,12 @@ impl RequestSource for Scripted {
 }
 
 #[test]
-fn think_time_lies_between_requests_and_not_in_service_time() {
+fn delays_are_between_requests_and_not_part_of_the_service_time() {
     let source = Scripted {
         delay_ns: 8 * MS,
         ..Scripted::default()
     };
-    let run = Rig::new()
+    let run = Simulation::new()
         .source(source)
         .run(HttpPeer::new(|_| Reply::after(2 * MS, OK)));
     assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
@@ -104,7 +105,7 @@ fn think_time_lies_between_requests_and_not_in_service_time() {
 }
 
 #[test]
-fn a_connection_that_the_server_closes_while_we_think_is_no_error() {
+fn a_connection_closed_by_the_server_during_a_delay_is_not_an_error() {
     let source = Scripted {
         delay_ns: 10 * MS,
         ..Scripted::default()
@@ -113,7 +114,7 @@ fn a_connection_that_the_server_closes_while_we_think_is_no_error() {
         4 => Reply::after(MS, OK).then_close(5 * MS),
         _ => Reply::after(MS, OK),
     });
-    let run = Rig::new().source(source).run(peer);
+    let run = Simulation::new().source(source).run(peer);
     run.assert_only_errors(&[]);
     assert!(
         run.recording.counters.reconnects >= 15,
@@ -124,19 +125,19 @@ fn a_connection_that_the_server_closes_while_we_think_is_no_error() {
 }
 
 #[test]
-fn thinking_longer_than_the_server_keeps_connections_still_sends_requests() {
+fn delays_longer_than_the_servers_idle_timeout_still_send_requests() {
     let source = Scripted {
         delay_ns: 50 * MS,
         ..Scripted::default()
     };
     let peer = HttpPeer::new(|_| Reply::after(MS, OK)).closing_idle_after(20 * MS);
-    let run = Rig::new().source(source).lasting(10 * S).run(peer);
+    let run = Simulation::new().source(source).lasting(10 * S).run(peer);
     run.assert_only_errors(&[]);
     assert!(run.answered() > 100, "{} in 10 s", run.answered());
 }
 
 #[test]
-fn every_connection_asks_with_its_own_number_also_after_reconnects() {
+fn every_connection_calls_the_source_with_its_own_number_even_after_reconnects() {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&paths);
     let peer = HttpPeer::new(move |request| {
@@ -148,11 +149,11 @@ fn every_connection_asks_with_its_own_number_also_after_reconnects() {
         noted.lock().expect("no panic under the lock").push(number);
         Reply::after(MS, OK)
     });
-    let rig = Rig::new()
+    let simulation = Simulation::new()
         .connections(4)
         .requests_per_connection(3)
         .source(Scripted::default());
-    let run = rig.run(peer);
+    let run = simulation.run(peer);
     let paths = paths.lock().expect("no panic under the lock");
     assert_eq!(paths.len(), run.served.len());
     for connection in 0..4 {
@@ -165,7 +166,7 @@ fn every_connection_asks_with_its_own_number_also_after_reconnects() {
 }
 
 #[test]
-fn responses_are_shown_whole_and_in_order() {
+fn the_source_gets_complete_responses_in_order() {
     let source = Scripted {
         wants_responses: true,
         ..Scripted::default()
@@ -180,7 +181,7 @@ fn responses_are_shown_whole_and_in_order() {
         )
         .then(MS, body)
     });
-    let run = Rig::new().source(source).requests(20).run(peer);
+    let run = Simulation::new().source(source).requests(20).run(peer);
     assert_eq!(run.answered(), 20);
     let seen = seen.lock().expect("no panic under the lock");
     assert_eq!(seen.len(), 20);
@@ -196,7 +197,7 @@ fn a_source_that_stops_ends_the_run_with_everything_measured_so_far() {
         stops_at: Some(11),
         ..Scripted::default()
     };
-    let run = Rig::new()
+    let run = Simulation::new()
         .source(source)
         .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
     assert_eq!(run.failure, None);
@@ -205,12 +206,12 @@ fn a_source_that_stops_ends_the_run_with_everything_measured_so_far() {
 }
 
 #[test]
-fn a_source_that_fails_ends_the_run_with_its_words_and_the_numbers() {
+fn a_failing_source_ends_the_run_with_its_message_and_the_numbers_so_far() {
     let source = Scripted {
         fails_at: Some(10),
         ..Scripted::default()
     };
-    let run = Rig::new()
+    let run = Simulation::new()
         .source(source)
         .run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
     assert_eq!(
@@ -221,7 +222,7 @@ fn a_source_that_fails_ends_the_run_with_its_words_and_the_numbers() {
 }
 
 #[test]
-fn a_source_that_moves_sends_later_connections_to_the_new_address() {
+fn a_changed_address_applies_to_later_connections() {
     use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
     /// Counts the attempts for each port.
     struct Ports(HttpPeer, Arc<Mutex<Vec<String>>>);
@@ -245,9 +246,9 @@ fn a_source_that_moves_sends_later_connections_to_the_new_address() {
     };
     let asked = Arc::new(Mutex::new(Vec::new()));
     let peer = Ports(HttpPeer::new(|_| Reply::after(MS, OK)), Arc::clone(&asked));
-    let rig = Rig::new().requests_per_connection(5).source(source);
-    let here = rig.settings.address.clone();
-    rig.run_with(peer);
+    let simulation = Simulation::new().requests_per_connection(5).source(source);
+    let here = simulation.settings.address.clone();
+    simulation.run_with(peer);
     let asked = asked.lock().expect("no panic under the lock");
     assert!(asked.len() > 100);
     // The twelfth request is on the third connection.

@@ -1,15 +1,15 @@
-//! Service times are the server's delay and the wire, to the nanosecond.
+//! Service times are the server's delay and the network, to the nanosecond.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{LAST_OK, MS, OK, Rig, S, US};
+use crate::simulation::{LAST_OK, MS, OK, S, Simulation, US};
 use eventloop::sim::SimOptions;
 
 #[test]
-fn service_time_is_the_servers_delay_and_the_wire_both_ways() {
+fn service_time_is_the_servers_delay_plus_the_round_trip() {
     let peer = HttpPeer::new(|_| Reply::after(3 * MS, OK));
-    let run = Rig::new().latency(MS).run(peer);
+    let run = Simulation::new().latency(MS).run(peer);
     assert_eq!(run.service_ns(), (Some(5 * MS), Some(5 * MS)));
-    // Connected after 2 ms, then one answer every 5 ms; the last one before the end at 997 ms.
+    // Connected after 2 ms, then one response every 5 ms. The last one before the end is at 997 ms.
     assert_eq!(run.answered(), 199);
     assert_eq!(run.recording.phases.connect.sum_ns(), u128::from(2 * MS));
     let counters = run.recording.counters;
@@ -23,10 +23,10 @@ fn service_time_is_the_servers_delay_and_the_wire_both_ways() {
 }
 
 #[test]
-fn first_and_last_byte_are_told_apart() {
+fn first_and_last_byte_are_distinguished() {
     let (head, body) = OK.split_at(OK.len() - 2);
     let peer = HttpPeer::new(move |_| Reply::after(2 * MS, head).then(7 * MS, body));
-    let run = Rig::new().run(peer);
+    let run = Simulation::new().run(peer);
     let phases = &run.recording.phases;
     assert_eq!(phases.first_byte.min_ns(), Some(2 * MS));
     assert_eq!(phases.first_byte.max_ns(), Some(2 * MS));
@@ -36,20 +36,20 @@ fn first_and_last_byte_are_told_apart() {
 }
 
 #[test]
-fn an_answer_that_comes_byte_by_byte_is_measured_to_its_last_byte() {
+fn a_response_that_arrives_byte_by_byte_is_measured_to_its_last_byte() {
     let peer = HttpPeer::new(|_| {
         let first = Reply::after(MS, &OK[..1]);
         OK[1..]
             .iter()
             .fold(first, |reply, byte| reply.then(100 * US, [*byte]))
     });
-    let run = Rig::new().run(peer);
+    let run = Simulation::new().run(peer);
     let whole_ns = MS + (OK.len() as u64 - 1) * 100 * US;
     assert_eq!(run.service_ns(), (Some(whole_ns), Some(whole_ns)));
     assert_eq!(run.answered(), (S - 1) / whole_ns);
 }
 
-/// A response with a body of so many bytes: its head, and its body.
+/// A response with a body of this many bytes: its head and its body.
 fn long(body_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {body_bytes}\r\n\r\n");
     (head.into_bytes(), vec![b'x'; body_bytes])
@@ -68,7 +68,7 @@ fn long_chunked(body_bytes: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn a_long_body_that_nobody_reads_is_timed_and_counted_to_its_last_byte() {
+fn a_discarded_long_body_is_timed_and_counted_to_its_last_byte() {
     for (head, body) in [long(300_000), long_chunked(300_000)] {
         for random_cuts in [false, true] {
             let response_bytes = (head.len() + body.len()) as u64;
@@ -77,10 +77,10 @@ fn a_long_body_that_nobody_reads_is_timed_and_counted_to_its_last_byte() {
                 let (early, late) = body.split_at(200_000);
                 Reply::after(2 * MS, [&head, early].concat()).then(7 * MS, late)
             });
-            // A following response stands right behind the body.
-            let mut rig = Rig::new().pipeline(2).requests(100);
-            rig.sim.random_cuts = random_cuts;
-            let run = rig.run(peer);
+            // The next response directly follows the body.
+            let mut simulation = Simulation::new().pipeline(2).requests(100);
+            simulation.sim.random_cuts = random_cuts;
+            let run = simulation.run(peer);
             assert_eq!(run.answered(), 100);
             assert_eq!(run.recording.counters.bytes, 100 * response_bytes);
             let phases = &run.recording.phases;
@@ -91,9 +91,9 @@ fn a_long_body_that_nobody_reads_is_timed_and_counted_to_its_last_byte() {
 }
 
 #[test]
-fn a_stall_shows_in_closed_loop_once_for_each_connection() {
-    // Every request of the second second waits for its end. Closed loop sends no further requests
-    // meanwhile, so the stall is seen by as many requests as there are connections.
+fn a_stall_in_a_closed_loop_is_seen_once_per_connection() {
+    // Every request sent in the second second waits for its end. A closed loop sends no other
+    // requests meanwhile, so the stall is seen by as many requests as there are connections.
     let stall = S..2 * S;
     let peer = HttpPeer::new(move |request| {
         let waits_ns = match stall.contains(&request.arrived_ns) {
@@ -102,7 +102,7 @@ fn a_stall_shows_in_closed_loop_once_for_each_connection() {
         };
         Reply::after(waits_ns + 2 * MS, OK)
     });
-    let run = Rig::new().connections(10).lasting(3 * S).run(peer);
+    let run = Simulation::new().connections(10).lasting(3 * S).run(peer);
     let times = &run.recording.service_time;
     let slow: u64 = times
         .distinct()
@@ -111,24 +111,24 @@ fn a_stall_shows_in_closed_loop_once_for_each_connection() {
         .sum();
     assert_eq!(slow, 10);
     assert_eq!(run.service_ns(), (Some(2 * MS), Some(S + 2 * MS)));
-    // 500 answers a second and connection before and after, none between.
+    // 500 responses per second and connection before and after, none in between.
     assert_eq!(run.answered(), 10 * (500 + 499));
     let rows = run.recording.series.rows();
     let quiet = rows.iter().filter(|row| row.answered == 0).count();
-    assert_eq!(rows.len() - quiet, 20, "tenths of a second with answers");
+    assert_eq!(rows.len() - quiet, 20, "tenths of a second with responses");
 }
 
 #[test]
 fn the_sum_of_service_times_is_the_servers_truth_whatever_the_jitter() {
     let peer = HttpPeer::new(|request| Reply::after((request.number * 7_919) % (5 * MS), OK));
-    let mut rig = Rig::new().connections(20).requests(5_000);
-    rig.sim = SimOptions {
+    let mut simulation = Simulation::new().connections(20).requests(5_000);
+    simulation.sim = SimOptions {
         seed: 9,
         latency_ns: 500 * US,
         random_cuts: true,
         ..SimOptions::default()
     };
-    let run = rig.run(peer);
+    let run = simulation.run(peer);
     let at_server_ns: u64 = run
         .served
         .iter()
@@ -143,14 +143,14 @@ fn the_sum_of_service_times_is_the_servers_truth_whatever_the_jitter() {
 
 #[test]
 fn each_request_of_a_pipeline_has_its_own_service_time() {
-    // One after another, 1 ms each, as a server with one thread would answer.
+    // One after another, 1 ms each, like a server with one thread.
     let mut free_ns = 0;
     let peer = HttpPeer::new(move |request| {
         free_ns = request.arrived_ns.max(free_ns) + MS;
         Reply::after(free_ns - request.arrived_ns, OK)
     });
-    let run = Rig::new().pipeline(4).run(peer);
-    // The first four wait 1, 2, 3 and 4 ms; from then on four are always on their way.
+    let run = Simulation::new().pipeline(4).run(peer);
+    // The first four wait 1, 2, 3 and 4 ms. From then on, four are always in flight.
     assert_eq!(run.service_ns(), (Some(MS), Some(4 * MS)));
     assert_eq!(run.answered(), 999);
     let total_ns = MS + 2 * MS + 3 * MS + 996 * 4 * MS;
@@ -163,11 +163,11 @@ fn each_request_of_a_pipeline_has_its_own_service_time() {
 }
 
 #[test]
-fn a_slow_clock_does_not_move_a_service_time_by_more_than_its_readings() {
+fn a_slow_clock_adds_no_more_to_a_service_time_than_its_readings() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK));
-    let mut rig = Rig::new();
-    rig.sim.clock_cost_ns = 100;
-    let run = rig.run(peer);
+    let mut simulation = Simulation::new();
+    simulation.sim.clock_cost_ns = 100;
+    let run = simulation.run(peer);
     let (least_ns, most_ns) = run.service_ns();
     assert!(
         least_ns >= Some(MS) && most_ns <= Some(MS + 5 * US),
@@ -176,10 +176,11 @@ fn a_slow_clock_does_not_move_a_service_time_by_more_than_its_readings() {
 }
 
 #[test]
-fn connections_are_timed_apart_from_requests() {
-    // Without keep-alive there is one connect for each request; its time is not service time.
+fn connecting_is_timed_separately_from_requests() {
+    // Without keep-alive there is one connect for each request. Its time is not part of the service
+    // time.
     let peer = HttpPeer::new(|_| Reply::after(MS, LAST_OK).then_close(0));
-    let run = Rig::new()
+    let run = Simulation::new()
         .latency(4 * MS)
         .requests_per_connection(1)
         .run(peer);

@@ -1,8 +1,8 @@
-//! The numbers beside a truth that is known from elsewhere: the server's own record of the run, and
+//! The numbers compared with a truth from elsewhere: the server's own record of the run, and
 //! formulas. The same cases as `make truth`, on the virtual clock, where nothing disturbs them.
 
 use crate::http::{HttpPeer, Reply, Served};
-use crate::rig::{MS, OK, Rig, Run, S, US};
+use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::sources::Scripted;
 use fastrand::Rng;
 use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
@@ -33,7 +33,7 @@ pub(crate) fn exponential_ns(random: &mut Rng, mean_ns: f64) -> u64 {
     (-(1.0 - random.f64()).ln() * mean_ns) as u64
 }
 
-/// One server, exponential service times with this mean, first come first served.
+/// One server with exponential service times of this mean, first come, first served.
 fn queueing(mean_ns: f64, seed: u64) -> HttpPeer {
     let mut random = Rng::with_seed(seed);
     let mut free_ns = 0;
@@ -44,7 +44,7 @@ fn queueing(mean_ns: f64, seed: u64) -> HttpPeer {
     })
 }
 
-/// Milliseconds from arrival to departure, of requests that were answered by the end of the run.
+/// Milliseconds from arrival to departure, for requests that were answered by the end of the run.
 fn sojourns_ms(run: &Run) -> Vec<f64> {
     let sojourn = |served: &Served| {
         let left_ns = served.last_byte_ns.filter(|left| *left < run.ended_ns)?;
@@ -53,13 +53,14 @@ fn sojourns_ms(run: &Run) -> Vec<f64> {
     run.served.iter().filter_map(sojourn).collect()
 }
 
-/// Seconds between one arrival at the server and the next.
+/// Seconds between consecutive arrivals at the server.
 fn gaps_s(served: &[Served]) -> Vec<f64> {
     let gap = |pair: &[Served]| (pair[1].arrived_ns - pair[0].arrived_ns) as f64 / S as f64;
     served.windows(2).map(gap).collect()
 }
 
-/// M1 and M2: 200/s for 10 s over 10 connections; what comes from 3 s to 5 s is answered at 5 s.
+/// M1 and M2: 200/s for 10 s over 10 connections. Requests that arrive from 3 s to 5 s are answered
+/// at 5 s.
 fn stalled() -> Run {
     let stall = 3 * S..5 * S;
     let peer = HttpPeer::new(move |request| {
@@ -69,7 +70,7 @@ fn stalled() -> Run {
         };
         Reply::after(waits_ns + 200 * US, OK)
     });
-    Rig::new()
+    Simulation::new()
         .connections(10)
         .rate(200.0)
         .lasting(10 * S)
@@ -78,7 +79,7 @@ fn stalled() -> Run {
 }
 
 #[test]
-fn a_stall_has_the_percentiles_of_users_who_do_not_wait_for_one_another() {
+fn a_stall_has_the_percentiles_of_independent_users() {
     let run = stalled();
     let latency = run.recording.latency();
     assert_eq!(latency.count(), 2000);
@@ -88,7 +89,7 @@ fn a_stall_has_the_percentiles_of_users_who_do_not_wait_for_one_another() {
         let near = close(seen_ms, truth_ms, 0.02) || (seen_ms - truth_ms).abs() <= 5.0;
         assert!(near, "p{percent}: {seen_ms} ms, by formula {truth_ms} ms");
     }
-    // To the digits of a histogram by the server's record: request k was due at k / 200 s.
+    // To the precision of a histogram, by the server's record: request k was due at k / 200 s.
     let response_ms = |(due, served): (u64, &Served)| {
         let left_ns = served.last_byte_ns.expect("all are answered");
         (left_ns - due * 5 * MS) as f64 / MS as f64
@@ -106,7 +107,7 @@ fn a_stall_has_the_percentiles_of_users_who_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn the_service_times_of_a_stall_are_those_of_the_few_requests_that_met_it() {
+fn only_the_few_requests_in_flight_during_a_stall_have_long_service_times() {
     let run = stalled();
     let service = &run.recording.service_time;
     assert_eq!(service.count(), 2000);
@@ -122,9 +123,9 @@ fn even_arrivals_of_several_workers_are_one_even_schedule_to_the_nanosecond() {
     for (rate_per_sec, workers) in [(1000.0, 4), (333.3, 3), (50_000.0, 7)] {
         let mut arrived: Vec<u64> = (0..workers)
             .flat_map(|worker| {
-                let mut rig = Rig::new().connections(20).rate(rate_per_sec);
-                (rig.settings.worker, rig.settings.workers) = (worker, workers);
-                let run = rig.run(HttpPeer::new(|_| Reply::after(100 * US, OK)));
+                let mut simulation = Simulation::new().connections(20).rate(rate_per_sec);
+                (simulation.settings.worker, simulation.settings.workers) = (worker, workers);
+                let run = simulation.run(HttpPeer::new(|_| Reply::after(100 * US, OK)));
                 run.served.into_iter().map(|served| served.arrived_ns)
             })
             .collect();
@@ -141,14 +142,16 @@ fn even_arrivals_of_several_workers_are_one_even_schedule_to_the_nanosecond() {
     }
 }
 
-/// M4, random: what `workers` workers send in so many milliseconds at 1,000/s.
+/// M4, random: what `workers` workers send in this many milliseconds at 1,000/s.
 fn poisson_arrivals(seed: u64, workers: u32, lasting_ms: u64) -> Vec<Served> {
     let mut arrived: Vec<Served> = (0..workers)
         .flat_map(|worker| {
-            let mut rig = Rig::new().connections(20).lasting(lasting_ms * MS);
-            rig.settings.pacing = poisson(1_000.0, seed);
-            (rig.settings.worker, rig.settings.workers) = (worker, workers);
-            rig.run(HttpPeer::new(|_| Reply::after(0, OK))).served
+            let mut simulation = Simulation::new().connections(20).lasting(lasting_ms * MS);
+            simulation.settings.pacing = poisson(1_000.0, seed);
+            (simulation.settings.worker, simulation.settings.workers) = (worker, workers);
+            simulation
+                .run(HttpPeer::new(|_| Reply::after(0, OK)))
+                .served
         })
         .collect();
     arrived.sort_by_key(|served| served.arrived_ns);
@@ -171,7 +174,7 @@ fn random_arrivals_fit_the_exponential_distribution_for_nearly_every_seed() {
 }
 
 #[test]
-fn random_arrivals_have_the_dispersion_and_the_number_of_a_poisson_process() {
+fn random_arrivals_have_the_dispersion_and_the_count_of_a_poisson_process() {
     for workers in [1, 4] {
         let mut counts = Vec::new();
         for seed in 1..=10 {
@@ -192,10 +195,13 @@ fn random_arrivals_have_the_dispersion_and_the_number_of_a_poisson_process() {
 
 /// M6, open: 700/s at 1,000/s for two minutes.
 #[test]
-fn response_times_at_one_server_with_random_arrivals_are_those_of_the_m_m_1_queue() {
-    let mut rig = Rig::new().connections(200).lasting(120 * S).timeout(60 * S);
-    rig.settings.pacing = poisson(700.0, 5);
-    let run = rig.run(queueing(1e6, 6));
+fn response_times_of_random_arrivals_at_one_server_are_those_of_the_m_m_1_queue() {
+    let mut simulation = Simulation::new()
+        .connections(200)
+        .lasting(120 * S)
+        .timeout(60 * S);
+    simulation.settings.pacing = poisson(700.0, 5);
+    let run = simulation.run(queueing(1e6, 6));
     assert_eq!(run.recording.counters.unsent, 0);
     let served_ms = stats::sorted(&sojourns_ms(&run));
     for percent in [50.0, 90.0, 99.0] {
@@ -214,12 +220,12 @@ fn response_times_at_one_server_with_random_arrivals_are_those_of_the_m_m_1_queu
     }
 }
 
-/// M6, closed: 1 to 64 connections before a server with 5 ms of service, with pauses and without.
+/// M6, closed: 1 to 64 connections to a server with 5 ms of service, with and without pauses.
 #[test]
-fn a_closed_loop_has_the_rate_and_the_times_of_exact_mean_value_analysis() {
+fn a_closed_loop_matches_exact_mean_value_analysis() {
     for (think_ns, seconds) in [(0, 60), (20 * MS, 100)] {
         for connections in [1, 2, 4, 8, 16, 32, 64] {
-            let run = Rig::new()
+            let run = Simulation::new()
                 .connections(connections)
                 .warmed_up(2 * S)
                 .lasting(seconds * S)
@@ -244,14 +250,17 @@ fn a_closed_loop_has_the_rate_and_the_times_of_exact_mean_value_analysis() {
     }
 }
 
-/// M7: counted by the engine while it runs, and by the server's record.
+/// M7: counted by the engine during the run, and by the server's record.
 #[test]
-fn what_is_in_flight_is_the_rate_times_the_time() {
+fn the_number_in_flight_is_the_rate_times_the_time() {
     let mut random = Rng::with_seed(7);
     let peer = HttpPeer::new(move |_| Reply::after(exponential_ns(&mut random, 2e7), OK));
-    let mut rig = Rig::new().connections(100).lasting(60 * S).timeout(10 * S);
-    rig.settings.pacing = poisson(500.0, 8);
-    let run = rig.run(peer);
+    let mut simulation = Simulation::new()
+        .connections(100)
+        .lasting(60 * S)
+        .timeout(10 * S);
+    simulation.settings.pacing = poisson(500.0, 8);
+    let run = simulation.run(peer);
     let counters = run.recording.counters;
     let counted = counters.in_flight_time_ns as f64;
     let at_the_server: u64 = run
@@ -269,13 +278,13 @@ fn what_is_in_flight_is_the_rate_times_the_time() {
 
 /// M9.
 #[test]
-fn requests_that_hang_are_counted_once_and_with_the_time_they_were_waited_for() {
+fn hanging_requests_are_counted_once_with_their_waiting_time() {
     let mut random = Rng::with_seed(9);
     let peer = HttpPeer::new(move |_| match random.f64() < 0.01 {
         true => Reply::silence(),
         false => Reply::after(MS, OK),
     });
-    let run = Rig::new()
+    let run = Simulation::new()
         .connections(50)
         .rate(500.0)
         .lasting(20 * S)
@@ -298,8 +307,8 @@ fn requests_that_hang_are_counted_once_and_with_the_time_they_were_waited_for() 
 
 /// M10.
 #[test]
-fn a_percentile_that_rests_on_too_few_requests_is_not_vouched_for() {
-    let run = Rig::new()
+fn a_percentile_of_too_few_requests_is_marked() {
+    let run = Simulation::new()
         .connections(10)
         .requests(1_000)
         .run(HttpPeer::new(|_| Reply::after(MS, OK)));
@@ -325,7 +334,7 @@ fn a_percentile_that_rests_on_too_few_requests_is_not_vouched_for() {
     assert_eq!(vouched_for, expected);
 }
 
-/// The document of a run by number.
+/// The result document of a run with a number of requests.
 fn result(run: Run) -> RunResult {
     RunResult {
         telemetry: None,

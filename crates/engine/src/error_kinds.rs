@@ -1,9 +1,9 @@
-//! What the kernel and the session report, as the kinds that results count.
+//! Maps errors of the kernel and of sessions to the kinds of errors in results.
 
 use protocol::SessionError;
 use results::ErrorKind;
 
-/// Of a connection that could not be made.
+/// The kind of a failed connect.
 pub(crate) fn of_connect(errno: i32) -> ErrorKind {
     match errno {
         libc::ECONNREFUSED | libc::ENOENT => ErrorKind::Refused,
@@ -18,7 +18,7 @@ pub(crate) fn of_connect(errno: i32) -> ErrorKind {
     }
 }
 
-/// Of a connection that could not be read from.
+/// The kind of a failed receive.
 pub(crate) fn of_receive(errno: i32) -> ErrorKind {
     match errno {
         libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => ErrorKind::Reset,
@@ -26,7 +26,7 @@ pub(crate) fn of_receive(errno: i32) -> ErrorKind {
     }
 }
 
-/// Of a session that cannot go on.
+/// The kind of a session error.
 pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
     match error {
         SessionError::ClosedEarly => ErrorKind::ClosedEarly,
@@ -54,7 +54,7 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
     }
 }
 
-/// What a session error says beyond its kind.
+/// What a session error tells beyond its kind.
 pub(crate) fn detail(error: &SessionError) -> Option<&str> {
     match error {
         SessionError::TlsHandshake(reason)

@@ -1,15 +1,16 @@
-//! What is seen of a run while it is on: snapshots agree with the result, and change nothing in it.
+//! What an observer sees of a run in progress: snapshots agree with the result, and do not change
+//! it.
 
 use crate::http::{HttpPeer, Reply};
-use crate::rig::{LAST_OK, MS, OK, Rig, S};
+use crate::simulation::{LAST_OK, MS, OK, S, Simulation};
 use eventloop::sim::ConnectAnswer;
 use results::snapshot::{Snapshot, Stage};
 use results::{Errors, Histogram};
 
 const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";
 
-/// One answer in ten takes longer, every fiftieth request loses its connection, every hundredth is never
-/// answered.
+/// One response in ten takes longer, every fiftieth request loses its connection, every hundredth
+/// is never answered.
 fn uneven() -> HttpPeer {
     HttpPeer::new(|request| match request.number {
         n if n % 100 == 99 => Reply::silence(),
@@ -20,34 +21,34 @@ fn uneven() -> HttpPeer {
     })
 }
 
-fn closed() -> Rig {
-    let rig = Rig::new().connections(4).timeout(50 * MS);
-    rig.warmed_up(2_500 * MS).lasting(4_200 * MS)
+fn closed() -> Simulation {
+    let simulation = Simulation::new().connections(4).timeout(50 * MS);
+    simulation.warmed_up(2_500 * MS).lasting(4_200 * MS)
 }
 
-fn seen(run: &crate::rig::Run, stage: Stage) -> Vec<&Snapshot> {
+fn seen(run: &crate::simulation::Run, stage: Stage) -> Vec<&Snapshot> {
     let snapshots = run.snapshots.iter();
     snapshots.filter(|it| it.stage == stage).collect()
 }
 
 #[test]
-fn watching_changes_no_figure_of_the_result() {
+fn an_observer_changes_no_number_of_the_result() {
     for rate in [None, Some(1_500.0)] {
-        let rig = || match rate {
+        let simulation = || match rate {
             None => closed(),
             Some(rate) => closed().rate(rate),
         };
-        let alone = rig().run(uneven());
-        let watched = rig().watched().run(uneven());
-        assert!(alone.snapshots.is_empty() && watched.snapshots.len() == 6);
-        assert_eq!(alone.recording, watched.recording);
-        assert_eq!(alone.ended_ns, watched.ended_ns);
+        let alone = simulation().run(uneven());
+        let observed = simulation().observed().run(uneven());
+        assert!(alone.snapshots.is_empty() && observed.snapshots.len() == 6);
+        assert_eq!(alone.recording, observed.recording);
+        assert_eq!(alone.ended_ns, observed.ended_ns);
     }
 }
 
 #[test]
 fn a_snapshot_comes_each_second_and_they_add_up_to_the_totals() {
-    let run = closed().watched().run(uneven());
+    let run = closed().observed().run(uneven());
     let snapshots = seen(&run, Stage::Measuring);
     let elapsed_s: Vec<u64> = snapshots.iter().map(|it| it.elapsed_ns / S).collect();
     assert_eq!(elapsed_s, [1, 2, 3, 4]);
@@ -66,11 +67,11 @@ fn a_snapshot_comes_each_second_and_they_add_up_to_the_totals() {
         assert_eq!(snapshot.errors.events(), errors);
         assert_eq!(snapshot.counters.bytes, bytes);
         assert_eq!(snapshot.elapsed_ns, duration_ns);
-        // The report's latency has requests that were given up at their age.
+        // The latency in the report includes requests that were given up, with their age.
         let given_up = snapshot.latency.count() - latency.count();
         assert_eq!(given_up, timeouts(&snapshot.errors));
         assert!(given_up > 0);
-        // Nothing is lost on the way.
+        // Nothing is lost.
         let counters = &snapshot.counters;
         let found = counters.answered + snapshot.errors.exchanges() + counters.in_flight;
         assert_eq!(counters.sent, found);
@@ -79,7 +80,7 @@ fn a_snapshot_comes_each_second_and_they_add_up_to_the_totals() {
         // The simulator has no CPU.
         assert_eq!(snapshot.busiest_worker, None);
     }
-    // ... and with what came after the last of them to the result.
+    // Together with what came after the last snapshot, they add up to the result.
     assert!(answered < run.answered());
 }
 
@@ -88,12 +89,13 @@ fn timeouts(errors: &Errors) -> u64 {
 }
 
 #[test]
-fn at_a_rate_the_latency_is_the_response_time() {
-    // Answers come one a millisecond, requests twice as often: the last of a second waited half of it.
-    let rig = Rig::new().rate(2_000.0).timeout(60 * S);
-    let run = rig
+fn at_a_fixed_rate_the_latency_is_the_response_time() {
+    // One response per millisecond, and twice as many requests: the last of a second waited half of
+    // it.
+    let simulation = Simulation::new().rate(2_000.0).timeout(60 * S);
+    let run = simulation
         .lasting(3 * S + 1)
-        .watched()
+        .observed()
         .run(HttpPeer::new(|_| Reply::after(MS, OK)));
     let longest_ms: Vec<u64> = run
         .snapshots
@@ -109,20 +111,20 @@ fn at_a_rate_the_latency_is_the_response_time() {
 }
 
 #[test]
-fn the_warm_up_is_seen_and_leaves_no_trace_in_the_window() {
+fn the_warm_up_is_observed_but_not_part_of_the_window() {
     let peer = HttpPeer::new(|request| match request.arrived_ns {
         0..500_000_000 => Reply::silence().then_reset(10 * MS),
         500_000_000..2_500_000_000 => Reply::after(20 * MS, BUSY),
         _ => Reply::after(2 * MS, OK),
     });
-    let run = closed().watched().run(peer);
+    let run = closed().observed().run(peer);
     let [first, second] = seen(&run, Stage::WarmingUp)[..] else {
-        panic!("one for each whole second")
+        panic!("one per whole second")
     };
     assert_eq!([first, second].map(|it| it.elapsed_ns / S), [1, 2]);
     assert!(first.last.errors > 0);
     assert_eq!(second.last.errors, 0);
-    // Four connections, an answer each twenty milliseconds.
+    // Four connections, a response every twenty milliseconds.
     assert!(second.last.answered.abs_diff(200) <= 4);
     assert_eq!(second.last.latency.min_ns(), Some(20 * MS));
     for snapshot in [first, second] {
@@ -143,8 +145,8 @@ fn connections_that_the_server_refuses_are_not_open() {
         0 | 1 => ConnectAnswer::Accept { after_ns: 0 },
         _ => ConnectAnswer::refuse(),
     });
-    let rig = Rig::new().connections(5).lasting(1_500 * MS);
-    let run = rig.watched().run(peer);
+    let simulation = Simulation::new().connections(5).lasting(1_500 * MS);
+    let run = simulation.observed().run(peer);
     let snapshot = &run.snapshots[0];
     assert_eq!(snapshot.open_connections, 2);
     assert_eq!(snapshot.counters.connections_opened, 2);
@@ -152,8 +154,8 @@ fn connections_that_the_server_refuses_are_not_open() {
 }
 
 #[test]
-fn a_run_that_is_over_within_a_second_shows_nothing() {
+fn a_run_shorter_than_a_second_has_no_snapshot() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK));
-    let run = Rig::new().lasting(900 * MS).watched().run(peer);
+    let run = Simulation::new().lasting(900 * MS).observed().run(peer);
     assert!(run.snapshots.is_empty());
 }

@@ -1,8 +1,10 @@
-//! Sets up a run on the simulator, carries it out, and keeps both sides' records of it.
+//! Sets up a run on the simulator, runs it, and keeps the records of both sides.
 
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
-use engine::{Ended, Observer, Part, Schedule, Settings, run_here, run_together};
+use engine::{
+    Observer, RunTimes, WorkerParts, WorkerResult, WorkerSettings, run_here, run_together,
+};
 use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing};
@@ -20,31 +22,31 @@ pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 pub(crate) const LAST_OK: &[u8] =
     b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
 
-/// A run to be: the defaults are one connection for one second, without latency.
-pub(crate) struct Rig {
+/// A run to be simulated. The defaults are one connection for one second, without latency.
+pub(crate) struct Simulation {
     pub(crate) sim: SimOptions,
-    pub(crate) settings: Settings,
-    pub(crate) schedule: Schedule,
+    pub(crate) settings: WorkerSettings,
+    pub(crate) times: RunTimes,
     pub(crate) source: Box<dyn RequestSource>,
     threads: Option<u32>,
-    watched: Option<Watched>,
+    snapshots: Option<Snapshots>,
 }
 
-/// Keeps every snapshot it is shown.
+/// Collects all snapshots.
 #[derive(Default)]
-struct Watched(Vec<Snapshot>);
+struct Snapshots(Vec<Snapshot>);
 
-impl Observer for Watched {
+impl Observer for Snapshots {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         self.0.push(snapshot.clone());
     }
 }
 
-impl Rig {
+impl Simulation {
     pub(crate) fn new() -> Self {
         Self {
             sim: SimOptions::default(),
-            settings: Settings {
+            settings: WorkerSettings {
                 address: Address::Tcp(([127, 0, 0, 1], 80).into()),
                 options: SocketOptions::default(),
                 connections: 1,
@@ -54,23 +56,24 @@ impl Rig {
                 requests: None,
                 seed: 1,
                 pacing: Pacing::Closed,
+                worker_base: 0,
                 worker: 0,
                 workers: 1,
                 source: None,
                 batch_latency: false,
             },
-            schedule: Schedule {
+            times: RunTimes {
                 start_ns: 0,
                 measure_ns: 0,
                 end_ns: S,
             },
             source: Box::new(Fixed::new(GET.to_vec())),
             threads: None,
-            watched: None,
+            snapshots: None,
         }
     }
 
-    /// So many workers share the connections and the load. They all send the default request.
+    /// This many workers share the connections and the load. They all send the default request.
     pub(crate) fn threads(mut self, threads: u32) -> Self {
         self.threads = Some(threads);
         self
@@ -96,7 +99,7 @@ impl Rig {
         self
     }
 
-    /// Requests are due at this rate, in equal distances.
+    /// Requests are due at this rate, evenly spaced.
     pub(crate) fn rate(mut self, rate_per_sec: f64) -> Self {
         self.settings.pacing = Pacing::Constant {
             rate_per_sec,
@@ -106,22 +109,22 @@ impl Rig {
         self
     }
 
-    /// Ends after so many requests instead of after a time.
+    /// Ends after this many requests instead of after a time.
     pub(crate) fn requests(mut self, requests: u64) -> Self {
         self.settings.requests = Some(requests);
-        self.schedule.end_ns = u64::MAX;
+        self.times.end_ns = u64::MAX;
         self
     }
 
     pub(crate) fn lasting(mut self, duration_ns: u64) -> Self {
-        self.schedule.end_ns = self.schedule.measure_ns + duration_ns;
+        self.times.end_ns = self.times.measure_ns + duration_ns;
         self
     }
 
-    /// Puts a time before the window.
+    /// Adds a warm-up before the window.
     pub(crate) fn warmed_up(mut self, warmup_ns: u64) -> Self {
-        self.schedule.measure_ns += warmup_ns;
-        self.schedule.end_ns += warmup_ns;
+        self.times.measure_ns += warmup_ns;
+        self.times.end_ns += warmup_ns;
         self
     }
 
@@ -135,20 +138,20 @@ impl Rig {
         self
     }
 
-    /// Somebody looks at it while it is on.
-    pub(crate) fn watched(mut self) -> Self {
-        self.watched = Some(Watched::default());
+    /// Adds an observer.
+    pub(crate) fn observed(mut self) -> Self {
+        self.snapshots = Some(Snapshots::default());
         self
     }
 
-    /// Carries out the run and checks what must hold of every one.
+    /// Runs the simulation and checks what must hold for every run.
     pub(crate) fn run(mut self, peer: HttpPeer) -> Run {
         let open = self.settings.pacing.is_open();
         let batch_latency = self.settings.batch_latency;
         let peer = Arc::new(Mutex::new(peer));
-        let mut watched = self.watched.take();
-        let observer = watched.as_mut().map(|it| it as &mut dyn Observer);
-        let (ended, peer_log) = self.carry_out(Arc::clone(&peer), observer);
+        let mut snapshots = self.snapshots.take();
+        let observer = snapshots.as_mut().map(|it| it as &mut dyn Observer);
+        let (ended, peer_log) = self.simulate(Arc::clone(&peer), observer);
         let served = peer
             .lock()
             .expect("no panic under the lock")
@@ -163,35 +166,35 @@ impl Rig {
             peer_log,
             open,
             batch_latency,
-            snapshots: watched.map(|it| it.0).unwrap_or_default(),
+            snapshots: snapshots.map(|it| it.0).unwrap_or_default(),
         };
-        run.check_books();
+        run.check_consistency();
         run
     }
 
-    /// Carries out the run against any far end.
-    pub(crate) fn run_with(self, peer: impl Peer) -> (Ended, PeerLog) {
-        self.carry_out(peer, None)
+    /// Runs the simulation with any peer.
+    pub(crate) fn run_with(self, peer: impl Peer) -> (WorkerResult, PeerLog) {
+        self.simulate(peer, None)
     }
 
-    fn carry_out(
+    fn simulate(
         mut self,
         peer: impl Peer,
         observer: Option<&mut dyn Observer>,
-    ) -> (Ended, PeerLog) {
+    ) -> (WorkerResult, PeerLog) {
         let io = Sim::new(self.sim.clone(), peer);
         let peer_log = io.peer_log();
         if let Some(threads) = self.threads {
-            return (self.carry_out_together(io, threads), peer_log);
+            return (self.simulate_together(io, threads), peer_log);
         }
         let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
         let part = part(io, self.settings, source);
-        let ended = run_here::<_, H1>(part, self.schedule, observer);
-        (ended.expect("the worker can be set up"), peer_log)
+        let ended = run_here::<_, H1>(part, self.times, observer);
+        (ended.expect("the worker is set up"), peer_log)
     }
 
-    /// Several workers with one far end. What they ended with is merged as a run does it.
-    fn carry_out_together<P: Peer>(self, io: Sim<P>, threads: u32) -> Ended {
+    /// Several workers with one peer. Their results are merged as in a real run.
+    fn simulate_together<P: Peer>(self, io: Sim<P>, threads: u32) -> WorkerResult {
         let siblings: Vec<_> = (1..threads).map(|_| io.sibling()).collect();
         let parts = std::iter::once(io).chain(siblings).zip(0..threads);
         let share = |total: u64, worker: u32| {
@@ -207,25 +210,25 @@ impl Rig {
             }
             part(io, settings, Box::new(Fixed::new(GET.to_vec())))
         });
-        let ended = run_together::<_, H1>(parts.collect(), self.schedule);
-        let merge = |mut all: Ended, one: Ended| {
+        let ended = run_together::<_, H1>(parts.collect(), self.times);
+        let merge = |mut all: WorkerResult, one: WorkerResult| {
             all.recording.merge(&one.recording);
             all.ended_ns = all.ended_ns.max(one.ended_ns);
             all.failure = all.failure.or(one.failure);
             all.has_given_up |= one.has_given_up;
             all
         };
-        let ended = ended.expect("the workers can be set up").into_iter();
+        let ended = ended.expect("the workers are set up").into_iter();
         ended.reduce(merge).expect("there is a worker")
     }
 }
 
 fn part<P: Peer>(
     io: Sim<P>,
-    settings: Settings,
+    settings: WorkerSettings,
     source: Box<dyn RequestSource>,
-) -> Part<Sim<P>, H1> {
-    Part {
+) -> WorkerParts<Sim<P>, H1> {
+    WorkerParts {
         io,
         shared: Shared::new(Limits::default(), source.wants_responses()),
         settings,
@@ -233,7 +236,7 @@ fn part<P: Peer>(
     }
 }
 
-/// What came of a run, as the worker tells it and as the server knows it.
+/// The result of a run: what the worker recorded, and what the server knows.
 pub(crate) struct Run {
     pub(crate) recording: Recording,
     pub(crate) ended_ns: u64,
@@ -241,7 +244,7 @@ pub(crate) struct Run {
     pub(crate) has_given_up: bool,
     /// The server's truth about each request.
     pub(crate) served: Vec<Served>,
-    /// What was seen meanwhile, if somebody looked.
+    /// The snapshots of the observer, if there was one.
     pub(crate) snapshots: Vec<Snapshot>,
     peer_log: PeerLog,
     open: bool,
@@ -249,7 +252,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Everything the far end saw and did.
+    /// Everything that the peer saw and did.
     pub(crate) fn peer_log(&self) -> Vec<PeerLogEntry> {
         self.peer_log.entries()
     }
@@ -268,13 +271,13 @@ impl Run {
         (count.events, count.exchanges)
     }
 
-    /// The only error there was.
+    /// Expects errors of this kind only.
     pub(crate) fn assert_only_errors(&self, expected: &[ErrorKind]) {
         let seen: Vec<_> = self.recording.errors.iter().map(|(kind, _)| kind).collect();
         assert_eq!(seen, expected, "{:?}", self.recording.errors);
     }
 
-    /// Each service time once, with how many exchanges had it; exact only where all samples are
+    /// The distinct service times with their numbers of exchanges. Exact only if all samples are
     /// equal or few.
     pub(crate) fn service_ns(&self) -> (Option<u64>, Option<u64>) {
         let times = &self.recording.service_time;
@@ -282,7 +285,7 @@ impl Run {
     }
 
     /// Nothing is counted twice, and nothing is lost.
-    fn check_books(&self) {
+    fn check_consistency(&self) {
         let Recording {
             counters,
             statuses,
@@ -306,7 +309,7 @@ impl Run {
         assert_eq!(phases.connect.count(), counters.connections_opened);
         assert_eq!(statuses.total(), counters.answered);
         let parts_ns = phases.first_byte.sum_ns() + phases.last_byte.sum_ns();
-        assert_eq!(service_time.sum_ns(), parts_ns, "the phases make the whole");
+        assert_eq!(service_time.sum_ns(), parts_ns, "the phases add up");
         let given_up = errors.count(ErrorKind::Timeout).exchanges;
         assert_eq!(timed_out.count(), given_up);
         assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);

@@ -1,24 +1,26 @@
-//! What came from the server: bytes to events, events to the recording.
+//! Handles what comes from the server: bytes become events, and events are recorded.
 
-use super::{Stop, Worker};
+use super::{StopReason, Worker};
 use crate::connection::State;
-use crate::recorder::Answer;
+use crate::recorder::CompletedResponse;
 use eventloop::EventLoop;
 use protocol::{Event, Response, Session};
 use results::ErrorKind;
 
-/// To discard less costs as much as to copy it.
+/// Below this, discarding costs as much as copying.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
-    pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
+    pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         self.note_receive_delay(at_ns);
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         let input = self.io.received();
-        let received =
-            connection
-                .session
-                .receive(&mut self.shared, input, &mut self.output, &mut self.events);
+        let received = connection.session.receive(
+            &mut self.session_shared,
+            input,
+            &mut self.output,
+            &mut self.events,
+        );
         if !self.output.is_empty() {
             self.flush_output(key);
         }
@@ -33,10 +35,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.after_receive(key, at_ns)
     }
 
-    /// Bytes of a body came that nobody wanted to see.
-    pub(super) fn on_discarded(&mut self, key: u32, bytes: u64, at_ns: u64) -> Result<(), Stop> {
+    /// Bytes of a body were discarded.
+    pub(super) fn on_discarded(
+        &mut self,
+        key: u32,
+        bytes: u64,
+        at_ns: u64,
+    ) -> Result<(), StopReason> {
         self.note_receive_delay(at_ns);
-        let connection = &mut self.connections[key as usize];
+        let connection = &mut self.pool.connections[key as usize];
         connection.session.skip(bytes, &mut self.events);
         if self.take_events(key, at_ns)? {
             self.after_receive(key, at_ns)
@@ -53,9 +60,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// What came is booked: discards what is known to be of no use, and lets the connection go on.
-    fn after_receive(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
-        let connection = &self.connections[key as usize];
+    /// After the events are recorded: discards bytes that are not needed, and lets the connection
+    /// continue.
+    fn after_receive(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &self.pool.connections[key as usize];
         let skippable_bytes = connection.session.skippable_bytes();
         if skippable_bytes >= DISCARD_BYTES_MIN
             && let Some(token) = connection.token
@@ -73,14 +81,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.advance(key, at_ns)
     }
 
-    /// The server said that this answer was the connection's last.
-    pub(super) fn on_announced_close(&mut self, key: u32, at_ns: u64) -> Result<(), Stop> {
-        let connection = &self.connections[key as usize];
+    /// The server announced that this response was the last one on the connection.
+    pub(super) fn on_announced_close(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &self.pool.connections[key as usize];
         let used_up = connection.sent >= self.settings.requests_per_connection;
         if connection.flights.outstanding() > 0 {
             self.fail(key, ErrorKind::Stale, at_ns);
         } else {
-            // Asked for by us (`Connection: close`) it is no event.
+            // If the client asked for it (`Connection: close`), it is not counted.
             if !used_up {
                 self.note_reconnect(at_ns);
             }
@@ -89,8 +97,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(())
     }
 
-    /// Books what the session reported. False when the connection must not be used again.
-    pub(super) fn take_events(&mut self, key: u32, at_ns: u64) -> Result<bool, Stop> {
+    /// Records the events of the session. Returns false if the connection must not be used again.
+    pub(super) fn take_events(&mut self, key: u32, at_ns: u64) -> Result<bool, StopReason> {
         let mut reusable = true;
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
@@ -99,9 +107,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     reusable = response.reusable;
                     self.on_finished(key, response, at_ns)?;
                 }
-                Event::Began => self.connections[key as usize].began_ns = Some(at_ns),
+                Event::Began => self.pool.connections[key as usize].began_ns = Some(at_ns),
                 Event::Ready(handshake) => {
-                    let connection = &mut self.connections[key as usize];
+                    let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     connection.state = State::Open;
                     connection.since_ns = at_ns;
@@ -122,24 +130,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         key: u32,
         response: Response,
         at_ns: u64,
-    ) -> Result<(), Stop> {
-        let connection = &mut self.connections[key as usize];
+    ) -> Result<(), StopReason> {
+        let connection = &mut self.pool.connections[key as usize];
         let Some(flight) = connection.flights.pop() else {
             return Ok(());
         };
         let first_byte_ns = connection.began_ns.take().unwrap_or(at_ns);
         connection.answered += 1;
         connection.failures = 0;
-        self.outstanding -= 1;
+        self.pool.outstanding -= 1;
         self.note_server(key, true);
-        self.progress_ns = at_ns;
-        self.asked_ns = u64::MAX;
-        self.settled_ns = at_ns;
+        self.stall.note_response(at_ns);
         let timed = !self.settings.batch_latency || flight.requests == 0;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if recorder.measures(flight.due_ns) {
-            recorder.answered(&Answer {
+            recorder.answered(&CompletedResponse {
                 due_ns: flight.due_ns,
                 sent_ns: flight.sent_ns,
                 first_byte_ns,
@@ -152,7 +158,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder.answered_early(flight.due_ns, at_ns, response.bytes);
         }
         if let Some(captured) = response.captured {
-            self.scripted(|source| source.response(&captured))?;
+            self.call_source(|source| source.response(&captured))?;
         }
         Ok(())
     }

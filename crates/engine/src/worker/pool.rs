@@ -1,0 +1,163 @@
+//! The connections of a worker, with their timers and the queue of free ones.
+
+use crate::connection::{Connection, State};
+use crate::timers::Timers;
+use plan::SourceRange;
+use protocol::Session;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// The connections of a worker. They are addressed by index, the key of their completions.
+pub(super) struct ConnectionPool<S> {
+    pub(super) connections: Vec<Connection<S>>,
+    /// When deferred actions are due.
+    pub(super) wakes: Timers,
+    /// When requests and connection attempts time out.
+    pub(super) deadlines: Timers,
+    /// At a fixed rate: connections that can take a request, the one that has been free longest
+    /// first.
+    free: VecDeque<u32>,
+    /// Outstanding requests of all connections.
+    pub(super) outstanding: u64,
+    /// Number of established connections.
+    pub(super) established: u64,
+    /// Batches in flight per connection.
+    pipeline: usize,
+    /// Requests after which a connection is replaced.
+    requests_per_connection: u64,
+    random: fastrand::Rng,
+}
+
+impl<S: Session> ConnectionPool<S> {
+    pub(super) fn new(
+        connections: Vec<Connection<S>>,
+        pipeline: u32,
+        requests_per_connection: u64,
+        seed: u64,
+    ) -> Self {
+        Self {
+            wakes: Timers::new(connections.len()),
+            deadlines: Timers::new(connections.len()),
+            connections,
+            free: VecDeque::new(),
+            outstanding: 0,
+            established: 0,
+            pipeline: pipeline as usize,
+            requests_per_connection,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Whether a request can be sent on the connection now.
+    #[inline]
+    pub(super) fn has_room(&self, key: u32) -> bool {
+        let connection = &self.connections[key as usize];
+        connection.state == State::Open
+            && connection.token.is_some()
+            && connection.flights.batches() < self.pipeline
+            && connection.sent < self.requests_per_connection
+    }
+
+    /// Adds a connection to the free ones, if it has room and is not one of them.
+    #[inline]
+    pub(super) fn offer(&mut self, key: u32, now_ns: u64) {
+        if self.has_room(key) {
+            let connection = &mut self.connections[key as usize];
+            if !connection.offered {
+                connection.offered = true;
+                connection.free_ns = now_ns;
+                self.free.push_back(key);
+            }
+        }
+    }
+
+    /// The connection that has been free longest.
+    #[inline]
+    pub(super) fn first_free(&mut self) -> Option<u32> {
+        while let Some(key) = self.free.front().copied() {
+            if self.has_room(key) {
+                return Some(key);
+            }
+            // It was closed while it was free.
+            self.take_first_free();
+        }
+        None
+    }
+
+    /// Removes the first of the free connections.
+    #[inline]
+    pub(super) fn take_first_free(&mut self) {
+        if let Some(key) = self.free.pop_front() {
+            self.connections[key as usize].offered = false;
+        }
+    }
+
+    /// Returns a connection to the free ones, if there is still room with pipelining.
+    #[inline]
+    pub(super) fn offer_again(&mut self, key: u32) {
+        if self.has_room(key) {
+            self.connections[key as usize].offered = true;
+            self.free.push_back(key);
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Number of connections that were established before `moment_ns` and still are.
+    pub(super) fn established_before(&self, moment_ns: u64) -> u64 {
+        let connections = self.connections.iter();
+        let established = connections.filter(|it| it.was_established_before(moment_ns));
+        established.count() as u64
+    }
+
+    pub(super) fn is_any_opening(&self) -> bool {
+        self.connections.iter().any(Connection::is_opening)
+    }
+
+    /// Whether the connections that are being established are enough for the remaining requests:
+    /// one more would not send any. Those that fail are retried, so they are sufficient.
+    pub(super) fn are_enough_opening(&self, remaining: u64) -> bool {
+        // Counted only near the end, because it iterates over all connections.
+        remaining < self.connections.len() as u64
+            && self.connections.iter().filter(|it| it.is_opening()).count() as u64 >= remaining
+    }
+
+    /// Schedules a deferred action of the connection after `pause_ns`, shortened at random by up to
+    /// half of it.
+    pub(super) fn wake_after(&mut self, key: u32, now_ns: u64, pause_ns: u64) {
+        let jitter = self.random.f64().mul_add(0.5, 0.5);
+        self.wake_at(key, now_ns + (pause_ns as f64 * jitter) as u64);
+    }
+
+    /// Schedules a deferred action of the connection.
+    pub(super) fn wake_at(&mut self, key: u32, due_ns: u64) {
+        self.connections[key as usize].due_ns = due_ns;
+        self.wakes.set(key, due_ns);
+    }
+}
+
+/// The local addresses of a worker's connections, used in turn. The workers share the range.
+pub(super) struct SourceAddresses {
+    range: Option<SourceRange>,
+    next: u128,
+    step: u128,
+}
+
+impl SourceAddresses {
+    pub(super) fn new(range: Option<SourceRange>, worker: u32, workers: u32) -> Self {
+        Self {
+            range,
+            next: u128::from(worker),
+            step: u128::from(workers),
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Option<IpAddr> {
+        let address = self.range.as_ref()?.nth(self.next);
+        self.next += self.step;
+        Some(address)
+    }
+}

@@ -1,0 +1,82 @@
+//! The settings of one worker.
+
+use eventloop::{Address, SocketOptions};
+use plan::{Pacing, SourceRange};
+use std::time::Duration;
+
+/// The settings of one worker: its share of the plan.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// The address to connect to.
+    pub address: Address,
+    /// Socket options.
+    pub options: SocketOptions,
+    /// Number of connections of this worker.
+    pub connections: u32,
+    /// Batches in flight per connection.
+    pub pipeline: u32,
+    /// Requests after which a connection is replaced. 1 without keep-alive.
+    pub requests_per_connection: u64,
+    /// Time limit of a request, and of establishing a connection.
+    pub timeout_ns: u64,
+    /// Requests to send within the window. `None`: as many as the time allows. In a closed loop, it
+    /// is this worker's number; at a fixed rate, the number of the whole run.
+    pub requests: Option<u64>,
+    /// Seed of the back-off's jitter.
+    pub seed: u64,
+    /// When requests are due.
+    pub pacing: Pacing,
+    /// Number of this machine's first worker.
+    pub worker_base: u32,
+    /// Index of this worker, from 0.
+    pub worker: u32,
+    /// Number of workers that share the schedule and the source addresses.
+    pub workers: u32,
+    /// Local addresses to connect from.
+    pub source: Option<SourceRange>,
+    /// Only the last response of a batch is timed.
+    pub batch_latency: bool,
+}
+
+/// The longest time that the loop polls before a request is due, instead of sleeping. It polls only
+/// as long as wake-ups are usually late (docs/decisions/0009-polling-before-a-deadline.md). Most of
+/// this time, the thread would not have run anyway.
+const SPIN_NS: u64 = 100_000;
+/// Upper limit of polling as a share of the time between two requests, so that a fast schedule does
+/// not use a whole CPU.
+const SPIN_SHARE: f64 = 0.4;
+
+impl WorkerSettings {
+    /// Number of this worker across all machines of a run.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.worker_base + self.worker
+    }
+
+    /// How long to poll before a request is due. 0 in a closed loop.
+    pub(crate) fn spin_ns(&self) -> u64 {
+        self.gap_ns()
+            .map_or(0, |gap_ns| (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64)
+    }
+
+    /// How long to poll for a response. 0 in a closed loop.
+    pub(crate) fn response_poll_ns(&self) -> u64 {
+        self.gap_ns()
+            .filter(|gap_ns| *gap_ns >= RESPONSE_POLL_GAP_MIN_NS)
+            .map_or(0, |gap_ns| {
+                (gap_ns * SPIN_SHARE).min(RESPONSE_POLL_NS as f64) as u64
+            })
+    }
+
+    /// The shortest mean time between two requests of this worker. `None` in a closed loop.
+    fn gap_ns(&self) -> Option<f64> {
+        let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
+        Some(f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
+    }
+}
+
+/// After sending a request, the loop polls for its response at most this long: on a machine that is
+/// otherwise idle, a wake-up takes longer than many responses. [`SPIN_SHARE`] also limits it, and
+/// below this gap between requests there is no polling.
+const RESPONSE_POLL_NS: u64 = 500_000;
+const RESPONSE_POLL_GAP_MIN_NS: f64 = 200_000.0;

@@ -1,0 +1,88 @@
+//! Detects that a run without a time limit makes no more progress.
+
+use crate::control::RunState;
+
+/// A run that only a number of requests ends gives up without a response for this long, or for the
+/// timeout if that is longer. It also gives up if no request could be sent for this long.
+const GIVE_UP_NS: u64 = 30_000_000_000;
+/// How often a worker publishes the time of its last response.
+const PUBLISH_RESPONSE_NS: u64 = 1_000_000_000;
+
+/// Detects that a run without a time limit makes no more progress.
+pub(super) struct StallDetector {
+    /// When the last response arrived.
+    last_response_ns: u64,
+    /// When the first request after it was sent. `u64::MAX` without one.
+    first_unanswered_ns: u64,
+    /// When the last request was answered or failed.
+    pub(super) settled_ns: u64,
+    /// The time of the last response that the other workers know of.
+    published_response_ns: u64,
+    /// There was no response for so long that nothing more is sent.
+    pub(super) stops_sending: bool,
+    /// This ended the run before all requests were sent.
+    pub(super) has_given_up: bool,
+}
+
+impl StallDetector {
+    /// For a run from `start_ns`, with a window from `measure_ns`.
+    pub(super) fn new(start_ns: u64, measure_ns: u64) -> Self {
+        Self {
+            last_response_ns: start_ns,
+            first_unanswered_ns: u64::MAX,
+            settled_ns: measure_ns,
+            published_response_ns: 0,
+            stops_sending: false,
+            has_given_up: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn note_sent(&mut self, at_ns: u64) {
+        self.first_unanswered_ns = self.first_unanswered_ns.min(at_ns);
+    }
+
+    #[inline]
+    pub(super) fn note_response(&mut self, at_ns: u64) {
+        self.last_response_ns = at_ns;
+        self.first_unanswered_ns = u64::MAX;
+        self.settled_ns = at_ns;
+    }
+
+    /// Whether the run should give up. `first_due_ns` is when the first unclaimed request of the
+    /// schedule is due.
+    pub(super) fn gives_up(
+        &mut self,
+        now_ns: u64,
+        first_due_ns: u64,
+        timeout_ns: u64,
+        outstanding: u64,
+        state: &RunState,
+        is_any_opening: impl FnOnce() -> bool,
+    ) -> bool {
+        if self.last_response_ns
+            > self
+                .published_response_ns
+                .saturating_add(PUBLISH_RESPONSE_NS)
+        {
+            self.published_response_ns = self.last_response_ns;
+            state.note_response(self.last_response_ns);
+        }
+        // A slow schedule has pauses in which no response can arrive.
+        let since_ns = first_due_ns
+            .min(self.first_unanswered_ns)
+            .max(self.last_response_ns);
+        self.stops_sending = false;
+        if now_ns.saturating_sub(since_ns) < GIVE_UP_NS {
+            return false;
+        }
+        let since_ns = since_ns.max(state.note_response(self.last_response_ns));
+        let quiet_ns = now_ns.saturating_sub(since_ns);
+        // From now on nothing is sent, but what has been sent keeps its full timeout.
+        self.stops_sending = quiet_ns >= GIVE_UP_NS.max(timeout_ns);
+        let idle_ns = quiet_ns.min(now_ns.saturating_sub(self.settled_ns));
+        let is_shut_out = idle_ns >= GIVE_UP_NS && !is_any_opening();
+        self.has_given_up = outstanding == 0 && (self.stops_sending || is_shut_out);
+        self.has_given_up
+    }
+}
