@@ -2,44 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use analysis::{Reading, read};
 use results::file::{save_experiment, save_trial};
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Order, Setting, Trial, TrialOutcome};
+use testkit::Folder;
 
-/// A folder of its own for each test, removed with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("wrkbench-analysis-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn set_written(&self, name: &str, at: SystemTime) {
-        let file = fs::File::options().write(true).open(self.0.join(name));
-        file.unwrap().set_modified(at).unwrap();
-    }
-
-    fn read(&self) -> Reading {
-        Reading::of_path(&self.0).unwrap()
-    }
+fn set_written(folder: &Folder, name: &str, at: SystemTime) {
+    let file = fs::File::options().write(true).open(folder.file(name));
+    file.unwrap().set_modified(at).unwrap();
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn reading_of(folder: &Folder) -> Reading {
+    Reading::of_path(folder.path()).unwrap()
 }
 
 const LOG: &str = include_str!("data/cmm_style_with_json.txt");
@@ -93,26 +70,26 @@ fn sweep(folder: &Folder) {
         started_at: None,
     };
     save_experiment(&experiment, &mut document).unwrap();
-    folder.write("experiment.json", &document);
+    folder.file_with("experiment.json", &document);
     for (name, trial) in [
         ("r01-c001-1000", trial(1, 1, 2)),
         ("r01-c002-2000", trial(2, 1, 1)),
     ] {
         let mut document = Vec::new();
         save_trial(&trial, &mut document).unwrap();
-        folder.write(&format!("trials/{name}.json"), &document);
+        folder.file_with(&format!("trials/{name}.json"), &document);
     }
-    folder.write("trials/r01-c001-1000.samples.jsonl", "{}\n");
+    folder.file_with("trials/r01-c001-1000.samples.jsonl", "{}\n");
 }
 
 #[test]
 fn trials_without_their_sweep_are_still_runs_of_their_cells() {
-    let folder = Folder::new("trials-alone");
+    let folder = Folder::new();
     sweep(&folder);
     let mut document = Vec::new();
     save_trial(&trial(1, 2, 3), &mut document).unwrap();
-    folder.write("trials/r02-c001-1000.json", &document);
-    let trials = folder.0.join("trials");
+    folder.file_with("trials/r02-c001-1000.json", &document);
+    let trials = folder.join("trials");
     let names = ["r01-c001-1000", "r02-c001-1000", "r01-c002-2000"];
     let parts = names.map(|name| {
         let path = trials.join(format!("{name}.json"));
@@ -144,10 +121,10 @@ fn trials_without_their_sweep_are_still_runs_of_their_cells() {
 
 #[test]
 fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
-    let folder = Folder::new("sweep");
+    let folder = Folder::new();
     sweep(&folder);
-    folder.write("trials/r02-c002-2000.json", "{\"schema_ver");
-    let reading = folder.read();
+    folder.file_with("trials/r02-c002-2000.json", "{\"schema_ver");
+    let reading = reading_of(&folder);
     let shown: Vec<_> = reading
         .observations
         .iter()
@@ -178,30 +155,30 @@ fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
     );
     assert_eq!(reading.problems, [""; 0]);
     // The file that names the sweep stands for it.
-    let by_file = Reading::of_path(&folder.0.join("experiment.json")).unwrap();
+    let by_file = Reading::of_path(&folder.join("experiment.json")).unwrap();
     assert_eq!(by_file.observations, reading.observations);
 }
 
 #[test]
 fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
-    let folder = Folder::new("buffer-test-logs");
+    let folder = Folder::new();
     for size in ["16777216", "262144"] {
         for run in [1, 2, 10] {
             let name = format!("buffertest-rmem_max-{size}-wmem_max-{size}-{run}");
-            folder.write(&format!("{name}.json"), object());
-            folder.write(&format!("{name}.log"), LOG);
+            folder.file_with(&format!("{name}.json"), object());
+            folder.file_with(&format!("{name}.log"), LOG);
         }
     }
-    folder.write("ss_output-rmem_max-262144-wmem_max-262144.log", "[]\n");
-    folder.write("buffertest-rmem_max-262144-wmem_max-262144-3.json", "\n");
-    folder.write("buffertest-rmem_max-262144-wmem_max-262144-3.log", "\n");
-    folder.write(
+    folder.file_with("ss_output-rmem_max-262144-wmem_max-262144.log", "[]\n");
+    folder.file_with("buffertest-rmem_max-262144-wmem_max-262144-3.json", "\n");
+    folder.file_with("buffertest-rmem_max-262144-wmem_max-262144-3.log", "\n");
+    folder.file_with(
         "buffertest-rmem_max-262144-wmem_max-262144-4.json",
         &object()[..60],
     );
-    folder.write("buffertest-rmem_max-262144-wmem_max-262144-5.log", LOG);
-    folder.write("readme.md", "nothing");
-    let reading = folder.read();
+    folder.file_with("buffertest-rmem_max-262144-wmem_max-262144-5.log", LOG);
+    folder.file_with("readme.md", "nothing");
+    let reading = reading_of(&folder);
     let shown: Vec<_> = reading
         .observations
         .iter()
@@ -233,14 +210,14 @@ fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
 
 #[test]
 fn runs_of_an_earlier_session_are_shown_and_told() {
-    let folder = Folder::new("stale");
+    let folder = Folder::new();
     for run in 1..=3 {
-        folder.write(&format!("b-rmem-1-{run}.json"), object());
+        folder.file_with(&format!("b-rmem-1-{run}.json"), object());
     }
-    let newest = fs::metadata(folder.0.join("b-rmem-1-2.json")).unwrap();
+    let newest = fs::metadata(folder.join("b-rmem-1-2.json")).unwrap();
     let day_before = newest.modified().unwrap() - Duration::from_secs(25 * 3600);
-    folder.set_written("b-rmem-1-3.json", day_before);
-    let reading = folder.read();
+    set_written(&folder, "b-rmem-1-3.json", day_before);
+    let reading = reading_of(&folder);
     assert_eq!(reading.observations.len(), 3);
     assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);
     assert!(
@@ -253,37 +230,38 @@ fn runs_of_an_earlier_session_are_shown_and_told() {
 }
 
 /// Positions of three runs of one second, written at these times.
-fn positions_of(name: &str, written_ms: [u64; 3]) -> Vec<Option<u32>> {
-    let folder = Folder::new(name);
+fn positions_of(written_ms: [u64; 3]) -> Vec<Option<u32>> {
+    let folder = Folder::new();
     for (run, written_ms) in (1..=3).zip(written_ms) {
         let file = format!("b-rmem-1-{run}.json");
-        folder.write(&file, object());
-        folder.set_written(
+        folder.file_with(&file, object());
+        set_written(
+            &folder,
             &file,
             SystemTime::UNIX_EPOCH + Duration::from_millis(written_ms),
         );
     }
-    let reading = folder.read();
+    let reading = reading_of(&folder);
     let runs = reading.observations.iter();
     runs.map(|run| run.position).collect()
 }
 
 #[test]
 fn files_are_in_the_order_of_their_times_if_the_runs_fit_between_them() {
-    let one_after_the_other = positions_of("written-by-runs", [13_000, 10_000, 11_000]);
+    let one_after_the_other = positions_of([13_000, 10_000, 11_000]);
     assert_eq!(one_after_the_other, [Some(3), Some(1), Some(2)]);
-    let of_a_checkout = positions_of("written-by-a-checkout", [10_000, 10_002, 10_004]);
+    let of_a_checkout = positions_of([10_000, 10_002, 10_004]);
     assert_eq!(of_a_checkout, [None; 3]);
-    let one_copied_again = positions_of("one-copied-again", [10_000, 15_000, 15_010]);
+    let one_copied_again = positions_of([10_000, 15_000, 15_010]);
     assert_eq!(one_copied_again, [None; 3]);
 }
 
 #[test]
 fn a_log_that_contradicts_its_object_is_not_used() {
-    let folder = Folder::new("contradiction");
-    folder.write("b-rmem-1-1.json", object().replace("140907,", "140906,"));
-    folder.write("b-rmem-1-1.log", LOG);
-    let reading = folder.read();
+    let folder = Folder::new();
+    folder.file_with("b-rmem-1-1.json", object().replace("140907,", "140906,"));
+    folder.file_with("b-rmem-1-1.log", LOG);
+    let reading = reading_of(&folder);
     assert_eq!(reading.observations[0].value("errors"), None);
     assert!(
         reading.notes[0].contains("says other requests"),
@@ -294,30 +272,30 @@ fn a_log_that_contradicts_its_object_is_not_used() {
 
 #[test]
 fn what_is_no_folder_of_runs_is_refused_with_a_hint() {
-    let folder = Folder::new("refused");
-    let message = read(&folder.0).unwrap_err().to_string();
+    let folder = Folder::new();
+    let message = read(folder.path()).unwrap_err().to_string();
     assert!(message.contains("no runs in it (expected"), "{message}");
-    folder.write("inner/experiment.json", "{}");
-    let message = read(&folder.0).unwrap_err().to_string();
+    folder.file_with("inner/experiment.json", "{}");
+    let message = read(folder.path()).unwrap_err().to_string();
     assert!(message.contains("but a sweep: give "), "{message}");
-    let message = read(&folder.0.join("inner")).unwrap_err().to_string();
+    let message = read(&folder.join("inner")).unwrap_err().to_string();
     assert!(message.contains("not a sweep"), "{message}");
     let message = read(Path::new("/nonexistent/x")).unwrap_err().to_string();
     assert!(
         message.starts_with("cannot read /nonexistent/x: No such file"),
         "{message}"
     );
-    folder.write("x.json", "{\"a\": 1}");
-    let message = read(&folder.0.join("x.json")).unwrap_err().to_string();
+    folder.file_with("x.json", "{\"a\": 1}");
+    let message = read(&folder.join("x.json")).unwrap_err().to_string();
     assert!(
         message.contains("neither a result of wrkbench nor of json.lua"),
         "{message}"
     );
-    folder.write("good.txt", LOG);
-    let message = read(&folder.0).unwrap_err().to_string();
+    folder.file_with("good.txt", LOG);
+    let message = read(folder.path()).unwrap_err().to_string();
     assert!(
         message.contains("x.json"),
         "what is missing is not passed over: {message}"
     );
-    assert_eq!(folder.read().observations.len(), 1);
+    assert_eq!(reading_of(&folder).observations.len(), 1);
 }

@@ -1,10 +1,12 @@
-//! The program from outside, as far as no server is needed: exit codes, and what goes where.
+//! The command line without a server: exit codes, stdout and stderr.
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use testkit::Folder;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_wrkbench");
 
@@ -20,33 +22,18 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("output is UTF-8")
 }
 
-/// A folder with a link named `wrk` to the program, removed with it.
-struct Link(PathBuf);
-
-impl Link {
-    fn new(test: &str) -> Self {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder can be made");
-        symlink(PROGRAM, folder.join("wrk")).expect("a link can be made");
-        Self(folder)
-    }
-
-    fn program(&self) -> PathBuf {
-        self.0.join("wrk")
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A link named `wrk` to the program, and the folder that contains it.
+fn link() -> (Folder, PathBuf) {
+    let folder = Folder::new();
+    let link = folder.join("wrk");
+    symlink(PROGRAM, &link).expect("a link can be made");
+    (folder, link)
 }
 
 #[test]
 fn a_wrong_command_line_is_one_line_on_stderr_and_exit_code_1() {
-    let link = Link::new("wrong");
-    for (program, name) in [(Path::new(PROGRAM), "wrkbench"), (&link.program(), "wrk")] {
+    let (_folder, link) = link();
+    for (program, name) in [(Path::new(PROGRAM), "wrkbench"), (&link, "wrk")] {
         for (arguments, expected) in [
             (
                 vec!["-c", "10x", "http://h/"],
@@ -74,21 +61,21 @@ fn a_wrong_command_line_is_one_line_on_stderr_and_exit_code_1() {
 }
 
 #[test]
-fn help_is_on_stdout_with_exit_code_0_and_called_as_wrk_1() {
+fn help_goes_to_stdout_with_exit_code_0_or_1_when_called_as_wrk() {
     let help = output_of(Path::new(PROGRAM), &["--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(text(&help.stdout).contains("--connections"));
     assert_eq!(text(&help.stderr), "");
 
-    let link = Link::new("help");
-    let usage = output_of(&link.program(), &["--help"]);
+    let (_folder, link) = link();
+    let usage = output_of(&link, &["--help"]);
     assert_eq!(usage.status.code(), Some(1));
     assert!(text(&usage.stdout).starts_with("Usage: wrk <options> <url>"));
     assert_eq!(text(&usage.stderr), "");
 }
 
 #[test]
-fn without_a_url_the_usage_is_on_stdout_and_the_reason_on_stderr() {
+fn without_a_url_the_usage_goes_to_stdout_and_the_reason_to_stderr() {
     let output = output_of(Path::new(PROGRAM), &[]);
     assert_eq!(output.status.code(), Some(1));
     let stdout = text(&output.stdout);
@@ -129,7 +116,7 @@ fn completions_and_the_manual_page_are_printed() {
 }
 
 #[test]
-fn a_reader_that_has_gone_away_is_no_error_message() {
+fn a_closed_stdout_is_no_error_message() {
     let mut child = Command::new(PROGRAM)
         .arg("man")
         .stdin(Stdio::null())
@@ -149,7 +136,7 @@ fn a_reader_that_has_gone_away_is_no_error_message() {
     assert_eq!((status.code(), status.signal()), (Some(141), None));
 }
 
-/// The writing end of a pipe whose reading end is closed already.
+/// The write end of a pipe whose read end is closed.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     drop(reader);

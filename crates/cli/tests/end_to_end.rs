@@ -1,4 +1,4 @@
-//! The program from end to end: the real binary against our own server, held to the server's truth.
+//! The binary against the built-in server, compared with the counts of the server.
 //!
 //! | module | what is run |
 //! |---|---|
@@ -8,27 +8,28 @@
 //! | `secrets` | passwords, tokens and cookies: sent, and neither shown nor saved |
 //! | `links` | notes, versions and texts through links |
 //! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
-//! | `told` | lines on stderr: which, and in which order |
+//! | `told` | lines on stderr and their order |
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
-//! | `answers` | answers that are right and odd: nothing of them is an error |
+//! | `answers` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `crowd` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
-//! | `telemetry` | sockets and counters beside a run: summary, lines, what cannot be written |
-//! | `sweep` | experiments: order, hooks, dry runs, kills, going on |
-//! | `table` | runs as a table: what is read, formats, what cannot be read |
+//! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
+//! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
+//! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
-//! | `compare` | whether runs differ: what is read, exit codes, formats |
+//! | `compare` | whether runs differ: input, exit codes, formats |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
-//! | `harness`, `judge` | starts and runs; what must hold of every run |
+//! | `harness`, `judge` | starting runs; what must hold of every run |
 //!
-//! What can go wrong is in `faults/`. What one run of the program shows without the server's truth is in `run.rs`.
+//! Faults are in `faults/`. Tests of single runs that do not need the counts of the server are
+//! in `run.rs`.
 //!
-//! Runs use the backend that the environment variable `WRKBENCH_TEST_IO` names, else the program's
-//! own choice. Nothing here asserts speed; a program that hangs is ended and fails its test.
+//! Runs use the backend named by the environment variable `WRKBENCH_TEST_IO`, or else the default
+//! of the program. Nothing here asserts speed. A program that hangs is killed and fails its test.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -1,21 +1,20 @@
-//! Sweeps that are killed: everything they had changed is as it was, byte for byte.
+//! Sweeps that are killed: everything they had changed is restored, byte for byte.
 //!
 //! | module | what is done |
 //! |---|---|
-//! | `moments` | `kill -9` at moments drawn by lot, of the sweep and of its process group; a few here, fifty in `make kill` |
-//! | `by_hand` | `wrkbench restore` and what it may find |
-//! | `held` | a sweep that is held in the midst of a trial, and what can happen to it there |
-//! | `settings` | every setting of the network is changed and put back |
-//! | `lab` | a network namespace with a server, plans, and what the kernel shows |
+//! | `moments` | `kill -9` of the sweep or its process group at random moments (fifty in `make kill`) |
+//! | `by_hand` | `wrkbench restore` and the journals it may find |
+//! | `held` | a sweep that is stopped within a trial, and what can happen to it there |
+//! | `settings` | every network setting is changed and restored |
+//! | `lab` | a network namespace with a server, experiment files, the state of the kernel |
 //!
-//! Each test has a network namespace of its own, whose settings are changed; those of the machine never are. That
-//! takes root; without it the tests say so and do nothing.
+//! Each test changes the settings of its own network namespace, never those of the machine. That
+//! needs root.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
     clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failing step fails the test; moments are listed, what is skipped is said"
+    reason = "a failing step fails the test; the moments are listed"
 )]
 
 #[path = "kill/by_hand.rs"]
@@ -26,8 +25,5 @@ mod held;
 mod lab;
 #[path = "kill/moments.rs"]
 mod moments;
-#[path = "real_servers/place.rs"]
-#[allow(dead_code, reason = "real_servers/ uses the rest")]
-mod place;
 #[path = "kill/settings.rs"]
 mod settings;

@@ -1,6 +1,6 @@
-//! What is seen on a terminal while a run is on, and that nothing of it is left.
+//! What a terminal shows during a run, and that nothing of it remains.
 //!
-//! The program has a terminal of its own for all of its files, as in daily use.
+//! Stdin, stdout and stderr of the program are a terminal, as in daily use.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,

@@ -4,10 +4,6 @@
 //! lists below make a test of it for each backend. To add a backend, add one line to each macro.
 //! The order of events is forced by what the two ends see of each other, never by sleeping, and
 //! every wait ends after [`client::WAIT_LIMIT_NS`] at the latest.
-#![allow(
-    clippy::print_stderr,
-    reason = "a skipped backend says why, and tests have no other way"
-)]
 
 #[path = "conformance/backend.rs"]
 mod backend;

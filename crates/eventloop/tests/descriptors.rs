@@ -2,10 +2,6 @@
 //!
 //! The table of open files belongs to the whole process, so these tests must not run in parallel
 //! with any other. They have their own binary and run one at a time.
-#![allow(
-    clippy::print_stderr,
-    reason = "a skipped backend says why, and tests have no other way"
-)]
 #![allow(unsafe_code, reason = "setrlimit has no safe form in std")]
 
 use eventloop::epoll::Epoll;
@@ -33,10 +29,7 @@ fn open_descriptors() -> usize {
 }
 
 fn uring() -> Option<Uring> {
-    if let Err(reason) = Uring::probe() {
-        eprintln!("skipped: io_uring cannot be used here: {reason}");
-        return None;
-    }
+    testkit::require_ok("io_uring", Uring::probe())?;
     Some(Uring::new(&LoopOptions::default()).expect("the probe succeeded"))
 }
 

@@ -13,7 +13,7 @@ use experiment::{
     CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
     PreparedExperiment, ResumeOptions, Schedule, Spec, Transaction, restore, run,
 };
-use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{RunPlan, Target};
 use results::{
     Backend, Environment, Experiment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial,
     TrialOutcome, Window,
@@ -122,21 +122,7 @@ fn failing(stderr: &str) -> CommandOutput {
 fn result() -> RunResult {
     RunResult {
         schema_version: SCHEMA_VERSION,
-        plan: RunPlan {
-            telemetry: None,
-            target: Target::parse(URL).unwrap(),
-            load: Load::default(),
-            pacing: Pacing::Closed,
-            stop: Stop {
-                duration: Some(Duration::from_secs(10)),
-                requests: None,
-            },
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(2),
-            request: RequestSpec::default(),
-            tls: TlsSpec::default(),
-            backend: BackendChoice::Auto,
-        },
+        plan: RunPlan::new(Target::parse(URL).unwrap()),
         environment: Environment::default(),
         window: Window::default(),
         backend: Backend::default(),

@@ -255,23 +255,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Arrivals, BackendChoice, Body, SourceRange};
+    use crate::{Arrivals, Body, SourceRange};
 
     fn plan() -> RunPlan {
+        let target = Target::parse("https://h:1/p").unwrap();
         RunPlan {
-            telemetry: None,
-            target: Target::parse("https://h:1/p").unwrap(),
-            load: Load::default(),
-            pacing: Pacing::Closed,
             stop: Stop {
                 duration: Some(Duration::from_millis(1500)),
                 requests: None,
             },
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(2),
-            request: RequestSpec::default(),
-            tls: TlsSpec::default(),
-            backend: BackendChoice::Auto,
+            ..RunPlan::new(target)
         }
     }
 

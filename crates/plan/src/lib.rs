@@ -72,6 +72,27 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
+    /// A plan with the defaults of wrk: a closed loop with 2 threads and 10 connections for 10 s, and a
+    /// timeout of 2 s.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self {
+            target,
+            load: Load::default(),
+            pacing: Pacing::Closed,
+            stop: Stop {
+                duration: Some(Duration::from_secs(10)),
+                requests: None,
+            },
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(2),
+            request: RequestSpec::default(),
+            tls: TlsSpec::default(),
+            backend: BackendChoice::Auto,
+            telemetry: None,
+        }
+    }
+
     /// How long a connect or a response may take; longer than any run where the plan sets no limit.
     #[must_use]
     pub fn time_limit(&self) -> Duration {

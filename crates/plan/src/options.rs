@@ -713,21 +713,7 @@ mod tests {
     use super::*;
 
     fn plan(url: &str) -> RunPlan {
-        RunPlan {
-            target: Target::parse(url).unwrap(),
-            load: Load::default(),
-            pacing: Pacing::Closed,
-            stop: Stop {
-                duration: Some(Duration::from_secs(10)),
-                requests: None,
-            },
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(2),
-            request: RequestSpec::default(),
-            tls: TlsSpec::default(),
-            backend: BackendChoice::Auto,
-            telemetry: None,
-        }
+        RunPlan::new(Target::parse(url).unwrap())
     }
 
     fn constant(arrivals: Arrivals, seed: u64) -> Pacing {

@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plan::{
-    BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TelemetrySpec, TlsSpec,
-};
+use plan::{Load, RunPlan, Stop, Target, TelemetrySpec};
 use results::{RunResult, Telemetry};
 use runner::{Audience, Invocation, RunnerError};
 use serde_json::Value;
@@ -24,24 +22,21 @@ fn server() -> origin::Server {
 }
 
 fn plan(server: &origin::Server, telemetry: TelemetrySpec) -> RunPlan {
+    let target = Target::parse(&server.url()).expect("the server knows its URL");
     RunPlan {
-        target: Target::parse(&server.url()).expect("the server knows its URL"),
         load: Load {
             threads: 2,
             connections: CONNECTIONS as u32,
             ..Load::default()
         },
-        pacing: Pacing::Closed,
         stop: Stop {
             duration: Some(Duration::from_millis(400)),
             requests: None,
         },
         warmup: Duration::from_millis(100),
         timeout: Duration::from_secs(30),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
-        backend: BackendChoice::Auto,
         telemetry: Some(telemetry),
+        ..RunPlan::new(target)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{Arrivals, BackendChoice, Load, Pacing, RunPlan, Stop, Target};
 use results::snapshot::Snapshot;
 use results::{RunResult, Warning};
 use runner::{Audience, Invocation, Observer};
@@ -12,9 +12,8 @@ const REQUESTS: u64 = 400;
 
 /// Two threads against a server of our own.
 fn plan(server: &origin::Server, backend: BackendChoice, pacing: Pacing, stop: Stop) -> RunPlan {
+    let target = Target::parse(&server.url()).expect("the server knows its URL");
     RunPlan {
-        telemetry: None,
-        target: Target::parse(&server.url()).expect("the server knows its URL"),
         load: Load {
             threads: 2,
             connections: 4,
@@ -22,11 +21,9 @@ fn plan(server: &origin::Server, backend: BackendChoice, pacing: Pacing, stop: S
         },
         pacing,
         stop,
-        warmup: Duration::ZERO,
         timeout: Duration::from_secs(30),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
         backend,
+        ..RunPlan::new(target)
     }
 }
 

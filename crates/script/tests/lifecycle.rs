@@ -218,7 +218,8 @@ fn without_a_done_function_done_does_nothing() {
 
 #[test]
 fn a_script_from_a_pipe_is_read_once_and_runs_in_every_state() {
-    let path = std::env::temp_dir().join(format!("wrkbench-script-pipe-{}", std::process::id()));
+    let folder = testkit::Folder::new();
+    let path = folder.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&path).status();
     assert!(made.unwrap().success());
     let writer = {
@@ -233,7 +234,6 @@ fn a_script_from_a_pipe_is_read_once_and_runs_in_every_state() {
     let test = ScriptTest::script_at(&path).threads(3);
     let mut script = test.load().unwrap();
     writer.join().unwrap().unwrap();
-    std::fs::remove_file(&path).unwrap();
     let sources = script.start().unwrap();
     assert_eq!(sources.len(), 3);
     for source in sources {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use plan::units::parse_time;
-use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{BackendChoice, Load, RunPlan, Stop, Target};
 use report::TextOptions;
 
 use super::{Io, JsonTarget, OutputOptions, Refusal, RunRequest};
@@ -32,24 +32,18 @@ impl DemoArgs {
     /// When an option value is invalid.
     pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
         let plan = RunPlan {
-            telemetry: None,
-            target,
             // One worker: the server runs on the same machine, which may have only two cores.
             load: Load {
                 threads: 1,
                 connections: 64,
                 ..Load::default()
             },
-            pacing: Pacing::Closed,
             stop: Stop {
                 duration: Some(self.duration),
                 requests: None,
             },
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(2),
-            request: RequestSpec::default(),
-            tls: TlsSpec::default(),
             backend: BackendChoice::from(self.io),
+            ..RunPlan::new(target)
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
         let report = OutputOptions {

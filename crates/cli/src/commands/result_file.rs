@@ -171,36 +171,9 @@ fn folder_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use testkit::Folder;
+
     use super::*;
-
-    /// A temporary folder for one test.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!(
-                "wrkbench-result-file-{}-{name}",
-                std::process::id()
-            ));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<String> = entries
-                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-                .collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn text(text: &str) -> impl FnOnce(&mut dyn Write) -> io::Result<()> + use<'_> {
         move |output| output.write_all(text.as_bytes())
@@ -208,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_new_file_is_written_and_no_temporary_file_remains() {
-        let folder = Folder::new("new");
-        let path = folder.0.join("r.json");
+        let folder = Folder::new();
+        let path = folder.join("r.json");
         write("--json", &path, text("one")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(folder.names(), ["r.json"]);
@@ -217,8 +190,8 @@ mod tests {
 
     #[test]
     fn a_failed_write_keeps_the_old_file_and_leaves_no_temporary_one() {
-        let folder = Folder::new("failing");
-        let path = folder.0.join("r.json");
+        let folder = Folder::new();
+        let path = folder.join("r.json");
         write("--json", &path, text("old")).unwrap();
         let error = write("--json", &path, |output| {
             output.write_all(b"half")?;
@@ -236,8 +209,8 @@ mod tests {
     #[test]
     fn a_link_stays_a_link_and_permissions_stay() {
         use std::os::unix::fs::{PermissionsExt, symlink};
-        let folder = Folder::new("link");
-        let (file, link) = (folder.0.join("file.json"), folder.0.join("link.json"));
+        let folder = Folder::new();
+        let (file, link) = (folder.join("file.json"), folder.join("link.json"));
         write("--json", &file, text("old")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("file.json", &link).unwrap();
@@ -254,18 +227,18 @@ mod tests {
     #[test]
     fn a_link_to_a_missing_file_creates_the_file() {
         use std::os::unix::fs::symlink;
-        let folder = Folder::new("dangling");
-        fs::create_dir_all(folder.0.join("results")).unwrap();
-        symlink("results/latest.json", folder.0.join("link.json")).unwrap();
-        symlink("link.json", folder.0.join("second.json")).unwrap();
-        write("--json", &folder.0.join("second.json"), text("new")).unwrap();
-        let target = folder.0.join("results/latest.json");
+        let folder = Folder::new();
+        fs::create_dir_all(folder.join("results")).unwrap();
+        symlink("results/latest.json", folder.join("link.json")).unwrap();
+        symlink("link.json", folder.join("second.json")).unwrap();
+        write("--json", &folder.join("second.json"), text("new")).unwrap();
+        let target = folder.join("results/latest.json");
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert!(target.symlink_metadata().unwrap().is_file());
         assert_eq!(folder.names(), ["link.json", "results", "second.json"]);
         // A link that cannot be resolved is not replaced.
         for (name, target) in [("loop.json", "loop.json"), ("lost.json", "missing/r.json")] {
-            let path = folder.0.join(name);
+            let path = folder.join(name);
             symlink(target, &path).unwrap();
             check_destination("--json", &path).unwrap_err();
             write("--json", &path, text("x")).unwrap_err();
@@ -307,10 +280,10 @@ mod tests {
 
     #[test]
     fn an_unusable_destination_is_rejected_before_the_run() {
-        let folder = Folder::new("refused");
+        let folder = Folder::new();
         for (path, said) in [
-            (folder.0.clone(), "is a directory"),
-            (folder.0.join("missing/r.json"), "there is no directory"),
+            (folder.path().to_owned(), "is a directory"),
+            (folder.join("missing/r.json"), "there is no directory"),
         ] {
             let message = check_destination("--hlog", &path).unwrap_err().to_string();
             assert!(
@@ -318,7 +291,7 @@ mod tests {
                 "{message}"
             );
         }
-        check_destination("--hlog", &folder.0.join("r.json")).unwrap();
+        check_destination("--hlog", &folder.join("r.json")).unwrap();
         check_destination("--hlog", Path::new("r.json")).unwrap();
     }
 }

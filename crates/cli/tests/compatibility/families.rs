@@ -1,11 +1,11 @@
-//! Scripts in the forms that people write, under both: what they print, and how the program ends.
+//! Scripts as people write them, under both: their output and the exit code.
 
 use origin::{Options, Server};
 
-use crate::folder::Folder;
 use crate::tool::{Ended, Pair};
+use testkit::Folder;
 
-/// Lines of stdout, every number one `N`, so that what is measured does not matter.
+/// The lines of stdout with every number replaced by `N`, so that measured values do not matter.
 fn shape(ended: &Ended) -> String {
     let mut shape = String::new();
     for character in ended.stdout.chars() {
@@ -18,7 +18,7 @@ fn shape(ended: &Ended) -> String {
     shape
 }
 
-/// What stands behind the report: what the script's `done` has printed.
+/// The output after the report, which comes from `done` of the script.
 fn behind_report(shape: &str) -> &str {
     let at = shape
         .find("\nTransfer/sec:")
@@ -27,10 +27,11 @@ fn behind_report(shape: &str) -> &str {
     rest.split_once('\n').map_or("", |(_, behind)| behind)
 }
 
-/// Runs a script under both: what is printed before and behind the report must agree, and so must the exit code.
+/// Runs a script under both: the output before and after the report must be equal, and so must the
+/// exit code.
 fn same(name: &str, text: &str) -> Option<(Ended, Ended)> {
-    let pair = Pair::find(name)?;
-    let folder = Folder::new(&format!("{name}-script"));
+    let pair = Pair::find()?;
+    let folder = Folder::new();
     let script = folder.file_with("script.lua", text);
     let server = Server::start(Options::default()).expect("the server starts");
     let (wrk, ours) = pair.run(&["-t2", "-c4", "-d1s", "-s", &script, &server.url()]);
@@ -46,7 +47,7 @@ fn same(name: &str, text: &str) -> Option<(Ended, Ended)> {
     Some((wrk, ours))
 }
 
-/// The report is the last thing on stdout although stderr is joined with it: no notes.
+/// The same, and nothing is on stderr: scripts that read both streams must find no notes.
 fn silent(name: &str, text: &str) {
     if let Some((wrk, ours)) = same(name, text) {
         assert_eq!(
@@ -58,7 +59,7 @@ fn silent(name: &str, text: &str) {
 }
 
 #[test]
-fn fields_that_do_not_exist_have_their_name_in_the_output_of_both() {
+fn missing_fields_are_printed_alike_by_both() {
     for (name, field) in [
         ("requests-total", "requests.total"),
         ("latency-p99", "latency.p99"),
@@ -76,7 +77,7 @@ fn fields_that_do_not_exist_have_their_name_in_the_output_of_both() {
 }
 
 #[test]
-fn latencies_are_whole_numbers_for_shells_under_both() {
+fn latencies_are_printed_as_whole_numbers_by_both() {
     silent(
         "whole",
         "function done(s, l, r)\n\
@@ -87,7 +88,7 @@ fn latencies_are_whole_numbers_for_shells_under_both() {
 }
 
 #[test]
-fn a_counter_an_own_header_and_a_log_in_print_the_same() {
+fn a_counter_a_header_and_a_login_print_the_same() {
     silent(
         "counted",
         "local threads, number = {}, 0\n\
@@ -108,7 +109,7 @@ fn a_counter_an_own_header_and_a_log_in_print_the_same() {
 }
 
 #[test]
-fn a_batch_of_a_depth_from_the_arguments_is_sent_by_both() {
+fn both_send_batches_of_the_depth_in_the_arguments() {
     silent(
         "depth",
         "function init(args)\n  local batch = {}\n  for i = 1, tonumber(args[1]) or 16 do batch[i] = wrk.format() end\n\
@@ -119,14 +120,14 @@ fn a_batch_of_a_depth_from_the_arguments_is_sent_by_both() {
 }
 
 #[test]
-fn an_empty_path_now_and_then_is_sent_by_both() {
+fn both_send_an_empty_path() {
     let text = "local n = 0\nfunction request()\n  n = n + 1\n  return wrk.format('GET', n % 10 == 0 and '' or '/')\nend\n\
          function done(s) print('refused by the server', s.errors.status > 0) end\n";
     silent("empty-path", text);
 }
 
 #[test]
-fn a_report_on_stderr_is_alone_there() {
+fn a_report_of_a_script_is_alone_on_stderr() {
     let text = "function done(s) io.stderr:write('{\"requests\": ' .. s.requests .. '}\\n') end\n";
     let Some((wrk, ours)) = same("on-stderr", text) else {
         return;
@@ -139,7 +140,7 @@ fn a_report_on_stderr_is_alone_there() {
 }
 
 #[test]
-fn a_broken_done_leaves_what_was_printed_before_it_and_the_report() {
+fn an_error_in_done_keeps_its_earlier_output_and_the_report() {
     let text = "function done(s, l)\n  print('before')\n  print(l.nothing + 1)\nend\n";
     if let Some((_, ours)) = same("broken-done", text) {
         assert_eq!(ours.code, Some(1));
@@ -148,7 +149,7 @@ fn a_broken_done_leaves_what_was_printed_before_it_and_the_report() {
 }
 
 #[test]
-fn tables_of_statuses_come_together_under_both() {
+fn tables_of_statuses_are_collected_by_both() {
     silent(
         "statuses",
         "local threads = {}\nfunction setup(thread) threads[#threads + 1] = thread end\n\

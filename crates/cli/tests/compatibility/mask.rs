@@ -1,10 +1,10 @@
-//! Numbers out of a report, columns kept.
+//! Masks the numbers of a report and keeps its columns, so that reports can be compared.
 //!
 //! A report has two kinds of numbers. In a **cell** (the statistics, the distribution, the rates)
-//! the number stands right-aligned in a column, and one or two blanks after it stand for letters
-//! that the unit does not have; what must agree is where the cell ends, and how many decimals it
-//! has. In a **sentence** (`1234 requests in 1.00s, 5.70MB read`) it takes the room that it needs;
-//! what must agree is the words, the number of decimals, and that there is a unit.
+//! the number is right-aligned in a column, followed by one or two spaces where its unit has fewer
+//! letters than the longest; the end of the cell and the number of decimals must agree. In a
+//! **sentence** (`1234 requests in 1.00s, 5.70MB read`) the number has no fixed width; the words,
+//! the number of decimals and the presence of a unit must agree.
 
 /// The report with its numbers masked.
 pub(crate) fn masked(report: &str) -> String {
@@ -18,7 +18,7 @@ fn masked_line(line: &str) -> String {
     let cells_begin = match line {
         _ if line.starts_with("    Latency   ") || line.starts_with("    Req/Sec   ") => 14,
         _ if line.starts_with("Requests/sec:") || line.starts_with("Transfer/sec:") => 13,
-        // `     50%   27.00us`: the percentage is text, the value behind it a cell.
+        // `     50%   27.00us`: the percentage is text, the value after it a cell.
         _ if line.starts_with("   ") && line.get(7..8) == Some("%") => 8,
         _ => return masked_sentence(line),
     };
@@ -26,7 +26,7 @@ fn masked_line(line: &str) -> String {
     format!("{label}{}", masked_cells(cells))
 }
 
-/// Every cell as blanks, its decimals as `0`, and `|` where it ends.
+/// Every cell as spaces, its decimals as `0`, and `|` where it ends.
 fn masked_cells(cells: &str) -> String {
     let mut masked = String::new();
     let mut rest = cells;
@@ -35,7 +35,7 @@ fn masked_cells(cells: &str) -> String {
         let value = &rest[blanks..];
         let number_length = number_length(value);
         if number_length == 0 {
-            // No number: shown as it is, so that the comparison shows it too.
+            // Not a number: kept, so that the comparison shows it.
             masked.push_str(rest);
             break;
         }
@@ -58,8 +58,8 @@ fn masked_cells(cells: &str) -> String {
     masked
 }
 
-/// Blanks that belong to the cell: a unit is given room for two letters. A percentage and a value
-/// at the end of its line have none.
+/// The spaces that belong to the cell: a unit takes two columns. A percentage and a value at the
+/// end of a line have none.
 fn pad_after(after_number: &str, letters: usize) -> usize {
     let after_unit = &after_number[letters..];
     let wanted = 2_usize.saturating_sub(letters);
@@ -85,10 +85,10 @@ fn masked_sentence(line: &str) -> String {
             masked.push_str(&"0".repeat(decimals(&number[..length])));
         }
         rest = &number[length..];
-        // `5.70MB`, `0.00B`: the scale is one number's matter, the B is text.
+        // `5.70MB`, `586.11KB`, `0.00B`: the prefix depends on the size, the B is text.
         let unit = rest
             .bytes()
-            .take_while(|byte| b"numskMGTh".contains(byte))
+            .take_while(|byte| b"numskKMGTPh".contains(byte))
             .count();
         let is_bytes = rest[unit..].starts_with('B');
         if unit > 0 && !is_bytes {
@@ -99,7 +99,8 @@ fn masked_sentence(line: &str) -> String {
     masked + rest
 }
 
-/// Length of the number at the begin of a text: digits with a fraction, or `nan` as C prints it.
+/// The length of the number at the start of a text: digits with a fraction, or `nan` as C prints
+/// it.
 fn number_length(text: &str) -> usize {
     if text.starts_with("-nan") {
         return 4;
@@ -119,7 +120,7 @@ fn decimals(number: &str) -> usize {
 }
 
 #[test]
-fn cells_of_the_same_column_look_alike_whatever_their_unit() {
+fn cells_of_a_column_are_masked_alike_whatever_their_unit() {
     let forms = [
         "    Latency   510.87us    1.39ms  16.23ms   90.71%",
         "    Latency     1.00s    12.00us   0.85m     0.00%",
@@ -132,7 +133,7 @@ fn cells_of_the_same_column_look_alike_whatever_their_unit() {
 }
 
 #[test]
-fn a_column_that_is_off_by_one_a_decimal_and_a_word_are_seen() {
+fn a_shifted_column_a_missing_decimal_and_another_word_are_found() {
     let right = "    Req/Sec    20.56k    13.72k   55.83k    75.00%";
     for wrong in [
         "    Req/Sec     20.56k    13.72k   55.83k    75.00%",
@@ -146,6 +147,7 @@ fn a_column_that_is_off_by_one_a_decimal_and_a_word_are_seen() {
     for same in [
         "  0 requests in 999.00ms, 0.00B read",
         "  1 requests in 0.85m, 870.00B read",
+        "  4093 requests in 1.01s, 586.11KB read",
     ] {
         assert_eq!(masked_line(right), masked_line(same));
     }

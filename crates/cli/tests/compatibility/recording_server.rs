@@ -1,122 +1,90 @@
 //! A server that keeps the first requests byte for byte.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-/// Longer than a run takes until it has sent what is wanted; ends a test that would hang.
-const PATIENCE: Duration = Duration::from_secs(30);
+use testkit::{PATIENCE, TestServer};
+
 /// More than any request of the tests has.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// The header is for scripts that log in.
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-Token: t0ken\r\nContent-Length: 3\r\n\r\nok\n";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nX-Token: t0ken\r\nContent-Length: 3\r\n\r\nok\n";
 
 pub(crate) struct RecordingServer {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    server: TestServer,
+    recorded: Arc<Recorded>,
 }
 
-struct Shared {
+struct Recorded {
     wanted: usize,
     requests: Mutex<Vec<Vec<u8>>>,
-    recorded: Condvar,
-    is_over: AtomicBool,
+    more: Condvar,
 }
 
 impl RecordingServer {
     /// Listens on a free port of `ip`, to record `wanted` requests.
     pub(crate) fn start(ip: &str, wanted: usize) -> io::Result<Self> {
-        let listener = TcpListener::bind((ip, 0))?;
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let recorded = Arc::new(Recorded {
             wanted,
             requests: Mutex::default(),
-            recorded: Condvar::new(),
-            is_over: AtomicBool::new(false),
+            more: Condvar::new(),
         });
-        let of_thread = Arc::clone(&shared);
-        let thread = Some(std::thread::spawn(move || serve(&listener, &of_thread)));
-        Ok(Self {
-            address,
-            shared,
-            thread,
-        })
+        let of_server = Arc::clone(&recorded);
+        let server = TestServer::start_at((ip, 0), move |stream| of_server.serve(stream))?;
+        Ok(Self { server, recorded })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
-    /// The requests, when enough have come; fewer when it took too long.
+    /// Waits for the wanted number of requests. Returns fewer if that takes too long.
     pub(crate) fn wait(&self) -> Vec<Vec<u8>> {
-        let requests = self.shared.requests.lock().expect("no holder panics");
-        let is_missing = |requests: &mut Vec<Vec<u8>>| requests.len() < self.shared.wanted;
+        let requests = self.recorded.requests.lock().expect("no holder panics");
+        let is_missing = |requests: &mut Vec<Vec<u8>>| requests.len() < self.recorded.wanted;
         let (requests, _) = self
-            .shared
             .recorded
+            .more
             .wait_timeout_while(requests, PATIENCE, is_missing)
             .expect("no holder panics");
         requests.clone()
     }
 }
 
-impl Drop for RecordingServer {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::SeqCst);
-        // Wakes the thread, which waits for a connection.
-        let _ = TcpStream::connect(self.address);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+impl Recorded {
+    fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        let mut unread = Vec::new();
+        let mut piece = [0; 16 * 1024];
+        while unread.len() < REQUEST_BYTES_MAX {
+            let count = stream.read(&mut piece)?;
+            if count == 0 {
+                return Ok(());
+            }
+            unread.extend_from_slice(&piece[..count]);
+            let mut responses = Vec::new();
+            while let Some(length) = request_length(&unread) {
+                self.record(unread.drain(..length).collect());
+                responses.extend_from_slice(RESPONSE);
+            }
+            stream.write_all(&responses)?;
+        }
+        Ok(())
+    }
+
+    fn record(&self, request: Vec<u8>) {
+        let mut requests = self.requests.lock().expect("no holder panics");
+        if requests.len() < self.wanted {
+            requests.push(request);
+            self.more.notify_all();
         }
     }
 }
 
-/// One connection after the other: the tools open one to look whether the server is there, and
-/// close it, before the one that is loaded.
-fn serve(listener: &TcpListener, shared: &Shared) {
-    while let Ok((stream, _)) = listener.accept() {
-        if shared.is_over.load(Ordering::SeqCst) {
-            return;
-        }
-        // However the tool ends the connection: what came until then is recorded.
-        let _ = answer_all(stream, shared);
-    }
-}
-
-fn answer_all(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_nodelay(true)?;
-    let mut unread = Vec::new();
-    let mut piece = [0; 16 * 1024];
-    while unread.len() < REQUEST_BYTES_MAX {
-        let count = stream.read(&mut piece)?;
-        if count == 0 {
-            return Ok(());
-        }
-        unread.extend_from_slice(&piece[..count]);
-        let mut answers = Vec::new();
-        while let Some(length) = request_length(&unread) {
-            record(shared, unread.drain(..length).collect());
-            answers.extend_from_slice(ANSWER);
-        }
-        stream.write_all(&answers)?;
-    }
-    Ok(())
-}
-
-fn record(shared: &Shared, request: Vec<u8>) {
-    let mut requests = shared.requests.lock().expect("no holder panics");
-    if requests.len() < shared.wanted {
-        requests.push(request);
-        shared.recorded.notify_all();
-    }
-}
-
-/// Length of the first request if it is whole: head, and a body as long as Content-Length says.
+/// The length of the first request if it is complete: head, and a body of the length that
+/// Content-Length says.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();

@@ -1,15 +1,13 @@
 //! Usage, wrong input and exit codes of both.
 //!
-//! Which input is refused, the exit code, and the words that scripts look for are wrk's. Where wrk
-//! prints its usage and often nothing else, ours prints one line that names option, value and what
-//! was expected (docs/compatibility.md, "Command line").
-
-use std::net::TcpListener;
+//! Both refuse the same input with the same exit code and the words that scripts look for. Where
+//! wrk prints its usage and often nothing else, wrkbench prints one line with the option, the value
+//! and what was expected (docs/compatibility.md, "Command line").
 
 use origin::{Options, Server};
 
-use crate::folder::Folder;
 use crate::tool::{Ended, Pair};
+use testkit::{Folder, Refusing};
 
 /// One line on stderr, nothing on stdout, exit code 1.
 fn assert_one_line(ours: &Ended, arguments: &[&str]) {
@@ -19,7 +17,7 @@ fn assert_one_line(ours: &Ended, arguments: &[&str]) {
     assert!(ours.stderr.starts_with("wrk: "), "{arguments:?}: {ours:?}");
 }
 
-/// wrk shows its usage and ends with 1.
+/// wrk prints its usage and exits with 1.
 fn assert_wrk_refuses(wrk: &Ended, arguments: &[&str]) {
     assert_eq!(wrk.code, Some(1), "{arguments:?}: {wrk:?}");
     assert!(
@@ -28,12 +26,12 @@ fn assert_wrk_refuses(wrk: &Ended, arguments: &[&str]) {
     );
 }
 
-/// A URL that is never loaded: the line is refused before.
+/// A URL that is never used, since the command line is refused before.
 const URL: &str = "http://127.0.0.1:1/";
 
 #[test]
-fn values_that_wrk_refuses_are_refused_with_the_option_and_the_value_named() {
-    let Some(pair) = Pair::find("values") else {
+fn values_that_wrk_refuses_are_refused_with_option_and_value() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     for (option, value) in [
@@ -70,8 +68,8 @@ fn values_that_wrk_refuses_are_refused_with_the_option_and_the_value_named() {
 }
 
 #[test]
-fn options_that_wrk_does_not_know_or_that_lack_their_value_are_refused() {
-    let Some(pair) = Pair::find("unknown") else {
+fn unknown_options_and_missing_values_are_refused() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     for arguments in [
@@ -90,7 +88,7 @@ fn options_that_wrk_does_not_know_or_that_lack_their_value_are_refused() {
 
 #[test]
 fn fewer_connections_than_threads_are_refused_in_the_same_words() {
-    let Some(pair) = Pair::find("fewer") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
     for arguments in [["-t4", "-c2", URL], ["-c1", "-t2", URL]] {
@@ -104,8 +102,8 @@ fn fewer_connections_than_threads_are_refused_in_the_same_words() {
 }
 
 #[test]
-fn what_is_no_url_is_refused_in_the_same_words() {
-    let Some(pair) = Pair::find("urls") else {
+fn an_invalid_url_is_refused_in_the_same_words() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     for url in [
@@ -133,8 +131,8 @@ fn what_is_no_url_is_refused_in_the_same_words() {
 }
 
 #[test]
-fn the_url_is_looked_at_before_the_number_of_connections() {
-    let Some(pair) = Pair::find("order") else {
+fn the_url_is_checked_before_the_number_of_connections() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let (wrk, ours) = pair.run(&["-t4", "-c2", "badurl"]);
@@ -143,13 +141,12 @@ fn the_url_is_looked_at_before_the_number_of_connections() {
 }
 
 #[test]
-fn a_target_that_refuses_or_does_not_exist_is_told_in_the_same_words() {
-    let Some(pair) = Pair::find("targets") else {
+fn an_unreachable_target_is_reported_in_the_same_words() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let refusing = format!("http://{}/", listener.local_addr().expect("it has one"));
-    drop(listener);
+    let nobody = Refusing::new();
+    let refusing = format!("http://{}/", nobody.address());
     for url in [
         refusing.as_str(),
         "http://nonexistent.invalid/",
@@ -164,8 +161,8 @@ fn a_target_that_refuses_or_does_not_exist_is_told_in_the_same_words() {
 }
 
 #[test]
-fn without_a_url_and_for_help_both_show_their_usage_and_end_with_1() {
-    let Some(pair) = Pair::find("usage") else {
+fn without_a_url_and_for_help_both_print_usage_and_exit_with_1() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     for arguments in [&[][..], &["--help"], &["-c5", "-t2"]] {
@@ -177,7 +174,7 @@ fn without_a_url_and_for_help_both_show_their_usage_and_end_with_1() {
 
 #[test]
 fn usage_through_a_link_starts_with_that_of_wrk_byte_for_byte() {
-    let Some(pair) = Pair::find("layout") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let (wrk, ours) = pair.run(&["--help"]);
@@ -190,7 +187,7 @@ fn usage_through_a_link_starts_with_that_of_wrk_byte_for_byte() {
 
 #[test]
 fn the_version_comes_first_and_then_the_usage_or_the_run() {
-    let Some(pair) = Pair::find("version") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let (wrk, ours) = pair.run(&["-v"]);
@@ -212,17 +209,17 @@ fn the_version_comes_first_and_then_the_usage_or_the_run() {
 
 #[test]
 fn getopts_manners() {
-    let Some(pair) = Pair::find("getopt") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let server = Server::start(Options::default()).expect("the server starts");
     let url = server.url();
     for arguments in [
-        // Options behind the URL, prefixes of long ones, several short ones together.
+        // Options after the URL, prefixes of long options, several short options in one word.
         &[
             &url, "--thr", "3", "--conn=5", "-d1s", "-Lt2", "word", "-T5",
         ][..],
-        // The last of several wins; words behind `--` are the script's, also with a dash.
+        // The last of several wins. Words after `--` go to the script, even with a dash.
         &[
             "-c9", "-c", " 4", "-d", "1S", "-t+1", &url, "--", "-t7", "-x",
         ],
@@ -241,9 +238,9 @@ fn getopts_manners() {
 }
 
 #[test]
-fn values_that_wrk_refuses_and_ours_understands() {
+fn values_that_wrk_refuses_and_wrkbench_accepts() {
     // docs/compatibility.md: "numbers", "underscore in a host name", "scheme".
-    let Some(pair) = Pair::find("understood") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let server = Server::start(Options::default()).expect("the server starts");
@@ -267,9 +264,9 @@ fn values_that_wrk_refuses_and_ours_understands() {
 }
 
 #[test]
-fn values_that_wrk_takes_and_ours_refuses() {
-    // docs/compatibility.md: "numbers", "scheme", `-H`. wrk would run for ever, or not at all.
-    let Some(pair) = Pair::find("refused") else {
+fn values_that_wrk_accepts_and_wrkbench_refuses() {
+    // docs/compatibility.md: "numbers", "scheme", `-H`. wrk would run forever, or not at all.
+    let Some(pair) = Pair::find() else {
         return;
     };
     for arguments in [
@@ -284,15 +281,15 @@ fn values_that_wrk_takes_and_ours_refuses() {
 }
 
 #[test]
-fn a_script_that_does_not_load_ends_ours_and_leaves_wrk_without_it() {
+fn a_script_that_does_not_load_ends_wrkbench_and_is_ignored_by_wrk() {
     // docs/compatibility.md, "Lua": script that fails to load.
-    let Some(pair) = Pair::find("broken") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("broken-script");
+    let folder = Folder::new();
     let broken = folder.file_with("broken.lua", "function request(\n");
     let failing = folder.file_with("failing.lua", "local a = nil\nprint(a.b)\n");
-    let missing = folder.path("missing.lua");
+    let missing = folder.file("missing.lua");
     let server = Server::start(Options::default()).expect("the server starts");
     for (script, name) in [
         (&broken, "broken.lua"),
@@ -307,7 +304,7 @@ fn a_script_that_does_not_load_ends_ours_and_leaves_wrk_without_it() {
         assert!(after_wrk > before);
         assert_eq!(ours.code, Some(1), "{ours:?}");
         assert_eq!(ours.stderr.lines().count(), 1, "{ours:?}");
-        // Line and reason are the same; Lua shortens long paths, from their begin.
+        // Line and reason are the same. Lua cuts off the start of long paths.
         let (_, reason) = wrk
             .stderr
             .trim_end()
@@ -319,11 +316,11 @@ fn a_script_that_does_not_load_ends_ours_and_leaves_wrk_without_it() {
 }
 
 #[test]
-fn an_error_in_a_script_ends_both_with_1() {
-    let Some(pair) = Pair::find("errors") else {
+fn an_error_in_a_script_ends_both_with_exit_code_1() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("errors-script");
+    let folder = Folder::new();
     let server = Server::start(Options::default()).expect("the server starts");
     for phase in ["setup", "init", "request", "response", "delay"] {
         let text = format!("function {phase}()\n  error('on purpose')\nend\n");
@@ -344,11 +341,11 @@ fn an_error_in_a_script_ends_both_with_1() {
 }
 
 #[test]
-fn an_error_in_done_leaves_the_report_of_both() {
-    let Some(pair) = Pair::find("done-error") else {
+fn an_error_in_done_keeps_the_report_of_both() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("done-error-script");
+    let folder = Folder::new();
     let script = folder.file_with("s.lua", "function done()\n  error('on purpose')\nend\n");
     let server = Server::start(Options::default()).expect("the server starts");
     let (wrk, ours) = pair.run(&["-t1", "-c1", "-d1s", "-s", &script, &server.url()]);
@@ -360,11 +357,11 @@ fn an_error_in_done_leaves_the_report_of_both() {
 }
 
 #[test]
-fn a_first_request_that_is_none_is_refused_at_its_place() {
-    let Some(pair) = Pair::find("first") else {
+fn an_invalid_first_request_is_refused_with_its_position() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("first-script");
+    let folder = Folder::new();
     let server = Server::start(Options::default()).expect("the server starts");
     for (number, request) in [
         "GET / HTTP/1.1\\r\\nHost: x\\r\\n",

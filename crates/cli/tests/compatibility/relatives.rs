@@ -1,14 +1,14 @@
-//! wrk2 and wrk-cmm beside ours: usage, refusals, options. They are in no package, so these tests skip
-//! where nobody has built them; their texts are held against captured reports elsewhere.
+//! wrk2 and wrk-cmm compared with wrkbench: usage, refusals, options. No package contains them, so
+//! these tests are usually skipped. Their reports are compared with captured ones elsewhere.
 
 use origin::{Options, Server};
 
 use crate::tool::Pair;
 
 #[test]
-fn the_usage_of_each_is_the_begin_of_ours_to_the_blank() {
+fn the_usage_of_each_is_a_prefix_of_ours() {
     for name in ["wrk2", "wrk-cmm"] {
-        let Some(pair) = Pair::find_relative(name, &format!("usage-of-{name}")) else {
+        let Some(pair) = Pair::find_named(name) else {
             continue;
         };
         for arguments in [&["--help"][..], &[], &["-c5"]] {
@@ -26,8 +26,8 @@ fn the_usage_of_each_is_the_begin_of_ours_to_the_blank() {
 }
 
 #[test]
-fn a_missing_rate_is_refused_after_the_usage_in_the_words_of_wrk2() {
-    let Some(pair) = Pair::find_relative("wrk2", "rate") else {
+fn a_missing_rate_is_refused_as_by_wrk2() {
+    let Some(pair) = Pair::find_named("wrk2") else {
         return;
     };
     let (theirs, ours) = pair.run(&["-t1", "-c1", "-d1", "http://127.0.0.1:1/"]);
@@ -37,8 +37,8 @@ fn a_missing_rate_is_refused_after_the_usage_in_the_words_of_wrk2() {
 }
 
 #[test]
-fn source_addresses_are_refused_in_the_words_of_wrk_cmm() {
-    let Some(pair) = Pair::find_relative("wrk-cmm", "ranges") else {
+fn invalid_source_addresses_are_refused_as_by_wrk_cmm() {
+    let Some(pair) = Pair::find_named("wrk-cmm") else {
         return;
     };
     for range in ["abc", "10.0.0.1/33", "x/8"] {
@@ -52,7 +52,7 @@ fn source_addresses_are_refused_in_the_words_of_wrk_cmm() {
 }
 
 #[test]
-fn every_option_and_every_unambiguous_beginning_of_one_is_taken_by_both() {
+fn both_accept_every_option_and_every_unambiguous_prefix() {
     let server = Server::start(Options::default()).expect("the server starts");
     let url = server.url();
     for (name, lines) in [
@@ -76,13 +76,13 @@ fn every_option_and_every_unambiguous_beginning_of_one_is_taken_by_both() {
             ],
         ),
     ] {
-        let Some(pair) = Pair::find_relative(name, &format!("options-of-{name}")) else {
+        let Some(pair) = Pair::find_named(name) else {
             continue;
         };
         for line in lines {
             let arguments: Vec<&str> = line.split(' ').chain([url.as_str()]).collect();
             let (theirs, ours) = pair.run(&arguments);
-            // Options of the others are understood as well.
+            // Options of the other tools are accepted too.
             let expected = if *line == "-B -d1" {
                 Some(0)
             } else {

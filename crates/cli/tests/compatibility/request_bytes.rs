@@ -1,12 +1,12 @@
 //! The first hundred requests of both, byte for byte.
 //!
 //! wrk writes headers in the order of a Lua hash table, which changes from run to run (its seed is
-//! random). So a case whose requests have more than one header line is compared with the header
-//! lines sorted; request line, body and everything in the lines are compared as they are.
+//! random). So requests with more than one header line are compared with sorted header lines; the
+//! request line, the body and the content of the lines are compared exactly.
 
-use crate::folder::Folder;
 use crate::recording_server::RecordingServer;
-use crate::tool::{Pair, Running};
+use crate::tool::Pair;
+use testkit::{Folder, Process};
 
 const REQUESTS: usize = 100;
 
@@ -33,16 +33,16 @@ enum Headers {
     Sorted,
 }
 
-fn recorded(server: &RecordingServer, start: impl FnOnce() -> Running) -> Vec<Vec<u8>> {
+fn recorded(server: &RecordingServer, start: impl FnOnce() -> Process) -> Vec<Vec<u8>> {
     let mut running = start();
     let requests = server.wait();
-    let has_ended = running.has_ended();
-    assert_eq!(requests.len(), REQUESTS, "ended by itself: {has_ended}");
+    let code = running.ended();
+    assert_eq!(requests.len(), REQUESTS, "its exit code: {code:?}");
     requests
 }
 
-/// The arguments, with one connection and more time than is needed: the run is ended when the
-/// requests are there. Both get the same port, so that Host is the same.
+/// The arguments, with one connection and more time than needed: the run is killed when the
+/// requests have arrived.
 fn arguments(line: &Line<'_>, authority: &str, folder: &Folder) -> Vec<String> {
     let mut all: Vec<String> = ["-t1", "-c1", "-d1m"].map(str::to_owned).to_vec();
     all.extend(line.options.iter().map(|option| (*option).to_owned()));
@@ -68,17 +68,17 @@ fn example(name: &str) -> String {
     )
 }
 
-/// The requests of wrk and of ours.
-fn requests_of_both(test: &str, line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
-    let pair = Pair::find(test)?;
-    let folder = Folder::new(&format!("{test}-files"));
+/// The requests of wrk and of wrkbench.
+fn requests_of_both(line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
+    let pair = Pair::find()?;
+    let folder = Folder::new();
     let server = || RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
     let (of_wrk, of_ours) = (server(), server());
     let line_for =
         |server: &RecordingServer| arguments(line, &server.address().to_string(), &folder);
     let wrk = recorded(&of_wrk, || pair.start_wrk(&line_for(&of_wrk)));
     let ours = recorded(&of_ours, || pair.start_ours(&line_for(&of_ours)));
-    // The two servers have different ports, which stand in Host.
+    // The two servers have different ports, which are part of Host.
     let unported = |requests: Vec<Vec<u8>>, server: &RecordingServer| {
         let port = format!(":{}", server.address().port());
         requests
@@ -89,8 +89,8 @@ fn requests_of_both(test: &str, line: &Line<'_>) -> Option<[Vec<Vec<u8>>; 2]> {
     Some([unported(wrk, &of_wrk), unported(ours, &of_ours)])
 }
 
-fn same_requests(test: &str, headers: Headers, line: &Line<'_>) {
-    let Some([wrk, ours]) = requests_of_both(test, line) else {
+fn same_requests(headers: Headers, line: &Line<'_>) {
+    let Some([wrk, ours]) = requests_of_both(line) else {
         return;
     };
     for (number, (wrk, ours)) in wrk.iter().zip(&ours).enumerate() {
@@ -99,7 +99,7 @@ fn same_requests(test: &str, headers: Headers, line: &Line<'_>) {
     }
 }
 
-/// A request as text in which every byte can be told from every other.
+/// A request as text that shows every byte.
 fn shown(request: &[u8], headers: Headers) -> String {
     let text = request
         .escape_ascii()
@@ -126,31 +126,31 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     result
 }
 
-/// Without a script, one header line: nothing is left to chance, so nothing is sorted.
-fn same_path(test: &str, path: &str) {
+/// Without a script there is only one header line, so nothing is sorted.
+fn same_path(path: &str) {
     let line = Line {
         path,
         ..Line::default()
     };
-    same_requests(test, Headers::Exact, &line);
+    same_requests(Headers::Exact, &line);
 }
 
-fn same_headers(test: &str, options: &[&str]) {
+fn same_headers(options: &[&str]) {
     let line = Line {
         options,
         path: "/",
         ..Line::default()
     };
-    same_requests(test, Headers::Sorted, &line);
+    same_requests(Headers::Sorted, &line);
 }
 
-fn same_script(test: &str, headers: Headers, text: &str) {
+fn same_script(headers: Headers, text: &str) {
     let line = Line {
         path: "/base?q=1",
         script: Some(Script::Text(text)),
         ..Line::default()
     };
-    same_requests(test, headers, &line);
+    same_requests(headers, &line);
 }
 
 fn same_example(name: &str, path: &str, words: &[&str]) {
@@ -160,32 +160,32 @@ fn same_example(name: &str, path: &str, words: &[&str]) {
         words,
         ..Line::default()
     };
-    same_requests(name, Headers::Sorted, &line);
+    same_requests(Headers::Sorted, &line);
 }
 
 #[test]
 fn nothing_but_a_url() {
-    same_path("bytes-plain", "/");
-    same_path("bytes-no-path", "");
+    same_path("/");
+    same_path("");
 }
 
 #[test]
-fn a_path_goes_out_as_it_was_typed() {
-    same_path("bytes-query", "/a/b?c=d&e=%20f#fragment");
-    same_path("bytes-signs", "/%zz/~x;y=1,2/'(!)*$@:[]|{}^`<>\\\"?&&=?#?#");
-    same_path("bytes-dots", "//a/./../b//");
+fn a_path_is_sent_as_typed() {
+    same_path("/a/b?c=d&e=%20f#fragment");
+    same_path("/%zz/~x;y=1,2/'(!)*$@:[]|{}^`<>\\\"?&&=?#?#");
+    same_path("//a/./../b//");
 }
 
 #[test]
-fn user_and_password_of_the_url_are_sent_by_ours_alone() {
+fn only_wrkbench_sends_user_and_password_of_the_url() {
     let line = Line {
         path: "/x",
         ..Line::default()
     };
-    let Some(pair) = Pair::find("bytes-user") else {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("bytes-user-files");
+    let folder = Folder::new();
     let mut all = Vec::new();
     for is_wrk in [true, false] {
         let server = RecordingServer::start("127.0.0.1", REQUESTS).expect("the server starts");
@@ -210,15 +210,15 @@ fn user_and_password_of_the_url_are_sent_by_ours_alone() {
 }
 
 #[test]
-fn an_ipv6_address_has_its_brackets_in_host() {
-    let Some(pair) = Pair::find("bytes-ipv6") else {
+fn host_has_an_ipv6_address_in_brackets() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("bytes-ipv6-files");
+    let folder = Folder::new();
     let mut all = Vec::new();
     for is_wrk in [true, false] {
-        let Ok(server) = RecordingServer::start("::1", REQUESTS) else {
-            eprintln!("skipped: this machine has no IPv6 loopback address");
+        let server = RecordingServer::start("::1", REQUESTS);
+        let Some(server) = testkit::require_ok("ipv6", server) else {
             return;
         };
         let address = server.address().to_string();
@@ -244,23 +244,17 @@ fn an_ipv6_address_has_its_brackets_in_host() {
 
 #[test]
 fn header_options() {
-    same_headers("bytes-header", &["-H", "X-A: 1"]);
-    same_headers(
-        "bytes-headers",
-        &["-H", "X-A: 1", "--header=X-B: a: b", "-HX-C: c"],
-    );
-    same_headers("bytes-header-repeated", &["-H", "X-A: 1", "-H", "X-A: 2"]);
-    same_headers("bytes-header-empty", &["-H", "X-A: "]);
-    same_headers(
-        "bytes-header-blanks",
-        &["-H", "X-A:   three and trailing  "],
-    );
-    same_headers("bytes-header-host", &["-H", "Host: other.example"]);
+    same_headers(&["-H", "X-A: 1"]);
+    same_headers(&["-H", "X-A: 1", "--header=X-B: a: b", "-HX-C: c"]);
+    same_headers(&["-H", "X-A: 1", "-H", "X-A: 2"]);
+    same_headers(&["-H", "X-A: "]);
+    same_headers(&["-H", "X-A:   three and trailing  "]);
+    same_headers(&["-H", "Host: other.example"]);
 }
 
 #[test]
 fn a_content_length_without_a_body_is_not_sent() {
-    same_headers("bytes-length", &["-H", "Content-Length: 5", "-H", "X-A: 1"]);
+    same_headers(&["-H", "Content-Length: 5", "-H", "X-A: 1"]);
 }
 
 /// Request line and sorted header lines of the first request.
@@ -271,14 +265,15 @@ fn first_lines(requests: &[Vec<u8>]) -> Vec<String> {
     lines
 }
 
-/// Both send something else on purpose; each case is a row of docs/compatibility.md, "Command line".
-fn differs(test: &str, options: &[&str], path: &str, in_wrk: &[&str], in_ours: &[&str]) {
+/// Intended differences. Each is a row of docs/compatibility.md, "Command
+/// line".
+fn differs(options: &[&str], path: &str, in_wrk: &[&str], in_ours: &[&str]) {
     let line = Line {
         options,
         path,
         ..Line::default()
     };
-    let Some([wrk, ours]) = requests_of_both(test, &line) else {
+    let Some([wrk, ours]) = requests_of_both(&line) else {
         return;
     };
     assert_eq!(first_lines(&wrk), in_wrk, "wrk, {options:?}");
@@ -289,46 +284,33 @@ const GET: &str = "GET / HTTP/1.1";
 const HOST: &str = "Host: 127.0.0.1:PORT";
 
 #[test]
-fn a_header_without_a_blank_is_sent_and_not_dropped() {
+fn a_header_without_a_space_is_sent_and_not_dropped() {
     let line = ["-H", "X-A:1"];
-    differs(
-        "differs-blank",
-        &line,
-        "/",
-        &[GET, HOST],
-        &[GET, HOST, "X-A: 1"],
-    );
+    differs(&line, "/", &[GET, HOST], &[GET, HOST, "X-A: 1"]);
 }
 
 #[test]
-fn host_in_another_spelling_replaces_host_and_is_not_sent_beside_it() {
+fn a_lower_case_host_replaces_host() {
     let line = ["-H", "host: x"];
-    differs(
-        "differs-host",
-        &line,
-        "/",
-        &[GET, HOST, "host: x"],
-        &[GET, "Host: x"],
-    );
+    differs(&line, "/", &[GET, HOST, "host: x"], &[GET, "Host: x"]);
 }
 
 #[test]
-fn of_a_header_in_two_spellings_the_last_is_sent_and_not_both() {
+fn of_a_header_in_two_spellings_only_the_last_is_sent() {
     let line = ["-H", "x-a: 1", "-H", "X-A: 2"];
     let in_wrk = [GET, HOST, "X-A: 2", "x-a: 1"];
-    differs("differs-case", &line, "/", &in_wrk, &[GET, HOST, "X-A: 2"]);
+    differs(&line, "/", &in_wrk, &[GET, HOST, "X-A: 2"]);
 }
 
 #[test]
 fn a_query_right_after_the_host_is_sent_and_not_dropped() {
     let in_ours = ["GET /?a=b HTTP/1.1", HOST];
-    differs("differs-query", &[], "?a=b", &[GET, HOST], &in_ours);
+    differs(&[], "?a=b", &[GET, HOST], &in_ours);
 }
 
 #[test]
 fn a_post_with_a_body_and_one_header() {
     same_script(
-        "bytes-post",
         Headers::Sorted,
         "wrk.method = 'POST'\nwrk.body = 'a=1&b=2'\n\
          wrk.headers['Content-Type'] = 'application/x-www-form-urlencoded'\n",
@@ -336,28 +318,22 @@ fn a_post_with_a_body_and_one_header() {
 }
 
 #[test]
-fn bodies_of_any_bytes_empty_ones_and_none() {
+fn bodies_of_any_bytes_empty_bodies_and_no_body() {
     let any = "local all = {}\nfor i = 0, 255 do all[#all + 1] = string.char(i) end\n\
                wrk.method = 'PUT'\nwrk.body = table.concat(all)\n";
-    same_script("bytes-any-body", Headers::Sorted, any);
-    same_script(
-        "bytes-empty-body",
-        Headers::Sorted,
-        "wrk.method = 'POST'\nwrk.body = ''\n",
-    );
-    same_script("bytes-no-body", Headers::Exact, "wrk.method = 'POST'\n");
-    same_script("bytes-get-body", Headers::Sorted, "wrk.body = 'x'\n");
+    same_script(Headers::Sorted, any);
+    same_script(Headers::Sorted, "wrk.method = 'POST'\nwrk.body = ''\n");
+    same_script(Headers::Exact, "wrk.method = 'POST'\n");
+    same_script(Headers::Sorted, "wrk.body = 'x'\n");
 }
 
 #[test]
-fn fields_that_a_script_sets_at_top_level_and_in_init() {
+fn fields_set_at_top_level_and_in_init() {
     same_script(
-        "bytes-fields",
         Headers::Exact,
         "wrk.method = 'OPTIONS'\nwrk.path = '*'\nwrk.host = 'ignored.example'\n",
     );
     same_script(
-        "bytes-init",
         Headers::Sorted,
         "function init(args)\n  wrk.path = '/' .. #args .. args[0]:sub(1, 7)\n\
            wrk.headers['X-N'] = 1.5\n  wrk.headers['X-Big'] = 1e15\n  wrk.headers['X-Huge'] = 1e20\n\
@@ -366,9 +342,8 @@ fn fields_that_a_script_sets_at_top_level_and_in_init() {
 }
 
 #[test]
-fn a_counter_skips_the_number_of_the_request_that_was_only_looked_at() {
+fn a_counter_skips_the_request_that_was_made_for_a_check() {
     same_script(
-        "bytes-counter",
         Headers::Sorted,
         "local n = 0\nfunction request()\n  local path = '/' .. n\n  wrk.headers['X-N'] = n\n\
            n = n + 1\n  return wrk.format(nil, path)\nend\n",
@@ -378,7 +353,6 @@ fn a_counter_skips_the_number_of_the_request_that_was_only_looked_at() {
 #[test]
 fn several_paths_in_turn() {
     same_script(
-        "bytes-paths",
         Headers::Exact,
         "local paths, i = { '/a', '/b?c', '/' .. string.rep('d', 3000) }, 0\n\
          function request()\n  i = i % #paths + 1\n  return wrk.format('GET', paths[i])\nend\n",
@@ -388,7 +362,6 @@ fn several_paths_in_turn() {
 #[test]
 fn several_requests_in_one_string() {
     same_script(
-        "bytes-pipeline",
         Headers::Sorted,
         "function init(args)\n  local r = {}\n  r[1] = wrk.format(nil, '/?foo')\n\
            r[2] = wrk.format('POST', '/?bar', nil, 'body')\n  r[3] = wrk.format('DELETE', '/?baz')\n\
@@ -397,9 +370,8 @@ fn several_requests_in_one_string() {
 }
 
 #[test]
-fn format_with_all_arguments_and_with_some() {
+fn wrk_format_with_all_and_with_some_arguments() {
     same_script(
-        "bytes-format",
         Headers::Sorted,
         "local n = 0\nlocal shared = { ['X-Shared'] = 's' }\n\
          function request()\n  n = n + 1\n\
@@ -414,9 +386,8 @@ fn format_with_all_arguments_and_with_some() {
 }
 
 #[test]
-fn requests_that_change_with_what_came_back() {
+fn requests_that_depend_on_the_previous_response() {
     same_script(
-        "bytes-response",
         Headers::Sorted,
         "local last = 'none'\n\
          function request() return wrk.format('GET', '/' .. last, { ['X-Last'] = last }) end\n\
@@ -427,9 +398,8 @@ fn requests_that_change_with_what_came_back() {
 }
 
 #[test]
-fn a_token_that_a_login_gives() {
+fn a_token_from_a_login() {
     same_script(
-        "bytes-token",
         Headers::Sorted,
         "local token\n\
          function request()\n  if token then return wrk.format() end\n\
@@ -440,9 +410,8 @@ fn a_token_that_a_login_gives() {
 }
 
 #[test]
-fn the_fixed_request_from_within_a_script() {
+fn wrk_request_called_by_a_script() {
     same_script(
-        "bytes-fixed",
         Headers::Sorted,
         "wrk.headers['X-A'] = 'a'\nlocal n = 0\n\
          function request()\n  n = n + 1\n  wrk.headers['X-A'] = 'changed'\n\
@@ -451,9 +420,8 @@ fn the_fixed_request_from_within_a_script() {
 }
 
 #[test]
-fn what_setup_gave_to_a_thread() {
+fn values_that_setup_gives_to_a_thread() {
     same_script(
-        "bytes-setup",
         Headers::Exact,
         "local count = 0\nfunction setup(thread)\n  count = count + 1\n  thread:set('id', count)\n\
            thread:set('flag', true)\nend\n\
@@ -462,9 +430,8 @@ fn what_setup_gave_to_a_thread() {
 }
 
 #[test]
-fn requests_that_are_put_together_without_the_library() {
+fn requests_built_without_wrk_format() {
     same_script(
-        "bytes-raw",
         Headers::Exact,
         "function request()\n\
            return 'GET /raw HTTP/1.1\\r\\nB: 2\\r\\na:1\\r\\nHost: x\\r\\n\\r\\n'\nend\n",

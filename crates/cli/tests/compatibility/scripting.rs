@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use origin::{Options, Server};
 
-use crate::folder::Folder;
 use crate::tool::{Ended, Pair};
+use testkit::Folder;
 
 const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compatibility/probe.lua");
 const SCRIPTING: &str = include_str!("../../../../docs/scripting.md");
@@ -13,12 +13,12 @@ const PHASES: [&str; 7] = [
     "top", "setup", "init", "request", "delay", "response", "done",
 ];
 
-/// A difference that is meant, in whatever phases it shows; `None`: not printed.
+/// An intended difference in any phase; `None`: not printed.
 struct Difference {
     name: &'static str,
     wrk: Option<&'static str>,
     ours: Option<&'static str>,
-    /// Begin of the row of docs/scripting.md that has it.
+    /// The start of its row in docs/scripting.md.
     row: &'static str,
 }
 
@@ -78,7 +78,7 @@ const DIFFERENCES: &[Difference] = &[
     ),
 ];
 
-/// Messages that have the same occasion, and other words.
+/// Messages that differ only in their words.
 const OTHER_WORDS: [&str; 12] = [
     "format of a wrong header table says",
     "format of a table as body says",
@@ -91,11 +91,11 @@ const OTHER_WORDS: [&str; 12] = [
     "latency p word says",
     "requests p nil says",
     "requests p word says",
-    // In wrk no error at all, see NO_NUMBER; so only ours has words.
+    // No error in wrk, see NO_NUMBER, so only wrkbench has a message.
     "latency i word says",
 ];
 
-/// The lines of the probe by phase and name. Some come from two states of Lua, hence lists.
+/// The lines of the probe by phase and name. Some come from two Lua states, hence lists.
 fn observed(ended: &Ended) -> BTreeMap<(String, String), Vec<String>> {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let mut all: BTreeMap<_, Vec<String>> = BTreeMap::new();
@@ -112,7 +112,7 @@ fn observed(ended: &Ended) -> BTreeMap<(String, String), Vec<String>> {
     all
 }
 
-/// Whether a list of values is what is said of it: absent, or nothing but this.
+/// Whether a list of values is absent or contains only this value, as listed.
 fn is_as_said(values: Option<&Vec<String>>, said: Option<&str>) -> bool {
     match (values, said) {
         (None, None) => true,
@@ -122,8 +122,8 @@ fn is_as_said(values: Option<&Vec<String>>, said: Option<&str>) -> bool {
 }
 
 #[test]
-fn a_script_sees_the_same_in_every_phase_but_for_the_listed_differences() {
-    let Some(pair) = Pair::find("probe") else {
+fn a_script_sees_the_same_in_every_phase_except_for_listed_differences() {
+    let Some(pair) = Pair::find() else {
         return;
     };
     let server = Server::start(Options::default()).expect("the server starts");
@@ -170,16 +170,16 @@ fn every_listed_difference_is_documented() {
     }
 }
 
-/// Lines that a script printed with the mark `> `, in their order.
+/// The lines that a script marked with `> `.
 fn marked(ended: &Ended) -> Vec<&str> {
     let lines = ended.stdout.lines();
     lines.filter(|line| line.starts_with("> ")).collect()
 }
 
-/// Runs one script under both with these options; what it prints after `> ` must be the same.
-fn same_marks(test: &str, options: &[&str], text: &str) {
-    let Some(pair) = Pair::find(test) else { return };
-    let folder = Folder::new(&format!("{test}-script"));
+/// Runs a script under both with these options; the lines marked with `> ` must be equal.
+fn same_marks(options: &[&str], text: &str) {
+    let Some(pair) = Pair::find() else { return };
+    let folder = Folder::new();
     let script = folder.file_with("script.lua", text);
     let server = Server::start(Options::default()).expect("the server starts");
     let url = server.url();
@@ -192,9 +192,8 @@ fn same_marks(test: &str, options: &[&str], text: &str) {
 }
 
 #[test]
-fn states_are_made_and_called_in_the_same_order() {
+fn lua_states_are_created_and_called_in_the_same_order() {
     same_marks(
-        "order-of-states",
         &["-t3", "-c3"],
         "print('> top')\nlocal count = 0\n\
          function setup(thread)\n  count = count + 1\n  print('> setup ' .. count)\n\
@@ -207,7 +206,6 @@ fn states_are_made_and_called_in_the_same_order() {
 #[test]
 fn a_replaced_wrk_init_and_wrk_setup_are_called() {
     same_marks(
-        "replaced",
         &["-t1", "-c1"],
         "local library_init, library_setup = wrk.init, wrk.setup\n\
          wrk.init = function(args)\n  print('> before')\n  library_init(args)\n\
@@ -218,10 +216,9 @@ fn a_replaced_wrk_init_and_wrk_setup_are_called() {
 }
 
 #[test]
-fn flat_tables_come_back_from_threads() {
+fn flat_tables_are_returned_from_threads() {
     // wrk crashes for nested tables, and after many calls.
     same_marks(
-        "tables",
         &["-t2", "-c2"],
         "local threads = {}\n\
          function setup(thread)\n  threads[#threads + 1] = thread\n  thread:set('id', #threads)\nend\n\
@@ -234,7 +231,6 @@ fn flat_tables_come_back_from_threads() {
 #[test]
 fn modules_and_files_are_found_from_the_working_directory() {
     same_marks(
-        "modules",
         &["-t1", "-c1"],
         "print('> ' .. package.path:match('^[^;]*'))\n\
          print('> ' .. tostring(pcall(require, 'no.such.module')))\n\
@@ -245,29 +241,29 @@ fn modules_and_files_are_found_from_the_working_directory() {
 }
 
 #[test]
-fn a_thread_stops_after_its_answers() {
-    let Some(pair) = Pair::find("stop") else {
+fn a_thread_stops_after_its_responses() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("stop-script");
+    let folder = Folder::new();
     let script = folder.file_with(
         "s.lua",
         "local n = 0\nfunction response()\n  n = n + 1\n\
-           if n == 100 then wrk.thread:stop() end\nend\n\
+           if n == 20 then wrk.thread:stop() end\nend\n\
          function done(summary) print('> ' .. summary.requests) end\n",
     );
     let server = Server::start(Options::default()).expect("the server starts");
     let (wrk, ours) = pair.run(&["-t2", "-c2", "-d1s", "-s", &script, &server.url()]);
-    assert_eq!(marked(&ours), ["> 200"]);
+    assert_eq!(marked(&ours), ["> 40"]);
     assert_eq!(marked(&ours), marked(&wrk));
 }
 
 #[test]
-fn the_exit_code_that_a_script_asks_for_is_that_of_both() {
-    let Some(pair) = Pair::find("exit") else {
+fn both_end_with_the_exit_code_of_the_script() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("exit-script");
+    let folder = Folder::new();
     let server = Server::start(Options::default()).expect("the server starts");
     for phase in ["init", "request", "response", "done"] {
         let text = format!("function {phase}()\n  os.exit(7)\nend\n");
@@ -278,11 +274,11 @@ fn the_exit_code_that_a_script_asks_for_is_that_of_both() {
 }
 
 #[test]
-fn a_lookup_of_an_unknown_host_ends_both_with_the_same_words() {
-    let Some(pair) = Pair::find("lookup") else {
+fn looking_up_an_unknown_host_ends_both_with_the_same_words() {
+    let Some(pair) = Pair::find() else {
         return;
     };
-    let folder = Folder::new("lookup-script");
+    let folder = Folder::new();
     let text = "function init()\n  wrk.lookup('nonexistent.invalid', 'http')\nend\n";
     let script = folder.file_with("s.lua", text);
     let server = Server::start(Options::default()).expect("the server starts");

@@ -2,12 +2,12 @@
 
 use crate::shell;
 
-/// What a block is to the test.
+/// How the test uses a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// ```sh, or what a comment says has to run first.
+    /// ```sh, or commands of a comment that run first.
     Shell,
-    /// ```console: commands behind `$ ` and what they print.
+    /// ```console: commands after `$ ` and their output.
     Session,
     /// Anything else.
     Other,
@@ -17,13 +17,13 @@ pub(crate) enum Kind {
 pub(crate) struct Block {
     pub(crate) kind: Kind,
     pub(crate) text: String,
-    /// The line of its fence, from 1.
+    /// The line of its fence, starting with 1.
     pub(crate) line: usize,
-    /// Reason why it is not run.
+    /// The reason why it is not run.
     pub(crate) not_run: Option<String>,
-    /// Those that its last command may have.
+    /// The exit codes that its last command may have.
     pub(crate) exit_codes: Vec<i32>,
-    /// When it gets Ctrl-C, seconds after its begin.
+    /// When it gets Ctrl-C, in seconds after its start.
     pub(crate) interrupted_s: Option<u32>,
     pub(crate) is_exact: bool,
     /// The file whose content it is.
@@ -35,7 +35,7 @@ impl Block {
         self.kind != Kind::Other && self.not_run.is_none()
     }
 
-    /// The commands in it, each as its words, whether they are run or not.
+    /// The words of each command in it, whether they are run or not.
     pub(crate) fn commands(&self) -> Vec<Vec<String>> {
         match self.kind {
             Kind::Shell => shell::commands(&self.text),
@@ -48,14 +48,14 @@ impl Block {
         }
     }
 
-    /// A session's commands with the lines that stand below each.
+    /// The commands of a session with the lines below each.
     pub(crate) fn session(&self) -> Vec<(String, Vec<String>)> {
         let mut session: Vec<(String, Vec<String>)> = Vec::new();
         for line in self.text.lines() {
             if let Some(command) = line.strip_prefix("$ ") {
                 session.push((format!("{command}\n"), Vec::new()));
             } else if let Some((command, output)) = session.last_mut() {
-                // A command goes on behind a line that ends in a backslash.
+                // A command continues after a line that ends with a backslash.
                 if output.is_empty() && command.ends_with("\\\n") {
                     command.push_str(line);
                     command.push('\n');
@@ -68,7 +68,7 @@ impl Block {
     }
 }
 
-/// What comments have said of the next block.
+/// What comments say about the next block.
 #[derive(Default)]
 struct Said {
     not_run: Option<String>,

@@ -1,7 +1,7 @@
 //! What `make install` puts below a prefix.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::{all_documents, assert_none, blocks, root};
@@ -24,10 +24,9 @@ fn is_for_readers(span: &str) -> bool {
 }
 
 #[test]
-fn documents_find_pictures_data_and_each_other_where_they_are_installed() {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("installed-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
+fn installed_documents_find_their_pictures_data_and_each_other() {
+    let folder = testkit::Folder::new();
+    let folder = folder.path();
     let installed = Command::new("make")
         .args(["install", "LINKS=wrk", "PREFIX=/usr"])
         .arg(format!("WRKBENCH={}", env!("CARGO_BIN_EXE_wrkbench")))
@@ -54,7 +53,6 @@ fn documents_find_pictures_data_and_each_other_where_they_are_installed() {
         }
     }
     let link = fs::read_link(folder.join("usr/bin/wrk")).unwrap();
-    fs::remove_dir_all(&folder).unwrap();
     assert_none(&findings);
     assert!(count > 50, "only {count} names were found");
     assert_eq!(link, Path::new("wrkbench"));

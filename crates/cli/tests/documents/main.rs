@@ -1,20 +1,23 @@
 //! The commands in README.md and docs/ work as they stand there.
 //!
-//! A block marked ```sh is run, all of a document in one shell from top to bottom, in a copy of `examples/`
-//! and `docs/data/`. In a block marked ```console the lines behind `$ ` are run, and what stands below them is
-//! held against what they print: numbers may differ, words may not. Comments that a reader does not see say
-//! the rest; they stand right above the block they are about:
+//! A block marked ```sh is run, all of a document in one shell from top to bottom, in a copy of
+//! `examples/` and `docs/data/`. In a block marked ```console the lines behind `$ ` are run, and
+//! what stands below them is held against what they print: numbers may differ, words may not.
+//! Comments that a reader does not see say the rest; they stand right above the block they are
+//! about:
 //!
 //! - `<!-- not run: reason -->`: only read. The arguments of wrkbench are still checked;
-//! - `<!-- exit code: 2 -->`: of the block's last command; `0 or 2` where that depends on the machine;
+//! - `<!-- exit code: 2 -->`: of the block's last command; `0 or 2` where that depends on the
+//!   machine;
 //! - `<!-- interrupted after: 3 s -->`: the block is one command, which gets Ctrl-C then;
 //! - `<!-- exact -->`: numbers may not differ either;
 //! - `<!-- file: plan.toml -->`: the block is the content of this file;
 //! - `<!-- run first: ... -->`: commands that make what the next blocks need; may have many lines.
 //!
-//! Everything runs in namespaces of its own (network, processes, mounts), where a built-in server stands in for nginx and
-//! php-fpm on port 80, `systemctl` restarts it, and two settings of its own stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short, and
-//! plans have two rounds.
+//! Everything runs in namespaces of its own (network, processes, mounts), where a built-in server
+//! stands in for nginx and php-fpm on port 80, `systemctl` restarts it, and two settings of its own
+//! stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short, and plans have
+//! two rounds.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod blocks;
@@ -106,7 +109,7 @@ fn every_document_with_commands_is_run() {
 }
 
 #[test]
-fn an_example_that_is_shown_is_the_one_in_examples() {
+fn examples_shown_in_documents_equal_the_files_in_examples() {
     let mut count = 0;
     for document in all_documents() {
         for block in read(&document) {
@@ -128,7 +131,7 @@ fn is_command(line: &str) -> bool {
 }
 
 #[test]
-fn commands_stand_only_where_they_are_found() {
+fn commands_are_only_in_blocks_that_are_tested() {
     let mut findings = Vec::new();
     for document in all_documents() {
         for block in read(&document) {
@@ -148,7 +151,8 @@ fn commands_stand_only_where_they_are_found() {
     assert_none(&findings);
 }
 
-/// The program reads the arguments up to `--help` and then shows help, unless it does not know one of them.
+/// The program reads the arguments up to `--help` and then shows help, unless it does not know one
+/// of them.
 fn refusal(arguments: &[String]) -> Option<String> {
     let mut all = arguments.to_vec();
     let end = all
@@ -179,7 +183,7 @@ fn commands_of(document: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_run() {
+fn the_arguments_of_every_command_are_valid() {
     let mut findings = Vec::new();
     let mut count = 0;
     for document in all_documents() {
@@ -205,12 +209,13 @@ fn the_program_knows_the_arguments_of_every_command_also_of_those_that_are_not_r
     assert!(count > 50, "only {count} commands were found");
 }
 
-/// Options of others that documents name: of nsenter, a script, the bench and oha, and prefixes that wrk takes as well.
+/// Options of other programs in the documents: of nsenter, a script, the bench and oha, and prefixes
+/// that wrk accepts too.
 const FOREIGN_OPTIONS: &str =
     "--net --target --fast --only --latency-correction --t --h --s --d --r --b --u --co";
 
 #[test]
-fn every_option_that_is_named_exists() {
+fn every_option_in_the_documents_exists() {
     let commands = "run serve demo sweep table compare report sockets restore completions man";
     let mut known = FOREIGN_OPTIONS.to_owned();
     for command in commands.split(' ') {
@@ -248,7 +253,7 @@ fn options_in(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_usage_lines_of_the_examples_are_understood() {
+fn the_usage_lines_of_the_examples_are_valid() {
     let mut findings = Vec::new();
     let mut count = 0;
     for folder in ["examples/scripts", "examples/experiments"] {
@@ -272,7 +277,7 @@ fn the_usage_lines_of_the_examples_are_understood() {
 }
 
 #[test]
-fn every_make_target_that_is_named_exists() {
+fn every_make_target_in_the_documents_exists() {
     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
     let mut findings = Vec::new();
     for document in all_documents() {
@@ -294,7 +299,7 @@ fn every_make_target_that_is_named_exists() {
 }
 
 #[test]
-fn an_option_that_is_gone_would_be_noticed() {
+fn a_removed_option_would_be_noticed() {
     let of = |line: &str| {
         let commands = shell::commands(line);
         refusal(shell::arguments_of("wrkbench", &commands[0]).unwrap())
@@ -315,7 +320,7 @@ fn run_document(document: &str) {
         return;
     }
     let blocks = read(document);
-    let Some(place) = place::Place::new(document) else {
+    let Some(place) = place::Place::new() else {
         return;
     };
     let steps = script::steps(&blocks);

@@ -1,17 +1,19 @@
 //! Where a document's commands run: a folder, and namespaces around it.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use testkit::Folder;
+
 use crate::script::Step;
 use crate::{root, shorten};
 
-/// Far above what a document takes, since the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Far more than the commands of a document take, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Restarts what stands in for nginx and php-fpm; other services are nobody's here.
 const SYSTEMCTL: &str = r#"#!/bin/sh
@@ -40,35 +42,28 @@ const TASKSET: &str = "#!/bin/sh\nshift 2\nexec \"$@\"\n";
 const SILENT: &str = "#!/bin/sh\ncat >/dev/null\n";
 
 pub(crate) struct Place {
-    folder: PathBuf,
+    folder: Folder,
     /// How namespaces are made here.
     unshare: Vec<&'static str>,
 }
 
 impl Place {
-    /// `None`, with the reason on stderr, where no namespaces can be made.
-    #[expect(clippy::print_stderr, reason = "a test that skips says so")]
-    pub(crate) fn new(document: &str) -> Option<Self> {
-        let Some(unshare) = unshare() else {
-            eprintln!("{document}: SKIPPED, neither root nor allowed to make user namespaces");
-            return None;
+    /// `None`: the test is skipped.
+    pub(crate) fn new() -> Option<Self> {
+        let unshare = unshare().ok_or("neither root nor allowed to make user namespaces");
+        let place = Self {
+            unshare: testkit::require_ok("namespaces", unshare)?,
+            folder: Folder::new(),
         };
-        let name = format!(
-            "document-{}-{}",
-            document.replace('/', "-"),
-            std::process::id()
-        );
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let place = Self { folder, unshare };
         for name in ["bin", "out", "work", "home"] {
-            fs::create_dir_all(place.folder.join(name)).unwrap();
+            place.folder.folder(name);
         }
-        let work = place.folder.join("work");
+        let work = place.path("work");
         copy(&root().join("examples"), &work.join("examples"));
         copy(&root().join("docs/data"), &work.join("docs/data"));
         // Through the tools' names it prints their texts, and takes times as short as here.
         for name in ["wrkbench", "wrk", "wrk2", "wrk-cmm"] {
-            let link = place.folder.join("bin").join(name);
+            let link = place.path("bin").join(name);
             symlink(env!("CARGO_BIN_EXE_wrkbench"), link).unwrap();
         }
         place.program("systemctl", SYSTEMCTL);
@@ -76,13 +71,13 @@ impl Place {
         place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
         // `make readers` puts it there.
         let benchstat = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../readers/benchstat");
-        if benchstat.is_file() {
-            symlink(benchstat, place.folder.join("bin/benchstat")).unwrap();
-        } else {
-            place.program("benchstat", SILENT);
+        let found = benchstat.is_file().then_some(benchstat);
+        match testkit::require_ok("benchstat", found.ok_or("`make readers` installs it")) {
+            Some(benchstat) => symlink(benchstat, place.path("bin/benchstat")).unwrap(),
+            None => place.program("benchstat", SILENT),
         }
         for optional in ["jq", "curl"] {
-            if !is_installed(optional) {
+            if testkit::require(optional).is_none() {
                 place.program(optional, SILENT);
             }
         }
@@ -90,9 +85,11 @@ impl Place {
     }
 
     fn program(&self, name: &str, content: &str) {
-        let path = self.folder.join("bin").join(name);
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        self.folder.program(&format!("bin/{name}"), content);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// Runs the script to its end. With its first process everything in the namespaces ends.
@@ -101,14 +98,14 @@ impl Place {
             .unwrap_or_default()
             .into_string()
             .unwrap_or_default();
-        path.insert_str(0, &format!("{}:", self.folder.join("bin").display()));
-        let log = fs::File::create(self.folder.join("out/script")).unwrap();
+        path.insert_str(0, &format!("{}:", self.path("bin").display()));
+        let log = fs::File::create(self.path("out/script")).unwrap();
         let child = Command::new("unshare")
             .args(&self.unshare)
             .args(["sh", "-c", script])
-            .current_dir(self.folder.join("work"))
-            .env("OUT", self.folder.join("out"))
-            .env("HOME", self.folder.join("home"))
+            .current_dir(self.path("work"))
+            .env("OUT", self.path("out"))
+            .env("HOME", self.path("home"))
             .env("PATH", path)
             .env_remove("XDG_STATE_HOME")
             .stdin(Stdio::null())
@@ -136,8 +133,8 @@ impl Place {
 
     /// The step that was begun last, for the message.
     fn reached(&self, steps: &[Step]) -> String {
-        let said = fs::read_to_string(self.folder.join("out/script")).unwrap_or_default();
-        let at = fs::read_to_string(self.folder.join("out/at")).unwrap_or_default();
+        let said = fs::read_to_string(self.path("out/script")).unwrap_or_default();
+        let at = fs::read_to_string(self.path("out/at")).unwrap_or_default();
         match at
             .trim()
             .parse::<usize>()
@@ -156,14 +153,8 @@ impl Place {
 
     /// What a step has printed, both streams.
     pub(crate) fn printed(&self, step: usize) -> String {
-        let path = self.folder.join("out").join(step.to_string());
+        let path = self.path("out").join(step.to_string());
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -185,11 +176,6 @@ fn unshare() -> Option<Vec<&'static str>> {
         let works = trial.output().is_ok_and(|output| output.status.success());
         works.then_some(arguments)
     })
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
 /// A folder with all in it; plans with short times.

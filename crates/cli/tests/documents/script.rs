@@ -12,7 +12,7 @@ pub(crate) struct Step {
     pub(crate) line: usize,
     /// Those that are right.
     pub(crate) exit_codes: Vec<i32>,
-    /// When it gets Ctrl-C, seconds after its begin.
+    /// When it gets Ctrl-C, in seconds after its start.
     interrupted_s: Option<u32>,
     /// The lines that the document shows below it.
     pub(crate) expected: Vec<String>,
@@ -68,7 +68,8 @@ await_serving() {
 }
 # What a sweep writes to need not be the machine's own.
 mount -t tmpfs none /var/lib
-# The kernel has these two for the whole machine only; two of this network that nothing here uses stand in for them.
+# The kernel has these two for the whole machine only; two of this network that nothing here uses
+# stand in for them.
 mount --bind /proc/sys/net/ipv4/udp_rmem_min /proc/sys/net/core/rmem_max
 mount --bind /proc/sys/net/ipv4/udp_wmem_min /proc/sys/net/core/wmem_max
 systemctl start nginx
@@ -114,7 +115,8 @@ pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
     script
 }
 
-/// One command, which gets Ctrl-C after a time. `exec`, since a shell in between would die of it with a code of its own.
+/// One command, which gets Ctrl-C after a time. `exec`, since a shell in between would die of it
+/// with a code of its own.
 fn interrupted(command: &str, after_s: u32) -> String {
     let quoted = command.trim().replace('\'', "'\\''");
     format!("timeout --preserve-status --signal=INT {after_s} sh -c 'exec {quoted}'")

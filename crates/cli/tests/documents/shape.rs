@@ -1,7 +1,7 @@
 //! What a document shows held against what was printed.
 
-/// The first expected line that is not there, in order. Other lines may stand between: notes of a busy machine.
-/// A line `...` stands for any.
+/// The first expected line that is not there, in order. Other lines may stand between: notes of a
+/// busy machine. A line `...` stands for any.
 pub(crate) fn missing(expected: &[String], printed: &str, is_exact: bool) -> Option<String> {
     let shape = |line: &str| {
         if is_exact {

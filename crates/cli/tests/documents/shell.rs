@@ -1,6 +1,7 @@
 //! Command lines taken apart: enough of the shell's grammar for what stands in documents.
 
-/// The commands of a text, each as its words: split at line ends, `|`, `&` and `;`; without comments and redirections.
+/// The commands of a text, each as its words: split at line ends, `|`, `&` and `;`; without
+/// comments and redirections.
 pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
     let mut commands = Vec::new();
     let mut words: Vec<String> = Vec::new();

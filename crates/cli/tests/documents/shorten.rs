@@ -1,6 +1,8 @@
-//! Times of load in documents are those of real use; here they are made short. So are the rounds of plans.
+//! Times of load in documents are those of real use; here they are made short. So are the rounds of
+//! plans.
 
-/// Options whose value is a time of load. The value stands behind a blank, `=`, or (short ones) directly.
+/// Options whose value is a time of load. The value stands behind a blank, `=`, or (short ones)
+/// directly.
 const OPTIONS: [(&str, &str); 5] = [
     ("-d", "300ms"),
     ("--duration", "300ms"),

@@ -1,11 +1,11 @@
-//! Answers that are right and odd: nothing of them is an error.
+//! Unusual but valid responses: none is an error.
 
 use origin::Options;
 use results::ErrorKind;
 
 use crate::harness::{load, site, site_with};
 
-/// Every request is answered with this status, and the server counts the same bytes.
+/// Every response has this status, and the server counts the same bytes.
 fn assert_taken(target: &str, more: &[&str], status: u16) {
     let site = site();
     let run = load(&site).at(target).requests(60).with(more).run();
@@ -13,7 +13,7 @@ fn assert_taken(target: &str, more: &[&str], status: u16) {
 }
 
 #[test]
-fn bodies_of_any_length_and_framing_are_taken_to_their_end() {
+fn bodies_of_any_length_and_framing_are_read_completely() {
     for target in [
         "/?size=0",
         "/?size=1",
@@ -54,7 +54,7 @@ fn every_status_is_counted_by_its_code() {
 }
 
 #[test]
-fn an_answer_without_a_body_is_complete_whatever_its_length_says() {
+fn a_response_without_a_body_is_complete_whatever_its_length_header() {
     assert_taken("/?size=5k", &["-X", "HEAD"], 200);
     assert_taken("/?size=5k&chunked", &["-X", "HEAD"], 200);
     assert_taken("/?fault=head304", &[], 304);
@@ -63,7 +63,7 @@ fn an_answer_without_a_body_is_complete_whatever_its_length_says() {
 }
 
 #[test]
-fn an_interim_answer_is_no_answer() {
+fn an_interim_response_is_not_counted() {
     for target in [
         "/?interim=1",
         "/?interim=3:102",
@@ -75,7 +75,7 @@ fn an_interim_answer_is_no_answer() {
 }
 
 #[test]
-fn pipelined_answers_keep_their_requests() {
+fn pipelined_responses_belong_to_their_requests() {
     for target in [
         "/?size=10",
         "/?size=5k&chunked",
@@ -89,7 +89,7 @@ fn pipelined_answers_keep_their_requests() {
 }
 
 #[test]
-fn http_1_0_is_kept_alive_only_when_it_says_so() {
+fn http_1_0_is_kept_alive_only_on_request() {
     let site = site();
     let run = load(&site).at("/?http10=keep-alive").requests(60).run();
     let run = run.expect_answers(60);
@@ -116,7 +116,7 @@ fn an_announced_close_is_a_reconnect_and_no_error() {
 }
 
 #[test]
-fn a_server_that_ends_each_connection_after_some_requests_is_followed() {
+fn connections_that_the_server_ends_after_some_requests_are_replaced() {
     let site = site_with(Options {
         keepalive_requests: Some(10),
         ..Options::default()
@@ -128,7 +128,7 @@ fn a_server_that_ends_each_connection_after_some_requests_is_followed() {
 }
 
 #[test]
-fn pipelined_requests_behind_an_announced_close_are_stale_and_never_sent_twice() {
+fn pipelined_requests_after_an_announced_close_are_stale_and_never_resent() {
     let site = site_with(Options {
         keepalive_requests: Some(10),
         log_requests: 10_000,
@@ -138,7 +138,7 @@ fn pipelined_requests_behind_an_announced_close_are_stale_and_never_sent_twice()
     let run = run.with(&["--pipeline", "16"]).run();
     let run = run.expect_only(ErrorKind::Stale);
     assert_eq!(run.answered() + run.failed(ErrorKind::Stale), 256);
-    // Each had no answer, and is an error wherever errors are counted.
+    // Each got no response and counts as an error everywhere.
     assert_eq!(
         run.document["summary"]["errors"],
         run.failed(ErrorKind::Stale)
@@ -161,7 +161,7 @@ fn an_idle_connection_that_the_server_closes_is_replaced_without_an_error() {
 }
 
 #[test]
-fn a_request_body_that_is_not_awaited_does_not_matter() {
+fn a_request_body_that_the_server_ignores_is_no_error() {
     for target in [
         "/?fault=early",
         "/?fault=early-close",
@@ -176,7 +176,7 @@ fn a_request_body_that_is_not_awaited_does_not_matter() {
 }
 
 #[test]
-fn a_large_request_body_comes_back_as_it_was_sent() {
+fn a_large_request_body_arrives_as_sent() {
     let site = site();
     let path = site.folder.file_with("body", vec![b'x'; 3_000_000]);
     let run = load(&site).at("/?echo").connections(2).requests(8);
@@ -185,7 +185,7 @@ fn a_large_request_body_comes_back_as_it_was_sent() {
 }
 
 #[test]
-fn a_body_larger_than_any_buffer_passes_through() {
+fn a_body_larger_than_any_buffer_is_received() {
     let site = site();
     let run = load(&site).at("/?size=200M").connections(1).requests(1);
     let run = run.run().expect_answers(1);
@@ -193,7 +193,7 @@ fn a_body_larger_than_any_buffer_passes_through() {
 }
 
 #[test]
-fn slow_answers_are_no_errors_and_are_seen_in_the_phases() {
+fn slow_responses_are_no_errors_and_appear_in_the_phases() {
     let site = site();
     let run = load(&site).at("/?delay=20ms&tail=30ms").requests(12);
     let run = run.run().expect_answers(12);

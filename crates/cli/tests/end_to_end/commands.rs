@@ -1,12 +1,14 @@
-//! `serve`, `demo`, `completions`, `man`, beside what needs no run.
+//! `serve`, `demo`, `completions`, `man`.
 
 use std::process::Command;
 
-use crate::harness::{Folder, Process, io_arguments, program};
+use testkit::{Folder, Process};
+
+use crate::harness::{io_arguments, program};
 use crate::judge;
 
 #[test]
-fn the_server_on_a_unix_socket_is_loaded_and_counts_the_same() {
+fn a_server_on_a_unix_socket_counts_what_the_run_counts() {
     let folder = Folder::new();
     let (socket, json, log) = (
         folder.file("s"),
@@ -52,14 +54,14 @@ fn the_server_on_a_unix_socket_is_loaded_and_counts_the_same() {
 }
 
 #[test]
-fn the_demo_reports_and_saves_what_it_reported() {
+fn the_demo_prints_a_report_and_saves_the_same_result() {
     let folder = Folder::new();
     let json = folder.file("demo.json");
     let mut demo = program(&["demo", "-d300ms", "--output", &json]);
     demo.args(io_arguments());
     let output = Process::start(demo).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
-    // Server and generator may be in each other's way.
+    // Server and generator may compete for the CPUs.
     let is_about_the_machine = |line: &str| line.contains(": note: load generator");
     assert!(
         output.stderr.lines().all(is_about_the_machine),
@@ -90,7 +92,7 @@ fn ctrl_c_ends_the_demo_with_its_report() {
 }
 
 #[test]
-fn the_completions_for_bash_are_a_script_that_knows_the_options() {
+fn the_completions_for_bash_know_the_options() {
     let output = Process::start(program(&["completions", "bash"])).finish();
     assert_eq!(output.code, Some(0));
     let folder = Folder::new();

@@ -1,10 +1,12 @@
-//! Whether runs differ: what is read, exit codes, formats, what cannot be compared.
+//! Whether runs differ: input, exit codes, formats, what cannot be compared.
 
 use std::fs;
 
-use crate::harness::{Folder, Output, Process, program};
+use testkit::{Folder, Output, Process};
 
-/// What wrk prints of runs with these rates, as people keep it in their notes.
+use crate::harness::program;
+
+/// Reports of wrk with these rates, as people keep them in notes.
 fn notes(rates: &[f64]) -> String {
     let report = |rate: &f64| {
         format!(
@@ -18,7 +20,7 @@ fn notes(rates: &[f64]) -> String {
     rates.iter().map(report).collect()
 }
 
-/// Rates a little apart around a middle.
+/// Slightly different rates around a value.
 fn around(middle: f64) -> [f64; 6] {
     [0.0, 1.0, -1.0, 2.0, -2.0, 3.0].map(|step| middle + step)
 }
@@ -38,7 +40,7 @@ fn folder_with(files: &[(&str, &[f64])]) -> Folder {
 }
 
 #[test]
-fn the_exit_code_is_three_if_something_got_worse_by_more_than_the_limit() {
+fn a_regression_beyond_the_limit_ends_with_exit_code_3() {
     let folder = folder_with(&[
         ("old.txt", &around(1_000.0)),
         ("new.txt", &around(900.0)),
@@ -111,7 +113,7 @@ fn a_regression_is_larger_than_the_threshold_and_the_limit_lowers_the_usual_one(
 }
 
 #[test]
-fn each_metric_that_is_named_is_compared() {
+fn each_named_metric_is_compared() {
     let folder = folder_with(&[("old.txt", &around(1_000.0)), ("new.txt", &around(1_100.0))]);
     for metrics in [
         &["--metric", "requests/s", "--metric", "latency_mean_us"][..],
@@ -127,7 +129,7 @@ fn each_metric_that_is_named_is_compared() {
 }
 
 #[test]
-fn several_files_are_one_side_by_commas_and_by_a_pattern() {
+fn several_files_form_one_side_by_commas_or_a_pattern() {
     let (old, new) = (around(1_000.0), around(1_100.0));
     let folder = folder_with(&[
         ("old-1.txt", &old[..3]),
@@ -160,7 +162,7 @@ fn several_files_are_one_side_by_commas_and_by_a_pattern() {
 }
 
 #[test]
-fn what_cannot_be_compared_ends_with_one_line_and_code_one() {
+fn what_cannot_be_compared_is_one_line_and_exit_code_1() {
     let folder = folder_with(&[("old.txt", &around(1_000.0)), ("empty.txt", &[])]);
     fs::write(folder.file("cut.json"), b"{\"schema_version\":1,\"pl").unwrap();
     for (arguments, said) in [

@@ -3,13 +3,14 @@
 use std::fs;
 
 use origin::Counts;
+use testkit::{Folder, Process};
 
-use crate::harness::{Folder, Process, io_arguments, program};
+use crate::harness::{io_arguments, program};
 use crate::judge;
 
-/// What is wanted, and what is left of it where the hard limit of open files is lower.
+/// The wanted number; fewer where the hard limit of open files is lower.
 const CONNECTIONS: u64 = 10_000;
-/// Files of the program that are no connections, generously.
+/// More than the open files of the program that are no connections.
 const OTHER_FILES: u64 = 200;
 
 fn hard_limit_of_open_files() -> u64 {
@@ -22,9 +23,9 @@ fn hard_limit_of_open_files() -> u64 {
     hard.parse().unwrap_or(u64::MAX)
 }
 
-/// The server is a process of its own, so that both ends have a limit of open files to themselves.
+/// The server is another process, so that each end has its own limit of open files.
 #[test]
-fn ten_thousand_connections_on_one_worker_are_all_opened_and_answered() {
+fn ten_thousand_connections_of_one_worker_are_opened_and_get_responses() {
     let connections = CONNECTIONS.min(hard_limit_of_open_files() - OTHER_FILES);
     if connections < CONNECTIONS {
         println!("only {connections} connections: the hard limit of open files is lower");
@@ -37,7 +38,7 @@ fn ten_thousand_connections_on_one_worker_are_all_opened_and_answered() {
     let json = folder.file("r.json");
     let requests = 2 * connections;
     let mut run = program(&["-t1", "-T60s", "-q", "--json", &json]);
-    // So slow that every connection has its first request out before one has its second answer.
+    // So slow that every connection sends its first request before any gets its second response.
     run.arg(format!("-c{connections}"))
         .arg(format!("-n{requests}"));
     run.args(io_arguments()).arg(format!("{url}?delay=2s"));
@@ -62,7 +63,7 @@ fn ten_thousand_connections_on_one_worker_are_all_opened_and_answered() {
     assert_eq!(counts.bytes_out, counters.bytes);
 }
 
-/// The counts that the server prints at its end, behind the line with its address.
+/// The counts that the server prints at its end, after the line with its address.
 fn counts_of(stdout: &str) -> Counts {
     let last = stdout.lines().last().unwrap();
     let value: serde_json::Value = serde_json::from_str(last).unwrap();

@@ -1,70 +1,28 @@
-//! Starts the server, and runs the program against it as a test's sentence says.
+//! Starts the server and makes runs against it.
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use origin::{Backend, Counts, Options, Server, Truth};
 use results::{ErrorKind, RunResult};
+use testkit::{Folder, Output, Process, eventually};
 
 use crate::judge::{self, Claims};
 
-/// So long a program may say nothing, and an awaited event may not happen. Far above what anything
-/// here takes, since the machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A folder of its own, removed with it.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!(
-            "end-to-end-{}-{}",
-            std::process::id(),
-            NUMBER.fetch_add(1, Ordering::Relaxed)
-        );
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// The path of a file in it, which need not exist.
-    pub(crate) fn file(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    pub(crate) fn file_with(&self, name: &str, content: impl AsRef<[u8]>) -> String {
-        let path = self.file(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A server of this process with what clients have claimed about it so far.
+/// A server in this process, and what its clients have counted so far.
 pub(crate) struct Site {
     server: RefCell<Option<Server>>,
     options: Options,
     url: String,
     pub(crate) folder: Folder,
     claims: RefCell<Claims>,
-    /// Counts of servers that are gone.
+    /// The counts of earlier servers.
     past: RefCell<Vec<Counts>>,
 }
 
-/// A server with the usual settings. It uses epoll whatever the program uses.
+/// A server with default settings. It always uses epoll.
 pub(crate) fn site() -> Site {
     site_with(Options::default())
 }
@@ -77,7 +35,7 @@ pub(crate) fn site_with(options: Options) -> Site {
     let server = Server::start(options.clone()).unwrap();
     Site {
         url: server.url().trim_end_matches('/').to_owned(),
-        // So that one that comes back is found at the same place.
+        // So that it restarts at the same address.
         options: Options {
             listen: server.address().clone(),
             ..options
@@ -100,7 +58,7 @@ impl Site {
         self.url.split_once("://").unwrap().1
     }
 
-    /// What it has counted, before and after it was away.
+    /// What it has counted, including before a restart.
     pub(crate) fn counts(&self) -> Counts {
         let server = self.server.borrow();
         let now = server.as_ref().map(Server::counts);
@@ -118,12 +76,12 @@ impl Site {
             })
     }
 
-    /// Everything it knows, when it has stopped.
+    /// Stops it and returns everything it knows.
     pub(crate) fn stop(self) -> Truth {
         self.go_down()
     }
 
-    /// Stops it; nobody listens at its address.
+    /// Stops it. Nobody listens at its address then.
     pub(crate) fn go_down(&self) -> Truth {
         let truth = self.server.take().unwrap().stop();
         assert_eq!(truth.failure, None);
@@ -138,7 +96,7 @@ impl Site {
         self.server.replace(Some(server));
     }
 
-    /// Waits until the server's counts fulfil a condition that they are bound to fulfil.
+    /// Waits until the counts of the server fulfil a condition that they must fulfil.
     pub(crate) fn await_counts(&self, what: &str, holds: impl Fn(&Counts) -> bool) {
         eventually(|| {
             let counts = self.counts();
@@ -151,22 +109,7 @@ impl Site {
     }
 }
 
-/// Asks until there is an answer; what is missing is said in the end. For states that nobody
-/// reports, such as another process's.
-pub(crate) fn eventually<T>(mut ask: impl FnMut() -> Result<T, String>) -> T {
-    const PAUSE: Duration = Duration::from_millis(1);
-    let mut missing = String::new();
-    for _ in 0..PATIENCE.as_millis() {
-        match ask() {
-            Ok(answer) => return answer,
-            Err(what) => missing = what,
-        }
-        std::thread::park_timeout(PAUSE);
-    }
-    panic!("it never happened: {missing}");
-}
-
-/// A run to be made. Without more words it takes one thread and four connections.
+/// A run to be made. The default is one thread and four connections.
 #[must_use]
 pub(crate) struct Load<'a> {
     site: &'a Site,
@@ -175,7 +118,7 @@ pub(crate) struct Load<'a> {
     connections: u32,
     options: Vec<String>,
     script_arguments: Vec<String>,
-    /// Runs before the program in a shell, which then becomes the program.
+    /// A shell command that runs first, in the process that becomes the program.
     shell: Option<String>,
 }
 
@@ -192,7 +135,7 @@ pub(crate) fn load(site: &Site) -> Load<'_> {
 }
 
 impl<'a> Load<'a> {
-    /// The path and query that is asked for.
+    /// Requests this path and query.
     pub(crate) fn at(mut self, target: &str) -> Self {
         self.url = self.site.url(target);
         self
@@ -249,7 +192,8 @@ impl<'a> Load<'a> {
         self
     }
 
-    /// Runs it to its end, and judges what it left: exit code 0, unless nothing at all was answered.
+    /// Runs it to its end and checks the result: exit code 0, unless there was no response at all.
+    /// answered.
     pub(crate) fn run(self) -> Run<'a> {
         let run = self.start().finish();
         let expected = u8::from(run.result.recording.counters.answered == 0);
@@ -257,14 +201,14 @@ impl<'a> Load<'a> {
         run
     }
 
-    /// Runs it to its end: exit code 1, the report and the document are there all the same.
+    /// Runs it to its end: exit code 1, but report and document exist.
     pub(crate) fn run_to_failure(self) -> Run<'a> {
         let run = self.start().finish();
         assert_eq!(run.code, Some(1), "{}", run.story());
         run
     }
 
-    /// Runs what leaves no document.
+    /// Runs it without a document.
     pub(crate) fn output(self) -> Output {
         let command = self.command(&[]);
         Process::start(command).finish()
@@ -310,12 +254,12 @@ impl<'a> Load<'a> {
     }
 }
 
-/// The backend that this pass of the tests is about, if it is about one.
+/// The backend of this test run, if one is set.
 pub(crate) fn io() -> Option<String> {
     std::env::var_os("WRKBENCH_TEST_IO").map(|name| name.into_string().unwrap())
 }
 
-/// The option for [`io`], if there is need of one.
+/// The option for [`io`], if it is set.
 pub(crate) fn io_arguments() -> Vec<String> {
     io().map_or_else(Vec::new, |name| vec!["--io".to_owned(), name])
 }
@@ -327,134 +271,6 @@ pub(crate) fn program(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a program that has ended left behind.
-#[derive(Debug)]
-pub(crate) struct Output {
-    /// `None`: a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Output {
-    /// The one line on stderr of a program that ended with 1 and said nothing else.
-    pub(crate) fn only_line(&self) -> &str {
-        assert_eq!(self.code, Some(1), "{self:?}");
-        assert_eq!(self.stdout, "", "{self:?}");
-        one_line(&self.stderr)
-    }
-}
-
-/// The text without its line feed, which is its only one.
-pub(crate) fn one_line(text: &str) -> &str {
-    let line = text.strip_suffix('\n').unwrap_or(text);
-    assert!(!line.is_empty() && !line.contains('\n'), "{text:?}");
-    line
-}
-
-/// A program that is running. It is ended when it hangs and when its test fails.
-pub(crate) struct Process {
-    child: Child,
-    lines: Receiver<String>,
-    /// Lines that were read already.
-    read: String,
-    stderr: Option<JoinHandle<String>>,
-}
-
-impl Process {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, lines) = channel();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            while stdout.read_line(&mut line).is_ok_and(|length| length > 0) {
-                if sender.send(std::mem::take(&mut line)).is_err() {
-                    break;
-                }
-            }
-        });
-        let mut stderr = child.stderr.take().unwrap();
-        let stderr = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            // What was read until an error is what there is to show.
-            let _ = stderr.read_to_end(&mut all);
-            String::from_utf8_lossy(&all).into_owned()
-        });
-        Self {
-            child,
-            lines,
-            read: String::new(),
-            stderr: Some(stderr),
-        }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// The next line on stdout with its line feed; `None` at the end.
-    pub(crate) fn next_line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(PATIENCE) {
-            Ok(line) => {
-                self.read.push_str(&line);
-                Some(line)
-            }
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => {
-                let _ = self.child.kill();
-                let stderr = self.stderr.take().map(JoinHandle::join);
-                panic!("it hangs; stdout: {:?}; stderr: {stderr:?}", self.read);
-            }
-        }
-    }
-
-    /// Reads stdout up to this line, which must come.
-    pub(crate) fn await_line(&mut self, wanted: impl Fn(&str) -> bool) {
-        while let Some(line) = self.next_line() {
-            if wanted(&line) {
-                return;
-            }
-        }
-        panic!("the line did not come; stdout: {:?}", self.read);
-    }
-
-    /// Sends a signal by its name (INT, TERM).
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &self.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success(), "{name} was not sent");
-    }
-
-    /// Reads everything up to its end.
-    pub(crate) fn finish(mut self) -> Output {
-        while self.next_line().is_some() {}
-        let code = self.child.wait().unwrap().code();
-        let stderr = self.stderr.take().map(|thread| thread.join().unwrap());
-        let output = Output {
-            code,
-            stdout: std::mem::take(&mut self.read),
-            stderr: stderr.unwrap_or_default(),
-        };
-        assert!(!output.stderr.contains("panicked"), "{output:?}");
-        output
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// A run that is under way.
 pub(crate) struct Running<'a> {
     pub(crate) process: Process,
@@ -463,13 +279,13 @@ pub(crate) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Reads up to the banner: from then on the load is made.
+    /// Reads up to the banner, after which the load starts.
     pub(crate) fn await_banner(&mut self) {
         self.process
             .await_line(|line| line.starts_with("Running ") && line.contains(" test @ "));
     }
 
-    /// Lets it end, reads the document, and judges it.
+    /// Waits for its end, reads the document and checks it.
     pub(crate) fn finish(self) -> Run<'a> {
         let Self {
             process,
@@ -503,7 +319,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// A finished run whose numbers do not contradict themselves, its report or the server.
+/// A finished run whose document, report and server agree.
 pub(crate) struct Run<'a> {
     pub(crate) result: RunResult,
     pub(crate) document: serde_json::Value,
@@ -514,21 +330,21 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Every request was answered; at most those of the last moment are still in flight.
+    /// Every request was answered, except those in flight at the end.
     pub(crate) fn expect_answered_only(self) -> Self {
         assert_eq!(self.result.recording.errors.events(), 0, "{}", self.story());
         assert!(self.answered() > 0, "{}", self.story());
         self
     }
 
-    /// Every answer has this status.
+    /// Every response has this status.
     pub(crate) fn expect_status(self, status: u16) -> Self {
         let statuses = &self.result.recording.statuses;
         assert_eq!(statuses.count(status), statuses.total(), "{}", self.story());
         self
     }
 
-    /// So many requests were sent, and each was answered.
+    /// This number of requests was sent, and each was answered.
     pub(crate) fn expect_answers(self, requests: u64) -> Self {
         let run = self.expect_answered_only();
         assert_eq!(
@@ -540,14 +356,14 @@ impl Run<'_> {
         run
     }
 
-    /// Errors of this kind happened, and of no other.
+    /// Only errors of this kind occurred.
     pub(crate) fn expect_only(self, kind: ErrorKind) -> Self {
         let kinds: Vec<ErrorKind> = self.kinds();
         assert_eq!(kinds, [kind], "{}", self.story());
         self
     }
 
-    /// The kinds of errors that happened.
+    /// The kinds of errors that occurred.
     pub(crate) fn kinds(&self) -> Vec<ErrorKind> {
         let errors = &self.result.recording.errors;
         errors.iter().map(|(kind, _)| kind).collect()
@@ -561,14 +377,15 @@ impl Run<'_> {
         self.result.recording.counters.answered
     }
 
-    /// Requests that ended in errors of this kind.
+    /// The number of requests that failed with errors of this kind.
     pub(crate) fn failed(&self, kind: ErrorKind) -> u64 {
         self.result.recording.errors.count(kind).exchanges
     }
 
-    /// All `requests` are accounted for, at least `answered` of them with an answer, and connections
-    /// ended only as they do when the server closes them unannounced behind an answer. A close that
-    /// is seen within a round trip of the next request is stale; how many are, depends on the machine.
+    /// All `requests` are accounted for, at least `answered` of them by a response, and connections
+    /// ended only as they do when the server closes them unannounced after a response. A close that
+    /// is seen within a round trip of the next request is stale; how many are depends on the
+    /// machine.
     pub(crate) fn expect_ends_behind_answers(self, requests: u64, answered: u64) {
         let kinds = [
             ErrorKind::Stale,
@@ -583,7 +400,7 @@ impl Run<'_> {
         assert!(!others, "{}", self.story());
     }
 
-    /// Times that errors of this kind happened.
+    /// How often errors of this kind occurred.
     pub(crate) fn events(&self, kind: ErrorKind) -> u64 {
         self.result.recording.errors.count(kind).events
     }
@@ -592,7 +409,7 @@ impl Run<'_> {
         self.result.recording.counters.connections_opened
     }
 
-    /// What happened, for a test that fails.
+    /// What happened, for a failing test.
     pub(crate) fn story(&self) -> String {
         let recording = &self.result.recording;
         format!(

@@ -1,4 +1,5 @@
-//! What must hold of every run: the document, the report and the server do not contradict each other.
+//! What must hold of every run: the document, the report and the server do not contradict each
+//! other.
 
 use std::sync::LazyLock;
 
@@ -13,7 +14,7 @@ static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
     jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
 });
 
-/// Reads a saved document that fits its schema and contradicts itself nowhere.
+/// Reads a saved document, which must match the schema and be consistent.
 pub(crate) fn document(bytes: &[u8]) -> RunResult {
     let value: Value = serde_json::from_slice(bytes).unwrap();
     let faults: Vec<String> = SCHEMA
@@ -39,7 +40,7 @@ fn check_phases(result: &RunResult) {
     assert_eq!(phases.connect.count(), counters.connections_opened);
     let handshakes = counters.tls_full + counters.tls_resumed;
     assert_eq!(phases.tls.count(), handshakes);
-    // Each answer is measured, or of each batch the last one.
+    // Each response is measured, or the last one of each batch.
     let samples = recording.service_time.count();
     if !result.plan.load.batch_latency {
         assert_eq!(samples, counters.answered);
@@ -69,8 +70,8 @@ fn check_window(result: &RunResult) {
     assert!(is == wanted || may_end_early, "{is} < {wanted}");
 }
 
-/// The report on stdout says what the document says: rendered again from the document it is the same,
-/// from the totals on. wrk's four counters are looked at by themselves.
+/// The report on stdout agrees with the document: rendering the document again gives the same text
+/// from the totals on. The four error counters of wrk are checked separately.
 pub(crate) fn report(result: &RunResult, stdout: &str) {
     let mut text = Vec::new();
     report::render(result, Format::Wrk, &TextOptions::default(), &mut text).unwrap();
@@ -89,34 +90,34 @@ pub(crate) fn report(result: &RunResult, stdout: &str) {
     );
     assert_eq!(stdout.contains(&line), errors.events() > 0, "{stdout}");
     let is_strange = |line: &str| {
-        // The last line of a percentile spectrum divides by zero on purpose.
+        // The last line of a percentile spectrum intentionally divides by zero.
         line.contains("NaN") || line.contains("inf") && !line.contains(" 1.000000 ")
     };
     assert!(!stdout.lines().any(is_strange), "{stdout}");
 }
 
-/// From the line `  N requests in ...` on.
+/// The report from the line `  N requests in ...` on.
 fn totals_of(report: &str) -> &str {
     let at = report.find(" requests in ").unwrap();
     let begin = report[..at].rfind('\n').unwrap();
     &report[begin..]
 }
 
-/// What clients said of one server, all runs together.
+/// The counts of all clients of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     runs: u64,
     sent: u64,
     answered: u64,
-    /// Without those of TLS records that a client without TLS was given: to the server they are
-    /// none of HTTP.
+    /// Without bytes of TLS records that a client without TLS received: the server does not count
+    /// them as HTTP.
     bytes: u64,
     opened: u64,
-    /// Something was sent that no run counts: warm-up.
+    /// Requests were sent that no run counts: warm-up.
     has_uncounted: bool,
-    /// Something may have been sent that the other side did not take.
+    /// Bytes may have been sent that the other side did not receive.
     has_loose_ends: bool,
-    /// Connections may have been made that the server did not live to accept.
+    /// Connections may have been opened that the server stopped before accepting.
     has_outage: bool,
 }
 
@@ -140,7 +141,7 @@ impl Claims {
         self.has_outage = true;
     }
 
-    /// What holds as soon as the server has come to count what it did.
+    /// What holds as soon as the server has counted everything.
     pub(crate) fn agree_with(&self, server: &Counts) -> Result<(), String> {
         let connections = if self.has_outage {
             u64::MAX
@@ -150,7 +151,7 @@ impl Claims {
         let at_least = [
             ("answers", server.responses + server.refused, self.answered),
             ("bytes", server.bytes_out, self.bytes),
-            // Each run looks first whether anybody listens.
+            // Each run first checks whether anybody listens.
             ("connections", connections, self.opened + self.runs),
         ];
         for (what, served, claimed) in at_least {

@@ -1,9 +1,12 @@
-//! What is different when the program is called through a link with the name of one of the three tools.
+//! Differences when the program is called through a link with the name of one of the three tools.
+//! tools.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::harness::{Output, Process, Site, io_arguments, site};
+use testkit::{Output, Process};
+
+use crate::harness::{Site, io_arguments, site};
 
 fn link(site: &Site, name: &str) -> Command {
     let link = site.folder.file(name);
@@ -14,7 +17,7 @@ fn link(site: &Site, name: &str) -> Command {
     command
 }
 
-/// A run whose percentiles rest on too few samples, which is worth a note.
+/// A run with too few samples for its percentiles, which prints a note.
 fn thin_run(mut command: Command, site: &Site, options: &[&str]) -> Output {
     command.args(["-t1", "-c2", "-n20", "-L"]).args(options);
     let output = Process::start({
@@ -27,7 +30,7 @@ fn thin_run(mut command: Command, site: &Site, options: &[&str]) -> Output {
 }
 
 #[test]
-fn notes_do_not_mix_with_what_others_read() {
+fn notes_stay_out_of_output_for_other_programs() {
     let site = site();
     for name in ["wrk", "wrk2", "wrk-cmm"] {
         for options in [&["-R2k"][..], &["-R2k", "-v"]] {
@@ -45,7 +48,7 @@ fn notes_do_not_mix_with_what_others_read() {
 }
 
 #[test]
-fn errors_are_told_in_any_case() {
+fn errors_are_printed_in_any_case() {
     let site = site();
     let mut command = link(&site, "wrk");
     command.args(["-d1s", "-s", "/nonexistent.lua", &site.url("/")]);
@@ -58,7 +61,7 @@ fn errors_are_told_in_any_case() {
 }
 
 #[test]
-fn the_version_before_a_run_is_that_of_the_tool_whose_options_are_given() {
+fn the_version_before_a_run_is_that_of_the_tool_in_use() {
     let site = site();
     for (options, begin) in [
         (&["-v"][..], "wrk 4.2.0 ["),
@@ -75,7 +78,7 @@ fn the_version_before_a_run_is_that_of_the_tool_whose_options_are_given() {
 }
 
 #[test]
-fn a_script_may_come_through_a_pipe() {
+fn a_script_can_be_read_from_a_pipe() {
     let site = site();
     let mut command = Command::new("bash");
     let program = env!("CARGO_BIN_EXE_wrkbench");
@@ -96,7 +99,7 @@ fn a_script_may_come_through_a_pipe() {
 }
 
 #[test]
-fn a_run_without_a_response_has_the_tools_table_and_under_our_name_a_line() {
+fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
     let site = site();
     let url = site.url("/?stall=head");
     let line = "\n  No response came, so there is no latency to show\n  0 requests in ";

@@ -4,8 +4,9 @@ use std::os::unix::fs::symlink;
 
 use origin::{Address, Options, RequestTruth};
 use report::{Format, TextOptions};
+use testkit::Process;
 
-use crate::harness::{Process, io, io_arguments, load, program, site, site_with};
+use crate::harness::{io, io_arguments, load, program, site, site_with};
 
 /// A server that keeps the first requests byte for byte.
 fn recording() -> Options {
@@ -17,18 +18,18 @@ fn recording() -> Options {
 }
 
 #[test]
-fn connections_that_threads_do_not_divide_are_all_opened() {
+fn all_connections_are_opened_even_if_threads_do_not_divide_them() {
     let site = site();
     let run = load(&site).threads(3).connections(10).for_ms(300).run();
     let run = run.expect_answered_only();
     assert_eq!(run.opened(), 10);
-    // One more looked whether anybody listens.
+    // One more checked whether anybody listens.
     assert_eq!(site.counts().connections, 11);
     assert!(run.stdout.contains("\n  3 threads and 10 connections\n"));
 }
 
 #[test]
-fn a_duration_is_kept_to_the_nanosecond_in_every_notation() {
+fn a_duration_is_exact_in_every_notation() {
     let site = site();
     for (text, duration_ns) in [("250ms", 250_000_000), ("0.15s", 150_000_000)] {
         let run = load(&site).with(&["-d", text]).run().expect_answered_only();
@@ -38,7 +39,7 @@ fn a_duration_is_kept_to_the_nanosecond_in_every_notation() {
 }
 
 #[test]
-fn a_number_of_requests_is_sent_exactly_whatever_the_shape_of_the_load() {
+fn a_number_of_requests_is_exact_for_every_shape_of_load() {
     for (threads, connections, requests, more) in [
         (1, 1, 1, &[][..]),
         (1, 4, 1001, &[]),
@@ -59,7 +60,7 @@ fn a_number_of_requests_is_sent_exactly_whatever_the_shape_of_the_load() {
 }
 
 #[test]
-fn of_a_duration_and_a_number_the_first_to_come_ends_the_run() {
+fn a_run_ends_at_its_duration_or_number_whichever_comes_first() {
     let site = site();
     let run = load(&site).for_ms(200).with(&["-n", "1G"]).run();
     let run = run.expect_answered_only();
@@ -68,7 +69,7 @@ fn of_a_duration_and_a_number_the_first_to_come_ends_the_run() {
 }
 
 #[test]
-fn the_request_is_sent_byte_for_byte_as_the_options_say() {
+fn the_options_determine_the_request_byte_for_byte() {
     let file = [0, 1, 255, b'\r', b'\n', b'x'];
     for (options, target, method, headers, body) in [
         (&[][..], "/a?b=c&d=%20", "GET", "", &b""[..]),
@@ -147,7 +148,7 @@ fn without_keep_alive_each_request_has_a_connection() {
 }
 
 #[test]
-fn a_connection_carries_as_many_requests_as_it_may() {
+fn a_connection_carries_the_given_number_of_requests() {
     let site = site();
     let run = load(&site).connections(1).requests(100);
     let run = run.with(&["--requests-per-connection", "7"]).run();
@@ -156,7 +157,7 @@ fn a_connection_carries_as_many_requests_as_it_may() {
     assert_eq!(run.result.recording.counters.reconnects, 0);
 }
 
-/// The most requests of one connection that were at the server at a time.
+/// The most requests of one connection that the server had at a time.
 fn most_at_once(requests: &[RequestTruth]) -> usize {
     let departed = |request: &RequestTruth| request.departure_ns.unwrap_or(u64::MAX);
     let at_once = requests.iter().map(|one| {
@@ -170,7 +171,7 @@ fn most_at_once(requests: &[RequestTruth]) -> usize {
 }
 
 #[test]
-fn pipelined_requests_are_at_the_server_together_and_no_more_than_asked_for() {
+fn pipelined_requests_reach_the_server_together_up_to_the_depth() {
     let site = site_with(recording());
     let run = load(&site).at("/?delay=20ms").connections(2).requests(64);
     let run = run.with(&["--pipeline", "8"]).run();
@@ -179,7 +180,7 @@ fn pipelined_requests_are_at_the_server_together_and_no_more_than_asked_for() {
 }
 
 #[test]
-fn without_pipelining_a_connection_waits_for_its_answer() {
+fn without_pipelining_a_connection_waits_for_its_response() {
     let site = site_with(recording());
     let run = load(&site).at("/?delay=1ms").connections(3).requests(60);
     run.run().expect_answers(60);
@@ -188,7 +189,7 @@ fn without_pipelining_a_connection_waits_for_its_answer() {
 
 #[test]
 fn through_a_unix_socket_the_url_gives_host_and_path_only() {
-    let folder = crate::harness::Folder::new();
+    let folder = testkit::Folder::new();
     let path = folder.file("s");
     let site = site_with(Options {
         listen: Address::Unix(path.clone().into()),
@@ -207,7 +208,7 @@ fn through_a_unix_socket_the_url_gives_host_and_path_only() {
 }
 
 #[test]
-fn percentiles_stand_in_the_report_and_in_the_document() {
+fn percentiles_are_in_the_report_and_in_the_document() {
     let site = site();
     let run = load(&site).requests(200);
     let run = run.with(&["--percentiles", "99.9,12.5,50"]).run();
@@ -265,7 +266,7 @@ fn the_correction_of_wrk_changes_the_report_and_never_the_document() {
 }
 
 #[test]
-fn what_is_sent_before_the_window_is_in_no_number() {
+fn requests_sent_before_the_window_are_not_counted() {
     let site = site();
     let run = load(&site).for_ms(200).with(&["--warmup", "0.2s"]).run();
     let run = run.expect_answered_only();
@@ -286,7 +287,7 @@ fn a_number_of_requests_counts_from_the_end_of_the_warm_up() {
 }
 
 #[test]
-fn prefixes_of_long_options_work_and_options_may_stand_behind_the_url() {
+fn prefixes_of_long_options_and_options_after_the_url_work() {
     let site = site();
     let run = load(&site).with(&["--dur=200ms", "--late", "--time", "1s"]);
     let run = run.run().expect_answered_only();
@@ -305,7 +306,7 @@ fn prefixes_of_long_options_work_and_options_may_stand_behind_the_url() {
 }
 
 #[test]
-fn a_link_named_wrk_is_wrk() {
+fn a_link_named_wrk_behaves_as_wrk() {
     let site = site();
     let link = site.folder.file("wrk");
     symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
@@ -325,9 +326,9 @@ fn a_link_named_wrk_is_wrk() {
 }
 
 #[test]
-fn the_backend_is_the_one_that_was_asked_for() {
+fn the_requested_backend_is_used() {
     if io().is_some() {
-        // This pass asks for one in every run, and every run is looked at.
+        // This test run sets the backend of every run and checks it.
         return;
     }
     let site = site();

@@ -1,16 +1,15 @@
 //! Runs with a rate: what is due, what is sent, what is left out; warm-up; seeds.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use plan::{Arrivals, Pacing};
+use testkit::{Folder, Process, TestServer, one_line};
 
-use crate::harness::{Folder, Process, Run, io_arguments, load, one_line, program, site};
+use crate::harness::{Run, io_arguments, load, program, site};
 use crate::judge;
 
-/// Everything that was due is accounted for, and of it so many.
+/// This number of requests was due, and all are accounted for.
 fn expect_due(run: &Run<'_>, due: u64) {
     let counters = &run.result.recording.counters;
     assert_eq!(counters.due, due, "{}", run.story());
@@ -18,7 +17,7 @@ fn expect_due(run: &Run<'_>, due: u64) {
 }
 
 #[test]
-fn as_many_requests_are_due_as_rate_and_duration_say_in_every_notation() {
+fn rate_and_duration_determine_the_requests_that_are_due() {
     for (threads, rate, due) in [
         (1, "500", 200),
         (3, "500", 200),
@@ -37,7 +36,7 @@ fn as_many_requests_are_due_as_rate_and_duration_say_in_every_notation() {
 }
 
 #[test]
-fn stages_are_run_one_after_the_other_and_say_how_long_the_run_is() {
+fn stages_run_in_order_and_determine_the_duration() {
     for (stages, duration_ms, due) in [
         ("100:200ms,0:100ms,500:200ms", 500, 20 + 100),
         ("0-1k:400ms", 400, 200),
@@ -56,45 +55,40 @@ fn stages_are_run_one_after_the_other_and_say_how_long_the_run_is() {
     expect_due(&run.run(), 10);
 }
 
-/// A server that never answers on the connection with the first request. Ends with the test's process.
-fn first_request_hangs() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    let is_first = Arc::new(AtomicBool::new(true));
-    std::thread::spawn(move || {
-        for mut connection in listener.incoming().map_while(Result::ok) {
-            let is_first = Arc::clone(&is_first);
-            std::thread::spawn(move || {
-                let mut bytes = [0; 4096];
-                while connection.read(&mut bytes).is_ok_and(|read| read > 0) {
-                    if is_first.swap(false, Ordering::SeqCst) {
-                        let _ = connection.read(&mut bytes);
-                        return;
-                    }
-                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-                    connection.write_all(answer).unwrap();
-                }
-            });
+/// A server that never answers on the connection with the first request.
+fn first_request_hangs() -> TestServer {
+    let is_first = AtomicBool::new(true);
+    TestServer::start(move |mut connection| {
+        let mut bytes = [0; 4096];
+        while connection.read(&mut bytes)? > 0 {
+            if is_first.swap(false, Ordering::SeqCst) {
+                return connection.read(&mut bytes).map(drop);
+            }
+            connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
         }
-    });
-    url
+        Ok(())
+    })
 }
 
 #[test]
-fn what_is_due_goes_to_a_connection_of_another_thread_when_ones_own_hangs() {
+fn due_requests_move_to_another_thread_when_a_connection_hangs() {
     for more in [&[][..], &["-n100"]] {
         let folder = Folder::new();
         let json = folder.file("r.json");
-        let mut command = program(&["-t2", "-c2", "-R200", "-d500ms", "-T60s"]);
+        let server = first_request_hangs();
+        let url = format!("http://{}/", server.address());
+        let mut command = program(&["-t2", "-c2", "-R100", "-d1s", "-T60s"]);
         command.args(more).args(io_arguments());
-        command.args(["--json", &json, &first_request_hangs()]);
+        command.args(["--json", &json, &url]);
         let output = Process::start(command).finish();
         assert_eq!(output.code, Some(0), "{output:?}");
         let result = judge::document(&std::fs::read(&json).unwrap());
         let counters = &result.recording.counters;
-        assert_eq!((counters.due, counters.in_flight), (100, 1), "{output:?}");
+        assert_eq!(counters.due, 100, "{output:?}");
+        // The one that hangs, and on a busy machine one that was sent at the very end.
+        assert!((1..=2).contains(&counters.in_flight), "{output:?}");
         // Half of them were due in the thread whose only connection hangs.
-        assert!(counters.answered > 75, "{output:?}");
+        assert!(counters.answered > 60, "{output:?}");
     }
 }
 
@@ -106,7 +100,7 @@ fn a_number_of_requests_ends_a_run_with_a_rate() {
     assert!(run.result.window.duration_ns < 1_000_000_000_000);
 }
 
-/// The seed that the note tells.
+/// The seed in the note.
 fn told_seed(stderr: &str) -> u64 {
     let begin = "wrkbench: note: random arrivals; repeat them with --seed ";
     let line = stderr.lines().find(|line| line.starts_with(begin)).unwrap();
@@ -114,7 +108,7 @@ fn told_seed(stderr: &str) -> u64 {
 }
 
 #[test]
-fn random_arrivals_tell_their_seed_and_can_be_repeated_by_it() {
+fn random_arrivals_print_their_seed_which_repeats_them() {
     let site = site();
     let due_of = |more: &[&str]| {
         let run = load(&site).threads(2).for_ms(100);
@@ -128,7 +122,8 @@ fn random_arrivals_tell_their_seed_and_can_be_repeated_by_it() {
     };
     let (seed, due) = due_of(&[]);
     assert_eq!(due_of(&["--seed", &seed.to_string()]), (seed, due));
-    // Of 300 expected requests the number scatters by 17: that eight seeds agree is no chance.
+    // With 300 expected requests the standard deviation is 17, so equal numbers for eight seeds are
+    // no
     let dues: Vec<u64> = (0..8)
         .map(|seed: u64| due_of(&["--seed", &seed.to_string()]).1)
         .collect();
@@ -150,13 +145,13 @@ fn drawn_seeds_differ() {
 }
 
 #[test]
-fn even_arrivals_have_no_seed_to_tell() {
+fn even_arrivals_have_no_seed() {
     let site = site();
     let run = load(&site).requests(5).with(&["-R1k", "--seed", "7"]).run();
     assert!(!run.stderr.contains("--seed"), "{}", run.stderr);
 }
 
-/// Answers of the warm-up, and only they, are long and have a status of their own.
+/// Only responses of the warm-up are long and have another status.
 const MARKED: &str = "
     local sent = 0
     function request()
@@ -168,7 +163,7 @@ const MARKED: &str = "
     end";
 
 #[test]
-fn the_stats_delay_of_wrk_cmm_is_in_no_number() {
+fn the_stats_delay_of_wrk_cmm_is_not_measured() {
     let site = site();
     // 50 requests are due before the window and 100 in it.
     let run = load(&site).connections(8).for_ms(400).script(MARKED);
@@ -179,7 +174,7 @@ fn the_stats_delay_of_wrk_cmm_is_in_no_number() {
     assert_eq!(run.result.window.duration_ns, 400_000_000);
     let recording = &run.result.recording;
     assert_eq!(recording.service_time.count(), run.answered());
-    // Head and body of a marked answer would be more than all of them.
+    // One response of the warm-up would have more bytes than all of these.
     assert!(
         recording.counters.bytes < 300 * run.answered(),
         "{}",
@@ -190,7 +185,7 @@ fn the_stats_delay_of_wrk_cmm_is_in_no_number() {
 }
 
 #[test]
-fn a_run_that_warms_up_is_not_said_to_lack_connections() {
+fn no_warning_about_connections_during_the_warm_up() {
     let site = site();
     let run = load(&site).for_ms(100).with(&["-D100ms"]).run();
     assert_eq!(run.opened(), 0);
@@ -202,7 +197,7 @@ fn a_run_that_warms_up_is_not_said_to_lack_connections() {
 }
 
 #[test]
-fn of_batches_only_the_last_answer_is_measured_if_so_asked() {
+fn only_the_last_response_of_a_batch_is_measured_on_request() {
     let site = site();
     let all = load(&site).requests(80).with(&["--pipeline", "8"]).run();
     assert_eq!(all.result.recording.service_time.count(), 80);
@@ -213,7 +208,7 @@ fn of_batches_only_the_last_answer_is_measured_if_so_asked() {
 }
 
 #[test]
-fn called_as_wrk2_a_run_without_a_rate_is_refused_in_its_words() {
+fn wrk2_without_a_rate_is_refused_in_its_words() {
     let site = site();
     let link = site.folder.file("wrk2");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();

@@ -3,13 +3,15 @@
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::harness::{Process, program, site};
+use testkit::Process;
+
+use crate::harness::{program, site};
 
 const COUNT: &str = "(expected like 100, 10k, 1.5M)";
 const TIME: &str = "(expected like 30s, 500ms, 1.5m, 1h30m)";
 const URL: &str = "(expected like http://host:port/path)";
 
-/// Arguments before a right URL, and what is said after the program's name.
+/// Arguments before a valid URL, and the message after the name of the program.
 fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
     let text = |line: &str| line.to_owned();
     vec![
@@ -138,7 +140,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
 }
 
 #[test]
-fn a_wrong_option_is_one_line_that_names_it_and_nothing_is_started() {
+fn a_wrong_option_is_one_line_that_names_it() {
     let site = site();
     let link = site.folder.file("wrk");
     symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
@@ -181,7 +183,7 @@ fn a_wrong_url_is_one_line_that_shows_it() {
 }
 
 #[test]
-fn wrong_input_of_the_other_commands_is_one_line_too() {
+fn wrong_input_of_other_commands_is_one_line() {
     for (arguments, expected) in [
         (
             &["serve", "-l", "x"][..],

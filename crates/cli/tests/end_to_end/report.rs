@@ -1,4 +1,4 @@
-//! `report`: where it goes, in which format, and how it ends.
+//! `report`: output file, format, exit code.
 
 use std::fs;
 use std::io::Write as _;
@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::Value;
+use testkit::{Folder, Output, Process, one_line};
 
-use crate::harness::{Folder, Output, Process, load, one_line, program, site};
+use crate::harness::{load, program, site};
 
 const WRK: &str = include_str!("../../../report/tests/captured/wrk.txt");
 
@@ -28,7 +29,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_end_of_the_name_says_the_format_and_a_line_says_what_was_written() {
+fn the_file_extension_selects_the_format() {
     let site = site();
     let folder = Folder::new();
     let run = load(&site).requests(200).run();
@@ -75,7 +76,7 @@ fn one_result_as_json_is_that_result() {
 }
 
 #[test]
-fn a_text_on_stdin_is_shown_and_what_it_lacks_is_not() {
+fn a_text_report_on_stdin_is_shown_without_missing_values() {
     let mut child = program(&["report", "-", "--format", "prometheus", "-o", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -95,7 +96,7 @@ fn a_text_on_stdin_is_shown_and_what_it_lacks_is_not() {
 }
 
 #[test]
-fn conditions_are_held_against_every_run_and_end_with_code_2() {
+fn a_failed_condition_of_any_run_ends_with_exit_code_2() {
     let site = site();
     let folder = Folder::new();
     let first = load(&site).requests(100).run();
@@ -135,7 +136,7 @@ fn conditions_are_held_against_every_run_and_end_with_code_2() {
 }
 
 #[test]
-fn a_text_cannot_be_judged_and_that_is_told() {
+fn a_text_report_cannot_be_judged() {
     let folder = Folder::new();
     let text = folder.file_with("wrk.txt", WRK);
     let output = report(&[&text, "--format", "md", "--fail-if", "p99>1h"]);
@@ -148,7 +149,7 @@ fn a_text_cannot_be_judged_and_that_is_told() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
+fn unreadable_files_do_not_hide_the_others() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let page = folder.file("page.html");
@@ -162,7 +163,7 @@ fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
 }
 
 #[test]
-fn what_makes_no_report_is_refused_in_one_line_and_writes_nothing() {
+fn input_without_a_run_is_refused_in_one_line_and_writes_nothing() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let other = folder.file("other.hlog");
@@ -195,7 +196,7 @@ fn what_makes_no_report_is_refused_in_one_line_and_writes_nothing() {
 }
 
 #[test]
-fn a_file_that_is_there_is_replaced_as_a_whole_or_left_alone() {
+fn an_existing_file_is_replaced_completely_or_not_at_all() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let target = folder.file_with("r.md", "old");
@@ -235,7 +236,7 @@ fn sweep(folder: &Folder, failure: &str) -> (String, String, String) {
 }
 
 #[test]
-fn runs_that_a_format_has_no_place_for_are_told() {
+fn runs_that_a_format_cannot_hold_are_reported() {
     let folder = Folder::new();
     let (root, ..) = sweep(&folder, "the server was away");
     let output = report(&[&root, "--format", "benchfmt"]);
@@ -259,7 +260,7 @@ fn runs_that_a_format_has_no_place_for_are_told() {
 }
 
 #[test]
-fn no_file_of_a_folder_that_is_read_is_replaced() {
+fn no_input_file_is_replaced() {
     let folder = Folder::new();
     let (root, plan, trial) = sweep(&folder, "nobody listened");
     let samples = folder.file_with("trials/r01-c001-262144-4096.samples.jsonl", "samples");
@@ -278,7 +279,7 @@ fn no_file_of_a_folder_that_is_read_is_replaced() {
     let line = refused(&[&notes.file(""), "-o", &text]);
     assert!(line.contains("is also an input"), "{line}");
     assert_eq!(fs::read_to_string(&text).unwrap(), WRK);
-    // What is no run may be written again and again.
+    // Files that contain no runs may be overwritten.
     let page = folder.file("report.html");
     for _ in 0..2 {
         assert_eq!(report(&[&root, "-o", &page]).code, Some(0));
@@ -286,7 +287,7 @@ fn no_file_of_a_folder_that_is_read_is_replaced() {
 }
 
 #[test]
-fn reports_in_the_folder_of_the_runs_are_no_runs_and_no_problem() {
+fn reports_in_a_folder_of_runs_are_ignored() {
     let folder = Folder::new();
     folder.file_with("one.txt", WRK);
     folder.file_with("two.txt", WRK);
@@ -308,14 +309,14 @@ fn reports_in_the_folder_of_the_runs_are_no_runs_and_no_problem() {
             .contains("table.json: made of runs, no run, skipped"),
         "{output:?}"
     );
-    // Given by itself it is read: its runs may be nowhere else.
+    // A file given by name is read, since its runs may be nowhere else.
     let output = report(&[&folder.file("r.json"), "--format", "md"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stdout.contains("\n2 runs\n"), "{output:?}");
 }
 
 #[test]
-fn what_a_hook_has_said_stays_on_its_line_of_stderr() {
+fn output_of_a_hook_is_one_line_on_stderr() {
     let folder = Folder::new();
     let (root, ..) = sweep(&folder, "no\n::error::x\r\n\u{1b}[31mred");
     let output = report(&[&root, "--format", "github", "--fail-if", "p99>1s"]);
@@ -326,7 +327,7 @@ fn what_a_hook_has_said_stays_on_its_line_of_stderr() {
 }
 
 #[test]
-fn a_trial_by_itself_keeps_its_levels_whatever_its_name_looks_like() {
+fn a_single_trial_keeps_its_levels_whatever_its_name() {
     let folder = Folder::new();
     let (_, _, trial) = sweep(&folder, "nobody listened");
     let output = report(&[&trial, "--format", "json"]);
@@ -340,7 +341,7 @@ fn a_trial_by_itself_keeps_its_levels_whatever_its_name_looks_like() {
 }
 
 #[test]
-fn without_a_name_a_page_goes_to_report_html_and_replaces_only_pages() {
+fn without_a_name_a_page_goes_to_report_html() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let page = folder.file("report.html");

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use origin::Options;
+use testkit::Process;
 
-use crate::harness::{Process, Site, load, program, site_with};
+use crate::harness::{Site, load, program, site_with};
 
-/// What every secret here holds, and nothing else.
+/// A text that only the secrets contain.
 const SECRET: &str = "hush";
 
 fn recording() -> Site {
@@ -89,7 +90,7 @@ fn a_secret_reaches_the_server_and_no_output() {
 }
 
 #[test]
-fn runs_that_differ_in_a_secret_alone_have_the_same_plan() {
+fn runs_that_differ_only_in_a_secret_have_the_same_plan() {
     let site = recording();
     let plan = |token: &str| {
         let (header, url) = (
@@ -104,7 +105,7 @@ fn runs_that_differ_in_a_secret_alone_have_the_same_plan() {
         run.document["plan"].clone()
     };
     assert_eq!(plan("one"), plan("another-one"));
-    // What was written out goes before what the URL implies.
+    // An explicit header overrides the credentials of the URL.
     for request in requests(site) {
         assert_eq!(
             request.matches("Authorization: Bearer ").count(),
@@ -116,7 +117,7 @@ fn runs_that_differ_in_a_secret_alone_have_the_same_plan() {
 }
 
 #[test]
-fn a_script_gets_the_url_as_typed_and_the_credentials_as_a_header() {
+fn a_script_gets_the_typed_url_and_the_credentials_as_a_header() {
     let site = recording();
     let url = url_with_user(&site);
     let script = "function init(args)\n  assert(args[0]:find('hush%3A1@', 1, true), args[0])\n\
@@ -132,7 +133,7 @@ fn a_script_gets_the_url_as_typed_and_the_credentials_as_a_header() {
 }
 
 #[test]
-fn secrets_stay_where_they_are_asked_for() {
+fn secrets_are_kept_on_request() {
     let site = recording();
     let url = url_with_user(&site);
     let options = ["-H", "X-Api-Key: hush-2", "--show-secrets"];
@@ -158,7 +159,7 @@ fn files(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_sweep_keeps_no_secret_and_can_be_resumed() {
+fn a_sweep_saves_no_secret_and_can_be_resumed() {
     let site = recording();
     let plan = |load: &str| {
         format!(
@@ -197,7 +198,7 @@ fn a_sweep_keeps_no_secret_and_can_be_resumed() {
     let (_, kept) = sweep("b", "show_secrets = true\n", &[]);
     assert!(kept.iter().any(|text| text.contains("Bearer hush hush")));
     for request in requests(site) {
-        // The question whether the server is ready has the user of the URL, the load its header.
+        // The readiness check sends the user of the URL, the load its header.
         let has = |value: &str| request.contains(&format!("\r\nAuthorization: {value}\r\n"));
         assert!(
             has("Bearer hush hush") || has("Basic YUBiOmh1c2g6MQ=="),

@@ -1,4 +1,4 @@
-//! `sockets`: the list, its filters, its states, again and again, and how it ends.
+//! `sockets`: the list, filters, states, watching, exit codes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -6,10 +6,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::Value;
+use testkit::{Process, eventually, one_line};
 
-use crate::harness::{Process, eventually, one_line, program};
+use crate::harness::program;
 
-/// A listening socket and a connection to it that has sent three bytes one way.
+/// A listening socket and a connection to it that has sent three bytes.
 struct Sockets {
     listener: TcpListener,
     client: TcpStream,
@@ -32,13 +33,13 @@ fn sockets(address: impl Into<std::net::IpAddr>) -> Sockets {
 }
 
 impl Sockets {
-    /// Whether a line is about these and not about another program's with the same port.
+    /// Whether a line is about these sockets and not about others with the same port.
     fn has(&self, object: &Value) -> bool {
         let place = self.listener.local_addr().unwrap().to_string();
         object["local_address_port"] == place || object["peer_address_port"] == place
     }
 
-    /// What the program lists of these.
+    /// The lines about these sockets.
     fn listed(&self, arguments: &[&str]) -> Vec<Value> {
         let output = Process::start(program(&[&["sockets"], arguments].concat())).finish();
         assert_eq!(
@@ -62,7 +63,7 @@ fn states(objects: &[Value]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn each_socket_is_an_object_on_a_line_with_numbers_as_numbers() {
+fn each_socket_is_one_json_line_with_numeric_values() {
     for sockets in [sockets(Ipv4Addr::LOCALHOST), sockets(Ipv6Addr::LOCALHOST)] {
         let filter = format!("dport = :{}", sockets.port);
         let listed = sockets.listed(&[&filter]);
@@ -78,7 +79,7 @@ fn each_socket_is_an_object_on_a_line_with_numbers_as_numbers() {
 }
 
 #[test]
-fn a_filter_may_stand_in_quotes_or_not() {
+fn a_filter_may_be_quoted() {
     let sockets = sockets(Ipv4Addr::LOCALHOST);
     let port = format!(":{}", sockets.port);
     let quoted = format!("sport = {port} or dport = {port}");
@@ -97,7 +98,7 @@ fn a_filter_may_stand_in_quotes_or_not() {
 }
 
 #[test]
-fn listening_sockets_are_listed_when_asked_for_as_by_ss() {
+fn listening_sockets_are_listed_on_request_as_by_ss() {
     let sockets = sockets(Ipv4Addr::LOCALHOST);
     let filter = format!("sport = :{}", sockets.port);
     for (options, expected) in [
@@ -121,10 +122,10 @@ fn listening_sockets_are_listed_when_asked_for_as_by_ss() {
 }
 
 #[test]
-fn a_watch_lists_again_with_the_time_until_it_is_interrupted() {
+fn watching_lists_sockets_with_the_time_until_interrupted() {
     let sockets = sockets(Ipv4Addr::LOCALHOST);
     let filter = format!("dport = :{}", sockets.port);
-    // The last interval is long over when a list is printed.
+    // Each interval is over when a list is printed.
     for (signal, code, interval) in [
         ("INT", 0, "10ms"),
         ("TERM", 143, "10ms"),
@@ -159,7 +160,7 @@ fn a_watch_lists_again_with_the_time_until_it_is_interrupted() {
 }
 
 #[test]
-fn a_watch_ends_quietly_when_nobody_reads_it_any_more() {
+fn watching_ends_quietly_when_stdout_is_closed() {
     let sockets = sockets(Ipv4Addr::LOCALHOST);
     let filter = format!("dport = :{}", sockets.port);
     let mut command = program(&["sockets", "--watch", "1ms", &filter]);
@@ -187,7 +188,7 @@ fn a_watch_ends_quietly_when_nobody_reads_it_any_more() {
 }
 
 #[test]
-fn what_is_not_understood_is_one_line_and_nothing_is_listed() {
+fn an_invalid_filter_is_one_line_and_lists_nothing() {
     for (arguments, expected) in [
         (
             &["sport", "=", ":foo"][..],
@@ -205,7 +206,7 @@ fn what_is_not_understood_is_one_line_and_nothing_is_listed() {
 }
 
 #[test]
-fn a_list_that_cannot_be_written_is_one_line() {
+fn a_failing_stdout_is_one_line() {
     let _sockets = sockets(Ipv4Addr::LOCALHOST);
     let full = std::fs::File::options()
         .write(true)

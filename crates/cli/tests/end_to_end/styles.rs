@@ -1,11 +1,12 @@
-//! The texts of wrk2 and wrk-cmm, and HdrHistogram's files: what was rendered is what is printed.
+//! The reports of wrk2 and wrk-cmm and the files of HdrHistogram equal what the library renders.
 
 use std::os::unix::fs::symlink;
 
 use report::{Format, TextOptions};
 use results::RunResult;
+use testkit::Process;
 
-use crate::harness::{Process, Run, io_arguments, load, site};
+use crate::harness::{Run, io_arguments, load, site};
 
 /// The text of a saved result.
 fn rendered(result: &RunResult, format: Format, options: &TextOptions) -> String {
@@ -14,7 +15,7 @@ fn rendered(result: &RunResult, format: Format, options: &TextOptions) -> String
     String::from_utf8(text).unwrap()
 }
 
-/// On stdout is the banner, and then the text of the saved result.
+/// Stdout has the banner and the text of the saved result.
 fn expect_text(run: &Run<'_>, format: Format, options: &TextOptions) {
     let banner = report::text::banner(&run.result.plan);
     let expected = banner + &rendered(&run.result, format, options);
@@ -22,7 +23,7 @@ fn expect_text(run: &Run<'_>, format: Format, options: &TextOptions) {
 }
 
 #[test]
-fn each_option_of_the_report_changes_the_text_that_its_style_has() {
+fn each_report_option_changes_the_text_of_its_style() {
     let site = site();
     let plain = TextOptions::default();
     let latency = TextOptions {
@@ -62,7 +63,7 @@ fn each_option_of_the_report_changes_the_text_that_its_style_has() {
 }
 
 #[test]
-fn the_texts_have_what_their_tools_print() {
+fn each_style_has_the_lines_of_its_tool() {
     let site = site();
     for (options, parts) in [
         (
@@ -94,7 +95,7 @@ fn the_texts_have_what_their_tools_print() {
 }
 
 #[test]
-fn a_link_named_as_a_tool_prints_its_text_and_through_wrk_the_options_decide() {
+fn the_name_of_a_link_selects_the_style() {
     let site = site();
     let all = &["-R2k", "--breakout", "-b127.0.0.1"][..];
     for (name, options, format) in [
@@ -130,7 +131,7 @@ fn a_link_named_as_a_tool_prints_its_text_and_through_wrk_the_options_decide() {
 }
 
 #[test]
-fn the_files_of_hdrhistogram_say_what_the_document_says() {
+fn hdrhistogram_files_agree_with_the_document() {
     let site = site();
     let (hgrm, hlog) = (site.folder.file("a.hgrm"), site.folder.file("a.hlog"));
     let run = load(&site)
@@ -147,7 +148,7 @@ fn the_files_of_hdrhistogram_say_what_the_document_says() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_said_before_a_run_is_spent_on_it() {
+fn an_unwritable_file_is_reported_before_the_run() {
     let site = site();
     for option in ["--hgrm", "--hlog"] {
         let path = site.folder.file("missing/a");

@@ -1,4 +1,4 @@
-//! Experiments: a plan is run, the machine is as it was, and what was measured is kept.
+//! Experiments: trials run, the machine is restored, results are saved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use results::{Trial, TrialOutcome};
+use testkit::{Output, Process, eventually};
 
-use crate::harness::{Output, Process, Site, eventually, io, program, site};
+use crate::harness::{Site, io, program, site};
 
-/// A plan in a folder of its own: a load option and a file are varied.
+/// An experiment in its own folder that varies a load option and a file.
 struct Experiment<'a> {
     site: &'a Site,
     folder: PathBuf,
@@ -35,7 +36,7 @@ impl<'a> Experiment<'a> {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The plan with more lines in it; `{...}` is the folder and the server.
+    /// The experiment file with more lines. `{...}` are the folder and the server.
     fn plan(&self, more: &str) -> String {
         let load = io().map_or_else(String::new, |io| format!("io = {io:?}\n"));
         let folder = self.folder.display();
@@ -89,7 +90,7 @@ impl<'a> Experiment<'a> {
             .collect()
     }
 
-    /// Waits until so many trials are kept.
+    /// Waits until this number of trials is saved.
     fn await_trials(&self, count: usize) {
         eventually(|| match self.trial_files().len() {
             kept if kept >= count => Ok(()),
@@ -97,7 +98,7 @@ impl<'a> Experiment<'a> {
         });
     }
 
-    /// Waits until everything is as it was: another process does that.
+    /// Waits until another process has restored everything.
     fn await_restored(&self) {
         eventually(|| {
             let conf = self.text("server.conf");
@@ -124,7 +125,7 @@ const NAMES: [&str; 8] = [
 ];
 
 #[test]
-fn a_plan_is_run_and_everything_is_as_it_was() {
+fn a_sweep_runs_and_restores_everything() {
     let site = site();
     let experiment = Experiment::new(&site);
     let folder = experiment.folder.display();
@@ -164,7 +165,7 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
         );
         assert!(trial.environment_before.contains_key("net.core.somaxconn"));
     }
-    // Results are for everyone, as whatever the user makes.
+    // Everybody may read results, as usual for files of the user.
     let mode = |name: &str| {
         let metadata = fs::metadata(experiment.path(name)).unwrap();
         metadata.permissions().mode() & 0o777
@@ -186,7 +187,7 @@ fn a_plan_is_run_and_everything_is_as_it_was() {
     );
     let says = |factor: &str| output.stdout.lines().any(|line| line.starts_with(factor));
     assert!(says("connections: ") && says("conf: "), "{}", output.stdout);
-    // Each restart found the level that was set; the last one what was before.
+    // Each restart found its level; the last one found the original value.
     let log = experiment.text("log");
     assert!(
         log.lines()
@@ -229,7 +230,7 @@ fn a_dry_run_prints_the_plan_and_changes_nothing() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_and_nothing_is_begun() {
+fn all_mistakes_are_reported_at_once_and_nothing_starts() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment
@@ -253,10 +254,10 @@ fn everything_that_is_wrong_is_said_at_once_and_nothing_is_begun() {
 }
 
 #[test]
-fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
+fn a_killed_sweep_is_restored_by_another_process_and_resumed() {
     let site = site();
     let experiment = Experiment::new(&site);
-    // From the third run on nothing happens until somebody says so.
+    // From the third run on the hook waits.
     let folder = experiment.folder.display();
     let plan = experiment.plan(&format!(
         "[hooks]\nbefore = 'echo x >> {folder}/count; \
@@ -274,7 +275,7 @@ fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
     experiment.await_restored();
     let before = experiment.trial_files();
     assert_eq!(before.len(), 2);
-    // What a kill in the midst of writing would leave.
+    // What a kill while writing would leave.
     let torn = experiment.path("results/trials/.r02-c001-2-a.json.wrkbench-new");
     fs::write(torn, "{").unwrap();
     fs::write(experiment.path("go"), "").unwrap();
@@ -290,7 +291,8 @@ fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
     );
     assert!(before.iter().all(|(name, content)| after[name] == *content));
     assert_eq!(experiment.text("server.conf"), ORIGINAL);
-    // There is nothing left to do, and that is no failure: nothing is touched, and the table is shown.
+    // Nothing is left to do, and that is no failure: nothing is changed, and the table is
+    // shown.
     let hooks = experiment.text("count");
     let output = experiment.run(&plan, &["--resume"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -299,7 +301,7 @@ fn killed_it_is_restored_by_another_process_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_signal_ends_the_run_that_is_on_and_everything_is_put_back() {
+fn a_signal_ends_the_current_run_and_everything_is_restored() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let site = site();
         let experiment = Experiment::new(&site);
@@ -325,7 +327,7 @@ fn a_signal_ends_the_run_that_is_on_and_everything_is_put_back() {
 }
 
 #[test]
-fn a_second_signal_ends_the_sweep_at_once_and_another_process_puts_back() {
+fn a_second_signal_ends_the_sweep_and_another_process_restores() {
     let site = site();
     let experiment = Experiment::new(&site);
     let folder = experiment.folder.display();
@@ -339,14 +341,14 @@ fn a_second_signal_ends_the_sweep_at_once_and_another_process_puts_back() {
     });
     process.signal("INT");
     process.signal("INT");
-    // The two may have arrived as one.
+    // The two signals may have been merged.
     process.signal("INT");
     assert_eq!(process.finish().code, Some(130));
     experiment.await_restored();
 }
 
 #[test]
-fn trials_that_fail_are_kept_with_their_reasons_and_tried_again_later() {
+fn failed_trials_are_saved_with_reasons_and_retried() {
     let site = site();
     let experiment = Experiment::new(&site);
     let folder = experiment.folder.display();
@@ -354,7 +356,8 @@ fn trials_that_fail_are_kept_with_their_reasons_and_tried_again_later() {
         "[hooks]\nbefore = 'test -e {folder}/good || test $WRKBENCH_CONF = a || \
          {{ echo no good >&2; exit 3; }}'"
     ));
-    // The order is random: three of the four that fail may come in a row, which would end the sweep.
+    // The order is random: three of the four that fail may come in a row, which would end the
+    // sweep.
     let output = experiment.run(&plan, &["--max-failures", "0"]);
     assert_eq!(output.code, Some(4), "{output:?}");
     let failed = output.stderr.matches("FAILED: before: ").count();
@@ -383,7 +386,7 @@ fn a_server_that_is_not_ready_fails_its_trial() {
     let site = site();
     let experiment = Experiment::new(&site);
     let url = site.url("/?status=503");
-    // The setup might start it, so that it may be silent before.
+    // The setup hook may start the server, so it may be down before.
     let plan = experiment
         .plan(&format!(
             "[hooks]\nsetup = 'true'\nready = {{ url = '{url}', within = '100ms' }}"
@@ -425,7 +428,7 @@ fn two_sweeps_do_not_overlap() {
         output.stderr.contains("another sweep is running"),
         "{output:?}"
     );
-    // With a journal elsewhere they would still have their results in common.
+    // Even with different journals they would share their results.
     let journal = experiment.path("journal2").display().to_string();
     let output = experiment.run(&plan, &["-q", "--resume", "--journal", &journal]);
     assert_eq!(output.code, Some(1), "{output:?}");
@@ -441,7 +444,7 @@ fn two_sweeps_do_not_overlap() {
 }
 
 #[test]
-fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
+fn a_dry_run_shows_what_is_left_of_a_started_sweep() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment.plan("");
@@ -464,13 +467,13 @@ fn a_dry_run_says_what_is_left_of_a_sweep_that_was_begun() {
 }
 
 #[test]
-fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
+fn a_hopeless_command_is_given_up_on_request() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment.plan("[hooks]\nrestart = 'exit 7'");
     let output = experiment.run(&plan, &["--rounds", "1"]);
     assert_eq!(output.code, Some(1), "{output:?}");
-    // It is known before the plan begins again.
+    // It is known before the sweep starts again.
     let output = experiment.run(&plan, &["-q", "--resume", "--dry-run"]);
     let journal = experiment.path("journal").display().to_string();
     let hint = format!("run `wrkbench restore --journal {journal}` first");
@@ -506,14 +509,14 @@ fn a_command_that_cannot_succeed_any_more_is_given_up_if_the_user_wants_it() {
 }
 
 #[test]
-fn hints_are_commands_that_go_on_with_the_very_sweep() {
+fn hints_are_commands_that_resume_this_sweep() {
     let site = site();
     let experiment = Experiment::new(&site);
     let plan = experiment.plan("[hooks]\nbefore = 'false'\nafter = 'true'");
     let results = experiment.path("other results").display().to_string();
     let at = |name: &str| experiment.path(name).display().to_string();
     let options = ["-q", "--results", &results, "--journal", &at("journal")];
-    // There is nothing to go on with yet, and a new sweep is not what was asked for.
+    // There is nothing to resume yet, and starting a new sweep was not requested.
     let refused = experiment.run(&plan, &[&options[..], &["--resume"]].concat());
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(
@@ -554,11 +557,11 @@ fn a_sweep_in_which_everything_fails_ends_and_says_why() {
 }
 
 #[test]
-fn after_a_signal_it_is_said_which_command_is_waited_for() {
+fn after_a_signal_the_awaited_command_is_named() {
     let site = site();
     let experiment = Experiment::new(&site);
     let folder = experiment.folder.display();
-    // The hook ends when that has been said.
+    // The hook ends after that message.
     let hooks = format!(
         "[hooks]\nbefore = ': >{folder}/begun; until grep -q \"a second signal\" {folder}/stderr; do sleep 0.05; done'"
     );
@@ -586,7 +589,7 @@ fn after_a_signal_it_is_said_which_command_is_waited_for() {
 }
 
 #[test]
-fn a_table_that_nobody_takes_is_said_to_be_lost_and_the_results_are_kept() {
+fn a_table_that_cannot_be_printed_is_reported_and_results_are_kept() {
     let site = site();
     let experiment = Experiment::new(&site);
     let path = experiment.path("plan.toml");

@@ -1,9 +1,11 @@
-//! `table`: what is read, how it is shown, and how it ends.
+//! `table`: input, formats, exit codes.
 
 use std::io::Write as _;
 use std::process::Stdio;
 
-use crate::harness::{Folder, Output, Process, load, one_line, program, site};
+use testkit::{Folder, Output, Process, one_line};
+
+use crate::harness::{load, program, site};
 
 const NOTES: &str = include_str!("../../../analysis/tests/data/notes.md");
 const PLACES: &str = include_str!("../../../analysis/tests/data/places.txt");
@@ -21,7 +23,7 @@ fn row<'a>(output: &'a Output, begin: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_a_run_printed_and_what_it_saved_give_the_same_table() {
+fn the_text_and_the_document_of_a_run_give_the_same_table() {
     let site = site();
     let folder = Folder::new();
     let run = load(&site).requests(200).with(&["--latency"]).run();
@@ -36,7 +38,7 @@ fn what_a_run_printed_and_what_it_saved_give_the_same_table() {
 }
 
 #[test]
-fn a_run_that_ctrl_c_ended_is_marked_and_in_no_average() {
+fn an_interrupted_run_is_marked_and_in_no_average() {
     let site = site();
     let folder = Folder::new();
     let run = load(&site).requests(200).run();
@@ -57,7 +59,7 @@ fn a_run_that_ctrl_c_ended_is_marked_and_in_no_average() {
 }
 
 #[test]
-fn notes_give_rounds_side_by_side() {
+fn notes_with_reports_give_rounds_side_by_side() {
     let folder = Folder::new();
     let notes = folder.file_with("notes.md", NOTES);
     let output = table(&[&notes, "--summary"]);
@@ -102,7 +104,7 @@ fn stdin_is_read_as_text() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
+fn unreadable_files_do_not_hide_the_others() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let other = folder.file_with("other.txt", "nothing of the kind");
@@ -123,7 +125,7 @@ fn what_cannot_be_read_does_not_keep_the_others_from_being_shown() {
 }
 
 #[test]
-fn what_makes_no_table_is_refused_in_one_line() {
+fn input_without_a_run_is_refused_in_one_line() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     let hostile = folder.file_with("a\nb.txt", "nothing");
@@ -160,7 +162,7 @@ fn what_makes_no_table_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_table_or_comparison_that_cannot_be_written_is_one_line() {
+fn an_unwritable_table_or_comparison_is_one_line() {
     let folder = Folder::new();
     let good = folder.file_with("good.txt", WRK);
     for (arguments, what) in [
@@ -236,7 +238,7 @@ fn results_of_unlike_load_are_never_averaged() {
         .filter_map(|line| line.split('|').nth(1))
         .collect();
     averages.dedup();
-    // Twice, as the averages stand below the table again.
+    // Twice, since the averages follow below the table.
     assert_eq!(averages.len(), 8, "{output:?}");
     for said in [
         "run-1.json and ",
@@ -276,10 +278,10 @@ fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
 }
 
 #[test]
-fn what_report_writes_of_runs_is_read_again() {
+fn formats_that_report_writes_can_be_read() {
     let folder = Folder::new();
     let notes = folder.file_with("places.txt", PLACES);
-    // Which rounds stood side by side in the notes is not in the runs.
+    // The runs do not contain which rounds were side by side in the notes.
     let rows = |output: &Output| -> Vec<String> {
         let lines = output.stdout.lines().filter(|line| line.starts_with('|'));
         lines.map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Sockets and counters beside a run, held to what the server counted.
+//! Sockets and counters of a run, compared with the counts of the server.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn telemetry<'r>(run: &'r Run<'_>) -> &'r Telemetry {
     run.result.telemetry.as_ref().unwrap()
 }
 
-/// The filter for the server's side of a site's sockets.
+/// The filter for the sockets of the server.
 fn of(authority: &str) -> String {
     let (_, port) = authority.rsplit_once(':').unwrap();
     format!("sport = :{port}")
@@ -25,7 +25,7 @@ fn lines(path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
+fn byte_counts_of_sockets_agree_with_the_server() {
     let site = site();
     let samples = site.folder.file("s.jsonl");
     let run = load(&site)
@@ -38,12 +38,12 @@ fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
     assert_eq!(found.notes, Vec::<String>::new());
     assert!(found.counters.is_empty());
     let sockets = found.sockets.as_ref().unwrap();
-    // One more looked whether anybody listens.
+    // One more checked whether anybody listens.
     assert!((4..=5).contains(&sockets.sockets), "{sockets:?}");
     let counts = site.counts();
-    // What is in flight at the end may lie in the server's sockets when these close.
+    // Requests in flight at the end may be unread when the server closes its sockets.
     let unread = run.result.recording.counters.in_flight * counts.bytes_in.div_ceil(run.sent());
-    // And the kernel counts the end of a connection as one byte.
+    // The kernel counts the end of a connection as one byte.
     let ends = counts.connections;
     let received = sockets.bytes_received.unwrap();
     assert!(
@@ -60,7 +60,7 @@ fn what_sockets_are_said_to_have_carried_the_server_has_seen() {
 }
 
 #[test]
-fn samples_are_compressed_where_the_name_of_the_file_says_so() {
+fn samples_are_compressed_if_the_file_name_says_so() {
     let site = site();
     let samples = site.folder.file("s.jsonl.zst");
     load(&site)
@@ -83,7 +83,7 @@ fn samples_are_compressed_where_the_name_of_the_file_says_so() {
 }
 
 #[test]
-fn sockets_that_close_after_one_answer_are_told_by_their_ends() {
+fn sockets_that_close_after_one_response_are_counted_at_their_end() {
     let site = site();
     let samples = site.folder.file("s.jsonl");
     let run = load(&site)
@@ -112,7 +112,7 @@ fn sockets_that_close_after_one_answer_are_told_by_their_ends() {
 }
 
 #[test]
-fn quiet_says_nothing_of_telemetry_and_a_run_without_it_has_none() {
+fn quiet_hides_telemetry_and_a_run_without_it_has_none() {
     let site = site();
     let quiet = load(&site).requests(10).with(&["--counters", "-q"]).run();
     assert_eq!(quiet.stderr, "");
@@ -122,7 +122,7 @@ fn quiet_says_nothing_of_telemetry_and_a_run_without_it_has_none() {
 }
 
 #[test]
-fn a_full_disk_for_samples_harms_no_run() {
+fn a_full_disk_for_samples_does_not_fail_the_run() {
     let site = site();
     let run = load(&site)
         .for_ms(200)
@@ -138,7 +138,7 @@ fn a_full_disk_for_samples_harms_no_run() {
 }
 
 #[test]
-fn a_place_for_samples_that_is_none_is_refused_before_the_run() {
+fn an_unusable_file_for_samples_is_refused_before_the_run() {
     let site = site();
     for (path, problem) in [
         ("/nowhere/s.jsonl", "there is no directory \"/nowhere\""),

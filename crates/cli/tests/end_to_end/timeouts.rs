@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use results::ErrorKind;
+use testkit::one_line;
 
-use crate::harness::{load, one_line, site};
+use crate::harness::{load, site};
 
 #[test]
 fn a_hanging_server_costs_each_request_its_timeout_once() {
@@ -13,7 +14,7 @@ fn a_hanging_server_costs_each_request_its_timeout_once() {
     let run = run.run().expect_only(ErrorKind::Timeout);
     assert_eq!((run.sent(), run.failed(ErrorKind::Timeout)), (12, 12));
     assert_eq!(run.events(ErrorKind::Timeout), 12);
-    // Each timeout costs the connection; the last ones are not replaced.
+    // Each timeout closes the connection; the last ones are not replaced.
     assert_eq!(run.opened(), 12);
     assert_eq!(run.code, Some(1));
     let timed_out = &run.result.recording.timed_out;
@@ -24,7 +25,7 @@ fn a_hanging_server_costs_each_request_its_timeout_once() {
 }
 
 #[test]
-fn requests_that_were_given_up_stand_in_the_latency_with_their_age() {
+fn requests_that_time_out_count_in_the_latency_with_their_age() {
     let site = site();
     let run = load(&site)
         .at("/?mix=20%:hang")
@@ -47,7 +48,7 @@ fn requests_that_were_given_up_stand_in_the_latency_with_their_age() {
 }
 
 #[test]
-fn requests_that_are_neither_answered_nor_late_at_the_end_are_in_flight() {
+fn unanswered_requests_within_the_timeout_are_in_flight_at_the_end() {
     let site = site();
     let run = load(&site).at("/?fault=hang").connections(7).for_ms(200);
     let run = run.timeout_ms(60_000).run();
@@ -65,7 +66,7 @@ fn requests_that_are_neither_answered_nor_late_at_the_end_are_in_flight() {
 }
 
 #[test]
-fn a_slow_answer_below_the_timeout_is_an_answer() {
+fn a_slow_response_within_the_timeout_counts() {
     let site = site();
     let run = load(&site)
         .at("/?delay=100ms")
@@ -75,7 +76,7 @@ fn a_slow_answer_below_the_timeout_is_an_answer() {
 }
 
 #[test]
-fn patience_is_not_longer_than_the_run() {
+fn no_request_is_awaited_longer_than_the_run() {
     let site = site();
     let run = load(&site)
         .at("/?fault=hang-after-head")

@@ -2,8 +2,9 @@
 
 use origin::{Identity, Options, TlsSettings, TlsVersions};
 use results::ErrorKind;
+use testkit::one_line;
 
-use crate::harness::{Site, load, one_line, site, site_with};
+use crate::harness::{Site, load, site, site_with};
 
 fn identity() -> Identity {
     Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap()
@@ -21,7 +22,7 @@ fn https() -> Site {
 }
 
 #[test]
-fn both_versions_are_spoken_and_each_connection_has_one_handshake() {
+fn both_tls_versions_work_with_one_handshake_for_each_connection() {
     for versions in [TlsVersions::Only12, TlsVersions::Only13, TlsVersions::Both] {
         let settings = TlsSettings {
             versions,
@@ -52,14 +53,14 @@ fn a_reconnect_resumes_the_session() {
         let run = run.with(&["--no-keepalive"]).run().expect_answers(60);
         let counters = &run.result.recording.counters;
         assert_eq!(run.opened(), 60);
-        // Both first connections can have no ticket; nearly all others have one.
+        // The first two connections have no ticket; nearly all others have one.
         assert!(counters.tls_full >= 1, "{}", run.story());
         assert!(counters.tls_resumed >= 40, "{versions:?} {}", run.story());
     }
 }
 
 #[test]
-fn bodies_of_any_length_come_through() {
+fn bodies_of_any_length_arrive() {
     for target in [
         "/?size=0",
         "/?size=100k",
@@ -91,7 +92,7 @@ fn pipelining_and_scripts_work_inside_tls() {
 }
 
 #[test]
-fn a_certificate_signed_by_itself_is_refused_only_when_it_is_looked_at() {
+fn a_self_signed_certificate_is_refused_only_with_verification() {
     let identity = identity();
     let site = site_with_tls(&TlsSettings::new(identity.clone()), Options::default());
     load(&site).requests(20).run().expect_answers(20);
@@ -113,7 +114,7 @@ fn a_certificate_signed_by_itself_is_refused_only_when_it_is_looked_at() {
 }
 
 #[test]
-fn files_that_are_no_certificates_are_one_line_and_nothing_is_started() {
+fn invalid_certificate_files_are_one_line_and_start_nothing() {
     let site = https();
     let text = site.folder.file_with("text", "no certificate");
     let own = identity();
@@ -137,8 +138,8 @@ fn files_that_are_no_certificates_are_one_line_and_nothing_is_started() {
 }
 
 #[test]
-fn pipelined_requests_behind_an_unannounced_end_are_lost_with_and_without_tls() {
-    // The first ends without TLS's closing alert, the second with it.
+fn pipelined_requests_after_an_unannounced_end_are_lost_with_and_without_tls() {
+    // The first ends without the closing alert of TLS, the second with it.
     for target in ["/?close=silent", "/?fault=half-close"] {
         for site in [https(), site()] {
             let run = load(&site).at(target).connections(2).requests(80);
@@ -162,7 +163,7 @@ fn an_idle_connection_that_the_server_closes_is_replaced_without_an_error() {
 }
 
 #[test]
-fn an_address_as_host_works_and_so_does_a_name() {
+fn an_address_and_a_name_work_as_host() {
     let site = https();
     let url = site.url("/").replace("127.0.0.1", "localhost");
     load(&site).url(&url).requests(20).run().expect_answers(20);
@@ -170,7 +171,7 @@ fn an_address_as_host_works_and_so_does_a_name() {
 }
 
 #[test]
-fn the_other_scheme_is_named_where_the_port_speaks_it() {
+fn a_wrong_scheme_is_reported_with_the_right_one() {
     let (plain, tls) = (site(), https());
     for (url, said) in [
         (plain.url("/").replace("http:", "https:"), "use http://"),

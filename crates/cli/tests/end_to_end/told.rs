@@ -1,12 +1,14 @@
-//! What is told of a run on stderr, in which order, and what of it stands in the document.
+//! The lines of a run on stderr, their order, and what of them is in the document.
 
 use std::fs;
 use std::process::Command;
 
-use crate::harness::{Process, Run, io_arguments, load, one_line, site};
+use testkit::{Process, one_line};
+
+use crate::harness::{Run, io_arguments, load, site};
 use crate::judge;
 
-/// The lines of stderr without the program's name.
+/// The lines of stderr without the name of the program.
 fn told<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
     run.stderr
         .lines()
@@ -15,7 +17,7 @@ fn told<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_run_of_redirects_says_first_where_they_point_to() {
+fn a_run_of_redirects_reports_their_location_first() {
     let site = site();
     let target = "/?status=301&header=Location:https://site.example/new";
     let run = load(&site).at(target).requests(20).run();
@@ -30,7 +32,7 @@ fn a_run_of_redirects_says_first_where_they_point_to() {
 }
 
 #[test]
-fn a_run_without_a_success_says_so_before_its_errors() {
+fn a_run_without_a_success_is_reported_before_its_errors() {
     let site = site();
     let target = "/?status=503&mix=20%:reset";
     let run = load(&site).at(target).requests(200).run();
@@ -44,7 +46,7 @@ fn a_run_without_a_success_says_so_before_its_errors() {
 }
 
 #[test]
-fn percentiles_of_an_overloaded_server_are_lower_bounds_and_only_those_that_are() {
+fn only_affected_percentiles_of_an_overloaded_server_are_lower_bounds() {
     let site = site();
     // One connection with 10 ms for each request: 100 of 300 requests/s are answered.
     let load = load(&site).at("/?delay=10ms").connections(1).for_ms(1500);
@@ -78,9 +80,9 @@ fn percentiles_of_an_overloaded_server_are_lower_bounds_and_only_those_that_are(
 }
 
 #[test]
-fn a_window_that_only_the_warm_up_filled_is_told_as_that_and_no_failure() {
+fn a_window_with_requests_of_the_warm_up_only_is_no_failure() {
     let site = site();
-    // The warm-up leaves a queue that one connection works on for ten seconds.
+    // The warm-up leaves a queue that takes one connection ten seconds.
     let load = load(&site).at("/?delay=10ms").connections(1).for_ms(300);
     let run = load.with(&["-R2000", "--warmup", "500ms"]).start().finish();
     assert_eq!(run.answered(), 0, "{}", run.story());
@@ -96,7 +98,7 @@ fn a_window_that_only_the_warm_up_filled_is_told_as_that_and_no_failure() {
 }
 
 #[test]
-fn ctrl_c_during_the_warm_up_is_told_as_that_and_blames_nobody() {
+fn ctrl_c_during_the_warm_up_is_reported_as_such() {
     let site = site();
     for warmup in ["--warmup", "-D"] {
         let run = load(&site).connections(7).with(&["-d1h", warmup, "1h"]);
@@ -117,7 +119,7 @@ fn ctrl_c_during_the_warm_up_is_told_as_that_and_blames_nobody() {
 }
 
 #[test]
-fn bytes_that_nobody_asked_for_are_errors_wherever_errors_are_counted() {
+fn unexpected_bytes_are_errors_wherever_errors_are_counted() {
     let site = site();
     let run = load(&site).at("/?fault=surplus").requests(200);
     let run = run.with(&["--fail-if", "errors>0"]).start().finish();
@@ -132,7 +134,7 @@ fn bytes_that_nobody_asked_for_are_errors_wherever_errors_are_counted() {
 }
 
 #[test]
-fn that_the_load_generator_was_ok_is_told_to_those_who_ask() {
+fn a_good_verdict_is_printed_on_request() {
     let site = site();
     let is_ok = |line: &&str| line.contains("load generator OK");
     let run = load(&site).for_ms(300).with(&["-R100"]).run();
@@ -153,7 +155,7 @@ fn in_shell(command: &str, url: &str) -> Command {
 }
 
 #[test]
-fn a_full_stdout_is_named_and_the_document_is_saved() {
+fn a_full_stdout_is_reported_and_the_document_saved() {
     let site = site();
     let json = site.folder.file("full.json");
     let output = Process::start(in_shell(
@@ -171,7 +173,7 @@ fn a_full_stdout_is_named_and_the_document_is_saved() {
 }
 
 #[test]
-fn a_document_for_dev_stdout_follows_the_report_wherever_stdout_leads() {
+fn a_document_for_dev_stdout_follows_the_report() {
     let site = site();
     let file = site.folder.file("out");
     for command in [
@@ -209,14 +211,15 @@ fn a_document_is_written_through_a_link_and_into_a_pipe() {
 }
 
 #[test]
-fn the_window_begins_after_the_warm_up_on_the_wall_clock_too() {
+fn the_window_begins_after_the_warm_up_by_the_wall_clock_too() {
     let site = site();
     let of_mtime_ms = |path: &str| {
         let modified = fs::metadata(path).unwrap().modified().unwrap();
         let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap();
         u64::try_from(since.as_millis()).unwrap()
     };
-    // Files that are written before the program starts and after it has ended are marks on the same clock.
+    // Files that are written before the program starts and after it has ended are marks on the same
+    // clock.
     let begin_ms = of_mtime_ms(&site.folder.file_with("before", ""));
     let run = load(&site).for_ms(300).with(&["--warmup", "2s"]).run();
     let end_ms = of_mtime_ms(&site.folder.file_with("after", ""));

@@ -16,7 +16,7 @@ fn judged<'a>(load: Load<'a>, conditions: &[&str]) -> Run<'a> {
 }
 
 #[test]
-fn conditions_that_do_not_hold_leave_exit_code_0() {
+fn passed_conditions_leave_exit_code_0() {
     let site = site();
     let conditions = ["p99>1h", "max>1h", "errors>0", "status>0%", "rps<0.001"];
     let run = judged(load(&site).requests(1000), &conditions);
@@ -27,7 +27,7 @@ fn conditions_that_do_not_hold_leave_exit_code_0() {
 }
 
 #[test]
-fn each_condition_that_holds_is_told_and_the_exit_code_is_2() {
+fn each_failed_condition_is_printed_and_the_exit_code_is_2() {
     let site = site();
     let run = load(&site).at("/?mix=20%:status=503").requests(1000);
     let run = judged(
@@ -48,7 +48,7 @@ fn each_condition_that_holds_is_told_and_the_exit_code_is_2() {
 }
 
 #[test]
-fn a_condition_without_the_numbers_to_judge_it_counts_as_failed() {
+fn a_condition_without_its_numbers_counts_as_failed() {
     let site = site();
     let run = judged(load(&site).requests(100), &["p99.9>1h"]);
     assert_eq!(run.code, Some(2), "{}", run.story());
@@ -59,7 +59,7 @@ fn a_condition_without_the_numbers_to_judge_it_counts_as_failed() {
 }
 
 #[test]
-fn quiet_silences_notes_and_not_the_judgement() {
+fn quiet_hides_notes_and_not_failed_conditions() {
     let site = site();
     let run = load(&site)
         .at("/?mix=20%:reset")
@@ -72,7 +72,7 @@ fn quiet_silences_notes_and_not_the_judgement() {
 }
 
 #[test]
-fn a_run_in_which_nothing_succeeded_is_that_and_no_failed_condition() {
+fn a_run_without_a_success_is_no_failed_condition() {
     let site = site();
     let run = load(&site).at("/?fault=reset").requests(5);
     let run = judged(run, &["errors>0"]);
@@ -81,7 +81,7 @@ fn a_run_in_which_nothing_succeeded_is_that_and_no_failed_condition() {
 }
 
 #[test]
-fn after_ctrl_c_the_run_is_judged_by_what_there_was() {
+fn an_interrupted_run_is_judged_by_what_was_measured() {
     let site = site();
     for (condition, expected) in [("requests>0", 2), ("requests<1", 0)] {
         let run = load(&site).with(&["-d1h", "--fail-if", condition]);
@@ -105,7 +105,7 @@ const EXPENSIVE: &str = "
     end";
 
 #[test]
-fn a_generator_that_was_the_limit_is_a_note_and_with_strict_exit_code_5() {
+fn a_saturated_generator_is_a_note_and_with_strict_exit_code_5() {
     let site = site();
     let load = || load(&site).for_ms(500).script(EXPENSIVE);
     let run = load().run();
@@ -129,7 +129,7 @@ fn a_generator_that_was_the_limit_is_a_note_and_with_strict_exit_code_5() {
 }
 
 #[test]
-fn of_a_strict_and_a_failed_run_the_exit_code_is_5_and_both_are_told() {
+fn a_strict_and_failed_run_ends_with_5_and_prints_both() {
     let site = site();
     let run = load(&site)
         .for_ms(500)
@@ -142,7 +142,7 @@ fn of_a_strict_and_a_failed_run_the_exit_code_is_5_and_both_are_told() {
 }
 
 #[test]
-fn strict_ends_with_5_exactly_when_the_verdict_says_so() {
+fn strict_ends_with_5_exactly_if_the_generator_was_saturated() {
     let site = site();
     let run = load(&site)
         .for_ms(300)

@@ -1,23 +1,23 @@
-//! A server that misbehaves byte for byte as it is told, and counts what it did.
+//! A server that misbehaves byte for byte as configured and counts what it did.
 //!
 //! Unlike the built-in server it knows nothing of HTTP but where a request ends, so that it can say
 //! anything, and it knows exactly how many requests it has treated badly.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use origin::{Identity, TlsSettings};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::SockRef;
+use testkit::TestServer;
 
-/// The answer to a request that is treated well.
+/// The normal response.
 pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright";
 
-/// A right answer whose body goes on to the close.
+/// A valid response whose body ends with the connection.
 pub(crate) const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nto the end";
 
 /// One thing that the server does.
@@ -25,31 +25,31 @@ pub(crate) const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nto the end";
 pub(crate) enum Step {
     /// Sends these bytes.
     Send(Vec<u8>),
-    /// Sends each byte by itself, under TLS in a record of its own.
+    /// Sends each byte separately, with TLS in its own record.
     EachByte(Vec<u8>),
-    /// Sends these bytes in two pieces; where they are cut goes from request to request.
+    /// Sends these bytes in two pieces, cut at another position for each request.
     CutAnywhere(Vec<u8>),
-    /// Sends each byte by itself, with so many milliseconds between them.
+    /// Sends each byte separately, with a pause in milliseconds.
     Drip(Vec<u8>, u64),
-    /// Sends these bytes over and over, until the client has enough.
+    /// Sends these bytes repeatedly until the client closes.
     Endless(Vec<u8>),
     /// Sends these bytes below TLS.
     Raw(Vec<u8>),
-    /// Does nothing for so many milliseconds.
+    /// Pauses, in milliseconds.
     Pause(u64),
-    /// Reads the first bytes of whatever comes.
+    /// Reads some bytes.
     ReadSome,
-    /// Changes the keys of TLS 1.3 so many times.
+    /// Changes the keys of TLS 1.3 this number of times.
     ChangeKeys(u32),
-    /// Says nothing more, and reads on until the client closes.
+    /// Sends nothing more and reads until the client closes.
     Hang,
-    /// Neither says nor reads anything more until the client closes.
+    /// Neither sends nor reads until the client closes.
     Freeze,
-    /// Ends the sending direction, and serves on.
+    /// Shuts down sending and continues to serve.
     HalfClose,
-    /// Ends the connection in order, under TLS with the closing alert.
+    /// Closes the connection, with TLS after the closing alert.
     Fin,
-    /// Ends the connection in order, under TLS without the closing alert.
+    /// Closes the connection, with TLS without the closing alert.
     BareFin,
     /// RST.
     Reset,
@@ -60,21 +60,21 @@ pub(crate) fn send(bytes: impl AsRef<[u8]>) -> Step {
     Step::Send(bytes.as_ref().to_vec())
 }
 
-/// When the server does what it is told.
+/// When the server misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Instead of answering.
+    /// Instead of responding.
     Asked,
-    /// When a connection is made, and below TLS.
+    /// When a connection is accepted, below TLS.
     Connected,
 }
 
-/// How the server's bytes travel.
+/// How bytes are transported.
 #[derive(Debug, Clone)]
 pub(crate) enum Layer {
     Plain,
     Tls(Arc<ServerConfig>),
-    /// TLS whose records, those of the handshake included, come byte for byte.
+    /// TLS whose records, including those of the handshake, are sent byte by byte.
     SlicedTls(Arc<ServerConfig>),
 }
 
@@ -93,15 +93,15 @@ pub(crate) fn usual_tls() -> Layer {
     Layer::Tls(TlsSettings::new(IDENTITY.clone()).config().unwrap())
 }
 
-/// What a server does, and to whom.
+/// What a server does, and to which requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Conduct {
     pub(crate) when: When,
     pub(crate) steps: Vec<Step>,
-    /// Of so many requests (or connections) one is treated so; 1: each.
+    /// One of this number of requests (or connections) is affected; 1 means each.
     pub(crate) every: u64,
     pub(crate) layer: Layer,
-    /// Nagle's algorithm stays on.
+    /// Whether Nagle's algorithm stays on.
     pub(crate) is_slow_start: bool,
 }
 
@@ -119,55 +119,33 @@ impl Tally {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Requests, or connections, that were treated as told.
+    /// The affected requests or connections.
     pub(crate) fn wrong(&self) -> u64 {
         self.wrong.load(Ordering::SeqCst)
     }
 }
 
-/// A server with a thread for each connection. Its threads end when the client does.
+/// A server that behaves as configured.
 pub(crate) struct Adversary {
-    address: SocketAddr,
+    server: TestServer,
     scheme: &'static str,
     tally: Arc<Tally>,
-    is_over: Arc<AtomicBool>,
-    accepting: Option<JoinHandle<()>>,
 }
 
 impl Adversary {
     pub(crate) fn start(conduct: Conduct) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let scheme = if conduct.layer.is_tls() {
-            "https"
-        } else {
-            "http"
-        };
-        let (tally, is_over) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
-        let (counts, over) = (Arc::clone(&tally), Arc::clone(&is_over));
-        let conduct = Arc::new(conduct);
-        let accepting = std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                if over.load(Ordering::SeqCst) {
-                    return;
-                }
-                let Ok(stream) = stream else { continue };
-                let (conduct, counts) = (Arc::clone(&conduct), Arc::clone(&counts));
-                // An error is the client's end of the connection.
-                std::thread::spawn(move || drop(serve(stream, &conduct, &counts)));
-            }
-        });
+        let is_tls = conduct.layer.is_tls();
+        let tally = Arc::<Tally>::default();
+        let counts = Arc::clone(&tally);
         Self {
-            address,
-            scheme,
+            server: TestServer::start(move |stream| serve(stream, &conduct, &counts)),
+            scheme: if is_tls { "https" } else { "http" },
             tally,
-            is_over,
-            accepting: Some(accepting),
         }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("{}://{}/", self.scheme, self.address)
+        format!("{}://{}/", self.scheme, self.server.address())
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -175,18 +153,7 @@ impl Adversary {
     }
 }
 
-impl Drop for Adversary {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
-        if let Some(accepting) = self.accepting.take() {
-            let _ = accepting.join();
-        }
-    }
-}
-
-/// A socket that can send byte for byte.
+/// A socket that can send byte by byte.
 struct Wire {
     stream: TcpStream,
     is_sliced: bool,
@@ -263,7 +230,7 @@ fn serve(stream: TcpStream, conduct: &Conduct, tally: &Tally) -> io::Result<()> 
     if served.is_err()
         && let Link::Tls(tls) = &mut link
     {
-        // What the TLS library has to say of it must arrive.
+        // The alert of the TLS library must arrive.
         while tls.conn.wants_write() {
             tls.conn.write_tls(&mut tls.sock)?;
         }
@@ -297,7 +264,7 @@ fn answer(link: &mut Link, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
     Ok(())
 }
 
-/// The first is spared, so that there is a connection that has served before.
+/// The first is not affected unless all are, so that a connection has served before.
 fn is_chosen(number: u64, every: u64) -> bool {
     number % every == every - 1
 }
@@ -313,14 +280,14 @@ struct Head {
     /// HEAD: the answer has no body.
     is_head: bool,
     body_bytes: usize,
-    /// The body is taken before anything is done: it is small, and its sender does not ask first.
+    /// Whether the body is read first: it is small, and the client does not use Expect.
     is_body_awaited: bool,
 }
 
 /// Takes the head of a request from the input, reading more as needed; `None` at the end of the
 /// connection.
 fn read_head(link: &mut Link, input: &mut Vec<u8>) -> io::Result<Option<Head>> {
-    /// Longer bodies are not waited for.
+    /// Longer bodies are not read first.
     const AWAITED_MAX: usize = 1_000_000;
     loop {
         if let Some(at) = input.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -381,7 +348,7 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
             Step::CutAnywhere(bytes) => {
                 let cut = usize::try_from(number).unwrap_or_default() % bytes.len();
                 link.send(&bytes[..cut])?;
-                // So that both are read apart, mostly.
+                // So that they are usually read separately.
                 pause(1);
                 link.send(&bytes[cut..])?;
             }
@@ -424,12 +391,12 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
     Ok(Flow::Goes)
 }
 
-/// Part of what the server is told to do; nobody waits for something by it.
+/// Part of the configured behaviour. It does not wait for an event.
 fn pause(pause_ms: u64) {
     std::thread::sleep(Duration::from_millis(pause_ms));
 }
 
-/// What is closed with bytes unread is reset (RFC 2525 section 2.17), so they are read first.
+/// Closing with unread bytes sends a reset (RFC 2525 section 2.17), so they are read first.
 fn bare_fin(link: &Link) -> io::Result<()> {
     link.stream().shutdown(Shutdown::Write)?;
     drain(link)
@@ -439,11 +406,11 @@ fn drain(link: &Link) -> io::Result<()> {
     io::copy(&mut link.stream(), &mut io::sink()).map(drop)
 }
 
-/// Waits for the end of the connection without reading, so that the client cannot send more than the
-/// socket takes. A reset is told at once; an end in order is looked for.
+/// Waits for the end of the connection without reading, so that the client cannot send more than
+/// the socket takes. A reset is told at once; an end in order is looked for.
 fn freeze(link: &Link) -> io::Result<()> {
     const PAUSE_MS: u64 = 20;
-    // A client that is gone leaves a connection that nobody reads; it is left alone for a minute.
+    // A client that has ended leaves a connection that nobody reads; it is given up after a minute.
     for _ in 0..60_000 / PAUSE_MS {
         if link.stream().take_error()?.is_some() {
             return Ok(());

@@ -2,17 +2,17 @@
 //! other.
 //!
 //! Each case is tried twice: with a server that treats everybody so, and with one that treats every
-//! third so. The first shows what the fault is counted as, and that a run without an answer says so;
-//! the second that it is counted once, and that the connection recovers: every request that the
+//! third so. The first shows what the fault is counted as, and that a run without an answer says
+//! so; the second that it is counted once, and that the connection recovers: every request that the
 //! server did not treat badly is answered.
 
 use std::time::Duration;
 
 use results::ErrorKind;
+use testkit::{Folder, one_line};
 
 use crate::adversary::{Adversary, Conduct, Layer, Step, Tally, When, usual_tls};
 use crate::client::{self, Finished};
-use crate::harness::{Folder, one_line};
 use crate::row::{Pace, Row, Seen};
 
 /// Requests of a run in which all are treated badly, and of one in which every third is.
@@ -127,8 +127,8 @@ impl Case {
         }
     }
 
-    /// Options of the program; `BODY:N` stands for the path of a file of so many bytes, `PEM:TEXT` for
-    /// that of a file with this text.
+    /// Options of the program; `BODY:N` stands for the path of a file of so many bytes, `PEM:TEXT`
+    /// for that of a file with this text.
     pub(crate) fn with(self, options: &[&str]) -> Self {
         let options = options.iter().map(|&word| word.to_owned()).collect();
         Self { options, ..self }
@@ -331,7 +331,8 @@ fn no_connection_stood(run: &Finished, kinds: &[ErrorKind]) {
     assert_said(run, kinds);
 }
 
-/// Events that may have ended requests: a connection that is reset or late before it stands has none.
+/// Events that may have ended requests: a connection that is reset or late before it stands has
+/// none.
 fn ends_of_requests(run: &Finished) -> u64 {
     let errors = &run.result.recording.errors;
     let without = [ErrorKind::ConnectTimeout, ErrorKind::ConnectReset];

@@ -1,4 +1,4 @@
-//! A run of the program that is watched: its memory, its time, its output.
+//! A run whose memory, time and output are checked.
 
 use std::fs;
 use std::process::Command;
@@ -7,14 +7,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use results::{ErrorKind, RunResult, Warning};
+use testkit::{Folder, Output, Process};
 
-use crate::harness::{Folder, Output, Process, io_arguments, program};
+use crate::harness::{io_arguments, program};
 use crate::judge;
 use crate::row::{GRACE, TIME_IS_JUDGED};
 
 /// The most memory that a run may have resident at a time, but for what connections take.
 const RESIDENT_MAX_KB: u64 = 200_000;
-/// Of each connection that is asked for.
+/// More for each connection.
 const RESIDENT_PER_CONNECTION_MAX_BYTES: u64 = 400;
 
 /// A finished run with its document.
@@ -23,13 +24,13 @@ pub(crate) struct Finished {
     pub(crate) result: RunResult,
 }
 
-/// Runs `wrkbench` with these arguments and a document. What must hold of every run is judged:
-/// the document, the report, memory, time, and what stands on stderr.
+/// Runs `wrkbench` with these arguments and a document. Checks what must hold of every run: the
+/// document, the report, memory, time and stderr.
 pub(crate) fn run(arguments: &[String], url: &str, allowed: Duration) -> Finished {
     run_in(program(&[]), arguments, url, allowed)
 }
 
-/// The same, with a command that ends in the program.
+/// The same with a command that becomes the program.
 pub(crate) fn run_in(
     mut command: Command,
     arguments: &[String],
@@ -57,7 +58,7 @@ pub(crate) fn run_in(
     Finished { output, result }
 }
 
-/// Runs a command to its end, and judges memory, time and stderr.
+/// Runs a command to its end and checks memory, time and stderr.
 pub(crate) fn watched(command: Command, allowed: Duration) -> Output {
     let arguments: Vec<String> = command
         .get_args()
@@ -93,7 +94,7 @@ fn resident_max_kb(arguments: &[String]) -> u64 {
     RESIDENT_MAX_KB + connections * RESIDENT_PER_CONNECTION_MAX_BYTES / 1000
 }
 
-/// Looks at a process's memory while it lives.
+/// Samples the memory of a process until it ends.
 struct Memory(JoinHandle<Option<u64>>);
 
 impl Memory {
@@ -113,7 +114,7 @@ impl Memory {
         }))
     }
 
-    /// `None`: it ended before it was looked at.
+    /// `None`: it ended before the first sample.
     fn peak_kb(self) -> Option<u64> {
         self.0.join().unwrap()
     }
@@ -125,8 +126,8 @@ fn resident_peak_kb(id: u32) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// When the process began, in clock ticks since boot. With its number it names the process, since
-/// numbers are used again, also for threads.
+/// When the process started, in clock ticks since boot. With the process ID it identifies the
+/// process, since IDs are reused.
 fn start_ticks(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // Field 22; the name, which may have blanks and parentheses in it, is field 2 (proc(5)).
@@ -147,7 +148,7 @@ impl Finished {
         self.result.recording.errors.events()
     }
 
-    /// Requests that ended in errors.
+    /// The number of failed requests.
     pub(crate) fn failed(&self) -> u64 {
         self.result.recording.errors.exchanges()
     }
@@ -171,7 +172,7 @@ impl Finished {
         }
     }
 
-    /// What happened, for a row that is wrong.
+    /// What happened, for a row that fails.
     pub(crate) fn story(&self) -> String {
         let recording = &self.result.recording;
         format!(

@@ -5,9 +5,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use results::ErrorKind;
+use testkit::{Folder, Process, eventually};
 
 use crate::client::{self, Finished};
-use crate::harness::{Folder, Process, eventually, io_arguments, load, program, site};
+use crate::harness::{io_arguments, load, program, site};
 use crate::row::{Row, Seen};
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -42,7 +43,7 @@ fn terminals() -> Vec<Row> {
 
 fn a_terminal_that_closes() -> Seen {
     if !Path::new("/usr/bin/script").exists() {
-        return Seen::Skipped("script is not installed (Debian: bsdutils)".to_owned());
+        return Seen::Skipped("script", "not installed (Debian: bsdutils)".to_owned());
     }
     let site = site();
     let inner = format!(
@@ -102,11 +103,11 @@ fn closed_streams() {
     let result = crate::judge::document(&std::fs::read(json).unwrap());
     assert_eq!(result.recording.counters.answered, 200);
     let counts = site.counts();
-    // Nothing that was meant for a stream has reached the server.
+    // No output for a stream has reached the server.
     assert_eq!((counts.requests, counts.refused), (200, 0), "{counts:?}");
 }
 
-/// A run with options at their limits, which ends in time; how it went is judged by a function.
+/// A run with options at their limits, which ends in time. A function checks its result.
 fn extreme(
     what: &str,
     expected: &str,
@@ -152,8 +153,8 @@ fn fine(run: &Finished) {
     assert!(run.answered() > 0, "{}", run.story());
 }
 
-/// So many connections are asked for that they cannot all be made, or not in time. What was made of
-/// them is in the result.
+/// More connections than can be opened, or opened in time. The result contains those that were
+/// opened.
 fn sound(run: &Finished) {
     let known = [
         ErrorKind::FileLimit,
@@ -292,7 +293,7 @@ fn values() -> Vec<Row> {
     ]
 }
 
-/// Proxies are not supported: no option names one, and what other programs read is not read.
+/// Proxies are not supported: there is no option for one, and the usual environment variables are
 fn proxies() -> Vec<Row> {
     vec![Row::new(
         "F78",

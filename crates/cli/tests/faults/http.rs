@@ -1,4 +1,4 @@
-//! F23 to F45: answers that are wrong, or look so.
+//! F23 to F45: responses that are wrong or look wrong.
 
 use results::ErrorKind::{
     BadChunk, BadContentLength, BadHeader, BadStatusLine, BadTransferEncoding, BadVersion,
@@ -32,13 +32,13 @@ pub(crate) fn rows() -> Vec<Row> {
     .collect()
 }
 
-/// The answer and the end of its connection. A client that finds the answer wrong need not wait for
-/// the end; one that waits for more finds it.
+/// The response and the end of its connection. A client that rejects the response need not wait for
+/// the end; one that expects more bytes sees it.
 fn ended(answer: impl AsRef<[u8]>) -> [Step; 2] {
     [send(answer), Step::Fin]
 }
 
-/// An answer with these header lines, each with its CRLF, and this body.
+/// A response with these header lines, each with its CRLF, and this body.
 fn with(lines: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\n{lines}\r\n{body}")
 }
@@ -616,9 +616,9 @@ fn heads() -> Vec<Case> {
 }
 
 fn endless() -> Vec<Case> {
-    /// So that the machine comes to serve the others.
+    /// So that other connections get time too.
     const PATIENCE_MS: u64 = 200;
-    /// Ten gigabytes, of which the client sees as much as fits into its patience.
+    /// Ten gigabytes, of which the client sees what arrives within its timeout.
     const TEN_GB: &str = "Content-Length: 10000000000\r\n";
     let much = vec![b'x'; 256 * 1024];
     let chunk = [b"40000\r\n", much.as_slice(), b"\r\n"].concat();
@@ -648,7 +648,7 @@ fn endless() -> Vec<Case> {
     ]
 }
 
-/// What other clients act on and a load generator counts: content codings, redirects, cookies.
+/// What other clients act on and wrkbench only counts: content codings, redirects, cookies.
 fn not_ours() -> Vec<Case> {
     let redirect = |what, status: &'static str, location: &str| {
         let answer = format!(

@@ -1,9 +1,9 @@
-//! What can go wrong, one row after the other, and what the program makes of it.
+//! A table of faults, and how wrkbench handles each.
 //!
-//! A row says what happens, and what is expected: which kind of error it is counted as, that it is
-//! counted once, that the connection recovers, that the run ends in time with the right exit code
-//! and one clear line where it fails, that memory stays bounded, and that the document is sound.
-//! The quick rows run with all tests; `make faults` runs all of them and prints the table.
+//! A row describes a fault and what is expected: the kind of error, that it is counted once, that
+//! the connection recovers, that the run ends in time with the right exit code and one clear line
+//! if it fails, that memory stays bounded, and that the document is valid. The quick rows run with
+//! all tests; `make faults` runs all of them and prints the table.
 //!
 //! | module | rows |
 //! |---|---|
@@ -11,18 +11,18 @@
 //! | `namespaces` | F3, F17 to F19, F22, F74, F77: networks and file systems of their own |
 //! | `outage` | F4: a server that goes away |
 //! | `tcp` | F5 to F16: connections and bytes |
-//! | `http` | F23 to F45: answers |
+//! | `http` | F23 to F45: responses |
 //! | `tls` | F46 to F55 |
-//! | `order` | F36, F38: answers out of order |
-//! | `stops` | F67 to F71: processes that stop, clocks that jump, memory that ends |
+//! | `order` | F36, F38: responses out of order |
+//! | `stops` | F67 to F71: stopped processes, clocks that jump, too little memory |
 //! | `signals` | F72 |
 //! | `scripts` | F75 |
 //! | `extremes` | F73, F76, F77, F78: terminals, values at their limits, proxies |
-//! | `row` | what a row is, and the table |
+//! | `row` | a row, and the table |
 //! | `case` | a fault of the server as a row |
 //! | `adversary` | the server that misbehaves |
-//! | `client` | a run that is watched |
-//! | `harness`, `judge` | shared with the tests from end to end |
+//! | `client` | a run whose memory, time and output are checked |
+//! | `harness`, `judge` | shared with `end_to_end` |
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -74,43 +74,43 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn what_happens_to_connections_is_counted_once_as_what_it_is() {
+fn faults_of_connections_are_counted_once_by_kind() {
     row::quick_ones_hold(&tcp::rows());
 }
 
 #[test]
-fn what_is_wrong_with_an_answer_is_counted_once_as_what_it_is() {
+fn faults_of_responses_are_counted_once_by_kind() {
     row::quick_ones_hold(&http::rows());
 }
 
 #[test]
-fn what_is_wrong_with_tls_is_counted_once_as_what_it_is() {
+fn faults_of_tls_are_counted_once_by_kind() {
     row::quick_ones_hold(&tls::rows());
 }
 
 #[test]
-fn places_and_servers_that_are_not_there_are_said_or_counted() {
+fn missing_targets_and_servers_are_reported_or_counted() {
     row::quick_ones_hold(&places::rows());
     row::quick_ones_hold(&outage::rows());
 }
 
 #[test]
-fn answers_out_of_order_are_told_from_errors_of_requests() {
+fn responses_out_of_order_are_distinguished_from_failed_requests() {
     row::quick_ones_hold(&order::rows());
 }
 
 #[test]
-fn values_at_their_limits_are_refused_or_run() {
+fn values_at_their_limits_are_refused_or_work() {
     row::quick_ones_hold(&extremes::rows());
 }
 
 #[test]
-fn signals_end_a_run_at_every_stage_as_they_should() {
+fn signals_end_a_run_correctly_at_every_stage() {
     row::quick_ones_hold(&signals::rows());
 }
 
 #[test]
-fn scripts_that_fail_or_hang_cost_no_result() {
+fn scripts_that_fail_or_hang_lose_no_result() {
     row::quick_ones_hold(&scripts::rows());
 }
 

@@ -1,7 +1,7 @@
-//! F3, F17 to F19, F22, F74, F77: what needs a network or a file system of its own.
+//! F3, F17 to F19, F22, F74, F77: faults that need a separate network or file system.
 //!
-//! Each row is a shell script that is the first process of new namespaces; with it everything in
-//! them ends. Nothing outside is touched. Where namespaces cannot be made the rows are skipped.
+//! Each row is a shell script that is the first process of new namespaces; all other processes in
+//! them end with it. Nothing outside is touched. Without namespaces the rows are skipped.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use results::{ErrorKind, RunResult};
+use testkit::{Folder, Output, one_line};
 
 use crate::client::watched;
-use crate::harness::{Folder, Output, io_arguments, one_line};
+use crate::harness::io_arguments;
 use crate::judge;
 use crate::row::{Row, Seen};
 
@@ -39,7 +40,7 @@ replace() {
 keep() { cp "$D/r.json" "$K"; }
 "#;
 
-/// A pair of interfaces: ours with 192.0.2.1, and one in a namespace of its own with a server at
+/// A pair of interfaces: one with 192.0.2.1, and one in another namespace with a server at
 /// 192.0.2.2:8080; `$peer` is the server.
 const NEIGHBOUR: &str = r#"
 ip link add v0 type veth peer name v1
@@ -56,7 +57,7 @@ echo >"$D/go"
 until grep -q serving "$D/serving"; do sleep 0.01; done
 "#;
 
-/// Whether new namespaces can be made, and how: as root, or as root of a user namespace.
+/// How namespaces can be created here: as root, or as root of a user namespace.
 fn unshare(network: Network) -> Result<Command, String> {
     let ways: [&[&str]; 2] = [&[], &["--user", "--map-root-user"]];
     for way in ways {
@@ -86,13 +87,13 @@ enum Network {
     Ours,
 }
 
-/// What a script left.
+/// The outcome of a script.
 struct Isolated {
     output: Output,
     result: Option<RunResult>,
 }
 
-/// Runs a script in namespaces of its own.
+/// Runs a script in its own namespaces.
 fn isolated(network: Network, script: &str, allowed_ms: u64) -> Result<Isolated, String> {
     let mut command = unshare(network)?;
     let folder = Folder::new();
@@ -120,7 +121,7 @@ fn isolated(network: Network, script: &str, allowed_ms: u64) -> Result<Isolated,
     Ok(Isolated { output, result })
 }
 
-/// A row whose script is judged by a function.
+/// A row with a script and a function that checks its outcome.
 fn row(
     id: &'static str,
     what: &'static str,
@@ -133,7 +134,7 @@ fn row(
     Row::new(id, what, expected, move || {
         match isolated(Network::Own, &script, allowed_ms) {
             Ok(isolated) => Seen::Held(judge(&isolated)),
-            Err(reason) => Seen::Skipped(reason),
+            Err(reason) => Seen::Skipped("namespaces", reason),
         }
     })
     .slow()
@@ -344,14 +345,14 @@ END
     ]
 }
 
-/// A name server at an address of loopback, which knows how to fail.
+/// A name server on loopback that fails on request.
 struct NameServer {
     socket: UdpSocket,
     thread: Option<JoinHandle<()>>,
     queries: Arc<AtomicU64>,
 }
 
-/// Where it listens: the port cannot be chosen (resolv.conf(5)).
+/// Its address. resolv.conf(5) has no option for another port.
 const NAME_SERVER: &str = "127.0.0.77:53";
 static ONE_NAME_SERVER: Mutex<()> = Mutex::new(());
 
@@ -387,8 +388,8 @@ impl Drop for NameServer {
     }
 }
 
-/// The answer to a query (RFC 1035 section 4): `nx` does not exist, for `fail` the server fails, `slow`
-/// gets none, and anything else is 127.0.0.1.
+/// The answer to a query (RFC 1035 section 4): `nx` does not exist, `fail` is a server failure,
+/// `slow` gets none, and anything else is 127.0.0.1.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
     const HEADER_BYTES: usize = 12;
     let name = &query[HEADER_BYTES..];
@@ -431,12 +432,12 @@ END
             let server = match NameServer::start() {
                 Ok(server) => server,
                 Err(why) => {
-                    return Seen::Skipped(format!("no name server at {NAME_SERVER}: {why}"));
+                    return Seen::Skipped("name server", format!("{NAME_SERVER}: {why}"));
                 }
             };
             match isolated(Network::Ours, &script, 2000) {
                 Ok(run) => Seen::Held(check(&run, server.queries.load(Ordering::SeqCst))),
-                Err(reason) => Seen::Skipped(reason),
+                Err(reason) => Seen::Skipped("namespaces", reason),
             }
         })
         .slow()

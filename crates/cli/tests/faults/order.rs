@@ -1,12 +1,12 @@
-//! F36, F38: answers that nobody waits for, and answers that pipelined requests miss.
+//! F36, F38: unexpected responses, and missing responses to pipelined requests.
 
 use std::time::Duration;
 
 use results::ErrorKind;
+use testkit::{Folder, one_line};
 
 use crate::adversary::{Adversary, Conduct, Layer, RIGHT, Step, When, send, usual_tls};
 use crate::client::{self, Finished};
-use crate::harness::{Folder, one_line};
 use crate::row::{Row, Seen};
 
 const TIMED_OUT: &[u8] =
@@ -31,7 +31,7 @@ fn conduct(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Conduct {
     }
 }
 
-/// A run of so many milliseconds at most.
+/// A run with a time limit.
 fn run(conduct: Conduct, arguments: &[&str], allowed_ms: u64) -> Finished {
     let server = Adversary::start(conduct);
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
@@ -43,12 +43,12 @@ fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
         let conduct = conduct(layer, When::Asked, 1, steps);
         Row::new("F36", format!("{what}{suffix}"), expected, move || {
             let folder = Folder::new();
-            // So long a pause that whatever comes finds the connection idle.
+            // The pause is so long that unexpected bytes find the connection idle.
             let script = folder.file_with("s.lua", "function delay() return 100 end");
             let arguments = ["-t1", "-c2", "-n6", "-T30s", "-s", &script];
             let run = run(conduct.clone(), &arguments, 1000);
             assert_eq!(run.output.code, Some(0), "{}", run.story());
-            // Every request is answered: what comes between them costs none.
+            // Every request is answered, since bytes between responses fail none.
             assert_eq!((run.answered(), run.failed()), (6, 0), "{}", run.story());
             let kinds_seen = run.kinds();
             assert!(
@@ -90,7 +90,7 @@ fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
 }
 
 fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
-    /// Requests on their way at a time, on one connection.
+    /// Requests in flight at a time, on one connection.
     const DEPTH: u64 = 4;
     let arguments = |patience: &'static str| ["-t1", "-c1", "-n8", "--pipeline", "4", patience];
     let lost = |what: &str, kind: ErrorKind, every: u64, steps: &[Step], patience: &'static str| {
@@ -100,7 +100,7 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
         Row::new("F38", format!("{what}{suffix}"), expected, move || {
             let run = run(conduct.clone(), &arguments(patience), 500);
             let kinds = run.kinds();
-            // Behind an answer the end may look like that of an idle connection.
+            // After a response the end may look like that of an idle connection.
             let or_stale = |found: &ErrorKind| *found == kind || *found == ErrorKind::Stale;
             assert!(
                 !kinds.is_empty() && kinds.iter().all(or_stale),
@@ -179,7 +179,7 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
             let too_many = RIGHT.repeat(DEPTH as usize + 1);
             let conduct = conduct(layer, When::Asked, 1, &[send(too_many)]);
             let what = format!("a pipeline with more answers at once than requests{suffix}");
-            // Whose answer is which cannot be told; that there are too many, can.
+            // The responses cannot be matched to requests, but there are too many.
             Row::new("F38", what, "unsolicited, and nothing hangs", move || {
                 let run = run(conduct.clone(), &arguments("-T30s"), 0);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());
@@ -199,10 +199,10 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
                 let arguments = ["-t1", "-c1", "-n8", "--pipeline", "2", "-T30s"];
                 let run = run(conduct.clone(), &arguments, 0);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());
-                // A whole answer makes room for a request, which may be on its way by then.
+                // A complete response makes room for a request, which may be in flight by then.
                 assert!((2..=4).contains(&run.answered()), "{}", run.story());
                 assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
-                // Where no further request was on its way, the half is nobody's.
+                // If no further request was in flight, the half belongs to none.
                 let known = [ErrorKind::Truncated, ErrorKind::Unsolicited];
                 assert!(
                     run.kinds().iter().all(|kind| known.contains(kind)),

@@ -1,9 +1,10 @@
-//! F4: a server that goes away and comes back, and how connecting is tried again.
+//! F4: a server that goes away and comes back, and reconnecting.
 
 use origin::{Greeting, Options};
 use results::ErrorKind;
+use testkit::eventually;
 
-use crate::harness::{Site, eventually, load, site, site_with};
+use crate::harness::{Site, load, site, site_with};
 use crate::row::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -42,7 +43,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// What may happen to a request or a connection when its server ends.
+/// The errors of requests and connections when their server ends.
 const END_OF_SERVER: &[ErrorKind] = &[
     ErrorKind::Refused,
     ErrorKind::ConnectReset,
@@ -53,7 +54,7 @@ const END_OF_SERVER: &[ErrorKind] = &[
     ErrorKind::Stale,
 ];
 
-/// Waits until nobody holds a connection to the server any more.
+/// Waits until no connection to the server is open.
 fn await_no_connection(site: &Site) {
     let port: u16 = site
         .authority()
@@ -62,7 +63,8 @@ fn await_no_connection(site: &Site) {
         .unwrap()
         .parse()
         .unwrap();
-    // Field 3 of a line is the far end in hexadecimal, field 4 the state: 01 is ESTABLISHED (proc(5)).
+    // Field 3 of a line is the far end in hexadecimal, field 4 the state: 01 is ESTABLISHED
+    // (proc(5)).
     let far = format!(":{port:04X} 01 ");
     eventually(|| {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
@@ -80,7 +82,7 @@ fn a_run_survives_an_outage_and_goes_on_when_the_server_is_back() {
     site.await_counts("load", |counts| counts.responses > 100);
     site.go_down();
     await_no_connection(&site);
-    // Somebody who comes now finds nobody.
+    // A run that starts now finds no server.
     let output = load(&site).output();
     assert!(
         output.only_line().contains("Connection refused"),
@@ -165,7 +167,7 @@ fn at_a_constant_rate_an_outage_is_in_the_response_times_and_the_connections_com
     let before = site.counts().responses;
     let out_for = down.elapsed();
     site.come_back();
-    // More than came due in the outage: the schedule is caught up with.
+    // More than became due in the outage: the run has caught up with its schedule.
     let missed = (out_for.as_secs_f64() * 400.0) as u64;
     site.await_counts("load again", |counts| {
         counts.responses > before + missed + 400
@@ -181,7 +183,7 @@ fn at_a_constant_rate_an_outage_is_in_the_response_times_and_the_connections_com
         "{expected} due\n{}",
         run.story()
     );
-    // Nothing that was due in the outage was left out: the longest wait is at least as long as it.
+    // No request that was due in the outage was left out: the longest response time covers it.
     let longest_ns = recording.response_time.max_ns().unwrap();
     let until_the_first_ns = 1_000_000_000 / 400;
     assert!(

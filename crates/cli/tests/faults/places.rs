@@ -1,15 +1,15 @@
-//! F1, F2, F18, F20, F21, F74: targets, files and limits that are not as they should be.
+//! F1, F2, F18, F20, F21, F74: missing targets, unreadable files, low limits.
 
-use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use origin::{Address, Options};
 use results::ErrorKind;
 use socket2::{Domain, SockAddr, Socket, Type};
+use testkit::{Folder, Refusing, one_line};
 
 use crate::client;
-use crate::harness::{Folder, load, one_line, site, site_with};
+use crate::harness::{load, site, site_with};
 use crate::row::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -18,13 +18,13 @@ pub(crate) fn rows() -> Vec<Row> {
             "F1",
             "nobody listens; a Unix socket is missing (F21)",
             "exit 1, one line, nothing started",
-            a_target_that_is_not_there_is_one_line_and_nothing_is_started,
+            a_missing_target_is_one_line_and_starts_nothing,
         ),
         Row::told(
             "F2",
             "the listener's queue is full",
             "exit 1, one line after the timeout",
-            a_port_that_does_not_take_connections_is_given_up_after_the_timeout,
+            a_port_that_accepts_no_connection_is_given_up_after_the_timeout,
         ),
         Row::told(
             "F2",
@@ -36,7 +36,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "F72",
             "Ctrl-C while the first connection is awaited",
             "the signal ends the program",
-            while_the_first_connection_is_awaited_ctrl_c_ends_the_program,
+            ctrl_c_while_connecting_ends_the_program,
         ),
         Row::told(
             "F18",
@@ -48,13 +48,13 @@ pub(crate) fn rows() -> Vec<Row> {
             "F20",
             "the hard limit of open files is too low",
             "said before the start, file_limit, the run goes on with fewer",
-            too_low_a_limit_of_open_files_is_said_first_and_counted_and_the_run_goes_on,
+            a_low_limit_of_open_files_is_reported_and_counted,
         ),
         Row::told(
             "F20",
             "the soft limit of open files is too low",
             "it is raised",
-            a_soft_limit_of_open_files_is_raised_without_a_word,
+            a_soft_limit_of_open_files_is_raised_silently,
         ),
         Row::told(
             "F21",
@@ -66,28 +66,27 @@ pub(crate) fn rows() -> Vec<Row> {
             "F21",
             "a Unix socket that is unlinked during the run",
             "refused; what was measured stays",
-            a_unix_socket_that_vanishes_is_refused_connections,
+            a_unix_socket_that_vanishes_counts_as_refused,
         ),
         Row::told(
             "F74",
             "the folder of the document vanishes during the run",
             "exit 1, the report stays, the last line says so",
-            a_document_that_cannot_be_written_leaves_the_report_and_is_said,
+            an_unwritable_document_is_reported_after_the_report,
         ),
         Row::told(
             "F75",
             "a script or body file that cannot be read",
             "exit 1, one line, nothing started",
-            a_file_that_cannot_be_read_is_one_line_and_nothing_is_started,
+            an_unreadable_file_is_one_line_and_starts_nothing,
         ),
     ]
 }
 
-fn a_target_that_is_not_there_is_one_line_and_nothing_is_started() {
+fn a_missing_target_is_one_line_and_starts_nothing() {
     let site = site();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let free = listener.local_addr().unwrap();
-    drop(listener);
+    let nobody = Refusing::new();
+    let free = nobody.address();
     for (url, more, expected) in [
         (
             format!("http://{free}/"),
@@ -125,7 +124,7 @@ fn a_name_that_does_not_resolve_is_one_line() {
     assert!(output.only_line().contains("nosuchservice"), "{output:?}");
 }
 
-fn a_file_that_cannot_be_read_is_one_line_and_nothing_is_started() {
+fn an_unreadable_file_is_one_line_and_starts_nothing() {
     let site = site();
     for (options, part) in [
         (&["-s", "/no/such.lua"][..], "/no/such.lua"),
@@ -142,7 +141,7 @@ fn a_file_that_cannot_be_read_is_one_line_and_nothing_is_started() {
     assert_eq!(site.counts().requests, 0);
 }
 
-fn a_document_that_cannot_be_written_leaves_the_report_and_is_said() {
+fn an_unwritable_document_is_reported_after_the_report() {
     let site = site();
     let folder = site.folder.file("gone");
     std::fs::create_dir(&folder).unwrap();
@@ -158,7 +157,7 @@ fn a_document_that_cannot_be_written_leaves_the_report_and_is_said() {
     assert!(last.starts_with(&begin), "{last}");
 }
 
-fn too_low_a_limit_of_open_files_is_said_first_and_counted_and_the_run_goes_on() {
+fn a_low_limit_of_open_files_is_reported_and_counted() {
     let site = site();
     let run = load(&site).connections(100).for_ms(400);
     let run = run.in_shell_after("ulimit -n 50").run();
@@ -174,7 +173,7 @@ fn too_low_a_limit_of_open_files_is_said_first_and_counted_and_the_run_goes_on()
     assert_eq!(run.failed(ErrorKind::FileLimit), 0);
     let opened = run.opened();
     assert!((1..=50).contains(&opened), "{}", run.story());
-    // The limit is what limited the load: it stands in the verdict, with its remedy.
+    // The limit saturated the generator, so the verdict has it with its remedy.
     let verdict = run.document["generator"]["verdict"].to_string();
     assert!(verdict.contains("\"files_exhausted\""), "{verdict}");
     assert!(
@@ -192,7 +191,7 @@ fn too_low_a_limit_of_open_files_is_said_first_and_counted_and_the_run_goes_on()
     assert!(!run.stderr.contains("open files"), "{}", run.stderr);
 }
 
-fn a_soft_limit_of_open_files_is_raised_without_a_word() {
+fn a_soft_limit_of_open_files_is_raised_silently() {
     let site = site();
     let run = load(&site).connections(100).requests(300);
     let run = run
@@ -202,7 +201,7 @@ fn a_soft_limit_of_open_files_is_raised_without_a_word() {
     assert!(!run.stderr.contains("open files"), "{}", run.stderr);
 }
 
-/// A listener whose queue is full: the kernel drops what wants to connect (listen(2)).
+/// A listener whose queue is full: the kernel drops new connections (listen(2)).
 struct FullPort {
     _listener: Socket,
     _waiting: Vec<Socket>,
@@ -216,7 +215,7 @@ impl FullPort {
         listener.bind(&any.into()).unwrap();
         listener.listen(0).unwrap();
         let address = listener.local_addr().unwrap();
-        // A backlog of 0 takes one connection; what comes after it stays without an answer.
+        // A backlog of 0 holds one connection; those after it get no reply.
         let waiting = (0..4).map(|_| connecting(&address)).collect();
         Self {
             url: format!("http://{}/", address.as_socket().unwrap()),
@@ -229,12 +228,12 @@ impl FullPort {
 fn connecting(address: &SockAddr) -> Socket {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_nonblocking(true).unwrap();
-    // Under way (EINPROGRESS) is all that is wanted.
+    // EINPROGRESS is expected.
     let _ = socket.connect(address);
     socket
 }
 
-fn a_port_that_does_not_take_connections_is_given_up_after_the_timeout() {
+fn a_port_that_accepts_no_connection_is_given_up_after_the_timeout() {
     let (site, port) = (site(), FullPort::new());
     let output = load(&site).url(&port.url).timeout_ms(300).output();
     let line = output.only_line();
@@ -244,7 +243,7 @@ fn a_port_that_does_not_take_connections_is_given_up_after_the_timeout() {
     assert!(line.contains("timed out"), "{line}");
 }
 
-fn while_the_first_connection_is_awaited_ctrl_c_ends_the_program() {
+fn ctrl_c_while_connecting_ends_the_program() {
     let (site, port) = (site(), FullPort::new());
     let run = load(&site).url(&port.url).timeout_ms(3_600_000);
     let running = run.start();
@@ -257,12 +256,13 @@ fn while_the_first_connection_is_awaited_ctrl_c_ends_the_program() {
         .parse()
         .unwrap();
     let id = running.process.id();
-    crate::harness::eventually(|| {
-        // Field 3 of a line is the far end in hexadecimal, field 4 the state: 02 is SYN_SENT (proc(5)).
+    testkit::eventually(|| {
+        // Field 3 of a line is the far end in hexadecimal, field 4 the state: 02 is SYN_SENT
+        // (proc(5)).
         let table = std::fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap();
         let far = format!(":{port:04X} 02 ");
         let connecting = table.lines().filter(|line| line.contains(&far)).count();
-        // Those of the test wait there too.
+        // The connections of the test wait there too.
         if connecting > 3 {
             Ok(())
         } else {
@@ -279,7 +279,7 @@ fn while_the_first_connection_is_awaited_ctrl_c_ends_the_program() {
 }
 
 fn a_queue_that_is_full_during_the_run_is_a_connect_timeout() {
-    // The look whether anybody listens takes the one place in the queue, and keeps it.
+    // The check whether anybody listens takes the only place in the queue and keeps it.
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
     listener.bind(&any.into()).unwrap();
@@ -316,7 +316,7 @@ fn a_unix_socket_that_nobody_serves_is_one_line() {
     }
 }
 
-fn a_unix_socket_that_vanishes_is_refused_connections() {
+fn a_unix_socket_that_vanishes_counts_as_refused() {
     let folder = Folder::new();
     let path = folder.file("s");
     let site = site_with(Options {
@@ -330,7 +330,7 @@ fn a_unix_socket_that_vanishes_is_refused_connections() {
     running.await_banner();
     site.await_counts("load", |counts| counts.responses > 20);
     std::fs::remove_file(&path).unwrap();
-    // Refused at once, then after pauses that end with the run.
+    // Refused immediately, then after pauses until the run ends.
     running.process.signal("INT");
     let run = running.finish();
     assert_eq!(run.code, Some(0), "{}", run.story());

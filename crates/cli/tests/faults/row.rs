@@ -1,4 +1,4 @@
-//! A row of the table: a fault, what is expected of the program, and what was seen.
+//! A row of the table: a fault, the expected behaviour and the observed one.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Rows at a time. They mostly wait for deadlines.
+/// Rows that run at a time. They mostly wait for timeouts.
 const ROWS_AT_A_TIME: usize = 4;
 
 /// How long a program may take beyond what it was asked for.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
-/// Whether [`GRACE`] is judged. Only where the machine has nothing else to do: among other tests the
-/// time that a process gets is nobody's fault.
+/// Whether [`GRACE`] is checked. Only in `make faults`, on an idle machine: in other test runs the
+/// time of a process depends on other tests.
 pub(crate) static TIME_IS_JUDGED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a row runs with all tests, or with `make faults` only.
+/// Whether a row runs in every test run or only in `make faults`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Takes well below a second.
+    /// Takes much less than a second.
     Quick,
-    /// Takes longer, or needs the machine in some way.
+    /// Takes longer, or depends on the machine.
     Slow,
-    /// The same, and nothing else may run meanwhile.
+    /// The same, and no other row may run meanwhile.
     Alone,
 }
 
-/// What came of a row. What contradicts the expectation is a panic.
+/// The outcome of a row. A violated expectation is a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// As expected; what it was in a few words.
+    /// As expected, with a short description.
     Held(String),
-    /// Not tried, and why.
-    Skipped(String),
+    /// Skipped: what it needs, and why that is missing.
+    Skipped(&'static str, String),
 }
 
 type Check = Box<dyn Fn() -> Seen + Send + Sync>;
@@ -44,7 +44,7 @@ pub(crate) struct Row {
     pub(crate) id: &'static str,
     /// What goes wrong.
     pub(crate) what: String,
-    /// What the program makes of it.
+    /// The expected behaviour.
     pub(crate) expected: String,
     pub(crate) pace: Pace,
     check: Check,
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// A row whose check says by itself what is wrong.
+    /// A row whose check panics on any violation.
     pub(crate) fn told(
         id: &'static str,
         what: impl Into<String>,
@@ -97,12 +97,12 @@ impl Row {
 /// A row that was tried.
 pub(crate) struct Tried<'r> {
     pub(crate) row: &'r Row,
-    /// `Err`: the contradiction.
+    /// `Err`: the violated expectation.
     pub(crate) outcome: Result<Seen, String>,
     pub(crate) took: Duration,
 }
 
-/// Tries the rows, those that may some at a time; the outcomes are in the rows' order.
+/// Tries the rows, several at a time where possible. The outcomes are in the order of the rows.
 pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
     let is_alone = |row: &&Row| row.pace == Pace::Alone;
     let (alone, together): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(is_alone);
@@ -142,15 +142,15 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Tries the quick ones among these rows; all must hold.
+/// Tries the quick rows among these; all must hold.
 pub(crate) fn quick_ones_hold(rows: &[Row]) {
     let quick: Vec<&Row> = rows.iter().filter(|row| row.pace == Pace::Quick).collect();
     assert!(!quick.is_empty());
-    // Tests run beside each other; the rows of all of them would be too many for a small machine.
+    // Tests run in parallel; the rows of all of them would be too many for a small machine.
     static ONE_TABLE: Mutex<()> = Mutex::new(());
     let _one = ONE_TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     let tried = try_all(&quick);
-    let failed: Vec<String> = tried.iter().filter_map(failure).collect();
+    let failed = failures(&tried);
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn table(tried: &[Tried<'_>]) -> String {
             .chain(tried.iter().map(|one| {
                 let (seen, verdict) = match &one.outcome {
                     Ok(Seen::Held(seen)) => (seen.clone(), "ok".to_owned()),
-                    Ok(Seen::Skipped(reason)) => (reason.clone(), "skipped".to_owned()),
+                    Ok(Seen::Skipped(_, reason)) => (reason.clone(), "skipped".to_owned()),
                     Err(text) => (first_line(text), "WRONG".to_owned()),
                 };
                 let verdict = format!("{verdict} ({:.1} s)", one.took.as_secs_f64());
@@ -207,7 +207,15 @@ fn first_line(text: &str) -> String {
         .to_owned()
 }
 
-/// The failures in full, for below the table.
+/// The failures in full. Reports skipped rows.
+///
+/// # Panics
+/// If a row was skipped that must not be.
 pub(crate) fn failures(tried: &[Tried<'_>]) -> Vec<String> {
+    for one in tried {
+        if let Ok(Seen::Skipped(what, reason)) = &one.outcome {
+            testkit::skip(what, format!("{reason} (row {})", one.row.id));
+        }
+    }
     tried.iter().filter_map(failure).collect()
 }

@@ -1,6 +1,8 @@
 //! F75: scripts that fail, hang, or ask for too much.
 
-use crate::harness::{Load, Run, load, one_line, site};
+use testkit::one_line;
+
+use crate::harness::{Load, Run, load, site};
 use crate::row::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -9,19 +11,19 @@ pub(crate) fn rows() -> Vec<Row> {
             "F75",
             "a script fails during the load, or returns no request",
             "exit 1, one line with file and line; report and document stay",
-            an_error_during_the_load_names_its_place_and_keeps_what_was_measured,
+            an_error_during_the_load_names_its_position_and_keeps_the_result,
         ),
         Row::told(
             "F75",
             "request() returns something without the end of a request",
             "exit 1, one line; report and document stay",
-            garbage_in_place_of_a_request_ends_the_run,
+            garbage_instead_of_a_request_ends_the_run,
         ),
         Row::told(
             "F75",
             "an endless loop in request(), response() or delay()",
             "the run ends in time with a warning",
-            an_endless_loop_ends_with_the_run_and_is_said,
+            an_endless_loop_ends_with_the_run_and_is_reported,
         ),
         Row::told(
             "F75",
@@ -45,7 +47,7 @@ pub(crate) fn rows() -> Vec<Row> {
             "F75",
             "a script reads a file that is missing",
             "exit 1, one line that names it",
-            a_file_that_a_script_misses_is_named,
+            a_file_missing_for_a_script_is_named,
         ),
         Row::told(
             "F75",
@@ -56,12 +58,12 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// An endless run of a script that fails on the way: report and document are there, exit code 1.
+/// An endless run of a script that fails during the load: report and document exist, exit code 1.
 fn failing<'a>(load: Load<'a>, script: &str) -> Run<'a> {
     load.with(&["-d1h"]).script(script).run_to_failure()
 }
 
-fn an_error_during_the_load_names_its_place_and_keeps_what_was_measured() {
+fn an_error_during_the_load_names_its_position_and_keeps_the_result() {
     for (script, expected) in [
         (
             "n = 0\nfunction request()\nn = n + 1; if n > 9 then error('no') end; return wrk.request() end",
@@ -92,7 +94,7 @@ fn an_error_during_the_load_names_its_place_and_keeps_what_was_measured() {
     }
 }
 
-fn garbage_in_place_of_a_request_ends_the_run() {
+fn garbage_instead_of_a_request_ends_the_run() {
     let site = site();
     let run = failing(
         load(&site),
@@ -107,7 +109,7 @@ fn garbage_in_place_of_a_request_ends_the_run() {
     assert!(line.contains("request()"), "{line}");
 }
 
-fn an_endless_loop_ends_with_the_run_and_is_said() {
+fn an_endless_loop_ends_with_the_run_and_is_reported() {
     for function in [
         "function request() n = n + 1; while n > 20 do end; return wrk.format() end",
         "function response() n = n + 1; while n > 20 do end end",
@@ -153,7 +155,7 @@ fn a_thread_in_an_endless_loop_does_not_hold_up_the_others() {
     assert!(run.answered() > sent_by_stuck, "{}", run.story());
 }
 
-/// The one line with which a script fails before the load.
+/// The line of a script that fails before the load.
 fn failing_at_start(script: &str, shell: Option<&str>) -> String {
     let site = site();
     let mut run = load(&site).requests(50).script(script);
@@ -170,14 +172,14 @@ fn a_string_larger_than_any_memory_is_an_error_of_the_script() {
 }
 
 fn memory_that_a_script_uses_up_is_an_error_of_the_script() {
-    // Far above what the program itself asks for, and small enough for any machine.
+    // Far more than the program itself needs, and little enough for any machine.
     let limit = "ulimit -v 2000000";
     let script = "local t = {}\nfor i = 1, 1e9 do t[i] = string.rep('x', 1e6) .. i end";
     let line = failing_at_start(script, Some(limit));
     assert!(line.contains("not enough memory"), "{line}");
 }
 
-fn a_file_that_a_script_misses_is_named() {
+fn a_file_missing_for_a_script_is_named() {
     let line = failing_at_start("for l in io.lines('/no/such/paths.txt') do end", None);
     assert!(
         line.contains("s.lua:1: ") && line.contains("/no/such/paths.txt"),

@@ -1,9 +1,11 @@
-//! F72: signals at every stage, a reader that leaves.
+//! F72: signals at every stage, a closed stdout.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::harness::{Load, Run, eventually, io_arguments, load, program, site};
+use testkit::eventually;
+
+use crate::harness::{Load, Run, io_arguments, load, program, site};
 use crate::row::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -12,13 +14,13 @@ pub(crate) fn rows() -> Vec<Row> {
             "F72",
             "Ctrl-C during the load, whatever it is",
             "the report of what was, exit 0",
-            ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was,
+            ctrl_c_during_any_load_prints_the_report,
         ),
         Row::told(
             "F72",
             "Ctrl-C before the first answer",
             "the report, exit 0; requests in flight are counted",
-            ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server,
+            ctrl_c_before_the_first_response_is_no_failure_of_the_server,
         ),
         Row::told(
             "F72",
@@ -42,12 +44,12 @@ pub(crate) fn rows() -> Vec<Row> {
             "F72",
             "the reader of stdout leaves during the load",
             "exit 141, nothing on stderr, the document is there",
-            a_reader_that_leaves_after_the_banner_costs_the_report_and_not_the_document,
+            stdout_closed_after_the_banner_loses_the_report_and_not_the_document,
         ),
     ]
 }
 
-/// Starts the load, waits until the server has so many requests, and sends Ctrl-C.
+/// Starts the load, waits for this number of requests at the server, and sends SIGINT.
 fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -> Run<'a> {
     let mut running = load.start();
     running.await_banner();
@@ -58,7 +60,7 @@ fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -
     run
 }
 
-fn ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was() {
+fn ctrl_c_during_any_load_prints_the_report() {
     for (target, more) in [
         ("/", &["-d1h"][..]),
         ("/", &["-n", "1000G"]),
@@ -73,7 +75,7 @@ fn ctrl_c_in_the_middle_of_anything_gives_the_report_of_what_was() {
     }
 }
 
-fn ctrl_c_while_nothing_was_answered_yet_is_no_failure_of_the_server() {
+fn ctrl_c_before_the_first_response_is_no_failure_of_the_server() {
     let site = site();
     let run = load(&site).at("/?fault=hang").with(&["-d1h", "-T1h"]);
     let run = interrupted(run, &site, 4);
@@ -135,7 +137,7 @@ fn ctrl_c_ends_an_endless_loop_in_a_script() {
     }
 }
 
-fn a_reader_that_leaves_after_the_banner_costs_the_report_and_not_the_document() {
+fn stdout_closed_after_the_banner_loses_the_report_and_not_the_document() {
     let site = site();
     let json = site.folder.file("r.json");
     let mut command = program(&["-t1", "-c2", "-n200", "--json", &json]);

@@ -1,5 +1,4 @@
-//! F67 to F71: processes that stop and go on, a machine that is busy, a clock that jumps, memory that
-//! ends.
+//! F67 to F71: stopped processes, a busy machine, a clock that jumps, too little memory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,8 +6,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use results::{ErrorKind, Finding, RunResult, Symptom, Verdict};
+use testkit::{Folder, Output, Process, one_line};
 
-use crate::harness::{Folder, Output, Process, io_arguments, one_line, program};
+use crate::harness::{io_arguments, program};
 use crate::judge;
 use crate::row::{GRACE, Row, Seen};
 
@@ -73,7 +73,7 @@ pub(crate) fn rows() -> Vec<Row> {
     ]
 }
 
-/// The built-in server as a process of its own, and where it is.
+/// The built-in server as a separate process, and its URL.
 fn server(more: &[&str]) -> (Process, String) {
     let mut command = program(&["serve", "--listen", "0", "--io", "epoll"]);
     command.args(more);
@@ -83,7 +83,7 @@ fn server(more: &[&str]) -> (Process, String) {
     (server, url)
 }
 
-/// How long something goes on; nothing is waited for by it.
+/// The duration of a fault. It does not wait for an event.
 fn for_ms(duration_ms: u64) {
     std::thread::sleep(Duration::from_millis(duration_ms));
 }
@@ -96,7 +96,7 @@ struct Run {
 }
 
 impl Run {
-    /// Starts `program`, which is ours or becomes it, and waits for the banner.
+    /// Starts `program`, which is wrkbench or becomes it, and waits for the banner.
     fn start(mut program: Command, arguments: &[&str], url: &str) -> Self {
         let folder = Folder::new();
         program
@@ -113,7 +113,7 @@ impl Run {
         }
     }
 
-    /// Its outcome; the whole took no longer than allowed.
+    /// Its outcome. The run must not have taken longer than allowed.
     fn finish(self, allowed_ms: u64) -> (RunResult, Output) {
         let output = self.process.finish();
         let took = self.begin.elapsed();
@@ -137,7 +137,7 @@ fn kinds(result: &RunResult) -> Vec<ErrorKind> {
         .collect()
 }
 
-/// Answers in the last 300 ms or so.
+/// Responses in about the last 300 ms.
 fn answered_at_the_end(result: &RunResult) -> u64 {
     let rows = result.recording.series.rows();
     rows.iter().rev().take(3).map(|row| row.answered).sum()
@@ -174,7 +174,7 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> See
     Seen::Held(format!("{} answers", result.recording.counters.answered))
 }
 
-/// Whatever it was doing then, a suspended load generator says so.
+/// A suspended load generator reports it.
 fn assert_standstill(result: &RunResult) {
     let verdict = &result.generator.verdict;
     let Verdict::Saturated { symptoms, .. } = verdict else {
@@ -195,7 +195,7 @@ fn a_program_that_stops_at_a_constant_rate() -> Seen {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(kinds(&result), [], "{output:?}");
     let recording = &result.recording;
-    // Every request of the schedule was sent, those of the stop late.
+    // Every request of the schedule was sent, some of them late.
     assert!(recording.counters.answered >= 395, "{output:?}");
     let max_ns = recording.response_time.max_ns().unwrap();
     assert!(
@@ -267,7 +267,7 @@ fn faketime() -> Option<PathBuf> {
 
 fn a_wall_clock_that_jumps() -> Seen {
     let Some(library) = faketime() else {
-        return Seen::Skipped("libfaketime is not installed (Debian: faketime)".to_owned());
+        return Seen::Skipped("faketime", "not installed (Debian: faketime)".to_owned());
     };
     let (_server, url) = server(&[]);
     let folder = Folder::new();
@@ -293,7 +293,7 @@ fn a_wall_clock_that_jumps() -> Seen {
     assert_eq!(result.window.duration_ns, 1_500_000_000);
     let max_ns = result.recording.latency().max_ns().unwrap();
     assert!(max_ns < 500_000_000, "{max_ns}; {output:?}");
-    // That the clock was shifted at all is seen in the label of the result.
+    // The start time of the result shows that the clock was shifted.
     let shifted_s = now_ms.abs_diff(result.window.started_unix_ms) / 1000;
     assert!(
         (3500..3700).contains(&shifted_s),
@@ -315,7 +315,7 @@ fn too_little_memory() -> Seen {
                 .arg(env!("CARGO_BIN_EXE_wrkbench"));
             command
         };
-        // With less than its own size the kernel ends it before it begins.
+        // With less than the size of the program the kernel does not start it.
         let mut help = limited();
         help.arg("--help");
         if Process::start(help).finish().code != Some(0) {

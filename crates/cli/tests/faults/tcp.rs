@@ -1,4 +1,4 @@
-//! F5 to F16: what a server does to connections and their bytes.
+//! F5 to F16: faults of connections and their bytes.
 
 use results::ErrorKind::{
     BrokenPipe, ClosedEarly, ConnectReset, ConnectTimeout, NotTls, Reset, Stale, Timeout,
@@ -9,16 +9,16 @@ use crate::adversary::{Layer, RIGHT, Step, UNTIL_CLOSE, send, usual_tls};
 use crate::case::{asked, connected};
 use crate::row::Row;
 
-/// A head that promises ten bytes, and five of them.
+/// A head that announces ten bytes, and five of them.
 const HALF: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf.";
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n";
 const CHUNKED: &[u8] =
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nright\r\n0\r\nX-Trailer: 1\r\n\r\n";
 const ANNOUNCED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nright";
 
-/// A request with so long a body that the kernel does not take it without the server's reading.
+/// A request with a body that exceeds all socket buffers unless the server reads.
 const POST: [&str; 4] = ["-X", "POST", "--body-file", "BODY:16000000"];
-/// Longer than the server takes to read what it does read of it.
+/// Longer than the server takes to read its part of it.
 const PATIENCE_MS: u64 = 1000;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -80,7 +80,7 @@ fn connecting() -> Vec<Row> {
 }
 
 fn ends() -> Vec<Row> {
-    // An end that comes with an answer is stale to the request that is on its way by then.
+    // An end that arrives with a response makes the request in flight stale.
     let lost = [Stale, ClosedEarly, Reset, BrokenPipe];
     [
         asked("F7", "FIN after an answer, unannounced", &[send(RIGHT), Step::Fin])
@@ -251,7 +251,7 @@ fn requests_unread() -> Vec<Row> {
             &[Step::Pause(20), Step::Reset],
         )
         .with(&POST)
-        // The kernel tells the reset to one of sending and receiving, and the other sees an end.
+        // The kernel reports the reset to either send or receive; the other sees an end.
         .fails_as(&[Reset, BrokenPipe, ClosedEarly]),
     ]
     .into_iter()

@@ -1,4 +1,4 @@
-//! F46 to F55: TLS that goes wrong.
+//! F46 to F55: faults of TLS.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn layer(settings: &TlsSettings) -> Layer {
     Layer::Tls(settings.config().unwrap())
 }
 
-/// The usual settings, changed.
+/// Changed default settings.
 fn changed(versions: TlsVersions, change: impl FnOnce(&mut ServerConfig)) -> Layer {
     let mut config = Arc::unwrap_or_clone(only(versions).config().unwrap());
     change(&mut config);
@@ -49,7 +49,7 @@ fn alert(level: u8, description: u8) -> Step {
     Step::Raw(vec![21, 3, 3, 0, 2, level, description])
 }
 
-/// Gives every session a name, and knows none of them again.
+/// Gives every session an ID and never recognizes one.
 #[derive(Debug)]
 struct Forgetful;
 
@@ -71,7 +71,7 @@ impl StoresServerSessions for Forgetful {
     }
 }
 
-/// A certificate that nobody has had a reason to trust for decades.
+/// A certificate that expired decades ago.
 fn expired() -> Identity {
     let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     parameters.not_before = date_time_ymd(1999, 1, 1);
@@ -83,10 +83,10 @@ fn expired() -> Identity {
     }
 }
 
-/// Certificates that are refused when they are looked at, and client certificates that are missed.
+/// Certificates that fail verification, and missing client certificates.
 fn certificates() -> Vec<Case> {
     let trusting = |id, what, identity: &Identity| {
-        // It is signed by itself, and the program is told to trust it.
+        // It is self-signed, and an option makes the program trust it.
         let pem = format!("PEM:{}", identity.certificate_pem);
         asked(id, what, &[send(RIGHT)])
             .with(&["--cacert", &pem])
@@ -215,7 +215,8 @@ fn handshakes() -> Vec<Case> {
             "F49",
             "a server hello of SSL 3.0",
             &end(&[Step::Raw(
-                // Type 2, 38 bytes, version 3.0, 32 random bytes, no session, cipher 0x0035, no compression.
+                // Type 2, 38 bytes, version 3.0, 32 random bytes, no session, cipher 0x0035, no
+                // compression.
                 [
                     &[22, 3, 0, 0, 42, 2, 0, 0, 38, 3, 0][..],
                     &[7; 32],

@@ -1,13 +1,13 @@
-//! `wrkbench restore`, and what it may find. Nothing here needs root, and no setting is
+//! `wrkbench restore` and the journals it may find. Nothing here needs root, and no setting is
 //! touched.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::process::{Command, Stdio};
 
-use crate::place::{Place, is_root};
+use testkit::{Folder, is_root};
 
-/// Runs our program with these arguments: exit code, stdout, stderr.
+/// Runs wrkbench with these arguments: exit code, stdout, stderr.
 fn wrkbench(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
         .args(arguments)
@@ -19,18 +19,18 @@ fn wrkbench(arguments: &[&str]) -> (i32, String, String) {
     (code, text(output.stdout), text(output.stderr))
 }
 
-/// A folder that nobody else can write, so that a journal can lie in it.
-fn own_place(test: &str) -> Place {
-    let place = Place::new(test);
-    fs::set_permissions(place.path(""), Permissions::from_mode(0o755)).unwrap();
+/// A folder that only this user can write, as a journal requires.
+fn own_place() -> Folder {
+    let place = Folder::for_all_users();
+    fs::set_permissions(place.file(""), Permissions::from_mode(0o755)).unwrap();
     place
 }
 
 #[test]
-fn without_a_journal_there_is_nothing_to_put_back() {
-    let place = own_place("by-hand-nothing");
-    let file = place.file("file", "x");
-    for folder in [place.path("nowhere"), place.path(""), file, String::new()] {
+fn without_a_journal_there_is_nothing_to_restore() {
+    let place = own_place();
+    let file = place.file_with("file", "x");
+    for folder in [place.file("nowhere"), place.file(""), file, String::new()] {
         let (code, stdout, stderr) = wrkbench(&["restore", "--journal", &folder]);
         if folder.is_empty() {
             assert_eq!(code, 1, "{stdout}");
@@ -43,16 +43,16 @@ fn without_a_journal_there_is_nothing_to_put_back() {
 }
 
 #[test]
-fn a_damaged_journal_is_told_on_one_line_and_left() {
-    let place = own_place("by-hand-damaged");
-    let at = place.path("");
+fn a_damaged_journal_is_one_line_and_kept() {
+    let place = own_place();
+    let at = place.file("");
     for content in [
         &b"hello\n"[..],
         b"00000000 {}\n",
         b"\xff\xff\n\n\n",
         &[b'\n'; 5000],
     ] {
-        let journal = place.file("journal", content);
+        let journal = place.file_with("journal", content);
         for options in [&[][..], &["--force"], &["--keep"]] {
             let arguments = [&["restore", "--journal", &at], options].concat();
             let (code, stdout, stderr) = wrkbench(&arguments);
@@ -67,7 +67,7 @@ fn a_damaged_journal_is_told_on_one_line_and_left() {
     }
 }
 
-/// A journal that has a command run when it is put back.
+/// A journal with a command that runs when it is restored.
 fn journal_with(command: &str) -> String {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let namespace = fs::read_link("/proc/self/ns/net").unwrap();
@@ -89,7 +89,7 @@ fn journal_with(command: &str) -> String {
     records.iter().map(line).collect()
 }
 
-/// The checksum of a journal's lines, that of gzip.
+/// The checksum of the lines of a journal: CRC-32, as in gzip.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for &byte in bytes {
@@ -103,11 +103,11 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 #[test]
 fn commands_of_a_journal_that_others_could_have_written_do_not_run() {
-    let place = own_place("by-hand-stranger");
-    let ran = place.path("ran");
-    let folder = place.path("journal");
+    let place = own_place();
+    let ran = place.file("ran");
+    let folder = place.file("journal");
     fs::create_dir(&folder).unwrap();
-    let journal = place.file("journal/journal", journal_with(&format!("touch {ran}")));
+    let journal = place.file_with("journal/journal", journal_with(&format!("touch {ran}")));
     let away = format!("{folder}-by-link");
     symlink(&folder, &away).unwrap();
     let mode = |path: &str, mode| {
@@ -130,15 +130,15 @@ fn commands_of_a_journal_that_others_could_have_written_do_not_run() {
     refused(&folder, "chmod go-w");
     mode(&folder, 0o700);
     refused(&away, "is a symbolic link");
-    mode(&place.path(""), 0o777);
+    mode(&place.file(""), 0o777);
     refused(&folder, "(mode 0777)");
-    mode(&place.path(""), 0o755);
+    mode(&place.file(""), 0o755);
     if is_root() {
         chown(&journal, Some(1000), None).unwrap();
         refused(&folder, "belongs to user 1000, not to root");
         chown(&journal, Some(0), None).unwrap();
     }
-    // What it would do is said without being done.
+    // What it would do is printed and not done.
     let (code, stdout, stderr) = wrkbench(&["restore", "--journal", &folder, "--dry-run"]);
     assert_eq!(code, 0, "{stderr}");
     assert!(
@@ -153,10 +153,10 @@ fn commands_of_a_journal_that_others_could_have_written_do_not_run() {
 }
 
 #[test]
-fn a_journal_that_is_no_file_is_told() {
-    let place = own_place("by-hand-folder");
-    fs::create_dir(place.path("journal")).unwrap();
-    let (code, _, stderr) = wrkbench(&["restore", "--journal", &place.path("")]);
+fn a_journal_that_is_no_file_is_reported() {
+    let place = own_place();
+    fs::create_dir(place.file("journal")).unwrap();
+    let (code, _, stderr) = wrkbench(&["restore", "--journal", &place.file("")]);
     assert_eq!(code, 1);
     assert!(stderr.contains("cannot be read"), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -173,14 +173,14 @@ fn force_and_keep_exclude_each_other() {
 }
 
 #[test]
-fn a_guardian_without_a_sweep_guards_nothing() {
-    let place = own_place("by-hand-guardian");
-    let journal = place.file("journal", "hello\n");
-    let (code, stdout, stderr) = wrkbench(&["guardian", &place.path("")]);
+fn a_guardian_without_a_sweep_does_nothing() {
+    let place = own_place();
+    let journal = place.file_with("journal", "hello\n");
+    let (code, stdout, stderr) = wrkbench(&["guardian", &place.file("")]);
     assert_eq!((code, stdout.as_str()), (1, ""), "{stderr}");
     assert!(stderr.contains("cannot be started"), "{stderr}");
     assert!(fs::exists(journal).unwrap());
-    // With any other number of arguments it is no guardian, and no URL either.
+    // With another number of arguments it is no guardian and no URL.
     let (code, _, stderr) = wrkbench(&["guardian"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("URL"), "{stderr}");

@@ -1,4 +1,5 @@
-//! A sweep that is held in the midst of a trial, with everything changed, and what can happen to it there.
+//! A sweep that is stopped within a trial, with everything changed, and what can happen to it
+//! there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +7,7 @@ use std::process::Command;
 
 use crate::lab::{Lab, Sweep, To, await_in_thread, send};
 
-/// The lab, how it was, and the sweep that is held.
+/// The lab, its original state, and the sweep that is held.
 struct Held {
     lab: Lab,
     before: BTreeMap<String, Vec<u8>>,
@@ -16,13 +17,13 @@ struct Held {
 }
 
 /// Holds a sweep in a new lab.
-fn held(test: &str) -> Option<Held> {
-    Lab::new(test).map(|lab| hold(lab, ""))
+fn held() -> Option<Held> {
+    Lab::new().map(|lab| hold(lab, ""))
 }
 
-/// Holds a sweep before its first run: its hook says that it is there, and waits.
+/// Holds a sweep before its first run: its hook reports that it runs, and waits.
 fn hold(lab: Lab, more_hooks: &str) -> Held {
-    let (up, go) = (lab.place.path("up"), lab.place.path("go"));
+    let (up, go) = (lab.place.file("up"), lab.place.file("go"));
     let made = Command::new("mkfifo").args([&up, &go]).status().unwrap();
     assert!(made.success());
     let plan = lab.plan(&format!(
@@ -46,16 +47,16 @@ fn hold(lab: Lab, more_hooks: &str) -> Held {
 }
 
 impl Held {
-    /// Waits until the hook is there; its process.
+    /// Waits until the hook runs. Returns its process.
     fn await_hook(&self) -> String {
-        let up = self.lab.place.path("up");
+        let up = self.lab.place.file("up");
         let came = await_in_thread(move || fs::read_to_string(up).unwrap());
         self.sweep.await_event(&came, "the hook").trim().to_owned()
     }
 
     /// Lets the hook go on.
     fn release(&self) {
-        let go = self.lab.place.path("go");
+        let go = self.lab.place.file("go");
         let gone = await_in_thread(move || fs::write(go, "\n").unwrap());
         self.sweep.await_event(&gone, "the end of the hook");
     }
@@ -64,7 +65,7 @@ impl Held {
         self.sweep.guardian().expect("there is a guardian")
     }
 
-    /// Kills the sweep; what it and its guardian said, and how it is then.
+    /// Kills the sweep. Returns the output of it and its guardian, and what has changed.
     fn kill(mut self, to: To) -> (Lab, String, Vec<String>) {
         self.sweep.signal("KILL", to);
         let said = self.sweep.end();
@@ -72,7 +73,7 @@ impl Held {
         (self.lab, said, differences)
     }
 
-    /// Kills the sweep, after which everything must be as it was.
+    /// Kills the sweep, after which everything must be restored.
     fn kill_and_check(self, to: To) -> String {
         let (lab, said, differences) = self.kill(to);
         assert!(differences.is_empty(), "{differences:#?}\n{said}");
@@ -84,14 +85,14 @@ impl Held {
 
 /// Tries another sweep of the same plan: exit code, stdout, stderr.
 fn other_sweep(lab: &Lab) -> (i32, String, String) {
-    let arguments = lab.sweep_arguments(&lab.place.path("plan.toml"));
-    let others = lab.place.path("others");
+    let arguments = lab.sweep_arguments(&lab.place.file("plan.toml"));
+    let others = lab.place.file("others");
     let arguments = arguments.iter().map(String::as_str);
     let arguments: Vec<_> = arguments.chain(["--results", &others]).collect();
     lab.wrkbench(&arguments)
 }
 
-/// Whether a process runs; one that is only not buried yet does not.
+/// Whether a process runs. A zombie does not.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
@@ -101,9 +102,9 @@ fn runs(pid: &str) -> bool {
 }
 
 #[test]
-fn killed_while_a_hook_runs_the_hook_is_ended_and_everything_is_put_back() {
+fn a_sweep_killed_during_a_hook_ends_the_hook_and_restores_everything() {
     for to in [To::Process, To::Group] {
-        let Some(held) = held(&format!("kill-hook-{to:?}")) else {
+        let Some(held) = held() else {
             return;
         };
         held.release();
@@ -116,9 +117,9 @@ fn killed_while_a_hook_runs_the_hook_is_ended_and_everything_is_put_back() {
 }
 
 #[test]
-fn a_sweep_that_is_asked_to_end_puts_everything_back_itself() {
+fn a_terminated_sweep_restores_everything_itself() {
     for signal in ["TERM", "INT", "HUP"] {
-        let Some(mut held) = held(&format!("kill-{signal}")) else {
+        let Some(mut held) = held() else {
             return;
         };
         held.sweep.signal(signal, To::Group);
@@ -134,7 +135,7 @@ fn a_sweep_that_is_asked_to_end_puts_everything_back_itself() {
 
 #[test]
 fn ps_shows_the_guardian_by_its_name() {
-    let Some(held) = held("kill-name") else {
+    let Some(held) = held() else {
         return;
     };
     let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", held.guardian())).unwrap();
@@ -149,7 +150,7 @@ fn ps_shows_the_guardian_by_its_name() {
 
 #[test]
 fn signals_for_the_guardian_do_not_end_it() {
-    let Some(held) = held("kill-signals") else {
+    let Some(held) = held() else {
         return;
     };
     let guardian = held.guardian();
@@ -160,8 +161,8 @@ fn signals_for_the_guardian_do_not_end_it() {
 }
 
 #[test]
-fn a_sweep_that_hangs_is_not_dead_and_nobody_else_may_begin() {
-    let Some(mut held) = held("kill-hang") else {
+fn a_stopped_sweep_keeps_its_lock() {
+    let Some(mut held) = held() else {
         return;
     };
     held.sweep.signal("STOP", To::Process);
@@ -186,21 +187,21 @@ fn a_sweep_that_hangs_is_not_dead_and_nobody_else_may_begin() {
 }
 
 #[test]
-fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
-    let Some(held) = held("kill-both") else {
+fn restore_works_when_the_guardian_was_killed_too() {
+    let Some(held) = held() else {
         return;
     };
     send("KILL", &held.guardian());
     let (before, hook) = (held.before.clone(), held.hook.clone());
     let (lab, _, differences) = held.kill(To::Group);
-    // Nobody is left to end it.
+    // No process is left to end it.
     send("KILL", &hook);
     assert!(differences.len() >= 4, "{differences:#?}");
     let (code, _, stderr) = other_sweep(&lab);
     assert_eq!(code, 1, "{stderr}");
     let hint = format!(
         "run `wrkbench restore --journal {}`",
-        lab.place.path("journal")
+        lab.place.file("journal")
     );
     assert!(stderr.contains(&hint), "{stderr}");
     let changed = lab.state();
@@ -217,7 +218,7 @@ fn when_the_guardian_is_killed_as_well_restore_puts_everything_back() {
 
 #[test]
 fn a_guardian_that_was_killed_is_replaced_before_the_next_change() {
-    let Some(held) = held("kill-guardian") else {
+    let Some(held) = held() else {
         return;
     };
     let first = held.guardian();
@@ -229,8 +230,8 @@ fn a_guardian_that_was_killed_is_replaced_before_the_next_change() {
 }
 
 #[test]
-fn what_someone_else_has_changed_meanwhile_is_left_and_told() {
-    let Some(held) = held("kill-other") else {
+fn changes_by_others_are_kept_and_reported() {
+    let Some(held) = held() else {
         return;
     };
     let set = held
@@ -254,19 +255,19 @@ fn what_someone_else_has_changed_meanwhile_is_left_and_told() {
 }
 
 #[test]
-fn servers_that_a_hook_started_keep_neither_guardian_nor_lock() {
-    let Some(lab) = Lab::new("kill-servers") else {
+fn servers_started_by_a_hook_hold_neither_guardian_nor_lock() {
+    let Some(lab) = Lab::new() else {
         return;
     };
-    let at = lab.place.path("");
-    lab.place.file(
+    let at = lab.place.file("");
+    lab.place.file_with(
         "nginx.conf",
         format!(
             "pid {at}/nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{ access_log off; \
              server {{ listen unix:{at}/nginx.sock; }} }}\n"
         ),
     );
-    let restart = lab.place.file(
+    let restart = lab.place.file_with(
         "restart.sh",
         format!(
             "ls -l /proc/$$/fd >{at}/descriptors\n\
@@ -282,12 +283,12 @@ fn servers_that_a_hook_started_keep_neither_guardian_nor_lock() {
         assert!(!descriptors.contains(kept), "{descriptors}");
     }
     let mut servers = vec![place("pid")];
-    if fs::exists(held.lab.place.path("nginx.pid")).unwrap() {
+    if fs::exists(held.lab.place.file("nginx.pid")).unwrap() {
         servers.push(place("nginx.pid"));
     } else {
         eprintln!("kill-servers: nginx is missing, only a sleeping process is the server");
     }
-    // Ends only if nobody else has the other end of its socket.
+    // Ends only if no other process holds the other end of its socket.
     let (lab, said, differences) = held.kill(To::Group);
     let running: Vec<_> = servers.iter().map(|pid| runs(pid)).collect();
     for pid in servers.iter().filter(|pid| runs(pid)) {

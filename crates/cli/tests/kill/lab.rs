@@ -1,4 +1,4 @@
-//! A network namespace with a server in it, sweeps to be killed, and what the kernel shows.
+//! A network namespace with a server, sweeps to be killed, and the state of the kernel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,19 +9,15 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::place::{Place, is_root};
+use testkit::{Folder, PATIENCE, is_root};
 
-/// So long an awaited event may not happen. Far above what anything here takes, since the machine may
-/// be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What the file factor replaces, byte for byte; it is no text.
+/// The content that the file factor replaces. It is not UTF-8.
 const CONFIGURATION: &[u8] = b"# old\n\xff\x00no line feed at the end";
 
-/// The namespace, and a folder.
+/// The namespace and a folder.
 pub(crate) struct Lab {
-    pub(crate) place: Place,
-    /// Its processes: the one that keeps it, and the server.
+    pub(crate) place: Folder,
+    /// The process that keeps the namespace, and the server.
     keeper: Child,
     server: Child,
     url: String,
@@ -29,18 +25,17 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// `None`, with the reason on stderr, where there can be none.
-    pub(crate) fn new(test: &str) -> Option<Self> {
-        if !is_root() {
-            eprintln!(
-                "{test}: SKIPPED, only root can have a network namespace with settings to change"
-            );
-            return None;
-        }
-        let place = Place::new(test);
+    /// `None`: the test is skipped.
+    pub(crate) fn new() -> Option<Self> {
+        let root = is_root().then_some(());
+        testkit::require_ok(
+            "root",
+            root.ok_or("only root has a network namespace with settings to change"),
+        )?;
+        let place = Folder::for_all_users();
         place.folder("conf");
-        place.file("conf/server.conf", CONFIGURATION);
-        place.file("server.tmpl", "# a template\nsize = {{level}}\n");
+        place.file_with("conf/server.conf", CONFIGURATION);
+        place.file_with("server.tmpl", "# a template\nsize = {{level}}\n");
         let mut keeper = Command::new("unshare")
             .args([
                 "--net",
@@ -55,7 +50,10 @@ impl Lab {
         if first_line(&mut keeper) != "up" {
             let _ = keeper.kill();
             let _ = keeper.wait();
-            eprintln!("{test}: SKIPPED, unshare --net makes no network namespace here");
+            testkit::skip(
+                "namespaces",
+                "unshare --net makes no network namespace here",
+            );
             return None;
         }
         let keeper_stdin = keeper.stdin.take().unwrap();
@@ -95,7 +93,7 @@ impl Lab {
         await_event(&said, program)
     }
 
-    /// Runs our program in the namespace to its end: exit code, stdout, stderr.
+    /// Runs wrkbench in the namespace to its end: exit code, stdout, stderr.
     pub(crate) fn wrkbench(&self, arguments: &[&str]) -> (i32, String, String) {
         let output = self.output(env!("CARGO_BIN_EXE_wrkbench"), arguments);
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -105,17 +103,17 @@ impl Lab {
 
     /// `wrkbench restore` with these options.
     pub(crate) fn restore(&self, options: &[&str]) -> (i32, String, String) {
-        let journal = self.place.path("journal");
+        let journal = self.place.file("journal");
         let arguments = [&["restore", "--journal", &journal], options].concat();
         self.wrkbench(&arguments)
     }
 
-    /// A plan that changes settings of the network, a file, and something by commands; so many
-    /// trials that it does not end while it is looked at.
+    /// An experiment that changes network settings, a file, and the interface by commands. It has
+    /// so many trials that it does not end during a test.
     pub(crate) fn plan(&self, hooks: &str) -> String {
-        let at = self.place.path("");
+        let at = self.place.file("");
         let url = &self.url;
-        self.place.file(
+        self.place.file_with(
             "plan.toml",
             format!(
                 r#"
@@ -166,7 +164,7 @@ levels = [1400, 9000]
 
     /// The arguments of a sweep of the plan.
     pub(crate) fn sweep_arguments(&self, plan: &str) -> [String; 5] {
-        let journal = self.place.path("journal");
+        let journal = self.place.file("journal");
         ["sweep", "--quiet", "--journal", &journal, plan].map(ToOwned::to_owned)
     }
 
@@ -190,10 +188,10 @@ levels = [1400, 9000]
         Sweep { child, said }
     }
 
-    /// Everything that could have been changed: all settings of the network, the file with its mode,
-    /// and what lies beside it, the interface.
+    /// Everything that could have been changed: all settings of the network, the file with its
+    /// mode, and what lies beside it, the interface.
     pub(crate) fn state(&self) -> BTreeMap<String, Vec<u8>> {
-        // Some settings cannot be read, some count something.
+        // Some settings cannot be read, some are counters.
         let listing = self.output(
             "sh",
             &[
@@ -212,7 +210,7 @@ levels = [1400, 9000]
         }
         assert!(state.len() > 100, "{} settings", state.len());
         assert!(state.contains_key("./ipv4/tcp_rmem"));
-        for entry in fs::read_dir(self.place.path("conf")).unwrap() {
+        for entry in fs::read_dir(self.place.file("conf")).unwrap() {
             let path = entry.unwrap().path();
             let mode = fs::metadata(&path).unwrap().mode();
             let mut content = format!("{mode:o} ").into_bytes();
@@ -222,7 +220,7 @@ levels = [1400, 9000]
         state
     }
 
-    /// What is not as it was.
+    /// What differs from the earlier state.
     pub(crate) fn differences(&self, before: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
         let now = self.state();
         let names = before.keys().chain(now.keys());
@@ -252,7 +250,8 @@ impl Drop for Lab {
     }
 }
 
-/// A program in the namespace that a process keeps. It takes nsenter's place, and its number.
+/// A program in the namespace that a process keeps. nsenter becomes the program, with its process
+/// ID.
 fn inside(keeper: &Child, program: &str) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/proc/{}/ns/net", keeper.id()));
@@ -266,7 +265,7 @@ fn first_line(child: &mut Child) -> String {
         let mut line = String::new();
         let mut reader = BufReader::new(stdout);
         let _ = reader.read_line(&mut line);
-        // Kept open: who writes more is not to be ended by it.
+        // Kept open, so that further output does not end the process.
         (line, reader)
     });
     let (line, reader) = await_event(&line, "the first line");
@@ -277,14 +276,14 @@ fn first_line(child: &mut Child) -> String {
 /// A sweep that was started here.
 pub(crate) struct Sweep {
     pub(crate) child: Child,
-    /// All that it and its guardian say, when both have ended.
+    /// The output of it and its guardian, when both have ended.
     said: Receiver<String>,
 }
 
 impl Sweep {
     /// Sends a signal to it, or to its group.
     pub(crate) fn signal(&mut self, signal: &str, to: To) {
-        // Not waited for yet, so the number is still its own.
+        // It was not waited for yet, so the process ID is still its own.
         let pid = self.child.id();
         match to {
             To::Process => send(signal, &pid.to_string()),
@@ -292,7 +291,7 @@ impl Sweep {
         }
     }
 
-    /// The guardian's number, if there is one.
+    /// The process ID of the guardian, if there is one.
     pub(crate) fn guardian(&self) -> Option<String> {
         let parent = self.child.id().to_string();
         fs::read_dir("/proc").unwrap().find_map(|entry| {
@@ -322,7 +321,7 @@ impl Sweep {
         panic!("{what} does not come");
     }
 
-    /// Waits until it and its guardian have ended; what they said.
+    /// Waits until it and its guardian have ended. Returns their output.
     pub(crate) fn end(mut self) -> String {
         let said = await_event(&self.said, "the end of sweep and guardian");
         self.child.wait().unwrap();
@@ -330,7 +329,7 @@ impl Sweep {
     }
 }
 
-/// Whom a signal is for.
+/// The target of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Process,
@@ -346,7 +345,7 @@ pub(crate) fn send(signal: &str, to: &str) {
     assert!(sent.success(), "kill -{signal} {to}");
 }
 
-/// Begins to wait for something.
+/// Waits for an event in another thread.
 pub(crate) fn await_in_thread<T: Send + 'static>(
     event: impl FnOnce() -> T + Send + 'static,
 ) -> Receiver<T> {
@@ -357,7 +356,7 @@ pub(crate) fn await_in_thread<T: Send + 'static>(
     receiver
 }
 
-/// Waits for it.
+/// Waits for an event of another thread.
 #[track_caller]
 pub(crate) fn await_event<T>(event: &Receiver<T>, what: &str) -> T {
     event

@@ -1,15 +1,16 @@
-//! `kill -9` at moments drawn by lot.
+//! `kill -9` at random moments.
 
 use std::time::Duration;
 
 use crate::lab::{Lab, To};
 
-/// Moments are within this time from the start: reading the plan, checks and the first hundred trials or so.
+/// The moments are within this time after the start: reading the file, checks, and about the first
+/// hundred trials.
 const WITHIN_MS: u64 = 1500;
 
-/// Kills so many sweeps, of each two one with its process group.
-fn kill(test: &str, seed: u64, moments: u32) {
-    let Some(lab) = Lab::new(test) else { return };
+/// Kills a number of sweeps, every second one with its process group.
+fn kill(seed: u64, moments: u32) {
+    let Some(lab) = Lab::new() else { return };
     let plan = lab.plan("");
     let before = lab.state();
     let mut lots = fastrand::Rng::with_seed(seed);
@@ -18,9 +19,9 @@ fn kill(test: &str, seed: u64, moments: u32) {
         let moment = Duration::from_micros(lots.u64(0..WITHIN_MS * 1000));
         let to = if lots.bool() { To::Process } else { To::Group };
         let when = format!("moment {number} of seed {seed}: {to:?} after {moment:?}");
-        let _ = std::fs::remove_dir_all(lab.place.path("results"));
+        let _ = std::fs::remove_dir_all(lab.place.file("results"));
         let mut sweep = lab.sweep(&plan);
-        // However slow the machine is, half of the moments are after the first change.
+        // On any machine, half of the moments are after the first change.
         if number % 2 == 0 {
             await_journal(&lab);
         }
@@ -32,7 +33,7 @@ fn kill(test: &str, seed: u64, moments: u32) {
         let said = sweep.end();
         let differences = lab.differences(&before);
         assert!(differences.is_empty(), "{when}: {differences:#?}\n{said}");
-        let journal = std::fs::read_to_string(lab.place.path("journal/journal"));
+        let journal = std::fs::read_to_string(lab.place.file("journal/journal"));
         assert!(
             journal.is_err(),
             "{when}: a journal stays: {journal:?}\n{said}"
@@ -58,9 +59,9 @@ fn kill(test: &str, seed: u64, moments: u32) {
     );
 }
 
-/// Until the sweep has written down what it is about to change.
+/// Waits until the sweep has written to the journal what it is about to change.
 fn await_journal(lab: &Lab) {
-    let journal = lab.place.path("journal/journal");
+    let journal = lab.place.file("journal/journal");
     let is_there = (0..20_000).any(|_| {
         std::thread::sleep(Duration::from_millis(1));
         std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0)
@@ -69,12 +70,12 @@ fn await_journal(lab: &Lab) {
 }
 
 #[test]
-fn killed_at_a_few_random_moments_everything_is_as_it_was() {
-    kill("kill-few", 20_261, 6);
+fn everything_is_restored_after_kills_at_a_few_random_moments() {
+    kill(20_261, 6);
 }
 
 #[test]
 #[ignore = "takes a minute: make kill"]
-fn killed_at_fifty_random_moments_everything_is_as_it_was() {
-    kill("kill-fifty", 4, 50);
+fn everything_is_restored_after_kills_at_fifty_random_moments() {
+    kill(4, 50);
 }

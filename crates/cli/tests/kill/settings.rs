@@ -1,4 +1,5 @@
-//! Every setting of the network that is a number is changed and put back, and with it all that the kernel changes along.
+//! Every numeric network setting is changed and restored, together with the settings that the
+//! kernel changes with it.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -10,21 +11,21 @@ use std::process::Command;
 use experiment::{Change, Machine, MachineSettings, Transaction};
 
 use crate::lab::Lab;
-use crate::place::Place;
+use testkit::Folder;
 
-/// Set in the process that changes them: the namespace that it must not be in.
+/// Set in the process that changes them: the namespace in which it must not run.
 const OUTSIDE: &str = "WRKBENCH_TEST_OUTSIDE";
 
-const TEST: &str = "settings::every_setting_is_put_back_with_all_that_change_with_it";
+const TEST: &str = "settings::every_setting_is_restored_with_those_that_depend_on_it";
 
 #[test]
-fn every_setting_is_put_back_with_all_that_change_with_it() {
+fn every_setting_is_restored_with_those_that_depend_on_it() {
     if let Ok(outside) = env::var(OUTSIDE) {
         assert_ne!(namespace(), outside, "these are the machine's own settings");
         change_everything();
         return;
     }
-    let Some(lab) = Lab::new("settings") else {
+    let Some(lab) = Lab::new() else {
         return;
     };
     // `conf/default` is copied to interfaces, but not to `lo`.
@@ -50,16 +51,16 @@ fn namespace() -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// Changes all settings in one go, first to last and last to first: of two that change each other the sweep takes the
-/// one that comes first.
+/// Changes all settings at once, in both orders: of two settings that change each other, the sweep
+/// applies the first.
 fn change_everything() {
-    let place = Place::new("settings-journal");
+    let place = Folder::for_all_users();
     let mut settings = numbers();
     assert!(settings.len() > 300, "{} settings", settings.len());
     for order in ["forwards", "backwards"] {
         let before = everything();
         let mut machine = machine();
-        let folder = PathBuf::from(place.path(order));
+        let folder = PathBuf::from(place.file(order));
         let mut transaction = Transaction::begin(&mut machine, &folder, "everything").unwrap();
         let mut refused = Vec::new();
         let mut changed = 0;
@@ -102,7 +103,7 @@ fn change_everything() {
     }
 }
 
-/// Other values than the present one, of which the kernel takes one or another.
+/// Values that differ from the current one. The kernel accepts some of them.
 fn candidates(present: &[i64]) -> Vec<String> {
     let text = |numbers: Vec<i64>| {
         let words: Vec<String> = numbers.iter().map(ToString::to_string).collect();
@@ -132,7 +133,7 @@ fn numbers() -> Vec<(PathBuf, Vec<i64>)> {
         .collect()
 }
 
-/// Every setting of the network that can be read.
+/// Every readable network setting.
 fn everything() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![PathBuf::from("/proc/sys/net")];
@@ -151,7 +152,7 @@ fn everything() -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// Whether it is no setting, but counts what happens.
+/// Whether it is a counter rather than a setting.
 fn counts(path: &Path) -> bool {
     path.to_string_lossy().ends_with("_count")
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::daemon::{Daemon, installed};
-use crate::place::{Place, free_port, is_root};
+use crate::daemon::{Daemon, free_port};
 use crate::trial::{SEEN_BEYOND, assert_clean, assert_logged, each_backend};
+use testkit::{Folder, is_root, require_any};
 
 /// Where Debian keeps the modules.
 const MODULES: &str = "/usr/lib/apache2/modules";
@@ -33,21 +33,21 @@ impl Model {
 /// A running httpd.
 pub(crate) struct Apache {
     daemon: Daemon,
-    place: Place,
+    place: Folder,
     pub(crate) port: u16,
 }
 
 impl Apache {
-    pub(crate) fn start(test: &str, model: Model) -> Option<Self> {
-        let program = installed(&["apache2", "httpd"])?;
-        let place = Place::new(test);
+    pub(crate) fn start(model: Model) -> Option<Self> {
+        let program = require_any(&["apache2", "httpd"])?;
+        let place = Folder::for_all_users();
         place.folder("htdocs");
         place.folder("cgi-bin");
-        place.file("htdocs/page.html", "y".repeat(20_000));
+        place.file_with("htdocs/page.html", "y".repeat(20_000));
         place.program("cgi-bin/hello", CGI);
         let (daemon, port) = Daemon::start("resuming normal operations", || {
             let port = free_port();
-            let file = place.file("httpd.conf", configuration(&place, port, model));
+            let file = place.file_with("httpd.conf", configuration(&place, port, model));
             (command(&program, &file), port)
         });
         Some(Self {
@@ -79,8 +79,8 @@ fn command(program: &Path, file: &str) -> Command {
     command
 }
 
-fn configuration(place: &Place, port: u16, model: Model) -> String {
-    let at = place.path("");
+fn configuration(place: &Folder, port: u16, model: Model) -> String {
+    let at = place.file("");
     let user = if is_root() {
         "User www-data\nGroup www-data"
     } else {
@@ -109,10 +109,10 @@ fn configuration(place: &Place, port: u16, model: Model) -> String {
 }
 
 /// Loads one path, and compares requests and bytes with httpd's log. (Its answers differ in length:
-/// a script that has ended soon enough gets a Content-Length instead of chunks, and the ETag of a new
-/// file is weak for a second.)
-fn load(test: &str, model: Model, path: &str) {
-    let Some(apache) = Apache::start(test, model) else {
+/// a script that has ended soon enough gets a Content-Length instead of chunks, and the ETag of a
+/// new file is weak for a second.)
+fn load(model: Model, path: &str) {
+    let Some(apache) = Apache::start(model) else {
         return;
     };
     let results = each_backend(&[], &apache.url(path));
@@ -134,15 +134,15 @@ fn load(test: &str, model: Model, path: &str) {
 
 #[test]
 fn a_cgi_script_under_event_and_cgid() {
-    load("apache-cgid", Model::Event, "/cgi-bin/hello");
+    load(Model::Event, "/cgi-bin/hello");
 }
 
 #[test]
 fn a_cgi_script_under_prefork_and_cgi() {
-    load("apache-cgi", Model::Prefork, "/cgi-bin/hello");
+    load(Model::Prefork, "/cgi-bin/hello");
 }
 
 #[test]
 fn a_static_file() {
-    load("apache-static", Model::Event, "/page.html");
+    load(Model::Event, "/page.html");
 }

@@ -1,14 +1,13 @@
 //! A server of somebody else, in the foreground, ended with its test.
 
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
 
-/// Longer than any of them takes to start or to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+use testkit::PATIENCE;
+
 /// A port that was free may be taken in between.
 const STARTS_MAX: usize = 5;
 
@@ -51,7 +50,7 @@ impl Daemon {
         }
     }
 
-    /// Reads the log until a line has this text; its lines when it ended without.
+    /// Reads the log until a line contains this text. If it ends before, returns its lines.
     fn wait_for(&mut self, text: &str) -> Result<(), Vec<String>> {
         let mut lines = Vec::new();
         loop {
@@ -64,10 +63,10 @@ impl Daemon {
         }
     }
 
-    /// Asks the server to end, and waits until it has: its logs are complete then.
+    /// Terminates the server and waits for its end, so that its logs are complete.
     pub(crate) fn end(mut self, signal: &str) {
         self.kill(signal, &self.child.id().to_string());
-        // All processes of the group hold stderr, so its end is the end of all.
+        // All processes of the group hold stderr, so they have ended when it ends.
         while self.log.recv_timeout(PATIENCE).is_ok() {}
         let _ = self.child.wait();
     }
@@ -87,7 +86,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Takes in the log as it comes, so that the server never waits for us.
+/// Reads the log all the time, so that the server never waits for the test.
 fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -101,34 +100,9 @@ fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     receiver
 }
 
-/// A server's program by one of its names; `None` if it is not installed, which is said.
-///
-/// # Panics
-/// When it is not installed and CI is set: there it must not be forgotten.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
-pub(crate) fn installed(names: &[&str]) -> Option<PathBuf> {
-    let folders = [
-        "/usr/sbin",
-        "/usr/bin",
-        "/usr/local/sbin",
-        "/usr/local/bin",
-        "/sbin",
-    ];
-    let found = folders
-        .iter()
-        .flat_map(|folder| {
-            names
-                .iter()
-                .map(move |name| PathBuf::from(folder).join(name))
-        })
-        .find(|path| path.is_file());
-    if found.is_none() {
-        let text = format!(
-            "{} is not installed; `make test-packages` does it",
-            names[0]
-        );
-        assert!(std::env::var_os("CI").is_none(), "{text}");
-        eprintln!("skipped: {text}");
-    }
-    found
+/// A port that is free now. If another process takes it first, the server is started again with
+/// another port.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it has one").port()
 }

@@ -1,17 +1,17 @@
-//! nginx: static files, odd but right answers, limits of keep-alive, https.
+//! nginx: static files, unusual but valid responses, limits of keep-alive, https.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use results::RunResult;
 
-use crate::daemon::{Daemon, installed};
-use crate::place::{Place, free_port, is_root};
+use crate::daemon::{Daemon, free_port};
 use crate::trial::{
     CONNECTIONS, SEEN_BEYOND, assert_bytes, assert_clean, assert_logged, each_backend, sample,
 };
+use testkit::{Folder, is_root, require};
 
-/// A line of nginx's configuration for all addresses, whatever a test asks for.
+/// The locations in the configuration of nginx for all tests.
 const LOCATIONS: &str = r#"
     location = /return { return 200 "hello\n"; }
     location = /none { return 204; }
@@ -25,26 +25,26 @@ const LOCATIONS: &str = r#"
 /// A running nginx.
 pub(crate) struct Nginx {
     daemon: Daemon,
-    pub(crate) place: Place,
+    pub(crate) place: Folder,
     pub(crate) port: u16,
 }
 
 impl Nginx {
     /// `None` if it is not installed. `extra` are more lines of the `server` block.
-    pub(crate) fn start(test: &str, extra: &str) -> Option<Self> {
-        Self::start_in(Place::new(test), "", extra)
+    pub(crate) fn start(extra: &str) -> Option<Self> {
+        Self::start_in(Folder::for_all_users(), "", extra)
     }
 
-    /// With a listener such as ` ssl`, and files that are already there.
-    pub(crate) fn start_in(place: Place, listener: &str, extra: &str) -> Option<Self> {
-        let program = installed(&["nginx"])?;
+    /// The same in an existing folder, with options of the listener such as ` ssl`.
+    pub(crate) fn start_in(place: Folder, listener: &str, extra: &str) -> Option<Self> {
+        let program = require("nginx")?;
         place.folder("www");
-        place.file("www/page.html", "x".repeat(10_000));
-        place.file("www/packed.html", "pack me, ".repeat(3_000));
+        place.file_with("www/page.html", "x".repeat(10_000));
+        place.file_with("www/packed.html", "pack me, ".repeat(3_000));
         let (daemon, port) = Daemon::start("start worker process", || {
             let port = free_port();
             let text = configuration(&place, port, listener, extra);
-            let file = place.file("nginx.conf", text);
+            let file = place.file_with("nginx.conf", text);
             (command(&program, &place, &file), port)
         });
         Some(Self {
@@ -59,31 +59,31 @@ impl Nginx {
     }
 
     /// Ends it, so that its log is complete.
-    pub(crate) fn end(self) -> Place {
+    pub(crate) fn end(self) -> Folder {
         self.daemon.end("QUIT");
         self.place
     }
 
-    /// Ends it, and counts what it logged.
+    /// Ends it and counts the lines of its log.
     pub(crate) fn logged(self, target: &str) -> u64 {
         completed(&self.end().read("access.log"), target)
     }
 }
 
-/// Lines of a log that are requests for this target, answered to the end.
+/// The lines of a log with complete responses for this target.
 fn completed(log: &str, target: &str) -> u64 {
     let begin = format!("{target} OK ");
     log.lines().filter(|line| line.starts_with(&begin)).count() as u64
 }
 
-fn command(program: &Path, place: &Place, file: &str) -> Command {
+fn command(program: &Path, place: &Folder, file: &str) -> Command {
     let mut command = Command::new(program);
-    command.args(["-e", "stderr", "-p", &place.path(""), "-c", file]);
+    command.args(["-e", "stderr", "-p", &place.file(""), "-c", file]);
     command
 }
 
-fn configuration(place: &Place, port: u16, listener: &str, extra: &str) -> String {
-    let at = place.path("");
+fn configuration(place: &Folder, port: u16, listener: &str, extra: &str) -> String {
+    let at = place.file("");
     let user = if is_root() { "user root;" } else { "" };
     format!(
         "daemon off;\n{user}\nworker_processes 1;\npid {at}/nginx.pid;\nerror_log stderr notice;\n\
@@ -101,10 +101,10 @@ fn configuration(place: &Place, port: u16, listener: &str, extra: &str) -> Strin
     )
 }
 
-/// Loads one path; compares with curl's answer and with nginx's log. `of_curl` asks curl for the
-/// same as `of_ours` asks us.
-fn load(test: &str, path: &str, status: u16, of_ours: &[&str], of_curl: &[&str]) -> Vec<RunResult> {
-    let Some(nginx) = Nginx::start(test, "") else {
+/// Loads one path and compares the result with a response that curl gets and with the log of nginx.
+/// `of_ours` and `of_curl` are the same options for wrkbench and curl.
+fn load(path: &str, status: u16, of_ours: &[&str], of_curl: &[&str]) -> Vec<RunResult> {
+    let Some(nginx) = Nginx::start("") else {
         return Vec::new();
     };
     let url = nginx.url(path);
@@ -121,38 +121,32 @@ fn load(test: &str, path: &str, status: u16, of_ours: &[&str], of_curl: &[&str])
 
 #[test]
 fn a_static_file() {
-    load("nginx-static", "/page.html", 200, &[], &[]);
+    load("/page.html", 200, &[], &[]);
 }
 
 #[test]
-fn an_answer_without_a_file() {
-    load("nginx-return", "/return", 200, &[], &[]);
+fn a_response_without_a_file() {
+    load("/return", 200, &[], &[]);
 }
 
 #[test]
-fn an_answer_without_a_body_a_redirect_and_a_missing_page() {
-    load("nginx-none", "/none", 204, &[], &[]);
-    load("nginx-moved", "/moved", 301, &[], &[]);
-    load("nginx-absent", "/absent", 404, &[], &[]);
+fn a_response_without_a_body_a_redirect_and_a_missing_page() {
+    load("/none", 204, &[], &[]);
+    load("/moved", 301, &[], &[]);
+    load("/absent", 404, &[], &[]);
 }
 
 #[test]
-fn head_of_a_static_file_announces_a_body_that_does_not_come() {
-    // wrk waits for it for ever.
-    for result in load(
-        "nginx-head",
-        "/page.html",
-        200,
-        &["-X", "HEAD"],
-        &["--head"],
-    ) {
+fn head_of_a_static_file_announces_a_body_and_sends_none() {
+    // wrk waits for the body forever.
+    for result in load("/page.html", 200, &["-X", "HEAD"], &["--head"]) {
         assert!(result.recording.counters.bytes < result.recording.counters.answered * 1000);
     }
 }
 
 #[test]
-fn a_file_that_has_not_changed_since() {
-    let Some(nginx) = Nginx::start("nginx-304", "") else {
+fn a_file_that_is_not_modified() {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
     let url = nginx.url("/page.html");
@@ -168,21 +162,21 @@ fn a_file_that_has_not_changed_since() {
 }
 
 #[test]
-fn a_compressed_answer_in_chunks() {
+fn a_compressed_response_in_chunks() {
     let header = ["-H", "Accept-Encoding: gzip"];
-    for result in load("nginx-gzip", "/packed.html", 200, &header, &header) {
-        // 27 kB, packed.
+    for result in load("/packed.html", 200, &header, &header) {
+        // 27 kB before compression.
         assert!(result.recording.counters.bytes < result.recording.counters.answered * 2000);
     }
 }
 
 #[test]
-fn a_body_that_is_sent_with_each_request_and_dropped() {
+fn a_request_body_that_the_server_drops() {
     let extra = "location = /post { return 200 'hello'; }";
-    let Some(nginx) = Nginx::start("nginx-body", extra) else {
+    let Some(nginx) = Nginx::start(extra) else {
         return;
     };
-    let body = nginx.place.file("upload", "y".repeat(100_000));
+    let body = nginx.place.file_with("upload", "y".repeat(100_000));
     let results = each_backend(&["--body-file", &body], &nginx.url("/post"));
     for result in &results {
         assert_clean(result, 200);
@@ -191,8 +185,8 @@ fn a_body_that_is_sent_with_each_request_and_dropped() {
 }
 
 #[test]
-fn connections_that_end_after_ten_requests_as_announced_are_no_errors() {
-    let Some(nginx) = Nginx::start("nginx-ten", "") else {
+fn connections_closed_after_ten_responses_as_announced_are_no_errors() {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
     let results = each_backend(&[], &nginx.url("/ten"));
@@ -210,8 +204,8 @@ fn connections_that_end_after_ten_requests_as_announced_are_no_errors() {
 }
 
 #[test]
-fn connections_that_the_server_ends_after_each_request_are_no_errors() {
-    let Some(nginx) = Nginx::start("nginx-close", "") else {
+fn connections_closed_after_each_response_are_no_errors() {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
     let results = each_backend(&[], &nginx.url("/close"));
@@ -227,15 +221,9 @@ fn connections_that_the_server_ends_after_each_request_are_no_errors() {
 }
 
 #[test]
-fn connections_that_we_end_after_each_request() {
+fn connections_that_wrkbench_closes_after_each_request() {
     let of_curl = ["-H", "Connection: close"];
-    for result in load(
-        "nginx-no-keepalive",
-        "/return",
-        200,
-        &["--no-keepalive"],
-        &of_curl,
-    ) {
+    for result in load("/return", 200, &["--no-keepalive"], &of_curl) {
         let counters = &result.recording.counters;
         assert!(
             counters.connections_opened >= counters.answered,
@@ -245,8 +233,8 @@ fn connections_that_we_end_after_each_request() {
 }
 
 #[test]
-fn several_requests_on_the_way_at_once() {
-    let Some(nginx) = Nginx::start("nginx-pipeline", "") else {
+fn several_requests_in_flight() {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
     let url = nginx.url("/page.html");
@@ -263,10 +251,10 @@ fn several_requests_on_the_way_at_once() {
 
 #[test]
 fn a_unix_socket() {
-    let Some(nginx) = Nginx::start("nginx-unix", "") else {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
-    let socket = nginx.place.path("nginx.sock");
+    let socket = nginx.place.file("nginx.sock");
     let options = ["--unix-socket", &socket];
     let results = each_backend(&options, "http://localhost/page.html");
     for result in &results {
@@ -277,7 +265,7 @@ fn a_unix_socket() {
 
 #[test]
 fn a_number_of_requests_is_exactly_that() {
-    let Some(nginx) = Nginx::start("nginx-number", "") else {
+    let Some(nginx) = Nginx::start("") else {
         return;
     };
     let results = each_backend(&["-n2000", "-d1m"], &nginx.url("/return"));
@@ -289,10 +277,10 @@ fn a_number_of_requests_is_exactly_that() {
 }
 
 /// nginx with TLS of one version, and a certificate that openssl makes.
-fn start_tls(test: &str, version: &str) -> Option<Nginx> {
-    let openssl = installed(&["openssl"])?;
-    let place = Place::new(test);
-    let (key, cert) = (place.path("key.pem"), place.path("cert.pem"));
+fn start_tls(version: &str) -> Option<Nginx> {
+    let openssl = require("openssl")?;
+    let place = Folder::for_all_users();
+    let (key, cert) = (place.file("key.pem"), place.file("cert.pem"));
     let status = Command::new(openssl)
         .args([
             "req",
@@ -304,7 +292,7 @@ fn start_tls(test: &str, version: &str) -> Option<Nginx> {
         ])
         .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        // Without this openssl makes an authority, which may not be a server as well.
+        // Without this openssl creates an authority, which cannot be a server.
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
         .args(["-keyout", &key, "-out", &cert])
         .stderr(Stdio::null())
@@ -318,13 +306,13 @@ fn start_tls(test: &str, version: &str) -> Option<Nginx> {
     Nginx::start_in(place, " ssl", &extra)
 }
 
-fn https(test: &str, version: &str) {
-    let Some(nginx) = start_tls(test, version) else {
+fn https(version: &str) {
+    let Some(nginx) = start_tls(version) else {
         return;
     };
     let url = nginx.url("/page.html").replace("http:", "https:");
     let of_one = sample(&[], &url);
-    let cert = nginx.place.path("cert.pem");
+    let cert = nginx.place.file("cert.pem");
     // With verification too: the certificate is made for this address.
     let keeping = each_backend(&["--cacert", &cert], &url);
     for result in &keeping {
@@ -334,14 +322,14 @@ fn https(test: &str, version: &str) {
         assert_eq!(counters.connections_opened, CONNECTIONS);
         assert_eq!(counters.tls_full + counters.tls_resumed, CONNECTIONS);
     }
-    // A connection for each request: the later ones resume the session.
+    // With one connection for each request, the later ones resume the session.
     let url = url.replace("/page.html", "/return");
     let resuming = each_backend(&["--no-keepalive"], &url);
     for result in &resuming {
         assert_clean(result, 200);
         let counters = &result.recording.counters;
         let handshakes = counters.tls_full + counters.tls_resumed;
-        // A handshake may be on its way at the end.
+        // A handshake may be unfinished at the end.
         let open = counters.connections_opened - handshakes;
         assert!(open <= CONNECTIONS, "{counters:?}");
         assert!(counters.tls_full <= 4 * CONNECTIONS, "{counters:?}");
@@ -354,8 +342,8 @@ fn https(test: &str, version: &str) {
     assert_handshakes(&log, version, &resuming);
 }
 
-/// nginx saw this version only, and on `/return` as many resumed sessions as we did: each of these
-/// requests had a connection of its own.
+/// nginx saw only this version, and as many resumed sessions on `/return` as wrkbench, since each
+/// of these requests had its own connection.
 fn assert_handshakes(log: &str, version: &str, results: &[RunResult]) {
     let (resumed, full) = (format!(" {version} r"), format!(" {version} ."));
     for line in log.lines() {
@@ -369,24 +357,24 @@ fn assert_handshakes(log: &str, version: &str, results: &[RunResult]) {
         .lines()
         .filter(|line| line.starts_with("/return ") && line.ends_with(&resumed))
         .count() as u64;
-    // We count a handshake as it ends, nginx writes its line with the answer.
+    // wrkbench counts a handshake at its end, nginx writes its line after the response.
     let open = SEEN_BEYOND * results.len() as u64;
     assert!(of_nginx.abs_diff(of_ours) <= open, "{of_nginx}, {of_ours}");
 }
 
 #[test]
 fn https_with_tls_1_2() {
-    https("nginx-tls12", "TLSv1.2");
+    https("TLSv1.2");
 }
 
 #[test]
 fn https_with_tls_1_3() {
-    https("nginx-tls13", "TLSv1.3");
+    https("TLSv1.3");
 }
 
 #[test]
-fn http_to_the_port_of_https_is_an_answer_with_status_400() {
-    let Some(nginx) = start_tls("nginx-plain", "TLSv1.3") else {
+fn http_to_an_https_port_gets_status_400() {
+    let Some(nginx) = start_tls("TLSv1.3") else {
         return;
     };
     for result in each_backend(&[], &nginx.url("/page.html")) {

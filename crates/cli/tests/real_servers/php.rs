@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::daemon::{Daemon, installed};
+use crate::daemon::{Daemon, free_port};
 use crate::nginx::Nginx;
-use crate::place::{Place, free_port, is_root};
 use crate::trial::{assert_clean, assert_logged, each_backend, sample};
+use testkit::{Folder, is_root, require};
 
-/// A page with a length, one in chunks, and one that looks at what was sent.
+/// A page with a length, one in chunks, and one that checks what was sent.
 const INDEX: &str = r#"<?php
 $page = "<!doctype html><title>hello</title><p>" . str_repeat("php ", 50);
 header("Content-Length: " . strlen($page));
@@ -33,23 +33,23 @@ wrk.headers["Content-Type"] = "application/json"
 wrk.body = '{"name": "wrkbench", "n": [1, 2]}'
 "#;
 
-/// nginx, with php-fpm behind it.
+/// nginx in front of php-fpm.
 struct Site {
     nginx: Nginx,
     _fpm: Daemon,
 }
 
 impl Site {
-    fn start(test: &str) -> Option<Self> {
+    fn start() -> Option<Self> {
         let fpm = installed_fpm()?;
-        let place = Place::new(test);
+        let place = Folder::for_all_users();
         place.folder("www");
-        place.file("www/index.php", INDEX);
-        place.file("www/chunked.php", CHUNKED);
-        place.file("www/judge.php", JUDGE);
+        place.file_with("www/index.php", INDEX);
+        place.file_with("www/chunked.php", CHUNKED);
+        place.file_with("www/judge.php", JUDGE);
         let (daemon, port) = Daemon::start("ready to handle connections", || {
             let port = free_port();
-            let file = place.file("fpm.conf", configuration(&place, port));
+            let file = place.file_with("fpm.conf", configuration(&place, port));
             let mut command = Command::new(&fpm);
             command.args(["-n", "-F", "-y", &file]);
             if is_root() {
@@ -57,7 +57,7 @@ impl Site {
             }
             (command, port)
         });
-        let at = place.path("");
+        let at = place.file("");
         let locations = format!(
             "    index index.php;\n\
              location /tcp/ {{ {} fastcgi_pass 127.0.0.1:{port}; }}\n\
@@ -72,7 +72,7 @@ impl Site {
     }
 }
 
-/// What php needs to know of a request.
+/// The parameters of a request that php needs.
 fn parameters(script: &str) -> String {
     let fields = [
         ("SCRIPT_FILENAME", script),
@@ -88,8 +88,8 @@ fn parameters(script: &str) -> String {
         .join(" ")
 }
 
-fn configuration(place: &Place, port: u16) -> String {
-    let at = place.path("");
+fn configuration(place: &Folder, port: u16) -> String {
+    let at = place.file("");
     let user = if is_root() { "user = root" } else { "" };
     let pool = |name, listen: &str| {
         format!("[{name}]\n{user}\nlisten = {listen}\npm = static\npm.max_children = 2\n")
@@ -107,12 +107,12 @@ fn installed_fpm() -> Option<PathBuf> {
         let name = entry.ok()?.file_name().into_string().ok()?;
         name.starts_with("php-fpm").then_some(name)
     });
-    installed(&[found.as_deref().unwrap_or("php-fpm")])
+    require(found.as_deref().unwrap_or("php-fpm"))
 }
 
-/// Loads one page, and compares with curl's answer and with nginx's log.
-fn load(test: &str, path: &str, is_chunked: bool) {
-    let Some(site) = Site::start(test) else {
+/// Loads one page and compares the result with a response that curl gets and with the log of nginx.
+fn load(path: &str, is_chunked: bool) {
+    let Some(site) = Site::start() else {
         return;
     };
     let url = site.nginx.url(path);
@@ -122,7 +122,7 @@ fn load(test: &str, path: &str, is_chunked: bool) {
     let results = each_backend(&[], &url);
     for result in &results {
         assert_clean(result, 200);
-        // The pieces of a chunked answer are as it happens; the content is in all of them.
+        // The sizes of chunks vary, so only the content is compared.
         let least = of_one.bytes * 9 / 10 * result.recording.counters.answered;
         assert!(result.recording.counters.bytes >= least);
     }
@@ -131,25 +131,25 @@ fn load(test: &str, path: &str, is_chunked: bool) {
 
 #[test]
 fn a_page_by_unix_socket() {
-    load("php-unix", "/index.php", false);
+    load("/index.php", false);
 }
 
 #[test]
 fn a_page_by_tcp() {
-    load("php-tcp", "/tcp/", false);
+    load("/tcp/", false);
 }
 
 #[test]
 fn a_page_in_chunks() {
-    load("php-chunked", "/chunked.php", true);
+    load("/chunked.php", true);
 }
 
 #[test]
-fn a_post_with_json_from_a_script_arrives_as_it_was_written() {
-    let Some(site) = Site::start("php-post") else {
+fn a_post_with_json_from_a_script_arrives_unchanged() {
+    let Some(site) = Site::start() else {
         return;
     };
-    let script = site.nginx.place.file("post.lua", POST);
+    let script = site.nginx.place.file_with("post.lua", POST);
     let url = site.nginx.url("/judge.php");
     let results = each_backend(&["-s", &script], &url);
     for result in &results {

@@ -1,28 +1,28 @@
-//! Squid as accelerator in front of Apache httpd with a CGI script.
+//! Squid as a reverse proxy for Apache httpd with a CGI script.
 
 use std::process::Command;
 
 use crate::apache::{Apache, Model};
-use crate::daemon::{Daemon, installed};
-use crate::place::{Place, free_port, is_root};
+use crate::daemon::{Daemon, free_port};
 use crate::trial::{CONNECTIONS, assert_clean, assert_logged, each_backend, sample};
+use testkit::{Folder, is_root, require};
 
-/// Squid, and httpd behind it.
+/// Squid in front of httpd.
 struct Squid {
     daemon: Daemon,
-    place: Place,
+    place: Folder,
     port: u16,
     _apache: Apache,
 }
 
 impl Squid {
-    fn start(test: &str) -> Option<Self> {
-        let program = installed(&["squid"])?;
-        let apache = Apache::start(&format!("{test}-origin"), Model::Event)?;
-        let place = Place::new(test);
+    fn start() -> Option<Self> {
+        let program = require("squid")?;
+        let apache = Apache::start(Model::Event)?;
+        let place = Folder::for_all_users();
         let (daemon, port) = Daemon::start("Accepting reverse-proxy HTTP Socket", || {
             let port = free_port();
-            let file = place.file("squid.conf", configuration(&place, port, apache.port));
+            let file = place.file_with("squid.conf", configuration(&place, port, apache.port));
             let mut command = Command::new(&program);
             // The name keeps its shared memory apart from that of any other squid.
             let name = format!("wrkbench{port}");
@@ -41,7 +41,7 @@ impl Squid {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Ends it, and counts what it logged for this path.
+    /// Ends it and counts the lines of its log for this path.
     fn logged(self, path: &str) -> u64 {
         self.daemon.end("TERM");
         let log = self.place.read("access.log");
@@ -50,8 +50,8 @@ impl Squid {
     }
 }
 
-fn configuration(place: &Place, port: u16, behind: u16) -> String {
-    let at = place.path("");
+fn configuration(place: &Folder, port: u16, behind: u16) -> String {
+    let at = place.file("");
     let user = if is_root() {
         "cache_effective_user proxy"
     } else {
@@ -70,7 +70,7 @@ fn configuration(place: &Place, port: u16, behind: u16) -> String {
 
 #[test]
 fn a_cgi_script_behind_the_accelerator() {
-    let Some(squid) = Squid::start("squid-cgi") else {
+    let Some(squid) = Squid::start() else {
         return;
     };
     let url = squid.url("/cgi-bin/hello");
@@ -85,7 +85,7 @@ fn a_cgi_script_behind_the_accelerator() {
 
 #[test]
 fn a_page_from_the_accelerators_memory() {
-    let Some(squid) = Squid::start("squid-hit") else {
+    let Some(squid) = Squid::start() else {
         return;
     };
     let url = squid.url("/page.html");

@@ -1,4 +1,4 @@
-//! A run of ours against a server, and what must hold of it.
+//! A run against a server, and what must hold of it.
 
 use std::process::{Command, Stdio};
 
@@ -6,11 +6,11 @@ use results::RunResult;
 
 /// The connections of a run.
 pub(crate) const CONNECTIONS: u64 = 8;
-/// Requests beyond the answered ones that a server may have seen: those in flight at the end, and
-/// the connection that looks whether the server is there.
+/// Requests that a server may have seen in addition to the answered ones: those in flight at the
+/// end and the connection that checks whether the server is there.
 pub(crate) const SEEN_BEYOND: u64 = CONNECTIONS + 1;
 
-/// What `curl` says of one answer.
+/// One response as seen by `curl`.
 #[derive(Debug)]
 pub(crate) struct Sample {
     pub(crate) status: u16,
@@ -19,7 +19,7 @@ pub(crate) struct Sample {
     pub(crate) head: String,
 }
 
-/// One answer, by a client that is not ours. `--raw` leaves chunks and compression as they came.
+/// One response, received by curl. `--raw` keeps chunks and compression.
 pub(crate) fn sample(arguments: &[&str], url: &str) -> Sample {
     let output = Command::new("curl")
         .args(["-sSki", "--raw", "--max-time", "30"])
@@ -43,21 +43,19 @@ pub(crate) fn sample(arguments: &[&str], url: &str) -> Sample {
     }
 }
 
-/// Runs ours for a short time, once on each backend that this kernel allows; results that
+/// Makes a short run on each backend that this kernel allows. Fails if a result contradicts itself.
 /// contradict themselves fail here.
 pub(crate) fn each_backend(arguments: &[&str], url: &str) -> Vec<RunResult> {
     let allowed = backends().iter();
     allowed.map(|io| run(io, arguments, url)).collect()
 }
 
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn backends() -> &'static [&'static str] {
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-    if disabled.is_ok_and(|text| text.trim() == "0") {
-        return &["uring", "epoll"];
-    }
-    eprintln!("skipped on io_uring: the kernel does not say that it is allowed");
-    &["epoll"]
+    let is_allowed = disabled.is_ok_and(|text| text.trim() == "0");
+    let allowed = is_allowed.then_some(&["uring", "epoll"][..]);
+    let allowed = allowed.ok_or("the kernel does not say that it is allowed");
+    testkit::require_ok("io_uring", allowed).unwrap_or(&["epoll"])
 }
 
 fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
@@ -77,7 +75,7 @@ fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
     result
 }
 
-/// Answers came, all with this status, and nothing failed.
+/// There are responses, all have this status, and nothing failed.
 pub(crate) fn assert_clean(result: &RunResult, status: u16) {
     let recording = &result.recording;
     let counters = &recording.counters;
@@ -91,7 +89,7 @@ pub(crate) fn assert_clean(result: &RunResult, status: u16) {
     assert!(counters.in_flight <= CONNECTIONS, "{counters:?}");
 }
 
-/// The bytes counted are those of the answers, and at most a part of one on each connection more.
+/// The bytes are those of the responses, and at most part of one more on each connection.
 pub(crate) fn assert_bytes(result: &RunResult, of_one: u64) {
     let counters = &result.recording.counters;
     let least = counters.answered * of_one;
@@ -102,8 +100,8 @@ pub(crate) fn assert_bytes(result: &RunResult, of_one: u64) {
     );
 }
 
-/// What the server logged is what was counted in these runs, and at most what was in flight at the
-/// end of each more. `others` are requests that somebody else made.
+/// The server logged what these runs counted, and at most what was in flight at the end of each.
+/// `others` is the number of requests of other clients.
 pub(crate) fn assert_logged(results: &[RunResult], others: u64, logged: u64) {
     let of_each = results
         .iter()

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::harness::{Process, Site, eventually, io_arguments, program, site};
+use testkit::{Process, eventually};
+
+use crate::harness::{Site, io_arguments, program, site};
 use crate::pty::{Ended, Terminal, drawn, rows};
 
 const CTRL_C: &[u8] = b"\x03";
@@ -17,7 +19,7 @@ fn run(site: &Site, options: &[&str]) -> Command {
     command
 }
 
-/// A line of a run has been drawn.
+/// A line of a run was drawn.
 fn has_line(text: &str) -> bool {
     drawn(text).iter().any(|line| is_line(line))
 }
@@ -26,7 +28,7 @@ fn is_line(line: &str) -> bool {
     line.contains("p99 ") && line.contains("/s")
 }
 
-/// What is left on the screen, in words; the lines that were drawn are not among it.
+/// The text left on the screen, without the lines that were drawn.
 fn left(ended: &Ended, columns: usize) -> Vec<String> {
     let rows = rows(&ended.text, columns);
     for row in &rows {
@@ -35,7 +37,7 @@ fn left(ended: &Ended, columns: usize) -> Vec<String> {
     rows
 }
 
-/// The report begins right below the banner, as if there had been nothing between.
+/// The report begins right below the banner.
 fn assert_report(rows: &[String]) {
     assert!(rows[0].starts_with("Running "), "{rows:#?}");
     assert_eq!(rows[1], "  1 threads and 4 connections");
@@ -50,7 +52,7 @@ fn assert_report(rows: &[String]) {
 }
 
 #[test]
-fn a_line_tells_how_the_run_goes_and_leaves_the_report_as_it_was() {
+fn a_line_shows_progress_and_does_not_change_the_report() {
     let site = site();
     let mut terminal = Terminal::start(120, 40, &run(&site, &["-d60s"]));
     terminal.await_text("the line", has_line);
@@ -92,9 +94,9 @@ fn a_line_is_never_wider_than_the_terminal() {
 }
 
 #[test]
-fn ctrl_c_leaves_nothing_of_the_line_although_the_terminal_echoes_it() {
+fn ctrl_c_clears_the_line_although_the_terminal_echoes_it() {
     let site = site();
-    // The line is cut to the width: whatever is echoed behind it would go on in the next row.
+    // The line is cut to the width, so echoed characters after it go to the next row.
     for columns in [60, 80] {
         let mut terminal = Terminal::start(columns, 40, &run(&site, &["-d60s"]));
         terminal.await_text("the line", has_line);
@@ -116,7 +118,7 @@ fn a_window_that_gets_smaller_gets_a_shorter_line() {
     let before = terminal.await_text("the line", has_line);
     terminal.resize(50, 24);
     let count = drawn(&before).len();
-    // One may be on its way while the size changes.
+    // One may be written while the size changes.
     let after = terminal.await_text("two lines more", |text| drawn(text).len() >= count + 2);
     assert!(drawn(&after)[count + 1].chars().count() < 50, "{after:?}");
     terminal.press(CTRL_C);
@@ -133,12 +135,12 @@ fn no_colour_means_none() {
     terminal.press(CTRL_C);
     let ended = terminal.finish();
     assert_eq!(ended.text.replace("\x1b[K", "").find('\x1b'), None);
-    // The locale has no sign beyond ASCII.
+    // The locale has only ASCII.
     assert!(ended.text.is_ascii(), "{:?}", ended.text);
 }
 
 #[test]
-fn nothing_is_drawn_for_those_who_want_none_and_in_place_of_wrk() {
+fn nothing_is_drawn_when_disabled_or_called_as_wrk() {
     let site = site();
     let link = site.folder.file("wrk");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_wrkbench"), &link).unwrap();
@@ -172,9 +174,9 @@ fn sigterm_leaves_a_clean_line_too() {
 }
 
 #[test]
-fn a_thread_that_is_lost_in_a_script_does_not_stop_the_line() {
+fn a_thread_in_an_endless_loop_does_not_stop_the_line() {
     let site = site();
-    // The first thread goes after its first requests, the other one when some seconds are over.
+    // The first thread is lost after its first requests, the other after some seconds.
     let script = "local number = 0\n\
         function setup(thread) number = number + 1; thread:set('number', number) end\n\
         local count, begun = 0, os.time()\n\
@@ -200,7 +202,7 @@ fn in_the_background_nothing_is_drawn_and_the_run_goes_on() {
     let site = site();
     let [json, pid] = ["result.json", "pid"].map(|name| site.folder.file(name));
     let command = run(&site, &["-d1500ms", "--json", &json]);
-    // Whoever writes from the background is to be stopped for it.
+    // Makes the kernel stop background processes that write to the terminal.
     let mut shell = Command::new("bash");
     let line = "set -m; stty tostop; \"$@\" > /dev/null & echo $! > \"$0\"; wait";
     shell.args(["-c", line, &pid]).arg(command.get_program());
@@ -209,7 +211,7 @@ fn in_the_background_nothing_is_drawn_and_the_run_goes_on() {
     let document = eventually(|| std::fs::read(&json).map_err(|error| error.to_string()));
     let result = results::file::load(&document).unwrap();
     assert_eq!(result.window.duration_ns, 1_500_000_000);
-    // A note at the end may have stopped it.
+    // Writing a note at the end may have stopped it.
     let pid = std::fs::read_to_string(pid).unwrap();
     let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
     let ended = terminal.finish();
@@ -220,7 +222,7 @@ fn in_the_background_nothing_is_drawn_and_the_run_goes_on() {
 fn without_a_terminal_a_long_run_has_a_line_every_ten_seconds() {
     let site = site();
     let mut command = Command::new("sh");
-    // stderr to the pipe that is read line by line.
+    // stderr goes to the pipe that is read line by line.
     command.args(["-c", "exec \"$0\" \"$@\" 2>&1 > /dev/null"]);
     let program = run(&site, &["-d60s"]);
     command.arg(program.get_program()).args(program.get_args());
@@ -235,7 +237,7 @@ fn without_a_terminal_a_long_run_has_a_line_every_ten_seconds() {
 }
 
 #[test]
-fn a_trial_of_a_sweep_has_its_place_before_its_line() {
+fn the_line_of_a_trial_begins_with_its_number() {
     let site = site();
     let plan = format!(
         "name = 'try'\nrounds = 1\nresults = 'results'\n\
@@ -257,7 +259,7 @@ fn a_trial_of_a_sweep_has_its_place_before_its_line() {
             .iter()
             .filter_map(|line| line.strip_prefix(&*place))
             .collect();
-        // The level is of one digit.
+        // The level has one digit.
         assert!(
             of_trial[0][1..].starts_with(", origin: running"),
             "{of_trial:#?}"

@@ -1,4 +1,4 @@
-//! A program in a terminal of its own, and what such a terminal shows in the end.
+//! A program in its own terminal, and what this terminal shows at the end.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -9,16 +9,15 @@ use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+use testkit::PATIENCE;
 
-use crate::harness::PATIENCE;
-
-/// A program, the terminal that it runs in, and everything it has written there.
+/// A program, its terminal, and everything that it wrote there.
 pub(crate) struct Terminal {
     child: Child,
     master: std::fs::File,
-    /// Kept open, so that what was written last is not lost.
+    /// Kept open, so that the last output is not lost.
     slave: Option<OwnedFd>,
-    /// How it was set before the program began.
+    /// The settings before the program started.
     settings: String,
     written: Arc<Written>,
     reader: Option<JoinHandle<()>>,
@@ -30,24 +29,24 @@ struct Written {
     more: Condvar,
 }
 
-/// How a program ended, and what it has written.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// `None`: a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
-    /// How the terminal was set before it began, and after it.
+    /// The settings of the terminal before and after the program.
     pub(crate) settings: [String; 2],
 }
 
 impl Terminal {
-    /// Starts a program with a new terminal as its controlling one, behind all three of its files. Its
-    /// environment says what most terminals say.
+    /// Starts a program with a new controlling terminal as stdin, stdout and stderr, and the usual
+    /// environment variables of terminals.
     pub(crate) fn start(columns: u16, rows: u16, program: &Command) -> Self {
         Self::start_with(columns, rows, program, &[])
     }
 
-    /// The same with other words in the environment.
+    /// The same with more environment variables.
     pub(crate) fn start_with(
         columns: u16,
         rows: u16,
@@ -72,7 +71,7 @@ impl Terminal {
         let kept = slave();
         set_size(&kept, columns, rows);
         let settings = settings(&kept);
-        // It makes the terminal behind stdin that of a session of its own, and becomes the program.
+        // Starts a session with the terminal at stdin and becomes the program.
         let mut command = Command::new("setsid");
         command
             .arg("--ctty")
@@ -94,7 +93,7 @@ impl Terminal {
         let target = Arc::clone(&written);
         let reader = std::thread::spawn(move || {
             let mut some = [0; 4096];
-            // EIO is its end: all have closed it.
+            // EIO means that all processes have closed it.
             while let Ok(length @ 1..) = source.read(&mut some) {
                 target.lock().extend_from_slice(&some[..length]);
                 target.more.notify_all();
@@ -110,7 +109,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until what was written so far is as wished, and gives it.
+    /// Waits until the output fulfils a condition, and returns it.
     pub(crate) fn await_text(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (bytes, waited) = self
@@ -123,12 +122,12 @@ impl Terminal {
         text
     }
 
-    /// Types something.
+    /// Types keys.
     pub(crate) fn press(&mut self, keys: &[u8]) {
         self.master.write_all(keys).unwrap();
     }
 
-    /// Gives the window another size; the kernel tells the program.
+    /// Changes the size of the window. The kernel signals the program.
     pub(crate) fn resize(&self, columns: u16, rows: u16) {
         set_size(&self.master, columns, rows);
     }
@@ -184,8 +183,8 @@ fn set_size(terminal: &impl std::os::fd::AsFd, columns: u16, rows: u16) {
     tcsetwinsize(terminal, size).unwrap();
 }
 
-/// The rows that a terminal of so many columns shows after this text. It knows what the live line needs and
-/// nothing else, so that nothing else can be written.
+/// The rows that a terminal with this number of columns shows after this text. It knows only what
+/// the live line needs and panics on anything else.
 pub(crate) fn rows(text: &str, columns: usize) -> Vec<String> {
     let mut rows: Vec<Vec<char>> = vec![Vec::new()];
     let mut column = 0;
@@ -230,8 +229,8 @@ fn sequence(characters: &mut impl Iterator<Item = char>) -> String {
     sequence
 }
 
-/// What stands on a screen that text was written to at places, a line for each row: everything since xterm's own
-/// screen was taken for the last time.
+/// The content of the screen after text was written at positions, one line for each row, since the
+/// alternate screen was entered for the last time.
 pub(crate) fn screen(text: &str) -> String {
     let mut rows: Vec<Vec<char>> = Vec::new();
     let (mut row, mut column) = (0, 0);
@@ -257,7 +256,7 @@ pub(crate) fn screen(text: &str) -> String {
             }
             style if style.ends_with('m') => {}
             "[?25l" | "[?25h" => {}
-            // The rest of it has not come yet.
+            // The rest of it has not arrived yet.
             cut if !cut.ends_with(|end: char| end.is_ascii_alphabetic()) => break,
             other => panic!("{other:?} is not expected"),
         }
@@ -266,8 +265,7 @@ pub(crate) fn screen(text: &str) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Every text that was written over another one or over nothing, without its styles, in the order of
-/// writing.
+/// Every text that was drawn as the live line, without styles, in order.
 pub(crate) fn drawn(text: &str) -> Vec<String> {
     text.split("\x1b[K")
         .filter_map(|part| {

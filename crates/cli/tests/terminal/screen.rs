@@ -1,4 +1,4 @@
-//! The whole terminal (`--tui`): taken, answered to, and given back in every case.
+//! The whole terminal (`--tui`): taken over, used, and restored in every case.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::harness::{Site, io_arguments, program, site};
 use crate::pty::{Ended, Terminal, screen};
 
-/// xterm's own screen, on and off.
+/// The alternate screen of xterm, on and off.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 const CTRL_C: &[u8] = b"\x03";
@@ -22,13 +22,13 @@ fn run(site: &Site, options: &[&str]) -> Command {
     command
 }
 
-/// The first second of the window is in the picture.
+/// The screen shows the first second of the window.
 fn has_figures(text: &str) -> bool {
     let shown = screen(text);
     text.contains(ENTER) && shown.contains("measuring") && shown.contains("p99.9")
 }
 
-/// What stood on the terminal before the screen, and what stands there after it.
+/// The text on the terminal before the alternate screen, and after it.
 fn around(ended: &Ended) -> (&str, &str) {
     let (before, rest) = ended.text.split_once(ENTER).expect("the screen");
     let (_, after) = rest.rsplit_once(LEAVE).expect("the end of the screen");
@@ -36,7 +36,7 @@ fn around(ended: &Ended) -> (&str, &str) {
     (before, after)
 }
 
-/// The run was reported below its banner, and the terminal is as it was.
+/// The report is below its banner, and the terminal is restored.
 fn assert_reported(ended: &Ended) {
     let (before, after) = around(ended);
     assert!(before.starts_with("Running "), "{before:?}");
@@ -46,7 +46,7 @@ fn assert_reported(ended: &Ended) {
 }
 
 #[test]
-fn a_run_takes_the_terminal_and_gives_it_back() {
+fn a_run_takes_over_the_terminal_and_restores_it() {
     let site = site();
     let ended = Terminal::start(100, 30, &run(&site, &["-d1500ms"])).finish();
     assert_eq!(ended.code, Some(0), "{}", ended.text);
@@ -55,7 +55,7 @@ fn a_run_takes_the_terminal_and_gives_it_back() {
 }
 
 #[test]
-fn q_and_ctrl_c_end_the_run_early_and_it_is_reported() {
+fn q_and_ctrl_c_end_the_run_and_it_is_reported() {
     let site = site();
     for key in [b"q", CTRL_C] {
         let json = site.folder.file("result.json");
@@ -72,7 +72,7 @@ fn q_and_ctrl_c_end_the_run_early_and_it_is_reported() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back_and_the_run_is_reported() {
+fn a_signal_restores_the_terminal_and_the_run_is_reported() {
     let site = site();
     for (signal, code) in [("TERM", 143), ("HUP", 129), ("INT", 0)] {
         let terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
@@ -85,7 +85,7 @@ fn a_signal_gives_the_terminal_back_and_the_run_is_reported() {
 }
 
 #[test]
-fn a_second_signal_waits_until_the_terminal_was_given_back() {
+fn a_second_signal_waits_until_the_terminal_is_restored() {
     let site = site();
     let terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
     terminal.await_text("the picture", has_figures);
@@ -94,14 +94,14 @@ fn a_second_signal_waits_until_the_terminal_was_given_back() {
     both.args(["-c", "kill -TERM $0; kill -INT $0", &id]);
     assert!(both.status().unwrap().success());
     let ended = terminal.finish();
-    // Which of them ends it depends on who is faster.
+    // Which of them ends it depends on which is faster.
     assert!(matches!(ended.code, Some(130 | 143)), "{:?}", ended.code);
     around(&ended);
     assert_eq!(ended.settings[1], ended.settings[0]);
 }
 
 #[test]
-fn a_hangup_that_was_to_be_ignored_is() {
+fn an_ignored_hangup_stays_ignored() {
     let site = site();
     let run = run(&site, &["-d60s"]);
     let mut shell = Command::new("sh");
@@ -123,13 +123,13 @@ fn send(signal: &str, id: u32) {
 }
 
 #[test]
-fn keys_change_the_picture_and_nothing_else() {
+fn keys_change_the_screen_and_nothing_else() {
     let site = site();
     let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
     terminal.await_text("the picture", has_figures);
     terminal.press(b"?");
     terminal.await_text("the help", |text| screen(text).contains("like Ctrl-C"));
-    // The letters of an arrow are no keys.
+    // The letters in the sequence of an arrow key are no keys.
     terminal.press(b"\x1b[1;5q");
     terminal.press(b"p");
     terminal.await_text("the pause", |text| screen(text).contains("FROZEN"));
@@ -138,11 +138,11 @@ fn keys_change_the_picture_and_nothing_else() {
 }
 
 #[test]
-fn a_window_that_changes_gets_another_picture() {
+fn the_screen_is_redrawn_when_the_window_changes() {
     let site = site();
     let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s"]));
     terminal.await_text("the picture", has_figures);
-    // Too small for the picture: the line stands there.
+    // Too small for the screen, so it shows the line.
     terminal.resize(40, 15);
     terminal.await_text("the line", |text| {
         let screen = screen(text);
@@ -155,11 +155,11 @@ fn a_window_that_changes_gets_another_picture() {
 }
 
 #[test]
-fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
+fn suspending_restores_the_terminal_and_resuming_redraws() {
     let site = site();
     let run = run(&site, &["-d60s"]);
     let mut shell = Command::new("bash");
-    // It is started by a script, which stops with it.
+    // A script starts it and stops with it.
     let script = "set -m; sh -c '\"$@\"; exit $?' sh \"$@\"; echo suspended; fg; exit $?";
     shell.args(["-c", script, "bash"]);
     shell.arg(run.get_program()).args(run.get_args());
@@ -182,7 +182,7 @@ fn suspended_it_gives_the_terminal_back_and_takes_it_again() {
 }
 
 #[test]
-fn no_colour_and_no_sign_beyond_ascii_where_they_are_not_wanted() {
+fn no_colour_and_only_ascii_on_request() {
     let site = site();
     let environment = [("NO_COLOR", "1"), ("LANG", "C")];
     let command = run(&site, &["-d1500ms"]);
@@ -191,7 +191,7 @@ fn no_colour_and_no_sign_beyond_ascii_where_they_are_not_wanted() {
     assert!(ended.text.is_ascii(), "{:?}", ended.text);
     for colour in ["\x1b[3", "\x1b[9", "38;5", "48;5"] {
         let coloured = ended.text.split(colour).skip(1);
-        // 39 and 49 are "as usual"; a row of the terminal may have such a number, too.
+        // 39 and 49 select the default colours; the number of a row may be equal.
         let is_colour = |rest: &str| {
             rest.starts_with(|c: char| ('0'..='7').contains(&c)) && rest[1..].starts_with('m')
         };
@@ -221,7 +221,7 @@ fn the_report_goes_where_stdout_goes() {
 }
 
 #[test]
-fn what_a_script_prints_stands_below_the_screen() {
+fn output_of_a_script_is_shown_after_the_screen() {
     let site = site();
     let script = "local n = 0\n\
         response = function()\n  n = n + 1\n  if n == 1 then print('from the script') end\nend\n\
@@ -240,7 +240,7 @@ fn what_a_script_prints_stands_below_the_screen() {
 }
 
 #[test]
-fn a_script_that_never_stops_printing_does_not_keep_the_screen() {
+fn a_script_that_prints_endlessly_does_not_block_the_screen() {
     let site = site();
     let script = "local much = string.rep('x', 1000000)\n\
         response = function() for _ = 1, 100 do io.write(much) end end\n";
@@ -248,12 +248,12 @@ fn a_script_that_never_stops_printing_does_not_keep_the_screen() {
     let mut terminal = Terminal::start(100, 30, &run(&site, &["-d60s", "-s", &script]));
     terminal.await_text("the screen", |text| text.contains(ENTER));
     terminal.press(b"q");
-    // What the script goes on writing, and how long it is waited for, is as without a screen.
+    // The further output of the script, and how long it is awaited, is as without a screen.
     terminal.await_text("the end of the screen", |text| text.contains(LEAVE));
 }
 
 #[test]
-fn without_a_terminal_it_is_refused_before_any_load() {
+fn without_a_terminal_it_is_refused_before_the_load() {
     let site = site();
     let output = run(&site, &["-d60s"])
         .stdin(Stdio::null())
@@ -278,7 +278,7 @@ fn without_a_terminal_it_is_refused_before_any_load() {
     );
 }
 
-/// A sweep of one factor with two levels, each run once.
+/// A sweep of one factor with two levels and one round.
 fn sweep(site: &Site, more: &str) -> Command {
     let plan = format!(
         "name = 'try'\nrounds = 1\nresults = 'results'\norder = 'sequential'\n\
@@ -293,7 +293,7 @@ fn sweep(site: &Site, more: &str) -> Command {
 }
 
 #[test]
-fn a_sweep_shows_its_grid_and_leaves_its_lines() {
+fn a_sweep_shows_its_grid_and_keeps_its_lines() {
     let site = site();
     let terminal = Terminal::start(100, 40, &sweep(&site, ""));
     let text = terminal.await_text("the second trial", |text| {
@@ -318,7 +318,7 @@ fn a_sweep_shows_its_grid_and_leaves_its_lines() {
 }
 
 #[test]
-fn q_ends_a_sweep_as_ctrl_c_does_also_while_a_command_runs() {
+fn q_ends_a_sweep_like_ctrl_c_even_during_a_command() {
     let site = site();
     let file = site.folder.file_with("server.conf", "as it was\n");
     let template = site.folder.file_with("template", "level {{level}}\n");
@@ -328,7 +328,7 @@ fn q_ends_a_sweep_as_ctrl_c_does_also_while_a_command_runs() {
          [hooks]\nbefore = 'touch {waiting}; sleep 3'\n"
     );
     let mut terminal = Terminal::start(100, 40, &sweep(&site, &more));
-    crate::harness::eventually(|| fs::metadata(&waiting).map_err(|error| error.to_string()));
+    testkit::eventually(|| fs::metadata(&waiting).map_err(|error| error.to_string()));
     terminal.await_text("the grid", |text| {
         screen(text).contains("requests/s by round")
     });
@@ -343,11 +343,11 @@ fn q_ends_a_sweep_as_ctrl_c_does_also_while_a_command_runs() {
 }
 
 #[test]
-fn a_terminal_that_vanishes_takes_no_result_with_it() {
+fn a_terminal_that_vanishes_loses_no_result() {
     let site = site();
     let json = site.folder.file("result.json");
     let run = run(&site, &["-d60s", "--json", &json]);
-    // Whoever holds the other end of the terminal is killed.
+    // Kills the process that holds the other end of the terminal.
     let words = std::iter::once(run.get_program()).chain(run.get_args());
     let quoted: Vec<String> = words
         .map(|word| format!("'{}'", word.to_str().unwrap()))
@@ -363,8 +363,7 @@ fn a_terminal_that_vanishes_takes_no_result_with_it() {
     let terminal = Terminal::start(100, 30, &holder);
     terminal.await_text("the picture", has_figures);
     send("KILL", terminal.id());
-    let document =
-        crate::harness::eventually(|| fs::read(&json).map_err(|error| error.to_string()));
+    let document = testkit::eventually(|| fs::read(&json).map_err(|error| error.to_string()));
     let result = results::file::load(&document).unwrap();
     assert!(result.window.interrupted);
 }

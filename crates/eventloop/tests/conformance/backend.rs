@@ -69,10 +69,7 @@ impl Kernel for OnUring {
     fn open(options: &LoopOptions) -> Option<Uring> {
         // Only what the probe forbids is skipped. If the loop cannot be made after that, the test
         // fails.
-        if let Err(reason) = Uring::probe() {
-            eprintln!("skipped: io_uring cannot be used here: {reason}");
-            return None;
-        }
+        testkit::require_ok("io_uring", Uring::probe())?;
         Some(Uring::new(options).expect("the probe succeeded"))
     }
 }

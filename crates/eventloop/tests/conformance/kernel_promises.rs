@@ -3,7 +3,7 @@
 
 use crate::backend::Kernel;
 use crate::client::{Client, TIMESTAMP_ERROR_NS};
-use crate::peer::{Directory, End, Step, TestPeer};
+use crate::peer::{End, Step, TestPeer};
 use crate::promises::{assert_same, pattern};
 use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions};
 use std::io::{Read, Write};
@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use testkit::Folder;
 
 fn open<K: Kernel>() -> Option<Client<K::Loop>> {
     K::open(&LoopOptions::default()).map(|io| Client::new(io, K::TIMESTAMPS))
@@ -71,8 +72,8 @@ pub(crate) fn an_unbound_unix_path_fails_with_enoent<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let directory = Directory::new().expect("a directory");
-    let nowhere = Address::Unix(directory.0.join("nobody"));
+    let folder = Folder::new();
+    let nowhere = Address::Unix(folder.join("nobody"));
     assert_connect_fails(&mut client, &nowhere, libc::ENOENT);
 }
 
@@ -93,8 +94,8 @@ pub(crate) fn a_unix_socket_whose_listener_is_gone_is_refused<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let directory = Directory::new().expect("a directory");
-    let path = directory.0.join("socket");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     drop(UnixListener::bind(&path).expect("a listener"));
     assert_connect_fails(&mut client, &Address::Unix(path), libc::ECONNREFUSED);
 }
@@ -205,8 +206,8 @@ pub(crate) fn bytes_are_sent_and_received_over_ipv6<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    if let Err(reason) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
-        eprintln!("skipped: this machine has no ::1: {reason}");
+    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0));
+    if testkit::require_ok("ipv6", listener).is_none() {
         return;
     }
     let peer = TestPeer::tcp("[::1]:0", vec![answering_script()]).expect("a listener");
@@ -439,8 +440,8 @@ pub(crate) fn each_of_two_listeners_reports_its_own_key<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
     };
-    let directory = Directory::new().expect("a directory");
-    let path = directory.0.join("socket");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     let unix = UnixListener::bind(&path).expect("a unix listener");
     let tcp = TcpListener::bind("127.0.0.1:0").expect("loopback works");
     let address = Address::Tcp(tcp.local_addr().expect("it is bound"));

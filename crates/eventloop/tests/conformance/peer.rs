@@ -8,10 +8,10 @@ use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use testkit::Folder;
 
 /// Connections that may wait for `accept`. The kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -64,7 +64,7 @@ pub(crate) struct TestPeer {
     reports: Receiver<Report>,
     gate: Arc<Gate>,
     /// Removed on drop.
-    _directory: Option<Directory>,
+    _folder: Option<Folder>,
 }
 
 impl TestPeer {
@@ -109,14 +109,14 @@ impl TestPeer {
             address,
             reports,
             gate,
-            _directory: None,
+            _folder: None,
         })
     }
 
     /// Serves a Unix socket with threads.
     pub(crate) fn unix(scripts: Vec<Script>) -> io::Result<Self> {
-        let directory = Directory::new()?;
-        let path = directory.0.join("socket");
+        let folder = Folder::new();
+        let path = folder.join("socket");
         let listener = UnixListener::bind(&path)?;
         let (sender, reports) = channel();
         let gate = Arc::<Gate>::default();
@@ -126,7 +126,7 @@ impl TestPeer {
             address: Address::Unix(path),
             reports,
             gate,
-            _directory: Some(directory),
+            _folder: Some(folder),
         })
     }
 
@@ -144,7 +144,7 @@ impl TestPeer {
             address,
             reports,
             gate,
-            _directory: None,
+            _folder: None,
         };
         (peer, scripted)
     }
@@ -173,26 +173,6 @@ impl Gate {
             .opened
             .wait_timeout_while(is_open, WAIT_LIMIT, |open| !*open);
         drop(waited.expect("no panic under the lock"));
-    }
-}
-
-/// A temporary directory, removed on drop.
-pub(crate) struct Directory(pub(crate) PathBuf);
-
-impl Directory {
-    pub(crate) fn new() -> io::Result<Self> {
-        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("eventloop-conformance-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

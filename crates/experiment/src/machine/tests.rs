@@ -3,44 +3,14 @@
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use testkit::{Folder, Refusing};
 
 use super::*;
 use crate::host::replacement_name;
 
-/// A folder that goes with its test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("wrkbench-machine-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, content).unwrap();
-        path
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn file_in(folder: &Folder, name: &str, content: &str) -> PathBuf {
+    folder.file_with(name, content).into()
 }
 
 fn machine() -> Machine {
@@ -84,7 +54,7 @@ fn is_running(pid: &str) -> bool {
 #[test]
 fn a_replaced_file_keeps_its_mode_and_leaves_nothing_beside_it() {
     let folder = Folder::new();
-    let path = folder.file("server.conf", "old");
+    let path = file_in(&folder, "server.conf", "old");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4751)).unwrap();
     machine().replace(&path, b"new").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -95,11 +65,11 @@ fn a_replaced_file_keeps_its_mode_and_leaves_nothing_beside_it() {
 #[test]
 fn a_replaced_file_keeps_owner_and_attributes() {
     if !machine().is_root() {
-        eprintln!("skipped: only root can give files away");
+        testkit::skip("root", "only root can give files away");
         return;
     }
     let folder = Folder::new();
-    let path = folder.file("server.conf", "old");
+    let path = file_in(&folder, "server.conf", "old");
     std::os::unix::fs::chown(&path, Some(12345), Some(54321)).unwrap();
     let has_attributes = rustix::fs::setxattr(
         &path,
@@ -121,13 +91,13 @@ fn a_replaced_file_keeps_owner_and_attributes() {
 #[test]
 fn a_link_stays_a_link_and_its_file_is_replaced() {
     let folder = Folder::new();
-    let path = folder.file("available", "old");
-    let link = folder.0.join("enabled");
+    let path = file_in(&folder, "available", "old");
+    let link = folder.join("enabled");
     symlink("available", &link).unwrap();
     machine().replace(&link, b"new").unwrap();
     assert_eq!(fs::read_link(&link).unwrap(), Path::new("available"));
     assert_eq!(fs::read(path).unwrap(), b"new");
-    let lost = folder.0.join("lost");
+    let lost = folder.join("lost");
     symlink("nowhere", &lost).unwrap();
     assert!(machine().replace(&lost, b"new").is_err());
 }
@@ -135,29 +105,29 @@ fn a_link_stays_a_link_and_its_file_is_replaced() {
 #[test]
 fn a_file_that_is_not_there_is_made_and_one_with_two_names_is_refused() {
     let folder = Folder::new();
-    let path = folder.0.join("new.conf");
+    let path = folder.join("new.conf");
     machine().replace(&path, b"made").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"made");
-    fs::hard_link(&path, folder.0.join("other.conf")).unwrap();
+    fs::hard_link(&path, folder.join("other.conf")).unwrap();
     let error = machine().replace(&path, b"x").unwrap_err();
     assert!(error.to_string().contains("hard link"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"made");
-    assert!(machine().replace(&folder.0, b"x").is_err(), "a folder");
+    assert!(machine().replace(folder.path(), b"x").is_err(), "a folder");
 }
 
 #[test]
 fn what_an_interrupted_replacement_left_is_removed_also_behind_a_link() {
     let folder = Folder::new();
-    let path = folder.file("server.conf", "old");
-    fs::create_dir(folder.0.join("enabled")).unwrap();
-    let link = folder.0.join("enabled/server.conf");
+    let path = file_in(&folder, "server.conf", "old");
+    fs::create_dir(folder.join("enabled")).unwrap();
+    let link = folder.join("enabled/server.conf");
     symlink(&path, &link).unwrap();
     fs::write(replacement_name(&path), "half").unwrap();
     machine().discard_replacement(&link).unwrap();
     assert_eq!(folder.names(), ["enabled", "server.conf"]);
     machine().discard_replacement(&link).unwrap();
     // A stale temporary file, or a link to elsewhere, does not disturb the next replacement.
-    let victim = folder.file("victim", "mine");
+    let victim = file_in(&folder, "victim", "mine");
     symlink(&victim, replacement_name(&path)).unwrap();
     machine().replace(&path, b"new").unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"mine");
@@ -167,7 +137,7 @@ fn what_an_interrupted_replacement_left_is_removed_also_behind_a_link() {
 #[test]
 fn appends_are_added_and_closed_to_others() {
     let folder = Folder::new();
-    let path = folder.0.join("journal");
+    let path = folder.join("journal");
     let mut machine = machine();
     machine.append(&path, b"one").unwrap();
     machine.append(&path, b" two").unwrap();
@@ -181,7 +151,7 @@ fn appends_are_added_and_closed_to_others() {
 #[test]
 fn folders_are_made_down_to_the_last_and_closed_to_others() {
     let folder = Folder::new();
-    let path = folder.0.join("a/b/c");
+    let path = folder.join("a/b/c");
     machine().make_folder(&path).unwrap();
     machine().make_folder(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
@@ -190,7 +160,7 @@ fn folders_are_made_down_to_the_last_and_closed_to_others() {
 #[test]
 fn who_comes_second_to_the_lock_is_told_who_has_it() {
     let folder = Folder::new();
-    let path = folder.0.join("lock");
+    let path = folder.join("lock");
     let (mut first, mut second) = (machine(), machine());
     assert_eq!(first.lock(&path, "pid 1, \"x\"").unwrap(), Lock::Ours);
     assert_eq!(
@@ -241,8 +211,8 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
 #[test]
 fn a_server_left_in_the_background_is_not_waited_for_and_may_go_on_talking() {
     let folder = Folder::new();
-    let go = folder.0.join("go");
-    let said = folder.0.join("said");
+    let go = folder.join("go");
+    let said = folder.join("said");
     assert!(run(&format!("mkfifo {}", go.display())).exit_code == Some(0));
     // More than a pipe holds, after the hook has ended.
     let output = run(&format!(
@@ -291,7 +261,7 @@ fn programs_are_found_as_the_shell_finds_them() {
 #[test]
 fn devices_and_pipes_are_not_read() {
     let folder = Folder::new();
-    let pipe = folder.0.join("pipe");
+    let pipe = folder.join("pipe");
     assert_eq!(
         run(&format!("mkfifo {}", pipe.display())).exit_code,
         Some(0)
@@ -300,7 +270,7 @@ fn devices_and_pipes_are_not_read() {
         let error = machine().read(path).unwrap_err();
         assert!(error.to_string().contains("not a regular file"), "{error}");
     }
-    let error = machine().read(&folder.0).unwrap_err();
+    let error = machine().read(folder.path()).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
     let boot_id = machine().read(Path::new("/proc/sys/kernel/random/boot_id"));
     assert_eq!(text(&boot_id.unwrap()).trim_end(), machine().boot_id());
@@ -311,17 +281,17 @@ fn devices_and_pipes_are_not_read() {
 #[test]
 fn what_cannot_be_written_is_known_before() {
     let folder = Folder::new();
-    let path = folder.file("a.conf", "x");
+    let path = file_in(&folder, "a.conf", "x");
     let machine = machine();
     machine.check_writable(&path).unwrap();
-    machine.check_writable(&folder.0.join("new.conf")).unwrap();
+    machine.check_writable(&folder.join("new.conf")).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"x");
     for path in [
-        folder.0.join("nowhere/new.conf"),
+        folder.join("nowhere/new.conf"),
         // Not even root can write these.
         "/proc/sys/kernel/ostype".into(),
         "/proc/sys/net/no_such_key".into(),
-        folder.0.clone(),
+        folder.path().to_owned(),
     ] {
         assert!(machine.check_writable(&path).is_err(), "{path:?}");
     }
@@ -363,12 +333,8 @@ fn a_question_brings_the_status_or_the_reason() {
     ] {
         assert!(ask(&answering(answer)).is_err(), "{answer:?}");
     }
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    assert!(ask(&format!("http://127.0.0.1:{port}/")).is_err());
+    let nobody = Refusing::new();
+    assert!(ask(&format!("http://{}/", nobody.address())).is_err());
     assert!(ask("ftp://127.0.0.1/").is_err());
     assert_eq!(ask("https://127.0.0.1/"), Ok(299));
     // Waiting for a silent server ends at the limit.
@@ -388,24 +354,24 @@ fn shell(line: &str) -> Option<Command> {
 #[test]
 fn a_guardian_that_has_died_is_replaced() {
     let folder = Folder::new();
-    let pids = folder.0.join("pids");
+    let pids = folder.join("pids");
     let mut machine = machine_with(shell(
         "echo $$ >>\"$1/pids\"; echo ready >&0; exec cat <&0 >\"$1/heard\"",
     ));
-    machine.keep_guardian(&folder.0).unwrap();
-    machine.keep_guardian(&folder.0).unwrap();
+    machine.keep_guardian(folder.path()).unwrap();
+    machine.keep_guardian(folder.path()).unwrap();
     let first = fs::read_to_string(&pids).unwrap();
     assert_eq!(first.lines().count(), 1);
     assert!(run(&format!("kill -9 {first}")).exit_code == Some(0));
     while is_running(first.trim()) {
         std::thread::yield_now();
     }
-    machine.keep_guardian(&folder.0).unwrap();
+    machine.keep_guardian(folder.path()).unwrap();
     assert_eq!(fs::read_to_string(&pids).unwrap().lines().count(), 2);
     let output = machine.run("true", &BTreeMap::new(), LONG).unwrap();
     assert_eq!(output.exit_code, Some(0));
     drop(machine);
-    let heard = folder.0.join("heard");
+    let heard = folder.join("heard");
     while !fs::read_to_string(&heard)
         .unwrap_or_default()
         .contains("ended")
@@ -424,22 +390,25 @@ fn a_guardian_that_does_not_come_up_is_an_error() {
         (None, "has no guardian"),
     ] {
         let mut machine = machine_with(line.and_then(shell));
-        let error = machine.keep_guardian(&folder.0).unwrap_err().to_string();
+        let error = machine
+            .keep_guardian(folder.path())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(why), "{error}");
     }
     let mut machine = machine_with(Some(Command::new("/no/such/program")));
-    assert!(machine.keep_guardian(&folder.0).is_err());
+    assert!(machine.keep_guardian(folder.path()).is_err());
 }
 
 #[test]
 fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
     let folder = Folder::new();
-    let lock = folder.0.join("lock");
+    let lock = folder.join("lock");
     let mut first = machine_with(shell(
         "echo ready >&0; read -r word <&0; test \"$word\" = farewell",
     ));
     assert_eq!(first.lock(&lock, "first").unwrap(), Lock::Ours);
-    first.keep_guardian(&folder.0).unwrap();
+    first.keep_guardian(folder.path()).unwrap();
     first.lock = None;
     let mut second = machine();
     assert!(
@@ -454,11 +423,14 @@ fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
 fn what_one_sweep_has_claimed_another_does_not_get() {
     let folder = Folder::new();
     let [mut one, mut other] = [machine(), machine()];
-    assert!(one.claim(&folder.0).unwrap());
-    assert!(one.claim(&folder.0).unwrap(), "its own it can have again");
-    assert!(!other.claim(&folder.0).unwrap());
+    assert!(one.claim(folder.path()).unwrap());
+    assert!(
+        one.claim(folder.path()).unwrap(),
+        "its own it can have again"
+    );
+    assert!(!other.claim(folder.path()).unwrap());
     one.unlock();
-    assert!(other.claim(&folder.0).unwrap());
+    assert!(other.claim(folder.path()).unwrap());
     drop(other);
-    assert!(one.claim(&folder.0).unwrap());
+    assert!(one.claim(folder.path()).unwrap());
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use plan::{BackendChoice, Load as PlanLoad, Pacing, RequestSpec, Stop, Target, TlsSpec};
+use plan::{Load as PlanLoad, Stop, Target};
 
 use super::*;
 use crate::fake::Fake;
@@ -45,28 +45,19 @@ fn machine() -> Fake {
 
 /// What every load here comes to: 30 s after 3 s.
 fn run_plan(_: &Cell) -> Result<RunPlan, String> {
+    let target = Target::parse("http://localhost/index.php").map_err(|error| error.to_string())?;
     Ok(RunPlan {
-        target: Target::parse("http://localhost/index.php").map_err(|error| error.to_string())?,
         load: PlanLoad {
             threads: 4,
             connections: 300,
-            pipeline: 1,
-            keepalive: true,
-            requests_per_connection: None,
-            source: None,
-            batch_latency: false,
+            ..PlanLoad::default()
         },
-        pacing: Pacing::Closed,
         stop: Stop {
             duration: Some(Duration::from_secs(30)),
             requests: None,
         },
         warmup: Duration::from_secs(3),
-        timeout: Duration::from_secs(2),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
-        backend: BackendChoice::Auto,
-        telemetry: None,
+        ..RunPlan::new(target)
     })
 }
 

@@ -612,12 +612,12 @@ fn too_many_cells_are_refused_before_they_are_made() {
 
 #[test]
 fn a_file_that_is_no_plan_is_refused_without_a_panic() {
-    let folder = std::env::temp_dir().join(format!("wrkbench-spec-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let folder = testkit::Folder::new();
     let load = |name: &str, content: &[u8]| {
-        let path = folder.join(name);
-        std::fs::write(&path, content).expect("a file for the test");
-        Spec::load(&path).expect_err("it is no plan").to_string()
+        let path = folder.file_with(name, content);
+        Spec::load(Path::new(&path))
+            .expect_err("it is no plan")
+            .to_string()
     };
     assert!(load("binary.toml", b"a = 1\n\xff\xfe").contains("binary.toml:2: not UTF-8"));
     assert!(load("huge.toml", &vec![b'#'; 2 << 20]).contains("larger than 1048576 bytes"));
@@ -629,9 +629,8 @@ fn a_file_that_is_no_plan_is_refused_without_a_panic() {
             .to_string()
             .contains("none.toml: cannot read the file (No such file")
     );
-    let is_folder = Spec::load(&folder).expect_err("it is a folder");
+    let is_folder = Spec::load(folder.path()).expect_err("it is a folder");
     assert!(is_folder.to_string().contains("cannot read the file"));
-    std::fs::remove_dir_all(&folder).expect("the test made it");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Progress lines in every width.
 
-use plan::{BackendChoice, Load, Pacing, RequestSpec, Stop, Target, TlsSpec};
+use plan::{Stop, Target};
 use results::ErrorKind;
 
 use super::*;
@@ -14,16 +14,9 @@ const PLAIN: Appearance = Appearance {
 
 fn plan(stop: Stop) -> RunPlan {
     RunPlan {
-        telemetry: None,
-        target: Target::parse("http://127.0.0.1/").unwrap(),
-        load: Load::default(),
-        pacing: Pacing::Closed,
         stop,
         warmup: Duration::from_secs(5),
-        timeout: Duration::from_secs(2),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
-        backend: BackendChoice::Auto,
+        ..RunPlan::new(Target::parse("http://127.0.0.1/").unwrap())
     }
 }
 

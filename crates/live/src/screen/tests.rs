@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{Arrivals, Load, Pacing, RunPlan, Stop, Target};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
@@ -21,24 +21,18 @@ const PLAIN: Appearance = Appearance {
 };
 
 pub(crate) fn plan() -> RunPlan {
+    let target = Target::parse("http://127.0.0.1:8080/list?page=2").unwrap();
     RunPlan {
-        target: Target::parse("http://127.0.0.1:8080/list?page=2").unwrap(),
         load: Load {
             threads: 2,
             connections: 64,
             ..Load::default()
         },
-        pacing: Pacing::Closed,
         stop: Stop {
             duration: Some(Duration::from_secs(30)),
             requests: None,
         },
-        warmup: Duration::ZERO,
-        timeout: Duration::from_secs(2),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
-        backend: BackendChoice::Auto,
-        telemetry: None,
+        ..RunPlan::new(target)
     }
 }
 

@@ -3,16 +3,11 @@
 use std::io::{ErrorKind, Read};
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 
 use origin::{Address, Greeting, Options, Server, parse_listen};
+use testkit::Folder;
 
 use crate::client::{Client, on_each_backend, tcp_address};
-
-fn socket_path(name: &str) -> PathBuf {
-    let name = format!("origin-test-{}-{name}.sock", std::process::id());
-    std::env::temp_dir().join(name)
-}
 
 #[test]
 fn ipv6_is_served() {
@@ -29,7 +24,8 @@ fn ipv6_is_served() {
 
 #[test]
 fn a_unix_socket_is_served_and_removed() {
-    let path = socket_path("served");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     let options = Options {
         listen: Address::Unix(path.clone()),
         ..Options::default()
@@ -47,7 +43,8 @@ fn a_unix_socket_is_served_and_removed() {
 
 #[test]
 fn a_socket_left_behind_is_replaced_and_a_living_one_is_not() {
-    let path = socket_path("stale");
+    let folder = Folder::new();
+    let path = folder.join("socket");
     drop(UnixListener::bind(&path).unwrap());
     let options = Options {
         listen: Address::Unix(path.clone()),

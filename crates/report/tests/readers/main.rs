@@ -1,6 +1,6 @@
 //! Formats read by the programs and packages that they are made for.
 //!
-//! `scripts/install-readers.sh` installs those. A test whose reader is not there says so and proves nothing.
+//! `scripts/install-readers.sh` installs those.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 #[path = "../fixture/mod.rs"]
@@ -17,40 +17,33 @@ use std::process::{Command, Stdio};
 use report::export::ExportFormat;
 use runs::Set;
 use serde_json::{Value, json};
+use testkit::Folder;
 
-/// Where the readers are, if this one is.
-#[allow(
-    clippy::print_stderr,
-    reason = "who reads the log must see what was not tested"
-)]
+/// Where a reader is. `None`: the test is skipped.
 fn reader(name: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let readers = target.join("readers");
     let path = readers.join(name);
     // The packages of a half made environment are not there yet.
     let is_whole = !name.starts_with("venv/") || readers.join("python.installed").exists();
-    if !path.exists() || !is_whole {
-        eprintln!("skipped: {name} is not installed (scripts/install-readers.sh)");
-        return None;
-    }
-    Some(path)
+    let found = (path.exists() && is_whole).then_some(path);
+    testkit::require_ok(name, found.ok_or("`make readers` installs it"))
 }
 
-/// A file with runs in a format; removed with it.
-struct Written(PathBuf);
+/// A file with runs in a format.
+struct Written {
+    path: PathBuf,
+    _folder: Folder,
+}
 
 impl Written {
-    fn new(name: &str, set: &Set, format: ExportFormat) -> Self {
-        let file = format!("readers-{}-{name}.{}", std::process::id(), format.name());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-        fs::write(&path, set.shown(format).unwrap()).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+    fn new(set: &Set, format: ExportFormat) -> Self {
+        let folder = Folder::new();
+        let path = folder.file_with(format.name(), set.shown(format).unwrap());
+        Self {
+            path: path.into(),
+            _folder: folder,
+        }
     }
 }
 
@@ -61,14 +54,14 @@ fn read_by_python(file: &Written, format: ExportFormat, more: &[&Path]) -> Optio
     let output = Command::new(python)
         .arg(script)
         .arg(format.name())
-        .arg(&file.0)
+        .arg(&file.path)
         .args(more)
         .output()
         .unwrap();
     assert!(
         output.status.success(),
         "{}: {}",
-        file.0.display(),
+        file.path.display(),
         String::from_utf8_lossy(&output.stderr)
     );
     Some(serde_json::from_slice(&output.stdout).unwrap())
@@ -90,14 +83,14 @@ fn hostile() -> Set {
 
 #[test]
 fn python_s_csv_reads_every_row() {
-    let file = Written::new("sweep", &sweep(), ExportFormat::Csv);
+    let file = Written::new(&sweep(), ExportFormat::Csv);
     if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
         assert_eq!(read["ragged"], 0);
         assert_eq!(read["requests"].as_f64(), Some(80.0));
         assert_eq!(read["levels"], json!(["4096", "8388608", "4096", "4096"]));
         assert!(read["rows"].as_u64() > Some(100), "{read}");
     }
-    let file = Written::new("hostile", &hostile(), ExportFormat::Csv);
+    let file = Written::new(&hostile(), ExportFormat::Csv);
     if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
         assert_eq!(read["ragged"], 0);
         assert_eq!(read["levels"][0], json!("a\",\r\n<b>'&=1\u{1}\u{202e}"));
@@ -107,7 +100,7 @@ fn python_s_csv_reads_every_row() {
 
 #[test]
 fn the_client_library_of_prometheus_reads_every_sample() {
-    let file = Written::new("sweep", &sweep(), ExportFormat::Prometheus);
+    let file = Written::new(&sweep(), ExportFormat::Prometheus);
     if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
         assert_eq!(read["types"], json!(["counter", "gauge", "histogram"]));
         for (what, expected) in [
@@ -119,7 +112,7 @@ fn the_client_library_of_prometheus_reads_every_sample() {
             assert_eq!(read[what].as_f64(), Some(expected), "{what}: {read}");
         }
     }
-    let file = Written::new("hostile", &hostile(), ExportFormat::Prometheus);
+    let file = Written::new(&hostile(), ExportFormat::Prometheus);
     if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
         assert_eq!(
             read["levels"],
@@ -137,10 +130,10 @@ fn promtool_has_nothing_to_say_about_any_set_of_runs() {
     sets.retain(|(name, _)| *name != "nothing");
     sets.push(("hostile", hostile()));
     for (name, set) in sets {
-        let file = Written::new(name, &set, ExportFormat::Prometheus);
+        let file = Written::new(&set, ExportFormat::Prometheus);
         let output = Command::new(&promtool)
             .args(["check", "metrics"])
-            .stdin(Stdio::from(fs::File::open(&file.0).unwrap()))
+            .stdin(Stdio::from(fs::File::open(&file.path).unwrap()))
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -155,7 +148,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
     let mut sets = runs::all();
     sets.push(("hostile", hostile()));
     for (name, set) in sets {
-        let file = Written::new(name, &set, ExportFormat::Junit);
+        let file = Written::new(&set, ExportFormat::Junit);
         let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) else {
             return;
         };
@@ -168,7 +161,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
         let failed = set.runs.iter().filter(|run| run.failure.is_some());
         assert_eq!(read["errors"], failed.count(), "{name}");
     }
-    let file = Written::new("judged", &sweep(), ExportFormat::Junit);
+    let file = Written::new(&sweep(), ExportFormat::Junit);
     if let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) {
         // Three runs of the slow level, and the one that failed by either condition.
         assert_eq!(read["failures"], 5, "{read}");
@@ -183,7 +176,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
 
 #[test]
 fn the_log_of_a_sweep_is_read_tag_by_tag() {
-    let file = Written::new("sweep", &sweep(), ExportFormat::Hlog);
+    let file = Written::new(&sweep(), ExportFormat::Hlog);
     if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
         assert_eq!(
             read["tags"],
@@ -195,7 +188,7 @@ fn the_log_of_a_sweep_is_read_tag_by_tag() {
             })
         );
     }
-    let file = Written::new("stalled", &runs::stalled(), ExportFormat::Hlog);
+    let file = Written::new(&runs::stalled(), ExportFormat::Hlog);
     if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
         assert_eq!(read["tags"], json!({"": 600, "unanswered": 4}));
     }
@@ -209,7 +202,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     let table = |arguments: &[&str], file: &Written| {
         let output = Command::new(&benchstat)
             .args(arguments)
-            .arg(&file.0)
+            .arg(&file.path)
             .output()
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
@@ -222,7 +215,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
         assert_eq!(others, None);
         String::from_utf8(output.stdout).unwrap()
     };
-    let file = Written::new("sweep", &sweep(), ExportFormat::Benchfmt);
+    let file = Written::new(&sweep(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
     // The median of the three runs of the level, in seconds: their p50 are 3.117, 3.168 and 3.217 ms.
     let row = |unit: &str| {
@@ -247,7 +240,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     });
     let mut both = runs::sweep_of("buffers", ["4096", "8388608"], "staging");
     both.runs.extend(production.runs.iter().cloned());
-    let file = Written::new("both", &both, ExportFormat::Benchfmt);
+    let file = Written::new(&both, ExportFormat::Benchfmt);
     let text = table(&["-format", "csv", "-col", "target"], &file);
     let is_paired = |row: &str| {
         let cells: Vec<&str> = row.split(',').collect();
@@ -259,11 +252,11 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
                 >= 2
     };
     assert!(text.lines().any(is_paired), "{text}");
-    let old = Written::new("staging", &staging, ExportFormat::Benchfmt);
-    let new = Written::new("production", &production, ExportFormat::Benchfmt);
-    let text = table(&["-format", "csv", old.0.to_str().unwrap()], &new);
+    let old = Written::new(&staging, ExportFormat::Benchfmt);
+    let new = Written::new(&production, ExportFormat::Benchfmt);
+    let text = table(&["-format", "csv", old.path.to_str().unwrap()], &new);
     assert!(text.lines().any(is_paired), "{text}");
-    let file = Written::new("hostile", &hostile(), ExportFormat::Benchfmt);
+    let file = Written::new(&hostile(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
     assert!(text.contains("buffers==1+1"), "{text}");
 }

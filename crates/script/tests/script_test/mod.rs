@@ -2,15 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::source::{Address, Captured, RequestSource};
-use plan::{BackendChoice, Load, Pacing, RequestSpec, RunPlan, Scheme, Stop, Target, TlsSpec};
+use plan::{Load, Pacing, RunPlan, Stop, Target};
 use results::{Backend, Environment, Recording, RunResult, SCHEMA_VERSION, Window};
 use script::{Network, Script, ScriptError, Settings};
+use testkit::Folder;
 
 /// Knows two hosts, and records its calls.
 #[derive(Default)]
@@ -241,47 +242,28 @@ pub fn rate_result(recording: Recording) -> RunResult {
 }
 
 fn plan() -> RunPlan {
+    let target = Target::parse("http://one.test/").unwrap();
     RunPlan {
-        telemetry: None,
-        target: Target {
-            url: "http://one.test/".to_owned(),
-            scheme: Scheme::Http,
-            host: "one.test".to_owned(),
-            service: "http".to_owned(),
-            port: None,
-            path: "/".to_owned(),
-            host_header: "one.test".to_owned(),
-            unix_socket: None,
-        },
         load: Load {
             threads: 1,
             connections: 1,
-            pipeline: 1,
-            keepalive: true,
-            requests_per_connection: None,
             ..Load::default()
         },
-        pacing: Pacing::Closed,
         stop: Stop {
             duration: Some(Duration::from_secs(2)),
             requests: None,
         },
-        warmup: Duration::ZERO,
-        timeout: Duration::from_secs(2),
-        request: RequestSpec::default(),
-        tls: TlsSpec::default(),
-        backend: BackendChoice::Auto,
+        ..RunPlan::new(target)
     }
 }
 
-/// A file for one test.
+/// A file for this test, in a folder that is removed when the thread of the test ends.
 pub fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("script-{}-{number}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join(name);
-    std::fs::write(&path, text).unwrap();
-    path
+    thread_local! {
+        static FOLDERS: RefCell<Vec<Folder>> = const { RefCell::new(Vec::new()) };
+    }
+    let folder = Folder::new();
+    let path = folder.file_with(name, text);
+    FOLDERS.with_borrow_mut(|folders| folders.push(folder));
+    path.into()
 }
