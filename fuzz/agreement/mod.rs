@@ -1,4 +1,4 @@
-//! Compares the session, fed with pieces, with the naive decoder, fed with everything at once.
+//! Compares the session, fed with pieces of an input, with the naive decoder, fed with all of it.
 
 #[path = "../../crates/protocol/tests/h1/naive.rs"]
 mod naive;
@@ -7,9 +7,10 @@ use naive::{Answer, Ending};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Event, RequestKind, Response, Session, SessionError};
 
-/// Panics when the two disagree, or when the session does with itself once it knows the heads.
+/// Panics if the two disagree, or if the session decodes the input differently once it has cached
+/// the heads.
 ///
-/// The naive decoder has no limits on sizes, so the input has to stay below all of them.
+/// The naive decoder has no size limits, so the input must stay below all of them.
 pub fn check(kinds: &[RequestKind], input: &[u8], cuts: &[u8]) {
     let (expected, expected_ending) = naive::decode(kinds, input);
     let pieces = pieces(input, cuts);
@@ -35,7 +36,7 @@ fn shared(capture: bool) -> Shared {
     Shared::new(Limits::default(), capture)
 }
 
-/// `input` cut at places that the bytes of `cuts` choose, as 256ths of its length.
+/// `input` cut where the bytes of `cuts` say, as fractions of its length.
 fn pieces<'i>(input: &'i [u8], cuts: &[u8]) -> Vec<&'i [u8]> {
     let mut places: Vec<usize> = cuts
         .iter()

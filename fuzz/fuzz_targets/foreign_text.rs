@@ -1,5 +1,5 @@
-//! Any bytes as a file of another tool: it is refused in one line, or its runs have values that are
-//! numbers, and every table of them can be shown.
+//! Any bytes as a file of another tool: it is refused with one line, or its runs have finite values
+//! and every table of them can be rendered.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use analysis::table::{Wish, table};
 use libfuzzer_sys::fuzz_target;
 use report::table::{Format, render, render_explanation, render_summary};
 
-/// Reports with notes between them.
+/// Reports with prose between them.
 const NOTES: &str = concat!(
     include_str!("../../crates/analysis/tests/data/notes.md"),
     include_str!("../../crates/analysis/tests/data/cmm_style_with_json.txt"),
@@ -24,7 +24,7 @@ const NOTES: &str = concat!(
     include_str!("../../crates/analysis/tests/data/places.txt"),
 );
 
-/// Names that say something, and one that does not.
+/// File names with and without a meaning.
 const NAMES: [&str; 3] = [
     "notes.md",
     "b-rmem_max-262144-1.json",
@@ -46,7 +46,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// The notes with other text in some places: two bytes say where, one how much goes, one how much comes.
+/// The notes with pieces replaced. For each: the position (two bytes), the number of bytes to
+/// remove and to insert (one each), and the bytes to insert.
 fn with_pieces_replaced(mut edits: &[u8]) -> Vec<u8> {
     let mut text = NOTES.as_bytes().to_vec();
     while let Some((&[low, high, gone, length], rest)) = edits.split_first_chunk() {

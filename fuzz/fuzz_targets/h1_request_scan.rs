@@ -1,5 +1,5 @@
-//! Any bytes as requests: what is accepted can be repeated, its beginnings are whole or incomplete and
-//! never wrong, and a fault has a place within the bytes.
+//! Any bytes as requests: accepted requests can be repeated, each prefix of them is complete or
+//! incomplete but never invalid, and a fault has a position within the bytes.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
             let lines = 1 + data.iter().filter(|byte| **byte == b'\n').count();
             assert!((1..=lines).contains(&error.line), "{error}");
             let line = data.split(|byte| *byte == b'\n').nth(error.line - 1);
-            // One behind the last byte is where something is missing, and the line's LF counts.
+            // One byte after the last is where something is missing, and the LF counts.
             let length = line.map_or(0, <[u8]>::len);
             assert!(
                 (1..=length + 2).contains(&error.column),
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Longer inputs would take time that is better spent on other ones.
+/// Checking more prefixes of a long input takes time that other inputs use better.
 const BEGINNINGS_MAX: usize = 512;
 
 fn accepted(data: &[u8], kinds: &[RequestKind]) {

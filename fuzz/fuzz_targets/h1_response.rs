@@ -1,4 +1,4 @@
-//! Any bytes as the answers to a few requests, cut at four places.
+//! Any bytes as the responses to a few requests, cut at four places.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as answers of sock_diag, and the recorded answers with other bytes in them: they are
-//! read to an end, and what comes of them can be written, filtered and shown.
+//! Any bytes as replies of sock_diag, and recorded replies with some bytes changed: reading them
+//! ends, and the sockets can be serialized, filtered and shown.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     let recording = RECORDINGS.get(usize::from(how % 4));
     let bytes = recording.map_or_else(|| rest.to_vec(), |bytes| with_changes(bytes, rest));
     let sockets = parse_datagram(&bytes);
-    // A message takes 88 bytes at least: no socket is made of nothing.
+    // A message takes at least 88 bytes.
     assert!(sockets.len() * 88 <= bytes.len());
     for socket in &sockets {
         check(socket);
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Three bytes each: where (two bytes), and what.
+/// Each change takes three bytes: the position (two) and the new byte.
 fn with_changes(recording: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut bytes = recording.to_vec();
     for change in changes.chunks_exact(3) {
@@ -56,7 +56,7 @@ fn check(socket: &Socket) {
     assert_eq!(object["local_address_port"], socket.local_address_port());
     assert_eq!(object.contains_key("rtt"), object.contains_key("rttvar"));
     assert_eq!(object.contains_key("cwnd"), socket.info.is_some());
-    // It is taken by the filter that says what it is.
+    // A filter made of its own properties matches it.
     let port = socket.local_port;
     let itself = format!("sport = :{port} and src {}", socket.local_address);
     assert!(Filter::parse(&itself).unwrap().takes_endpoints(socket));

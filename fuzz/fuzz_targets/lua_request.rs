@@ -1,5 +1,5 @@
-//! Any bytes as what a script's `request()` gives: what reaches the wire is what Lua returned, it is
-//! looked at as the worker does, and the session answers as many requests as were found in it.
+//! Any bytes as what a script's `request()` returns: exactly these bytes are sent, and one response
+//! is expected for each request found in them.
 
 #![no_main]
 
@@ -26,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// How the script makes its request out of the text; the status of the answer that brings the text
-/// says so.
+/// How the script turns the text into a request. The status of the response that carries the text
+/// selects it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     /// As it is.
@@ -90,7 +90,7 @@ thread_local! {
     static SOURCE: RefCell<Box<dyn RequestSource>> = RefCell::new(source());
 }
 
-/// The one Lua state of all inputs: it must survive each of them.
+/// One Lua state for all inputs: it must survive each of them.
 fn source() -> Box<dyn RequestSource> {
     let path = std::env::temp_dir().join(format!("wrkbench-fuzz-{}.lua", std::process::id()));
     std::fs::write(&path, SCRIPT).expect("the temporary folder takes a script");
@@ -158,13 +158,13 @@ fn delivered(how: How, text: &[u8], batch: &[u8]) {
         return;
     }
     assert!(!kinds.is_empty());
-    // A 2xx to CONNECT makes a tunnel, in which no further answer is one.
+    // A 2xx response to CONNECT opens a tunnel; nothing after it is a response.
     let tunnel = kinds.iter().position(|kind| *kind == RequestKind::Connect);
     kinds.truncate(tunnel.unwrap_or(kinds.len()));
     answered(&kinds);
 }
 
-/// Parts without any character that means something become one request of the kind they say.
+/// Parts without special characters become one request of the kind that the method says.
 fn formatted(text: &[u8], batch: &[u8]) {
     let parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
     let plain = |part: &[u8]| part.iter().all(|byte| byte.is_ascii_alphanumeric());
@@ -197,7 +197,7 @@ fn formatted(text: &[u8], batch: &[u8]) {
     }
 }
 
-/// As many requests as were found get as many answers, as the worker counts them.
+/// The session expects one response for each request that was found.
 fn answered(kinds: &[RequestKind]) {
     let mut shared = Shared::new(Limits::default(), false);
     let mut session = H1::new(&mut shared);

@@ -1,5 +1,5 @@
-//! Any text as the value of an option: what is accepted is in range, is what the exact reading says, and
-//! can be written and read again; what is refused is refused in one line.
+//! Any text as the value of an option: an accepted value is in range, exact, and survives being
+//! printed and parsed again; a refusal is one line.
 
 #![no_main]
 
@@ -144,7 +144,7 @@ fn criteria(text: &str) {
     }
 }
 
-/// The value; a refusal is looked at.
+/// The value. The message of a refusal is checked.
 fn read<T, E: Display>(result: Result<T, E>) -> Option<T> {
     match result {
         Ok(value) => Some(value),

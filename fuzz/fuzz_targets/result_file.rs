@@ -1,5 +1,5 @@
-//! Any document as a saved result: it is refused in one line, or everything that is made of results can
-//! be made of it, and it comes back from being saved as it was.
+//! Any document as a saved result: it is refused with one line, or it can be checked, merged and
+//! rendered in every format, and saving and loading it changes nothing.
 
 #![no_main]
 
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// A document of a run with a rate and something in every field, and where its values stand.
+/// A document of a run at a fixed rate with every field filled, and the positions of its values.
 static VALID: LazyLock<(Vec<u8>, Vec<Range<usize>>)> = LazyLock::new(|| {
     let result = valid();
     let document = saved(&result);
@@ -88,7 +88,7 @@ fn saved(result: &RunResult) -> Vec<u8> {
     document
 }
 
-/// Where numbers, texts and the words `true`, `false` and `null` stand that are not names of fields.
+/// The positions of numbers, strings, `true`, `false` and `null`, without the names of fields.
 fn values(document: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -115,8 +115,8 @@ fn values(document: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// The valid document with other text in place of some values: two bytes say which, one how long the
-/// other text is.
+/// The valid document with some values replaced. For each: two bytes select the value, one is the
+/// length of the text that replaces it.
 fn with_values_replaced(mut edits: &[u8]) -> Vec<u8> {
     let (document, values) = &*VALID;
     let mut chosen = Vec::new();
@@ -139,7 +139,7 @@ fn with_values_replaced(mut edits: &[u8]) -> Vec<u8> {
     edited
 }
 
-/// Where histograms stand in the document.
+/// The positions of histograms in the document.
 const HISTOGRAMS: [&str; 6] = [
     "/service_time",
     "/timed_out",
@@ -149,11 +149,11 @@ const HISTOGRAMS: [&str; 6] = [
     "/lags/own",
 ];
 
-/// Samples that a histogram is made of, at most.
+/// The most samples of a histogram.
 const SAMPLES_MAX: usize = 6;
 
-/// The valid document with another histogram: of samples with counts, eight bytes each, and then with
-/// some bytes of its encoding replaced.
+/// The valid document with another histogram, built from samples with counts of eight bytes each.
+/// The rest of the input changes bytes of its encoding.
 fn with_a_histogram(data: &[u8]) -> Option<Vec<u8>> {
     let (&[which, samples], mut rest) = data.split_first_chunk()?;
     let mut histogram = Histogram::new();
@@ -183,7 +183,7 @@ fn with_a_histogram(data: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&document).ok()
 }
 
-/// Does one thing with a document that can be loaded, as all of them would take most of the time.
+/// Does one thing with a valid document; doing all of them each time would be slow.
 fn check(document: &[u8], what: u8) {
     let result = match load(document) {
         Ok(result) => result,

@@ -1,5 +1,5 @@
-//! Any text as a URL: what is accepted can be run, sent, and put together again; what is refused is
-//! refused in one line.
+//! Any text as a URL: an accepted URL can be run, sent and put together again; a refusal is one
+//! line.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ use protocol::h1::request::scan;
 
 fuzz_target!(|text: &str| {
     check(text);
-    // Most texts fail at the scheme already: with one they get further.
+    // Most texts have no valid scheme. With one, parsing gets further.
     check(&format!("http://{text}"));
     check(&format!("https://h{text}"));
 });
