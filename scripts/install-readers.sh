@@ -1,23 +1,23 @@
 #!/bin/sh
-# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, Go's benchstat,
-# Prometheus' promtool, the JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
-# system.
+# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, Go's
+# benchstat, Prometheus' promtool, the JUnit schema of Jenkins. Everything goes below
+# target/readers, nothing into the system.
 #
-# Does nothing when all are there. Never fails: without a network, Python or Go it says which readers are
-# missing, and the tests that want them say that they were skipped.
+# Does nothing when all are there. Never fails: without a network, Python or Go it says which
+# readers are missing, and the tests that want them say that they were skipped.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
 readers=${CARGO_TARGET_DIR:-target}/readers
 
-# Versions that the tests were written with.
+# The versions that the tests were written for.
 packages="prometheus_client==0.26.0 junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
-# The last version that Go 1.19, which Debian 12 has, can build.
+# The last version that Go 1.19 of Debian 12 can build.
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5
-# Its source archive has the schema that the xunit plugin of Jenkins checks files with.
+# Its source archive contains the schema of the xunit plugin of Jenkins.
 pytest=pytest==8.4.2
 
-# What is slower than this does not come.
+# A download that takes longer is given up.
 limit_s=120
 PIP_RETRIES=1
 PIP_DEFAULT_TIMEOUT=20
@@ -27,7 +27,7 @@ say() { printf '%s\n' "install-readers: $*"; }
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Runs a command within the limit and without its output.
+# Runs a command within the time limit and discards its output.
 quietly() {
     if has timeout; then
         timeout "$limit_s" "$@" >/dev/null 2>&1 </dev/null
@@ -36,7 +36,7 @@ quietly() {
     fi
 }
 
-# What the tests start or read.
+# The file that the tests start or read.
 file_of() {
     case $1 in
     python) echo venv/bin/python ;;
@@ -64,9 +64,10 @@ install_schema() {
     [ -x "$readers/venv/bin/pip" ] || return 1
     rm -rf "$readers/sdist"
     mkdir -p "$readers/sdist"
-    quietly "$readers/venv/bin/pip" download --no-deps --no-binary :all: -d "$readers/sdist" "$pytest" ||
-        return 1
-    tar -xzf "$readers"/sdist/pytest-*.tar.gz -O --wildcards '*/junit-10.xsd' >"$readers/junit-10.xsd" 2>/dev/null
+    quietly "$readers/venv/bin/pip" download --no-deps --no-binary :all: -d "$readers/sdist" \
+        "$pytest" || return 1
+    tar -xzf "$readers"/sdist/pytest-*.tar.gz -O --wildcards '*/junit-10.xsd' \
+        >"$readers/junit-10.xsd" 2>/dev/null
     found=$?
     rm -rf "$readers/sdist"
     [ "$found" -eq 0 ] && [ -s "$readers/junit-10.xsd" ]
@@ -81,7 +82,7 @@ install_benchstat() {
     quietly "$go" install "$benchstat"
 }
 
-# Taken out of Debian's package: installing that would start a server.
+# Extracted from the Debian package, since installing that starts a server.
 install_promtool() {
     if has promtool; then
         ln -sf "$(command -v promtool)" "$readers/promtool"
@@ -106,8 +107,9 @@ reader() {
     if "install_$1"; then
         mark "$1" "$2"
     else
-        # The tests would take half a reader for a whole one.
-        rm -rf "$readers/$1.installed" "$readers/$(file_of "$1")" "$readers/sdist" "$readers/package"
+        # The tests must not find an incomplete reader.
+        rm -rf "$readers/$1.installed" "$readers/$(file_of "$1")"
+        rm -rf "$readers/sdist" "$readers/package"
         missing="$missing $1"
     fi
 }
@@ -118,7 +120,7 @@ reader benchstat "$benchstat"
 reader promtool debian
 
 if [ -n "$missing" ]; then
-    say "missing:$missing (needs a network, python3 with venv, go, apt-get); their tests are skipped"
+    say "missing:$missing (needs a network, python3 with venv, go, apt-get); their tests cannot run"
 else
-    say "everything is there"
+    say "everything is installed"
 fi

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages that the tests use as second opinions: other servers, wrk itself.
+# Installs the Debian packages that tests need: other servers, wrk itself, tools.
 #
-# Does nothing when all programs are there. Starts no service and leaves none enabled that was not
-# there before: the tests start the servers themselves, with their own configuration and ports.
+# Does nothing if everything is installed. Starts no service and enables none: the tests start the
+# servers themselves, with their own configuration and ports.
 set -eu
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -25,7 +25,7 @@ has_php_fpm() {
     return 1
 }
 
-# A Lua module written in C, for Lua 5.1: Debian puts it below the folder of its architecture.
+# Whether a Lua 5.1 module written in C is installed. Debian has a folder for each architecture.
 has_lua_module() {
     for path in /usr/lib/lua/5.1/"$1" /usr/lib64/lua/5.1/"$1" /usr/lib/*/lua/5.1/"$1"; do
         [ -e "$path" ] && return 0
@@ -33,7 +33,7 @@ has_lua_module() {
     return 1
 }
 
-# Prints the packages whose program is missing.
+# Prints the packages of programs that are missing.
 missing_packages() {
     has nginx || echo nginx-light
     has_php_fpm || echo php-fpm
@@ -58,9 +58,9 @@ has_chromium() {
     return 1
 }
 
-# Prints the packages that the browser tests would like: without them those are skipped. Of several names for one
-# thing the first that can be had; nothing where none can.
-wished_packages() {
+# Prints the packages that the browser tests would like: without them those are skipped. Of several
+# names for one thing the first that can be had; nothing where none can.
+browser_packages() {
     has apt-cache || return 0
     has node || available nodejs
     has npm || available npm
@@ -76,7 +76,7 @@ available() {
     done
 }
 
-# Prints the units of these servers that exist now.
+# Prints the systemd units of these servers.
 server_units() {
     [ -d /run/systemd/system ] || return 0
     systemctl list-unit-files --no-legend --no-pager --plain \
@@ -95,8 +95,8 @@ as_root() {
     fi
 }
 
-# invoke-rc.d asks policy-rc.d whether a package may start its service; 101 is "no". A machine may
-# have a policy of its own: it stays when it says no as well, and comes back afterwards when not.
+# invoke-rc.d asks policy-rc.d whether a package may start its service; 101 means no. A policy of the
+# machine stays if it forbids that too. Otherwise it is replaced, and restored afterwards.
 POLICY=/usr/sbin/policy-rc.d
 forbid_services() {
     if [ -x "$POLICY" ]; then
@@ -121,7 +121,7 @@ restore_policy() {
     rm -rf "$workdir"
 }
 
-# The package lists may be absent or old: one attempt with them as they are, one after an update.
+# The package lists may be missing or old: tries once as they are, and again after an update.
 install_packages() {
     # shellcheck disable=SC2086 # one word per package
     as_root env DEBIAN_FRONTEND=noninteractive \
@@ -133,7 +133,7 @@ install_packages() {
         apt-get install -y -q --no-install-recommends $packages </dev/null
 }
 
-# What was installed just now must not take port 80 at the next start of the machine.
+# The new servers must not take port 80 when the machine starts again.
 disable_new_units() {
     for unit in $(server_units); do
         case " $units_before " in
@@ -146,12 +146,12 @@ disable_new_units() {
     done
 }
 
-# The wished ones, which are none of the servers' business: a failure is said and no more.
-install_wished() {
-    packages=$(wished_packages | tr '\n' ' ')
+# The packages of the browser tests. Failing to install them is no error here.
+install_for_browser() {
+    packages=$(browser_packages | tr '\n' ' ')
     [ -n "$packages" ] || return 0
     say "installing for the browser tests: $packages"
-    install_packages || say "apt-get could not install $packages: browser tests will be skipped"
+    install_packages || say "apt-get could not install $packages: browser tests cannot run"
 }
 
 may_install() {
@@ -161,13 +161,13 @@ may_install() {
 packages=$(missing_packages | tr '\n' ' ')
 if [ -z "$packages" ]; then
     if may_install; then
-        install_wished
+        install_for_browser
     fi
-    say "everything is there"
+    say "everything is installed"
     exit 0
 fi
 if ! has apt-get; then
-    fail "missing programs of the Debian packages: $packages. Install them with this system's package manager"
+    fail "missing: $packages (names of Debian packages). Use the package manager of this system"
 fi
 
 if [ "$(id -u)" -ne 0 ] && ! has sudo; then
@@ -183,10 +183,10 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 units_before=$(server_units | tr '\n' ' ')
 forbid_services
-install_packages || fail "apt-get could not install: $packages. Its own message stands above"
+install_packages || fail "apt-get could not install: $packages. See its message above"
 disable_new_units
 
 packages=$(missing_packages | tr '\n' ' ')
 [ -z "$packages" ] || fail "still missing after the installation: $packages"
-install_wished
+install_for_browser
 say "done"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# make-pages.sh WRKBENCH FOLDER: makes runs against the built-in server, and of them the report pages that the browser
-# tests open: FOLDER/reports/{run,runs,sweep}.html. All on loopback, a quarter of a minute.
+# make-pages.sh WRKBENCH FOLDER: makes runs against the built-in server and creates the report pages
+# that the browser tests open: FOLDER/reports/{run,runs,sweep}.html. Only uses loopback; takes about
+# 15 seconds.
 set -eu
 
 wrkbench=$(realpath "$1")
@@ -18,20 +19,22 @@ trap 'exit 143' TERM
 
 # Its first line says where it listens.
 mkfifo said
-"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' --stall 1500ms,500ms >said 2>serve.log &
+"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' \
+    --stall 1500ms,500ms >said 2>serve.log &
 server=$!
 read -r line <said || { cat serve.log >&2; exit 1; }
 url=${line#serving }
 port=${url##*:}
 port=${port%/}
 
-# Quietly: a run's notes are of no interest unless it fails.
+# Shows the notes of a run only if it fails.
 measure() {
     "$wrkbench" -t1 "$@" "$url" >text 2>notes || { cat notes >&2; exit 1; }
 }
 
-# During the stall answers come too late, so that this one has errors.
-measure -c32 -d3s --timeout 250ms --breakout --sockets "dport = :$port" --interval 250ms --counters --json first.json
+# Responses come too late during the stall, so this run has errors.
+measure -c32 -d3s --timeout 250ms --breakout --sockets "dport = :$port" --interval 250ms \
+    --counters --json first.json
 measure -c64 -d1s --json second.json
 measure -c16 -d1s -R 500 --json third.json
 
@@ -56,7 +59,10 @@ sockets  = "dport = :$port"
 interval = "50ms"
 counters = true
 END
-"$wrkbench" sweep plan.toml --quiet --journal "$folder/journal" >text 2>notes || { cat notes >&2; exit 1; }
+"$wrkbench" sweep plan.toml --quiet --journal "$folder/journal" >text 2>notes || {
+    cat notes >&2
+    exit 1
+}
 
 page() {
     output=$folder/reports/$1.html

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the pictures of README.md from real runs on loopback: docs/pictures/{text,page,live}.png.
-# Needs tmux, node and Chromium; takes about a minute and a half. `make pictures` builds first.
+# Takes the pictures of README.md from real runs on loopback: docs/pictures/{text,page,live}.png.
+# Needs tmux, node and Chromium; takes 90 seconds. `make pictures` builds the program first.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ done
 for name in chromium-headless-shell chromium chromium-browser; do
     chromium=$(command -v "$name") && break
 done
-[ -n "$chromium" ] || { echo "pictures: Chromium is missing; install chromium-headless-shell or chromium" >&2; exit 1; }
+[ -n "$chromium" ] || { echo "pictures: Chromium is missing" >&2; exit 1; }
 
 work=$(mktemp -d)
 mkdir -p "$pictures"
@@ -29,25 +29,26 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 cd "$work"
 
-# A page, a picture, width and height in CSS pixels, and how many pixels each of them has.
+# Arguments: the page, the picture, its width and height in CSS pixels, the scale.
 photograph() {
     "$chromium" --no-sandbox --headless --disable-gpu --hide-scrollbars --virtual-time-budget=4000 \
-        --force-device-scale-factor="$5" --window-size="$3,$4" --screenshot="$2" "file://$1" 2>"$work/chromium" \
-        || { cat "$work/chromium" >&2; exit 1; }
+        --force-device-scale-factor="$5" --window-size="$3,$4" --screenshot="$2" "file://$1" \
+        2>"$work/chromium" || { cat "$work/chromium" >&2; exit 1; }
 }
 
-# What stands on a terminal of so many columns and rows, with its colours, as a picture.
+# Takes a picture of the text of a terminal, with its colours.
 photograph_terminal() {
     size=$(node "$scripts/terminal-to-html.mjs" "$1" "$1.html")
     photograph "$work/$1.html" "$2" "${size% *}" "${size#* }" 1.5
 }
 
 mkfifo said
-"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' >said 2>"$work/serve" &
+"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' \
+    >said 2>"$work/serve" &
 server=$!
 read -r line <said
 url=${line#serving }
-# The address in a picture is one that can be typed.
+# Pictures show a usual address.
 shown() { sed "s|${url%/}|http://127.0.0.1:8080|g"; }
 
 # 1. The text report.
@@ -79,13 +80,17 @@ sockets = "sport = :${url##*:}"
 interval = "200ms"
 END
 sed -i 's|/"$|"|; s|:\([0-9]*\)/"|:\1"|' plan.toml
-"$wrkbench" sweep plan.toml --journal "$work/journal" >sweep.txt 2>sweep.err || { cat sweep.err >&2; exit 1; }
+"$wrkbench" sweep plan.toml --journal "$work/journal" >sweep.txt 2>sweep.err || {
+    cat sweep.err >&2
+    exit 1
+}
 "$wrkbench" report results -o page.html
 photograph "$work/page.html" "$pictures/page.png" 1200 1640 0.75
 
-# 3. The live view, as it stands on a terminal after some seconds of a load that grows.
+# 3. The live view after 18 seconds of a growing load.
+load="-t1 -c64 --stages 1k:4s,1k-6k:10s,6k:6s --tui '$url?mix=0.0001:reset'"
 tmux -S "$tmux_socket" -f /dev/null new-session -d -x 110 -y 34 \
-    "env LANG=C.UTF-8 TERM=tmux-256color COLORTERM=truecolor '$wrkbench' -t1 -c64 --stages 1k:4s,1k-6k:10s,6k:6s --tui '$url?mix=0.0001:reset'"
+    "env LANG=C.UTF-8 TERM=tmux-256color COLORTERM=truecolor '$wrkbench' $load"
 sleep 18
 tmux -S "$tmux_socket" capture-pane -p -e | shown >live
 photograph_terminal live "$pictures/live.png"

@@ -1,5 +1,5 @@
-// Turns what a terminal shows (text with the escape sequences of colours, as `tmux capture-pane -e` writes it) into a
-// page that looks like it. Prints the page's width and height in CSS pixels.
+// Turns the text of a terminal with escape sequences for colours (`tmux capture-pane -e`) into a page
+// that looks like it. Prints the width and height of the page in CSS pixels.
 //
 //     node terminal-to-html.mjs INPUT OUTPUT
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-//! Which crate uses which: as ARCHITECTURE.md says, as Cargo.toml orders, as cargo sees.
+//! Which crate uses which, according to ARCHITECTURE.md, the order in Cargo.toml, and cargo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate of `crates/` by its folder's name, with those it uses.
+/// Each crate in `crates/`, by the name of its folder, and the crates it uses.
 pub(crate) type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// The rows of the table whose header begins `| crate | uses |`. A dash means none.
+/// The rows of the table with the header `| crate | uses | ...`. A dash means none.
 pub(crate) fn table(markdown: &str) -> Edges {
     let mut edges = Edges::new();
     let mut lines = markdown.lines().skip_while(|line| {
@@ -32,7 +32,7 @@ pub(crate) fn table(markdown: &str) -> Edges {
     edges
 }
 
-/// The cells of a Markdown table's line, without blanks and backticks.
+/// The cells of a row of a Markdown table, trimmed and without backticks.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let Some(inner) = line.strip_prefix('|').and_then(|l| l.strip_suffix('|')) else {
@@ -44,7 +44,7 @@ fn cells(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// What `cargo metadata` says of the workspace, dependencies from outside not resolved.
+/// The output of `cargo metadata` for the workspace, without external dependencies.
 pub(crate) fn cargo_metadata() -> Value {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -56,7 +56,7 @@ pub(crate) fn cargo_metadata() -> Value {
         ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
-        .expect("cargo runs, it has built this test");
+        .expect("cargo has built this test");
     assert!(
         output.status.success(),
         "{}",
@@ -65,7 +65,7 @@ pub(crate) fn cargo_metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// The normal path dependencies between the crates below `crates/`.
+/// The normal dependencies between the crates in `crates/`.
 pub(crate) fn edges(metadata: &Value) -> Edges {
     let packages = metadata["packages"]
         .as_array()
@@ -94,13 +94,13 @@ pub(crate) fn edges(metadata: &Value) -> Edges {
     edges
 }
 
-/// The name of a folder that lies in `crates/`.
+/// The name of a folder in `crates/`.
 fn crate_folder(path: &Path) -> Option<String> {
     let inside = path.parent()?.file_name()? == "crates";
     inside.then(|| path.file_name()?.to_str().map(ToOwned::to_owned))?
 }
 
-/// What the table says otherwise than cargo.
+/// Where the table differs from cargo.
 pub(crate) fn differences(written: &Edges, real: &Edges) -> Vec<String> {
     let mut findings = Vec::new();
     for name in written.keys().filter(|name| !real.contains_key(*name)) {
@@ -113,11 +113,13 @@ pub(crate) fn differences(written: &Edges, real: &Edges) -> Vec<String> {
         };
         for extra in said.difference(uses) {
             findings.push(format!(
-                "the table says that {name} uses {extra}, cargo does not"
+                "according to the table {name} uses {extra}; it does not"
             ));
         }
         for missing in uses.difference(said) {
-            findings.push(format!("{name} uses {missing}, the table does not say so"));
+            findings.push(format!(
+                "{name} uses {missing}, which is missing from the table"
+            ));
         }
     }
     findings
@@ -136,7 +138,7 @@ pub(crate) fn members(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Edges that lead to a crate below, so that the order of the members is not the order of layers.
+/// Dependencies on a crate further down, which contradict the order of the members.
 pub(crate) fn upward_edges(members: &[String], edges: &Edges) -> Vec<String> {
     let position = |name: &str| members.iter().position(|member| member == name);
     let mut findings = Vec::new();
@@ -147,6 +149,20 @@ pub(crate) fn upward_edges(members: &[String], edges: &Edges) -> Vec<String> {
                     "{name} uses {used}, which is not above it in Cargo.toml"
                 ));
             }
+        }
+    }
+    findings
+}
+
+/// Crates that only tests use: development dependencies.
+const FOR_TESTS: [&str; 1] = ["testkit"];
+
+/// Normal dependencies on crates that only tests may use.
+pub(crate) fn uses_for_tests(edges: &Edges) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (name, uses) in edges {
+        for used in FOR_TESTS.into_iter().filter(|used| uses.contains(*used)) {
+            findings.push(format!("{name} uses {used} outside its tests"));
         }
     }
     findings
@@ -165,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_read_with_its_dashes_and_backticks() {
+    fn a_table_is_parsed_with_dashes_and_backticks() {
         let table = table(TABLE);
         assert_eq!(table.len(), 2);
         assert_eq!(table["plan"], uses(&[]));
@@ -199,6 +215,13 @@ mod tests {
         let findings = differences(&written, &real);
         assert_eq!(findings.len(), 4, "{findings:?}");
         assert!(differences(&real, &real).is_empty());
+    }
+
+    #[test]
+    fn a_program_with_a_crate_for_tests_is_found() {
+        let edges = Edges::from([("cli".into(), uses(&["plan", "testkit"]))]);
+        assert_eq!(uses_for_tests(&edges).len(), 1);
+        assert!(uses_for_tests(&Edges::from([("cli".into(), uses(&["plan"]))])).is_empty());
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! One test that keeps the house: what the documents say of the repository, and rules that no lint knows.
+//! Compares the repository with what its documents say, and checks rules that no lint covers.
 //!
-//! Each check is a function from text to findings, so that its own tests can show it bad text.
+//! Each check is a function from text to findings, so that unit tests can give it bad text.
 #![forbid(unsafe_code)]
 
 mod layers;
 mod paths;
 mod sources;
 mod tree;
+mod width;
 
 use std::fs;
 
@@ -34,12 +35,12 @@ fn the_dependency_table_in_architecture_md_is_what_cargo_sees() {
 }
 
 #[test]
-fn a_crate_uses_only_crates_that_stand_above_it_in_the_workspace() {
+fn a_crate_uses_only_crates_above_it_in_the_workspace() {
     let metadata = layers::cargo_metadata();
     let members = layers::members(&tree::read("Cargo.toml"));
     assert!(
         members.len() > 5,
-        "the members of Cargo.toml were not understood: {members:?}"
+        "the members of Cargo.toml were not parsed: {members:?}"
     );
     assert_none(&layers::upward_edges(&members, &layers::edges(&metadata)));
 }
@@ -58,7 +59,7 @@ fn paths_named_in_the_documents_exist() {
         for link in paths::links(&text) {
             if !tree::exists(folder.join(&link)) {
                 findings.push(format!(
-                    "{}: link to {link} leads nowhere",
+                    "{}: the target of the link {link} does not exist",
                     document.display()
                 ));
             }
@@ -68,7 +69,7 @@ fn paths_named_in_the_documents_exist() {
 }
 
 #[test]
-fn rust_sources_keep_the_rules_that_no_lint_knows() {
+fn rust_sources_follow_the_rules_that_no_lint_covers() {
     let sources = tree::files("rs");
     assert!(
         sources.len() > 10,
@@ -86,7 +87,27 @@ fn rust_sources_keep_the_rules_that_no_lint_knows() {
 }
 
 #[test]
-fn no_tracked_text_names_the_path_of_somebody_s_machine() {
+fn no_comment_and_no_text_is_wider_than_100_columns() {
+    let mut findings = Vec::new();
+    for extension in ["rs", "toml", "sh"] {
+        for file in tree::files(extension) {
+            for finding in width::findings(&file, &tree::read(&file)) {
+                findings.push(format!("{}: {finding}", file.display()));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn no_program_contains_a_crate_for_tests() {
+    assert_none(&layers::uses_for_tests(&layers::edges(
+        &layers::cargo_metadata(),
+    )));
+}
+
+#[test]
+fn no_text_contains_a_path_of_a_developers_machine() {
     let mut findings = Vec::new();
     for extension in ["rs", "md", "toml", "lua", "sh", "json", "yml", "txt"] {
         for file in tree::files(extension) {
@@ -101,7 +122,7 @@ fn no_tracked_text_names_the_path_of_somebody_s_machine() {
 }
 
 #[test]
-fn both_licence_files_are_there_and_the_workspace_names_them() {
+fn both_licence_files_exist_and_the_workspace_names_them() {
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         assert!(
             fs::metadata(tree::root().join(file)).is_ok_and(|m| m.len() > 500),

@@ -1,6 +1,6 @@
-//! Paths of the repository that a Markdown text names: in backticks, and as links.
+//! Paths of the repository in a Markdown text: in backticks and as links.
 
-/// What a path in backticks begins with, or is, to be taken for one of the repository's.
+/// How a path in backticks must begin to count as one of the repository.
 const BEGINNINGS: [&str; 8] = [
     "crates/",
     "docs/",
@@ -24,7 +24,7 @@ const ROOT_FILES: [&str; 10] = [
     "rustfmt.toml",
 ];
 
-/// Paths in backticks, outside code blocks. A pattern (`*`, `<name>`) is cut to its folder.
+/// Paths in backticks, outside code blocks. Of a pattern (`*`, `<name>`) only its folder is taken.
 pub(crate) fn named(markdown: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(markdown) {
@@ -42,7 +42,7 @@ pub(crate) fn named(markdown: &str) -> Vec<String> {
     found
 }
 
-/// Targets of links `[text](target)` that stay in the repository, without their fragment.
+/// Targets of links `[text](target)` within the repository, without fragments.
 pub(crate) fn links(markdown: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in prose(markdown) {
@@ -69,7 +69,7 @@ fn prose(markdown: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The folder in front of the first character that cannot be part of a plain path.
+/// The folder before the first character that a plain path cannot contain.
 fn without_pattern(path: &str) -> &str {
     match path.find(['*', '<', '{', '…']) {
         Some(at) => path[..at].rsplit_once('/').map_or("", |(folder, _)| folder),

@@ -1,21 +1,21 @@
-//! Rules for a Rust file that no lint knows.
+//! Rules for a Rust file that no lint covers.
 
 use std::path::Path;
 
-/// Crates that may open `unsafe_code`: they call the kernel and LuaJIT.
+/// Crates that may contain `unsafe`: they call the kernel and LuaJIT.
 const UNSAFE_CRATES: [&str; 3] = ["crates/eventloop/", "crates/telemetry/", "crates/script/"];
 
-/// Names that say nothing about what is inside.
+/// File names that say nothing about the content.
 const EMPTY_NAMES: [&str; 5] = ["util", "utils", "common", "helpers", "types"];
 
-/// Built of pieces, so that this file does not find itself.
+/// Built from pieces, so that this file has no findings.
 const LEFTOVERS: [&str; 3] = [
     concat!("dbg", "!("),
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
 ];
 
-/// Where people's and build machines' files lie.
+/// Folders in which people and build machines keep their files.
 const MACHINE_PATHS: [&str; 5] = [
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
@@ -24,11 +24,11 @@ const MACHINE_PATHS: [&str; 5] = [
     concat!("/bui", "lds/"),
 ];
 
-/// What is wrong with a file, one sentence each.
+/// The violations in a file, one sentence each.
 pub(crate) fn findings(path: &Path, text: &str) -> Vec<String> {
     let mut findings = Vec::new();
     if !text.starts_with("//! ") {
-        findings.push("does not open with a `//!` line that says its concept".to_owned());
+        findings.push("does not begin with a `//!` line that says what it contains".to_owned());
     }
     if EMPTY_NAMES
         .iter()
@@ -52,7 +52,7 @@ pub(crate) fn findings(path: &Path, text: &str) -> Vec<String> {
     findings
 }
 
-/// Whether a line of code begins something unsafe, or allows it.
+/// Whether a line of code contains or allows `unsafe`.
 fn opens_unsafe(code: &str) -> bool {
     let keyword = concat!("uns", "afe");
     let allowed = ["allow(", "expect("].iter().any(|attribute| {
@@ -71,7 +71,7 @@ fn opens_unsafe(code: &str) -> bool {
     allowed || opened
 }
 
-/// A path of somebody's machine in a line, if any. Inside a URL it is only a path of that site.
+/// The path of a developer's machine in a line, if any. Paths inside URLs do not count.
 pub(crate) fn machine_path(line: &str) -> Option<&'static str> {
     MACHINE_PATHS.into_iter().find(|path| {
         line.match_indices(path).any(|(at, _)| {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold no text of ours.
+/// Folders with files that are not ours.
 const SKIPPED: [&str; 5] = [".git", "target", "corpus", "artifacts", "node_modules"];
 
 /// The repository's root folder.
