@@ -1,5 +1,5 @@
-# What people do with this repository, by name. Needs Rust 1.95 and a C compiler (LuaJIT and the
-# TLS library are built from source that cargo fetches).
+# Common tasks. `make help` lists them. Needs Rust 1.95 or newer and a C compiler: LuaJIT and the TLS
+# library are built from source that cargo downloads.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -21,57 +21,63 @@ BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-# Tests send signals. Who was started by nohup, or with & by a script, ignores some of them, and so do all that it starts:
-# GNU's env takes that back.
+# Tests send signals. A process that was started with nohup, or with & by a script, ignores some of
+# them, and so do all processes that it starts. GNU's env resets that.
 HEED := $(shell env --default-signal=HUP true 2>/dev/null && echo env --default-signal=HUP,INT,QUIT)
 
-.PHONY: build demo test test-browser test-packages readers test-readers faults kill bench truth telemetry-cost statistics fuzz check install uninstall pictures clean help
+.PHONY: build demo test test-all test-epoll test-browser test-packages readers test-readers faults \
+    kill bench truth telemetry-cost statistics fuzz check doc install uninstall pictures clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
 
-demo: build ## start the built-in server, load it for 5 s, print the report, write demo-result.json
+demo: build ## load the built-in server for 5 s, print the report, write demo-result.json
 	$(WRKBENCH) demo
 
-test: test-packages readers ## run every test; the end-to-end tests a second time on epoll
+test: ## run the tests that every change needs
 	$(HEED) $(CARGO) test --workspace --locked
+
+test-all: test-packages readers ## run every test; installs the programs that some of them need
+	$(HEED) $(CARGO) test --workspace --locked -- --include-ignored HEAVY
+	$(MAKE) test-epoll test-browser
+
+test-epoll: ## run the end-to-end tests on epoll, whatever the kernel has
 	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --locked
+
+test-browser: ## open report pages in a headless Chromium; screenshots go to target/screenshots
 	CARGO="$(CARGO)" sh scripts/test-browser.sh
 
-test-browser: test-packages ## open report pages in a headless Chromium; pictures go to target/screenshots
-	CARGO="$(CARGO)" sh scripts/test-browser.sh
-
-test-packages: ## install the Debian packages that the tests need; does nothing when they are there
+test-packages: ## install the Debian packages that tests need; does nothing if they are installed
 	sh scripts/install-test-packages.sh
 
-readers: ## install the readers that formats are held against, below target/; never fails
+readers: ## install the programs that read our file formats in tests, below target/; never fails
 	sh scripts/install-readers.sh
 
-test-readers: readers ## hold every format against the readers of others
+test-readers: readers ## read every exported format with the programs it is made for
 	$(CARGO) test -p report --test readers --locked
 
-faults: test-packages ## try everything that can go wrong on each backend, print the tables; WRKBENCH_FAULTS=F9,F12 picks rows
+faults: test-packages ## inject every fault on each backend, print tables; WRKBENCH_FAULTS=F9,F12 selects
 	$(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 
-kill: test-packages ## kill sweeps at fifty random moments and compare the machine with before; needs root
+kill: test-packages ## kill sweeps at fifty random moments, check that all is restored; needs root
 	$(HEED) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
-bench: build ## measure against wrk and print the table of figures; BENCH_ARGS="--help" lists options
+bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/bench $(BENCH_ARGS)
 
-truth: build ## hold the numbers against what the server knows; TRUTH_ARGS="--help" lists options
+truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/truth $(TRUTH_ARGS)
 
-pictures: build ## make the pictures of README.md from real runs; needs tmux, node and Chromium
+pictures: build ## take the pictures of README.md from real runs; needs tmux, node and Chromium
 	sh scripts/pictures.sh
 
-telemetry-cost: ## measure the CPU time of watching 300 sockets once a second
+telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
 
-statistics: ## try the statistics on samples whose truth is known and print the tables; ten minutes
+statistics: ## apply the statistics to samples with known truth, print the tables; ten minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
@@ -83,11 +89,14 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	    RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run "$$name" -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-check: ## format and lints, no test
+check: ## check format and lints, without tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-install: ## install binary, man page, completions, documents and examples below PREFIX; run `make` first
+doc: ## build the documentation of the code; warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+install: ## install binary, man page, completions, docs and examples in PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
 	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	install -m 755 $(WRKBENCH) $(BIN_DIR)/wrkbench
@@ -96,13 +105,13 @@ install: ## install binary, man page, completions, documents and examples below 
 	$(WRKBENCH) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(WRKBENCH) completions fish > $(FISH_DIR)/wrkbench.fish
 	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
-	@# In the folders of the repository, since documents name each other, pictures, data and examples by them.
+	@# With the folders of the repository, since documents refer to each other by these paths.
 	@for folder in $(INSTALLED_FOLDERS); do \
 	    install -d $(DOC_DIR)/$$folder && \
 	    find $$folder -maxdepth 1 -type f -exec install -m 644 -t $(DOC_DIR)/$$folder {} + || exit 1; done
 	@for name in $(LINKS); do ln -sf wrkbench "$(BIN_DIR)/$$name" && echo "linked $(BIN_DIR)/$$name"; done
 
-uninstall: ## remove what install put there, links to it included
+uninstall: ## remove everything that install created, including links
 	@for path in $(BIN_DIR)/*; do \
 	    if [ "$$(readlink "$$path")" = wrkbench ]; then rm -f "$$path"; fi; done
 	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1
