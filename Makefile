@@ -38,7 +38,7 @@ test: ## run the tests that every change needs
 	$(HEED) $(CARGO) test --workspace --locked
 
 test-all: test-packages readers ## run every test; installs the programs that some of them need
-	$(HEED) $(CARGO) test --workspace --locked -- --include-ignored HEAVY
+	$(HEED) $(CARGO) test --workspace --locked
 	$(MAKE) test-epoll test-browser
 
 test-epoll: ## run the end-to-end tests on epoll, whatever the kernel has

@@ -151,7 +151,7 @@ fn pipelined_requests_after_an_announced_close_are_stale_and_never_resent() {
 fn an_idle_connection_that_the_server_closes_is_replaced_without_an_error() {
     let site = site();
     let run = load(&site).at("/?fault=idle-close:2ms").requests(8);
-    let run = run.script("function delay() return 200 end").run();
+    let run = run.script("function delay() return 800 end").run();
     let run = run.expect_answers(8);
     assert!(
         run.result.recording.counters.reconnects > 0,

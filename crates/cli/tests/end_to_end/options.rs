@@ -268,9 +268,9 @@ fn the_correction_of_wrk_changes_the_report_and_never_the_document() {
 #[test]
 fn requests_sent_before_the_window_are_not_counted() {
     let site = site();
-    let run = load(&site).for_ms(200).with(&["--warmup", "0.2s"]).run();
+    let run = load(&site).for_ms(200).with(&["--warmup", "0.5s"]).run();
     let run = run.expect_answered_only();
-    assert_eq!(run.result.window.warmup_ns, 200_000_000);
+    assert_eq!(run.result.window.warmup_ns, 500_000_000);
     assert_eq!(run.result.window.duration_ns, 200_000_000);
     let counts = site.counts();
     assert!(counts.requests > run.sent(), "{}", run.story());

@@ -50,7 +50,7 @@ fn requests_that_time_out_count_in_the_latency_with_their_age() {
 #[test]
 fn unanswered_requests_within_the_timeout_are_in_flight_at_the_end() {
     let site = site();
-    let run = load(&site).at("/?fault=hang").connections(7).for_ms(200);
+    let run = load(&site).at("/?fault=hang").connections(7).for_ms(600);
     let run = run.timeout_ms(60_000).run();
     let counters = &run.result.recording.counters;
     assert_eq!(
@@ -59,7 +59,7 @@ fn unanswered_requests_within_the_timeout_are_in_flight_at_the_end() {
         "{}",
         run.story()
     );
-    assert!(counters.oldest_in_flight_ns > 0 && counters.oldest_in_flight_ns <= 200_000_000);
+    assert!(counters.oldest_in_flight_ns > 0 && counters.oldest_in_flight_ns <= 600_000_000);
     assert_eq!(run.kinds(), []);
     assert_eq!(run.code, Some(1));
     one_line(&run.stderr);
@@ -80,12 +80,12 @@ fn no_request_is_awaited_longer_than_the_run() {
     let site = site();
     let run = load(&site)
         .at("/?fault=hang-after-head")
-        .for_ms(250)
-        .timeout_ms(100)
+        .for_ms(1000)
+        .timeout_ms(400)
         .run();
     let run = run.expect_only(ErrorKind::Timeout);
     let duration = Duration::from_nanos(run.result.window.duration_ns);
-    assert_eq!(duration, Duration::from_millis(250));
+    assert_eq!(duration, Duration::from_millis(1000));
     // Two rounds fit at most.
     assert!(run.failed(ErrorKind::Timeout) <= 8, "{}", run.story());
 }
