@@ -95,8 +95,8 @@ as_root() {
     fi
 }
 
-# invoke-rc.d asks policy-rc.d whether a package may start its service; 101 means no. A policy of the
-# machine stays if it forbids that too. Otherwise it is replaced, and restored afterwards.
+# invoke-rc.d asks policy-rc.d whether a package may start its service; 101 means no. A policy of
+# the machine stays if it forbids that too. Otherwise it is replaced, and restored afterwards.
 POLICY=/usr/sbin/policy-rc.d
 forbid_services() {
     if [ -x "$POLICY" ]; then
