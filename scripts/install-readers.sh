@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the readers that the tests of formats use as second opinions: parsers from PyPI, Go's
-# benchstat, Prometheus' promtool, the JUnit schema of Jenkins. Everything goes below
-# target/readers, nothing into the system.
+# benchstat, the JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
+# system.
 #
 # Does nothing when all are there. Never fails: without a network, Python or Go it says which
 # readers are missing, and the tests that want them say that they were skipped.
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 readers=${CARGO_TARGET_DIR:-target}/readers
 
 # The versions that the tests were written for.
-packages="prometheus_client==0.26.0 junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
+packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
 # The last version that Go 1.19 of Debian 12 can build.
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5
 # Its source archive contains the schema of the xunit plugin of Jenkins.
@@ -82,21 +82,6 @@ install_benchstat() {
     quietly "$go" install "$benchstat"
 }
 
-# Extracted from the Debian package, since installing that starts a server.
-install_promtool() {
-    if has promtool; then
-        ln -sf "$(command -v promtool)" "$readers/promtool"
-        return 0
-    fi
-    has apt-get && has dpkg-deb || return 1
-    rm -rf "$readers/package"
-    mkdir -p "$readers/package"
-    (cd "$readers/package" && quietly apt-get download prometheus) || return 1
-    quietly dpkg-deb -x "$readers"/package/prometheus_*.deb "$readers/package" || return 1
-    mv "$readers/package/usr/bin/promtool" "$readers/promtool" || return 1
-    rm -rf "$readers/package"
-}
-
 mkdir -p "$readers" || { say "cannot create $readers"; exit 0; }
 missing=
 # Name and version.
@@ -109,7 +94,7 @@ reader() {
     else
         # The tests must not find an incomplete reader.
         rm -rf "$readers/$1.installed" "$readers/$(file_of "$1")"
-        rm -rf "$readers/sdist" "$readers/package"
+        rm -rf "$readers/sdist"
         missing="$missing $1"
     fi
 }
@@ -117,7 +102,6 @@ reader() {
 reader python "$packages"
 reader schema "$pytest"
 reader benchstat "$benchstat"
-reader promtool debian
 
 if [ -n "$missing" ]; then
     say "missing:$missing (needs a network, python3 with venv, go, apt-get); their tests cannot run"

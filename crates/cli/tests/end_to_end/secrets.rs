@@ -64,7 +64,6 @@ fn a_secret_reaches_the_server_and_no_output() {
         "junit",
         "github",
         "benchfmt",
-        "prometheus",
     ] {
         let output = Process::start(program(&["report", &json, "--format", format])).finish();
         assert_eq!(output.code, Some(0), "{output:?}");

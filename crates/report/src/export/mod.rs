@@ -11,7 +11,6 @@ mod logs;
 mod markdown;
 mod names;
 mod page;
-mod prometheus;
 mod remarks;
 
 use std::io::{self, Write};
@@ -55,8 +54,6 @@ pub enum ExportFormat {
     Junit,
     /// Annotations of GitHub's workflows.
     Github,
-    /// Prometheus' text exposition format.
-    Prometheus,
 }
 
 /// Why there is nothing to write; one line.
@@ -95,7 +92,6 @@ impl ExportFormat {
         Self::Benchfmt,
         Self::Junit,
         Self::Github,
-        Self::Prometheus,
     ];
 
     /// The name that selects it.
@@ -111,7 +107,6 @@ impl ExportFormat {
             Self::Benchfmt => "benchfmt",
             Self::Junit => "junit",
             Self::Github => "github",
-            Self::Prometheus => "prometheus",
         }
     }
 
@@ -128,7 +123,6 @@ impl ExportFormat {
             Self::Benchfmt => "lines that Go's benchstat reads",
             Self::Junit => "a test suite for each run, a test case for each condition of --fail-if",
             Self::Github => "annotations of GitHub's workflows",
-            Self::Prometheus => "Prometheus' text exposition format",
         }
     }
 
@@ -146,7 +140,6 @@ impl ExportFormat {
             Self::Junit => &["xml"],
             // Goes to the log of a workflow, not to a file.
             Self::Github => &[],
-            Self::Prometheus => &["prom"],
         }
     }
 
@@ -181,7 +174,6 @@ pub fn render(
         ExportFormat::Benchfmt => benchfmt::render(export, output)?,
         ExportFormat::Junit => junit::render(export, output)?,
         ExportFormat::Github => github::render(export, output)?,
-        ExportFormat::Prometheus => prometheus::render(export, output)?,
     }
     Ok(())
 }

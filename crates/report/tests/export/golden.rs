@@ -108,7 +108,6 @@ fn names_of_formats_and_ends_of_files_are_told_apart() {
         ("a/report.html", Some(ExportFormat::Html)),
         ("REPORT.HTM", Some(ExportFormat::Html)),
         ("r.xml", Some(ExportFormat::Junit)),
-        ("r.prom", Some(ExportFormat::Prometheus)),
         ("html", None),
         ("r.txt", None),
         ("", None),

@@ -12,7 +12,7 @@ use crate::runs::{self, Set};
 use crate::{fixture, grammar};
 
 /// What people and programs have put into names to see what happens.
-const NASTY: [&str; 22] = [
+const NASTY: [&str; 21] = [
     "",
     " ",
     "a\nb\r\nc",
@@ -26,7 +26,6 @@ const NASTY: [&str; 22] = [
     "\u{202e}gpj.exe\u{2066}",
     "a|b\\|c`d`*e*[f](g)<img src=x>",
     "::error::x%0A::set-env name=a::b",
-    "x\"} 1\nwrkbench_requests_total{run=\"1",
     "\\n\\\"\\",
     "Tag=a,1,2,3",
     "net.ipv4.tcp_rmem",
@@ -224,22 +223,6 @@ proptest! {
             .collect();
         prop_assert_eq!(titles, ["p50>1ms", "Run failed"]);
     }
-
-    #[test]
-    fn samples_say_every_label_and_none_is_there_twice(
-        factor in label(), first in label(), second in label(), target in label()
-    ) {
-        let samples = grammar::prometheus(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Prometheus));
-        let totals: Vec<_> = samples.iter().filter(|one| one.name == "wrkbench_requests_total").collect();
-        prop_assert_eq!(totals.len(), 2);
-        for (sample, level) in totals.iter().zip([&first, &second]) {
-            prop_assert_eq!(sample.value, 2.0);
-            prop_assert_eq!(&sample.labels["target"], &target);
-            let factors: Vec<_> = sample.labels.iter().filter(|(name, _)| name.starts_with("factor_")).collect();
-            prop_assert_eq!(factors.len(), 1);
-            prop_assert_eq!(factors[0].1, level);
-        }
-    }
 }
 
 #[test]
@@ -256,8 +239,6 @@ fn names_of_a_hundred_thousand_letters_break_no_format() {
     assert_eq!(grammar::csv(&text(ExportFormat::Csv))[1][1], long);
     let benchmarks = grammar::benchmarks(&text(ExportFormat::Benchfmt));
     assert_ne!(benchmarks[0].name, benchmarks[1].name);
-    let samples = grammar::prometheus(&text(ExportFormat::Prometheus));
-    assert_eq!(samples[0].labels["target"], long);
     assert!(!grammar::junit(&text(ExportFormat::Junit)).is_empty());
     for line in text(ExportFormat::Github).lines() {
         grammar::github(line);
@@ -288,65 +269,12 @@ fn runs_at_different_rates_are_no_repetitions_of_one_thing() {
 }
 
 #[test]
-fn factors_that_differ_in_what_a_label_cannot_hold_have_labels_of_their_own() {
-    let mut set = runs::one();
-    let setting = |factor: &str| Setting {
-        factor: factor.to_owned(),
-        level: factor.to_owned(),
-    };
-    set.runs[0].settings = ["a.b", "a_b", "A-b"].map(setting).to_vec();
-    let samples = grammar::prometheus(&shown(&set, ExportFormat::Prometheus));
-    for (label, level) in [
-        ("factor_a_b", "a.b"),
-        ("factor_a_b_2", "a_b"),
-        ("factor_a_b_3", "A-b"),
-    ] {
-        assert_eq!(samples[0].labels[label], level);
-    }
-}
-
-#[test]
-fn buckets_of_the_histogram_grow_to_the_number_of_samples() {
-    for (name, set) in runs::all() {
-        let samples = grammar::prometheus(&shown(&set, ExportFormat::Prometheus));
-        let mut last: Option<(f64, f64)> = None;
-        for sample in samples {
-            let end = sample.labels.get("le").map(|end| match end.as_str() {
-                "+Inf" => f64::INFINITY,
-                end => end.parse().unwrap(),
-            });
-            match (end, last) {
-                (Some(end), Some((last_end, count))) if end > last_end => {
-                    assert!(sample.value >= count, "{name}: {sample:?}");
-                }
-                (None, Some((_, count))) if sample.name.ends_with("_count") => {
-                    assert_eq!(sample.value, count, "{name}: {sample:?}");
-                }
-                _ => {}
-            }
-            last = end.map(|end| (end, sample.value)).or(last);
-        }
-    }
-}
-
-#[test]
 fn what_a_text_does_not_say_is_nowhere() {
     let mut set = runs::texts();
     for run in &mut set.runs {
         run.values
             .retain(|name, _| ["requests", "latency_mean_us"].contains(&name.as_str()));
     }
-    let prometheus = shown(&set, ExportFormat::Prometheus);
-    let names: BTreeSet<String> = grammar::prometheus(&prometheus)
-        .into_iter()
-        .map(|sample| sample.name)
-        .collect();
-    let expected = [
-        "wrkbench_latency_mean_seconds",
-        "wrkbench_requests_total",
-        "wrkbench_run_failed",
-    ];
-    assert!(names.iter().eq(expected.iter()), "{names:?}");
     for benchmark in grammar::benchmarks(&shown(&set, ExportFormat::Benchfmt)) {
         let units: Vec<&String> = benchmark.values.keys().collect();
         assert_eq!(units, ["ns/op"]);

@@ -12,7 +12,7 @@ mod runs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use report::export::ExportFormat;
 use runs::Set;
@@ -95,49 +95,6 @@ fn python_s_csv_reads_every_row() {
         assert_eq!(read["ragged"], 0);
         assert_eq!(read["levels"][0], json!("a\",\r\n<b>'&=1\u{1}\u{202e}"));
         assert_eq!(read["levels"][1], json!("'=1+1"));
-    }
-}
-
-#[test]
-fn the_client_library_of_prometheus_reads_every_sample() {
-    let file = Written::new(&sweep(), ExportFormat::Prometheus);
-    if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
-        assert_eq!(read["types"], json!(["counter", "gauge", "histogram"]));
-        for (what, expected) in [
-            ("requests", 80.0),
-            ("count", 80.0),
-            ("all", 80.0),
-            ("fast", 20.0),
-        ] {
-            assert_eq!(read[what].as_f64(), Some(expected), "{what}: {read}");
-        }
-    }
-    let file = Written::new(&hostile(), ExportFormat::Prometheus);
-    if let Some(read) = read_by_python(&file, ExportFormat::Prometheus, &[]) {
-        assert_eq!(
-            read["levels"],
-            json!(["=1+1", "a\",\r\n<b>'&=1\u{1}\u{202e}"])
-        );
-    }
-}
-
-#[test]
-fn promtool_has_nothing_to_say_about_any_set_of_runs() {
-    let Some(promtool) = reader("promtool") else {
-        return;
-    };
-    let mut sets = runs::all();
-    sets.retain(|(name, _)| *name != "nothing");
-    sets.push(("hostile", hostile()));
-    for (name, set) in sets {
-        let file = Written::new(&set, ExportFormat::Prometheus);
-        let output = Command::new(&promtool)
-            .args(["check", "metrics"])
-            .stdin(Stdio::from(fs::File::open(&file.path).unwrap()))
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
     }
 }
 

@@ -1,6 +1,6 @@
 """Reads a file with the packages of others and prints what they made of it, as JSON.
 
-read.py csv|prometheus|junit|hlog FILE [SCHEMA]
+read.py csv|junit|hlog FILE [SCHEMA]
 """
 
 import csv
@@ -17,32 +17,6 @@ def read_csv(path):
         "ragged": sum(1 for row in rows if None in row or None in row.values()),
         "levels": [row["buffers"] for row in requests],
         "requests": sum(float(row["value"]) for row in requests),
-    }
-
-
-def read_prometheus(path):
-    from prometheus_client.parser import text_string_to_metric_families
-
-    with open(path, newline="", encoding="utf-8") as file:
-        families = list(text_string_to_metric_families(file.read()))
-    samples = [sample for family in families for sample in family.samples]
-
-    def total(name, **labels):
-        return sum(
-            sample.value
-            for sample in samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
-
-    return {
-        "types": sorted({family.type for family in families}),
-        "requests": total("wrkbench_requests_total"),
-        "count": total("wrkbench_latency_seconds_count"),
-        "all": total("wrkbench_latency_seconds_bucket", le="+Inf"),
-        "fast": total("wrkbench_latency_seconds_bucket", le="0.002"),
-        "levels": sorted(
-            {s.labels["factor_buffers"] for s in samples if "factor_buffers" in s.labels}
-        ),
     }
 
 
@@ -83,7 +57,6 @@ def read_hlog(path):
 
 READERS = {
     "csv": read_csv,
-    "prometheus": read_prometheus,
     "junit": read_junit,
     "hlog": read_hlog,
 }
