@@ -1,11 +1,11 @@
 "use strict";
-// How values are written: short on axes, exact where the pointer is. The words are those of the page's text:
-// 1.5ms, 64KB, 12 %.
+// How values are written: short on axes, exact at the pointer, in the same form as in the page's text:
+// 1.5 ms, 64 KiB, 12 %.
 
 const Units = (() => {
   const KIBI = 1024;
-  const TIMES = [[1e6, "s"], [1e3, "ms"], [1, "us"]];
-  const SIZES = [[KIBI ** 4, "TB"], [KIBI ** 3, "GB"], [KIBI ** 2, "MB"], [KIBI, "KB"], [1, "B"]];
+  const TIMES = [[1e6, " s"], [1e3, " ms"], [1, " us"]];
+  const SIZES = [[KIBI ** 4, " TiB"], [KIBI ** 3, " GiB"], [KIBI ** 2, " MiB"], [KIBI, " KiB"], [1, " B"]];
   const COUNTS = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
   // For each unit: the steps of size in which it is written, what follows the number on an axis and in exact words.
@@ -13,7 +13,7 @@ const Units = (() => {
     number: { sizes: COUNTS, after: "", exactly: "", label: "" },
     count: { sizes: COUNTS, after: "", exactly: "", label: "" },
     microseconds: { sizes: TIMES, after: "", exactly: "", label: "us" },
-    seconds: { sizes: [[1, "s"]], after: "", exactly: "", label: "s" },
+    seconds: { sizes: [[1, " s"]], after: "", exactly: "", label: "s" },
     requests_per_sec: { sizes: COUNTS, after: "", exactly: " requests/s", label: "requests/s" },
     bytes: { sizes: SIZES, after: "", exactly: "", label: "bytes" },
     bytes_per_sec: { sizes: SIZES, after: "/s", exactly: "/s", label: "bytes/s" },
@@ -73,7 +73,7 @@ const Units = (() => {
   const exact = (unit, value) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return "unknown";
     const isTimeOrSize = kind(unit).sizes === TIMES || kind(unit).sizes === SIZES;
-    const [size, name] = isTimeOrSize ? sized(unit, Math.abs(value)) : unit === "seconds" ? [1, "s"] : [1, ""];
+    const [size, name] = isTimeOrSize ? sized(unit, Math.abs(value)) : unit === "seconds" ? [1, " s"] : [1, ""];
     // Without the sign of a zero.
     const scaled = (value || 0) / size;
     const digits = Math.max(7, String(Math.trunc(Math.abs(scaled))).length);

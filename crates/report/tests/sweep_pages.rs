@@ -1,4 +1,4 @@
-//! Pages of sweeps: the words of one against a golden text, and what must be on the others.
+//! Pages of experiments: a golden text, and what must be on the others.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -11,7 +11,7 @@ use std::path::Path;
 use analysis::compare::{Question, compare_cells};
 use analysis::{Observation, Reading, quantity};
 use report::page::{
-    Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, of, render,
+    Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, build, render,
 };
 use results::{Cell, Experiment, SocketMoment, Verdict};
 use seen::{chart, charts, check_golden, check_page, outline, section};
@@ -20,7 +20,7 @@ use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
 /// A page of these runs, with what they say when they are compared.
 fn page_of(observations: &[Observation], experiments: &[Experiment]) -> Page {
     let conclusions = compare_cells(observations, &Question::default()).ok();
-    of(&Subject {
+    build(&Subject {
         observations,
         experiments,
         conclusions: conclusions.as_ref(),
@@ -71,11 +71,11 @@ fn values(chart: &Chart, name: &str) -> Vec<Option<f64>> {
 }
 
 #[test]
-fn the_page_of_a_sweep_says_so() {
+fn the_page_of_an_experiment_is_as_expected() {
     let (runs, experiments) = cold_sweep();
     let page = page_of(&runs, &experiments);
     check_page(&page);
-    check_golden(&page, include_str!("golden/page_sweep.txt"));
+    check_golden(&page, "page_sweep.txt");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn every_run_is_a_dot_that_says_which_run_it_is() {
 }
 
 #[test]
-fn a_cold_first_run_is_seen_in_the_order_and_said() {
+fn a_cold_first_run_is_drawn_in_order_and_described() {
     let (runs, experiments) = cold_sweep();
     let page = page_of(&runs, &experiments);
     let line = values(chart(&page, "order-0"), "In this order");
@@ -127,24 +127,24 @@ fn a_cold_first_run_is_seen_in_the_order_and_said() {
 }
 
 #[test]
-fn a_level_of_which_every_run_failed_is_not_forgotten() {
+fn a_level_without_a_good_run_is_named() {
     let (mut runs, experiments) = cold_sweep();
     let lead = |runs: &[Observation]| {
         let page = page_of(runs, &experiments);
         section(&page, "verdict").unwrap().lead.clone()
     };
-    assert!(!lead(&runs).contains("No run counts"), "{}", lead(&runs));
+    assert!(!lead(&runs).contains("No run of"), "{}", lead(&runs));
     for run in &mut runs {
         if run.settings[0].level == LEVELS[3] {
             run.failure = Some("refused".to_owned());
         }
     }
-    let said = format!(" No run counts of rmem_max = {}.", LEVELS[3]);
+    let said = format!(" No run of rmem_max = {} counts.", LEVELS[3]);
     assert!(lead(&runs).ends_with(&said), "{}", lead(&runs));
 }
 
 #[test]
-fn runs_lie_where_they_began_or_by_place_where_times_do_not_tell() {
+fn runs_are_drawn_by_start_or_by_position_if_times_are_too_coarse() {
     let (mut runs, experiments) = cold_sweep();
     // A pause after the tenth run is seen.
     for run in &mut runs {
@@ -188,13 +188,13 @@ fn telemetry_over_time_is_the_median_of_the_runs_of_a_level() {
         .map(|run| 40.0 + f64::from(run.position.unwrap()))
         .collect();
     let expected = analysis::median(&of_level).unwrap();
-    let rtt = values(chart(&page, "telemetry-rtt-0"), LEVELS[0]);
+    let rtt = values(chart(&page, "telemetry-rtt"), LEVELS[0]);
     let expected: Vec<_> = (0..4)
         .map(|second| Some(expected + f64::from(second)))
         .collect();
     assert_eq!(rtt, expected);
-    // Of the last interval there are 20 ms in the window: no time for a rate.
-    let again = values(chart(&page, "telemetry-retransmits-0"), LEVELS[0]);
+    // Only 20 ms of the last interval are in the window, too little for a rate.
+    let again = values(chart(&page, "telemetry-retransmits"), LEVELS[0]);
     assert_eq!(again, [Some(0.0), Some(1.0), Some(2.0), None]);
 }
 
@@ -217,9 +217,10 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
     else {
         panic!("no figures");
     };
-    assert!(figures[0].value.starts_with('+'), "{:?}", figures[0]);
+    let effect = figures.iter().find(|figure| figure.value.starts_with('+'));
     assert!(
-        figures[0]
+        effect
+            .unwrap()
             .note
             .starts_with("4194304 against 262144; 95 % interval +")
     );
@@ -235,16 +236,16 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
         (band.rows[1][5].text.as_str(), band.rows[1][5].tone),
         ("better", Tone::Better)
     );
-    // Seen on a telephone: level, runs, median, change, verdict.
+    // Visible on a phone: level, runs, median, change, verdict.
     let always = band
         .columns
         .iter()
         .filter(|column| column.shown == Shown::Always);
     assert_eq!(always.count(), 5);
-    // Bands of few levels can be told apart.
-    let rtt = chart(&page, "telemetry-rtt-0");
-    let bands = rtt.marks.iter().filter(|marks| marks.mark == Mark::Band);
-    assert_eq!(bands.count(), 2);
+    // Each of twelve runs is a faint line, and each level a strong one.
+    let rtt = chart(&page, "telemetry-rtt");
+    let faint = rtt.marks.iter().filter(|marks| marks.is_faint).count();
+    assert_eq!((faint, rtt.marks.len()), (12, 14));
 }
 
 #[test]
@@ -301,7 +302,7 @@ fn wide_sweep() -> (Vec<Observation>, Vec<Experiment>) {
 }
 
 #[test]
-fn several_factors_have_charts_of_their_own_in_each_place() {
+fn several_factors_have_charts_for_each_profile_and_target() {
     let (runs, experiments) = wide_sweep();
     let page = page_of(&runs, &experiments);
     check_page(&page);
@@ -316,13 +317,14 @@ fn several_factors_have_charts_of_their_own_in_each_place() {
     ] {
         assert!(titles.contains(&expected), "{expected}: {titles:#?}");
     }
-    // The same combination has the same colour everywhere.
+    // A group has the same colour everywhere.
     let mut colors = std::collections::BTreeMap::new();
-    for chart in charts(&page)
-        .filter(|chart| chart.id.starts_with("percentiles-") || chart.id.starts_with("telemetry-"))
-    {
+    for chart in charts(&page).filter(|chart| {
+        chart.id.starts_with("latency-by-percentile") || chart.id.starts_with("telemetry-")
+    }) {
         for marks in chart.marks.iter().filter(|marks| marks.mark == Mark::Line) {
-            let known = colors.entry(marks.name.clone()).or_insert(marks.color);
+            let (group, _) = marks.name.rsplit_once(", ").unwrap();
+            let known = colors.entry(group.to_owned()).or_insert(marks.color);
             assert_eq!(*known, marks.color, "{}: {}", chart.id, marks.name);
         }
     }
@@ -339,7 +341,7 @@ fn several_factors_have_charts_of_their_own_in_each_place() {
 }
 
 #[test]
-fn failed_runs_are_counted_with_their_reasons_and_are_in_no_chart() {
+fn failed_runs_are_listed_with_their_reasons_and_not_drawn() {
     let (mut runs, experiments) = cold_sweep();
     for at in [3, 20] {
         let run = &mut runs[at];
@@ -359,7 +361,7 @@ fn failed_runs_are_counted_with_their_reasons_and_are_in_no_chart() {
         "2 of 35 runs failed and are in no figure.",
         "round 1, 4th of 35 runs, ",
         "not ready within 10s (r01-c",
-        "# Runs that count: 33",
+        "# Runs counted: 33",
     ] {
         assert!(verdict.contains(expected), "{expected}\n{verdict}");
     }
@@ -367,10 +369,10 @@ fn failed_runs_are_counted_with_their_reasons_and_are_in_no_chart() {
     assert_eq!(values(chart(&page, "order-0"), "In this order").len(), 33);
     let hooks = outline_of(&page, "hooks");
     for expected in [
-        "2 runs took more than one attempt.",
+        "2 runs needed more than one attempt.",
         "exit code 7: nginx: [emerg] no",
         "took much longer than the usual",
-        "9th of 35 runs: 30s",
+        "9th of 35 runs: 30 s",
     ] {
         assert!(hooks.contains(expected), "{expected}\n{hooks}");
     }
@@ -395,7 +397,7 @@ fn outline_of(page: &Page, id: &str) -> String {
 }
 
 #[test]
-fn a_sweep_in_which_everything_failed_says_so_and_draws_nothing() {
+fn an_experiment_in_which_all_runs_failed_draws_nothing() {
     let (mut runs, experiments) = cold_sweep();
     for run in &mut runs {
         run.failure = Some("connection refused".to_owned());
@@ -407,21 +409,22 @@ fn a_sweep_in_which_everything_failed_says_so_and_draws_nothing() {
     assert_eq!(charts(&page).count(), 0);
     let (tone, text) = &findings(&page, "verdict")[0];
     assert_eq!(*tone, Tone::Bad);
-    assert!(text.starts_with("Every run failed"), "{text}");
+    assert!(text.starts_with("35 of 35 runs failed"), "{text}");
+    assert!(outline(&page).contains("Every run failed"));
 }
 
 #[test]
-fn an_unfinished_sweep_says_how_much_of_it_is_there() {
+fn an_unfinished_experiment_says_how_many_runs_were_made() {
     let (runs, experiments) = cold_sweep();
     let page = page_of(&runs[..8], &experiments);
     check_page(&page);
     let verdict = outline_of(&page, "verdict");
-    let expected = "The sweep is not finished: 8 of 35 runs are there.";
+    let expected = "The experiment is not finished: 8 of 35 runs were made.";
     assert!(verdict.contains(expected), "{verdict}");
 }
 
 #[test]
-fn settings_that_the_kernel_clamped_are_said() {
+fn settings_that_the_kernel_clamped_are_reported() {
     let cells = cells_of_levels(&["4194304", "8388608", "16777216"]);
     let mut runs = rounds(&cells, 3, |_, position| 500.0 + noise(u64::from(position)));
     for run in &mut runs {
@@ -442,11 +445,11 @@ fn settings_that_the_kernel_clamped_are_said() {
     check_page(&page);
     let said = outline_of(&page, "differences");
     for expected in [
-        "net.core.rmem_max: asked for 16777216, is 8388608",
-        "[Bad] Levels that are different in the plan were the same in the kernel.",
+        "net.core.rmem_max: requested 16777216, is 8388608",
+        "[Bad] Different levels are the same value in the kernel.",
         "8388608 and 16777216: net.core.rmem_max = 8388608",
-        "Settings changed while a run was on.",
-        "Kernel was not the same in all runs of a combination.",
+        "Settings changed during a run.",
+        "Kernel was not the same in all runs of a group.",
         "Linux 6.19: round 2, 6th of 9 runs",
         "load_1m | 1.1 | 1.5 | 1.9",
     ] {
@@ -455,7 +458,7 @@ fn settings_that_the_kernel_clamped_are_said() {
 }
 
 #[test]
-fn reports_as_text_make_a_page_of_what_is_in_them() {
+fn reports_as_text_make_a_page_of_their_numbers() {
     let text: String = [("65536", 1_000), ("262144", 1_100)]
         .iter()
         .flat_map(|(name, rate)| {
@@ -477,9 +480,10 @@ fn reports_as_text_make_a_page_of_what_is_in_them() {
     assert_eq!(reading.observations.len(), 10);
     let page = page_of(&reading.observations, &[]);
     check_page(&page);
-    let lines = chart(&page, "percentiles-0");
-    assert_eq!(lines.marks[0].x, [50.0, 75.0, 90.0, 99.0]);
-    assert_eq!(lines.marks[0].y[0], Some(1_200.0));
+    let lines = chart(&page, "latency-by-percentile");
+    let strong = lines.marks.iter().find(|marks| !marks.is_faint).unwrap();
+    assert_eq!(strong.x, [50.0, 75.0, 90.0, 99.0]);
+    assert_eq!(strong.y[0], Some(1_200.0));
     let ids: Vec<&str> = page
         .sections
         .iter()
@@ -488,12 +492,7 @@ fn reports_as_text_make_a_page_of_what_is_in_them() {
     assert_eq!(
         ids,
         [
-            "verdict",
-            "levels",
-            "effects",
-            "order",
-            "averages",
-            "percentiles"
+            "verdict", "levels", "effects", "order", "averages", "latency"
         ]
     );
 }
@@ -523,7 +522,7 @@ fn a_page_of_thirty_five_runs_with_telemetry_is_small() {
     }
     let page = page_of(&runs, &experiments);
     check_page(&page);
-    let rtt = values(chart(&page, "telemetry-rtt-0"), LEVELS[0]);
+    let rtt = values(chart(&page, "telemetry-rtt"), LEVELS[0]);
     assert_eq!(rtt.len(), 120);
     let mut html = Vec::new();
     render(&page, &mut html).unwrap();
@@ -531,7 +530,7 @@ fn a_page_of_thirty_five_runs_with_telemetry_is_small() {
 }
 
 #[test]
-fn a_sweep_of_very_many_levels_still_makes_a_page() {
+fn an_experiment_with_many_levels_makes_a_page() {
     let names: Vec<String> = (0..41)
         .map(|level| format!("{}{level}", "long ".repeat(20)))
         .collect();
@@ -545,7 +544,7 @@ fn a_sweep_of_very_many_levels_still_makes_a_page() {
     check_page(&page);
     let order = chart(&page, "order-0");
     assert_eq!(order.marks.len(), 2, "no colour for each of so many");
-    assert_eq!(chart(&page, "percentiles-0").marks.len(), 16);
+    assert_eq!(chart(&page, "latency-by-percentile").marks.len(), 41);
     assert!(outline_of(&page, "verdict").contains("and 10 more"));
     let mut html = Vec::new();
     render(&page, &mut html).unwrap();
@@ -553,7 +552,7 @@ fn a_sweep_of_very_many_levels_still_makes_a_page() {
 }
 
 #[test]
-fn what_was_zero_all_the_time_is_said_and_not_drawn() {
+fn values_that_were_always_zero_are_named_and_not_drawn() {
     let (mut runs, experiments) = cold_sweep();
     for run in &mut runs {
         let result = run.result.as_mut().unwrap();
@@ -572,17 +571,16 @@ fn what_was_zero_all_the_time_is_said_and_not_drawn() {
     let page = page_of(&runs, &experiments);
     check_page(&page);
     let lead = &section(&page, "telemetry").unwrap().lead;
-    let expected =
-        "Zero in every run: segments sent again over time, listen drops and TcpExt.ListenDrops.";
+    let expected = "Zero in every run: retransmitted segments per second, listen drops and TcpExt.ListenDrops.";
     assert!(lead.contains(expected), "{lead}");
     let drawn: Vec<&str> = charts(&page).map(|chart| chart.id.as_str()).collect();
-    assert!(drawn.contains(&"telemetry-cwnd-0"));
-    // What nobody knows is neither drawn nor called zero.
-    assert!(!drawn.contains(&"telemetry-retransmits-0") && !drawn.contains(&"telemetry-queue-0"));
+    assert!(drawn.contains(&"telemetry-cwnd"));
+    // Unknown values are neither drawn nor called zero.
+    assert!(!drawn.contains(&"telemetry-retransmits") && !drawn.contains(&"telemetry-queue"));
 }
 
 #[test]
-fn a_sweep_that_measured_the_generator_says_so_first_and_its_dots_are_hollow() {
+fn runs_with_a_saturated_load_generator_are_reported_first_and_drawn_hollow() {
     let cells = cells_of_levels(&["262144", "4194304"]);
     let mut runs = rounds(&cells, 6, |cell, position| {
         2_000.0 * (1.0 + 0.2 * cell as f64) * (1.0 + 0.01 * noise(u64::from(position)))
@@ -625,7 +623,11 @@ fn a_sweep_that_measured_the_generator_says_so_first_and_its_dots_are_hollow() {
         };
         assert_eq!((dots(false), dots(true)), (1, 11), "{id}");
     }
-    let all = table(&page, "averages", "All runs");
+    let all = table(
+        &page,
+        "averages",
+        "All runs (marked: fewer than ten samples above)",
+    );
     let saturated = all
         .rows
         .iter()
@@ -635,10 +637,10 @@ fn a_sweep_that_measured_the_generator_says_so_first_and_its_dots_are_hollow() {
 }
 
 #[test]
-fn many_comparisons_are_one_table_and_tables_begin_with_what_is_looked_for() {
+fn many_comparisons_are_one_table_and_tables_start_with_the_main_columns() {
     let (runs, experiments) = wide_sweep();
     let page = page_of(&runs, &experiments);
-    let matrix = table(&page, "verdict", "What was found");
+    let matrix = table(&page, "verdict", "Effects found");
     let heads: Vec<&str> = matrix
         .columns
         .iter()

@@ -56,15 +56,7 @@ fn a_secret_reaches_the_server_and_no_output() {
     assert!(document.contains("X-Trace: shown"), "{document}");
 
     let json = site.folder.file_with("run.json", &document);
-    for format in [
-        "html",
-        "md",
-        "csv",
-        "json",
-        "junit",
-        "github",
-        "benchfmt",
-    ] {
+    for format in ["html", "md", "csv", "json", "junit", "github", "benchfmt"] {
         let output = Process::start(program(&["report", &json, "--format", format])).finish();
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(!output.stdout.contains(SECRET), "{format}");

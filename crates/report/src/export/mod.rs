@@ -10,7 +10,6 @@ mod junit;
 mod logs;
 mod markdown;
 mod names;
-mod page;
 mod remarks;
 
 use std::io::{self, Write};
@@ -20,7 +19,7 @@ use analysis::compare::Validity;
 use analysis::{Observation, quantity};
 use judging::{Criterion, ThinPercentiles};
 
-use crate::page::Subject;
+use crate::page::{self, Subject};
 
 pub use names::of_run as run_name;
 
@@ -165,7 +164,7 @@ pub fn render(
     output: &mut dyn Write,
 ) -> Result<(), ExportError> {
     match format {
-        ExportFormat::Html => page::render(export, output)?,
+        ExportFormat::Html => page::render(&page::build(&export.subject), output)?,
         ExportFormat::Markdown => markdown::render(export, output)?,
         ExportFormat::Csv => csv::render(export, output)?,
         ExportFormat::Json => json::render(export, output)?,

@@ -1,5 +1,5 @@
-//! Lines of charts out of what was recorded: percentiles, distributions, and what happened over time. Each has
-//! a bounded number of points, however long the run was.
+//! Curves of a recording: percentiles, distributions, and rates and latencies over time. Each has a
+//! bounded number of points, however long the run was.
 
 use analysis::story::Stall;
 use judging::ThinPercentiles;
@@ -7,19 +7,16 @@ use results::{Histogram, Interval, RunResult};
 
 use super::{Axis, Mark, Marks, Scale, Unit};
 
-/// A line over time has about so many points at most.
-const TIME_POINTS_MAX: u64 = 300;
-
-/// Buckets of a distribution over the range of the samples.
+/// Buckets of a distribution over the range of its samples.
 const BUCKETS: f64 = 60.0;
 
-/// Narrower than this ratio a bucket would show how the samples are kept, which is in steps of 1/1024.
+/// Narrower buckets would show how histograms store samples, which is in steps of 1/1024.
 const BUCKET_RATIO_MIN: f64 = 1.01;
 
-/// Wider than this a bucket would hide the shape of what is in it: ten to a power of ten.
+/// Wider buckets would hide the shape of the distribution: this is ten for each power of ten.
 const BUCKET_RATIO_MAX: f64 = 1.258_925_411_794_167_2;
 
-/// Points that are drawn as a line, for [`Marks`].
+/// The points of [`Marks`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Curve {
     /// Ascending.
@@ -29,13 +26,13 @@ pub(crate) struct Curve {
 }
 
 impl Curve {
-    /// Adds a point; what is not finite is not known.
+    /// Adds a point; a value that is not finite counts as unknown.
     pub(crate) fn push(&mut self, x: f64, y: Option<f64>) {
         self.x.push(rounded(x));
         self.y.push(y.filter(|y| y.is_finite()).map(rounded));
     }
 
-    /// Leaves out everything from the first value on that is below the one before.
+    /// Ends the curve before the first value that is below the one before it.
     pub(crate) fn end_before_fall(&mut self) {
         let fall = self.y.windows(2).position(|pair| pair[1] < pair[0]);
         if let Some(at) = fall {
@@ -44,12 +41,11 @@ impl Curve {
         }
     }
 
-    /// Whether there is anything to see.
     pub(crate) fn is_empty(&self) -> bool {
         self.y.iter().all(Option::is_none)
     }
 
-    /// Whether there are two values to draw a line between.
+    /// Whether it has two values at least.
     pub(crate) fn is_line(&self) -> bool {
         self.y.iter().flatten().nth(1).is_some()
     }
@@ -63,7 +59,6 @@ impl Curve {
         }))
     }
 
-    /// As something to draw.
     pub(crate) fn marks(self, name: impl Into<String>, mark: Mark, color: usize) -> Marks {
         Marks {
             name: name.into(),
@@ -76,13 +71,13 @@ impl Curve {
     }
 }
 
-/// Seven digits: what is beyond is noise of binary fractions and makes the page large.
+/// In seven digits: more are noise of binary fractions and make the page large.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
     let digits_before = value.abs().log10().floor() as i32 + 1;
-    // Powers of ten are exact up to 22; beyond lie values that no page has.
+    // Powers of ten are exact up to 22; no page has larger values.
     match 7 - digits_before {
         0 => value.round(),
         after @ 1..=22 => {
@@ -97,58 +92,27 @@ fn rounded(value: f64) -> f64 {
     }
 }
 
-/// The middle of several lines: at each x that at least half of them have, the median of their values. Lines
-/// need not be of one length.
+/// The median of several curves, at each x that at least half of them have. They may differ in
+/// length.
 pub(crate) fn median_curve(curves: &[Curve]) -> Curve {
     let longest = curves.iter().max_by_key(|curve| curve.x.len());
     let mut line = Curve::default();
     for (at, x) in longest.iter().flat_map(|curve| curve.x.iter().enumerate()) {
-        let mut values: Vec<f64> = curves
-            .iter()
-            .filter(|curve| curve.x.get(at) == Some(x))
-            .filter_map(|curve| curve.y.get(at).copied().flatten())
-            .collect();
-        if values.is_empty() || values.len() * 2 < curves.len() {
+        let with_x = || curves.iter().filter(|curve| curve.x.get(at) == Some(x));
+        if with_x().count() * 2 < curves.len() {
             continue;
         }
-        values.sort_by(f64::total_cmp);
-        line.push(*x, median(&values));
+        let values: Vec<f64> = with_x().filter_map(|curve| curve.y[at]).collect();
+        line.push(*x, analysis::median(&values));
     }
     line
 }
 
-/// The middle one of ascending values, of an even number the mean of the two in the middle.
-pub(crate) fn median(ascending: &[f64]) -> Option<f64> {
-    let middle = ascending.len() / 2;
-    let upper = *ascending.get(middle)?;
-    Some(if ascending.len() % 2 == 1 {
-        upper
-    } else {
-        (ascending[middle - 1] + upper) / 2.0
-    })
-}
-
-/// The horizontal axis of percentiles.
-pub(crate) fn percentile_axis() -> Axis {
-    Axis {
-        label: "Percentile".to_owned(),
-        unit: Unit::Percent,
-        scale: Scale::Nines,
-        from_zero: false,
-    }
-}
-
-/// The horizontal axis of time.
 pub(crate) fn time_axis() -> Axis {
-    Axis {
-        label: "Time since the begin of the window".to_owned(),
-        unit: Unit::Seconds,
-        scale: Scale::Linear,
-        from_zero: true,
-    }
+    Axis::from_zero("Time since start", Unit::Seconds)
 }
 
-/// A vertical axis of times, logarithmic where the greatest value would press the others to the ground.
+/// A vertical axis of times; logarithmic where values are far apart.
 pub(crate) fn latency_axis<'a>(label: &str, curves: impl IntoIterator<Item = &'a Curve>) -> Axis {
     let ranges = curves.into_iter().filter_map(Curve::range);
     let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
@@ -161,15 +125,15 @@ pub(crate) fn latency_axis<'a>(label: &str, curves: impl IntoIterator<Item = &'a
     }
 }
 
-/// The percentiles that are looked at: the least value, 18 for each nine, up to 99.99999.
+/// The percentiles of a curve: 0, then 18 for each nine up to 99.99999.
 fn percents() -> Vec<f64> {
     let mut percents = vec![0.0];
     for nine in 0..7_i32 {
         let scale = 10_f64.powi(nine);
-        // From 5 % to 90 % of what the nines before have left.
+        // From 5 % to 90 % of what the nines before leave.
         for step in 1..=18_i32 {
             let percent = 100.0 - 5.0 * f64::from(20 - step) / scale;
-            // Without the noise of binary fractions: 99.9, not 99.9000000000001.
+            // 99.9, not 99.9000000000001.
             let grain = scale * 10.0;
             percents.push((percent * grain).round() / grain);
         }
@@ -177,8 +141,8 @@ fn percents() -> Vec<f64> {
     percents
 }
 
-/// Latency in microseconds by percentile. It ends where fewer than ten samples lie above: beyond, there is
-/// only the maximum to know.
+/// Latency in microseconds by percentile. It ends where fewer than ten samples are above; beyond, only
+/// the maximum is known.
 pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     let mut curve = Curve::default();
     if samples.is_empty() {
@@ -197,10 +161,10 @@ pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     curve
 }
 
-/// How samples spread: of each histogram the share of its samples, in percent, in buckets of equal width on a
-/// logarithmic axis, the same ones for all. Each value holds from its x to the next; the last one ends it.
+/// The share of each histogram's samples, in percent, in buckets of equal width on a logarithmic axis,
+/// the same for all. A value holds from its x to the next; the last one ends the curve.
 pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
-    // An answer within the nanosecond has no place on this axis; it stands at its begin.
+    // A sample of 0 ns has no place on a logarithmic axis; it counts as 1 ns.
     let least = histograms.iter().filter_map(|samples| samples.min_ns());
     let least = least.min().unwrap_or(1).max(1) as f64;
     let most = histograms.iter().filter_map(|samples| samples.max_ns());
@@ -236,28 +200,28 @@ pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
 pub(crate) struct Distributions {
     /// Microseconds and percent, one for each histogram.
     pub(crate) curves: Vec<Curve>,
-    /// How much wider than its begin each bucket ends: 1.01 for one per cent.
+    /// End of a bucket divided by its start.
     pub(crate) width_ratio: f64,
 }
 
-/// What happened over the window, in steps of equal length but for the last, which ends with the window.
+/// Rates over the window, in steps of equal length except for the last, which ends with the window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct OverTime {
     /// Length of a step, seconds.
     pub(crate) step_s: f64,
-    /// Answers per second.
+    /// Responses per second.
     pub(crate) requests_per_sec: Curve,
     /// Errors per second.
     pub(crate) errors_per_sec: Curve,
     /// Bytes of responses per second.
     pub(crate) bytes_per_sec: Curve,
-    /// Errors in all.
+    /// All errors.
     pub(crate) errors: u64,
-    /// The steps that had any; neighbours with the same share of errors are one.
+    /// The steps with errors; adjacent ones with the same share of errors are one.
     pub(crate) error_spans: Vec<ErrorSpan>,
 }
 
-/// Steps in a row that each had errors.
+/// Adjacent steps with errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ErrorSpan {
     pub(crate) begin_s: f64,
@@ -267,13 +231,13 @@ pub(crate) struct ErrorSpan {
 }
 
 impl ErrorSpan {
-    /// Errors among everything that ended, 0 to 1.
+    /// Errors among all requests that ended, 0 to 1.
     pub(crate) fn share(&self) -> f64 {
         let ended = self.errors.saturating_add(self.answered);
         self.errors as f64 / ended.max(1) as f64
     }
 
-    /// The share as high as it is drawn.
+    /// The share as it is drawn, in steps of 1 %.
     pub(crate) fn height(&self) -> f64 {
         (self.share() * 100.0).ceil() / 100.0
     }
@@ -292,13 +256,9 @@ impl OverTime {
     }
 }
 
-/// Rates over time. Where nothing happened the rate is zero, to the end of the window.
-pub(crate) fn rates(result: &RunResult) -> OverTime {
-    rates_in(result, TIME_POINTS_MAX)
-}
-
-/// The same in about so many points at most.
-pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
+/// Rates over time, to the end of the window, in about `points_max` points. A step without events has
+/// the rate 0.
+pub(crate) fn rates(result: &RunResult, points_max: u64) -> OverTime {
     const NS_PER_MS: u64 = 1_000_000;
     let series = &result.recording.series;
     let window_ms = result.window.duration_ns as f64 / NS_PER_MS as f64;
@@ -309,8 +269,8 @@ pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
     let intervals = (window_ms / interval_ms as f64).ceil().max(1.0) as u64;
     let joined = intervals.div_ceil(points_max.max(1)).max(1);
     let step_ms = interval_ms.saturating_mul(joined);
-    // The last step is a part of one. Much shorter than the others it would be noise: it goes with the one
-    // before.
+    // The last step is not a whole one. If it is much shorter it joins the one before, since its rate
+    // would be noise.
     let whole = (window_ms / step_ms as f64).floor() as u64;
     let rest = window_ms / step_ms as f64 - whole as f64;
     let steps = (whole + u64::from(rest >= 0.5)).max(1);
@@ -357,37 +317,33 @@ pub(crate) fn rates_in(result: &RunResult, points_max: u64) -> OverTime {
     over_time
 }
 
-/// Latency of the answers that came in each interval, microseconds.
+/// Latency of the responses of each step, microseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct LatencyOverTime {
-    /// Length of an interval, seconds.
+    /// Length of a step, seconds.
     pub(crate) step_s: f64,
     /// Median.
     pub(crate) p50: Curve,
-    /// The highest percentile that the intervals have samples enough for, and which one that is.
+    /// The highest percentile for which most steps have enough samples, with its values.
     pub(crate) high: Option<(f64, Curve)>,
-    /// The slowest.
+    /// The slowest request.
     pub(crate) max: Curve,
-    /// Where that is the age of requests that waited for the end of a stall: they took longer.
+    /// Whether `max` is a lower bound: the age of requests that waited for the end of a stall.
     pub(crate) is_bound: Vec<bool>,
 }
 
-/// Latency over time. An interval with fewer than ten samples above a percentile has none. The few responses of an
-/// interval in which the server stalled were sent before: they say nothing about its latency, which is not known then,
-/// and the slowest is as old as the stall at least.
-pub(crate) fn latencies(result: &RunResult, stalls: &[Stall]) -> LatencyOverTime {
-    latencies_in(result, stalls, TIME_POINTS_MAX as usize)
-}
-
-/// The same in so many points at most.
-pub(crate) fn latencies_in(
+/// Latency over time in at most `points_max` points. A step with fewer than ten samples above a
+/// percentile has no value for it. Most responses of a step in which the server stalled belong to
+/// requests sent before it, so that percentiles are not known then; the slowest request is at least as
+/// old as the stall.
+pub(crate) fn latencies(
     result: &RunResult,
     stalls: &[Stall],
     points_max: usize,
 ) -> LatencyOverTime {
     let intervals = &result.recording.intervals;
     let joined = intervals.rows().len().div_ceil(points_max.max(1)).max(1);
-    // One histogram at a time: each takes a quarter of a megabyte.
+    // One histogram at a time: each takes a quarter of a MiB.
     let steps: Vec<Step> = intervals.rows().chunks(joined).map(Step::of).collect();
     let step_s = intervals.interval_ms() as f64 * joined as f64 / 1e3;
     let window_s = result.window.duration_ns as f64 / 1e9;
@@ -439,10 +395,10 @@ pub(crate) fn latencies_in(
     }
 }
 
-/// Percentiles for the upper line, the best one first.
+/// Candidates for the upper line, the preferred one first.
 const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
 
-/// Some intervals together.
+/// Some adjacent intervals.
 struct Step {
     count: u64,
     p50_ns: u64,
@@ -516,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_lines_is_taken_where_half_of_them_are() {
+    fn the_median_of_curves_is_taken_where_half_of_them_have_a_value() {
         let lines = [
             curve(&[(0.0, 1.0), (1.0, 5.0), (2.0, 9.0)]),
             curve(&[(0.0, 3.0), (1.0, 7.0)]),

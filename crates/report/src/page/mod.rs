@@ -1,23 +1,62 @@
-//! A page to look at: sections of charts, tables and words, and one HTML file made of them.
+//! A report page: sections of charts, tables and text, and one HTML file made of them.
 //!
-//! Two steps. [`of`] decides what is to be seen and makes a [`Page`]: plain data, which tests can
-//! look at. [`render`] makes the file, and knows nothing of runs.
+//! There are two steps. [`build`] decides what is shown and makes a [`Page`]: plain data, which
+//! tests can inspect. [`render`] writes the file and knows nothing of runs.
+//!
+//! A page shows groups of runs; one run is one group of one. Every page has the same list of
+//! sections, and each section decides from the groups whether it applies.
 
 mod curves;
+mod lines;
+#[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
 mod names;
-mod of;
-mod overlay;
+mod quantities;
 mod render;
-mod run;
-mod sweep;
+mod runs;
+mod sections;
 mod tables;
 pub(crate) mod words;
+
+use analysis::Observation;
+use analysis::compare::Conclusions;
+use results::Experiment;
 
 pub use model::{
     Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Shown, Side,
     TableBlock, TableCell, Tone, Unit,
 };
-pub use of::{Subject, of};
 pub use render::render;
-pub(crate) use run::{capital, lost_requests};
+pub(crate) use sections::lost_requests;
+pub(crate) use words::capital;
+
+use runs::Runs;
+
+/// A URL can be longer than a screen.
+const TITLE_CHARS_MAX: usize = 200;
+
+/// What a page is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Subject<'a> {
+    /// The runs, including those that failed.
+    pub observations: &'a [Observation],
+    /// The experiments that the runs belong to.
+    pub experiments: &'a [Experiment],
+    /// The comparison of the runs, if they can be compared.
+    pub conclusions: Option<&'a Conclusions>,
+    /// Messages from reading the runs, a line each.
+    pub notes: &'a [String],
+    /// The page's title, in place of one made from the runs.
+    pub title: Option<&'a str>,
+}
+
+/// Makes a page of one run, of several, or of an experiment.
+#[must_use]
+pub fn build(subject: &Subject<'_>) -> Page {
+    let (title, subtitle) = names::of_page(subject);
+    Page {
+        title: words::cut(subject.title.unwrap_or(&title), TITLE_CHARS_MAX),
+        subtitle,
+        sections: sections::all(&Runs::of(subject)),
+    }
+}

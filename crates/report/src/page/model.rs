@@ -5,11 +5,11 @@ use serde::Serialize;
 /// One page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Page {
-    /// What it is about, short: also the title of the window.
+    /// Short; also the title of the window.
     pub title: String,
     /// When and where, in one line.
     pub subtitle: String,
-    /// In the order of reading.
+    /// In reading order.
     pub sections: Vec<Section>,
 }
 
@@ -20,109 +20,124 @@ pub struct Section {
     pub id: String,
     /// The heading.
     pub title: String,
-    /// One or two sentences: what is to be seen here, or how to read it. May be empty.
+    /// One or two sentences about the content or how to read it. May be empty.
     pub lead: String,
-    /// Its content.
     pub blocks: Vec<Block>,
-    /// Closed at first, for what few will want.
+    /// Closed at first, for what few readers want.
     pub is_folded: bool,
 }
 
-/// Something to see.
+impl Section {
+    pub(crate) fn new(id: &str, title: &str, lead: impl Into<String>, blocks: Vec<Block>) -> Self {
+        Self {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            lead: lead.into(),
+            blocks,
+            is_folded: false,
+        }
+    }
+
+    pub(crate) fn folded(self, is_folded: bool) -> Self {
+        Self { is_folded, ..self }
+    }
+}
+
+/// Content of a section.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Block {
     /// A judgement, a warning or a note.
     Finding {
-        /// How it is meant.
+        /// Its weight.
         tone: Tone,
         /// The sentence.
         text: String,
-        /// What stands behind it, a line each.
+        /// Its evidence, a line each.
         details: Vec<String>,
     },
-    /// The numbers that matter most, large.
+    /// The most important numbers, in large type.
     Figures {
-        /// In the order of importance.
+        /// Most important first.
         figures: Vec<Figure>,
     },
-    /// Charts, side by side where there is room.
+    /// Charts, side by side where they fit.
     Charts {
         /// One or several.
         charts: Vec<Chart>,
     },
     /// A table.
     Table(TableBlock),
-    /// Names and what they stand for.
+    /// Names with their values.
     Facts {
         /// Name and value.
         facts: Vec<(String, String)>,
     },
-    /// Something to copy: a command, a plan.
+    /// Text to copy: a command, an experiment file.
     Code {
-        /// What it is.
+        /// Its heading.
         label: String,
         /// The text.
         text: String,
     },
 }
 
-/// How something is meant.
+/// The weight of a sentence, a number or a cell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    /// As hoped.
+    /// No problem.
     Good,
-    /// Neither.
+    /// Information.
     #[default]
     Neutral,
-    /// To keep in mind.
+    /// A number may be wrong.
     Warning,
-    /// Failed, or not to be trusted.
+    /// Failed, or not reliable.
     Bad,
-    /// Of a comparison: a level is better than the first.
+    /// Of a comparison: better than the baseline.
     Better,
-    /// Of a comparison: a level is worse than the first.
+    /// Of a comparison: worse than the baseline.
     Worse,
-    /// Of a comparison: all levels are the same, as far as it matters.
+    /// Of a comparison: the same within the threshold.
     Same,
-    /// Of a comparison: nothing was found.
+    /// Of a comparison: no effect was found.
     NoEffect,
 }
 
 /// A number in large type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// The metric.
     pub label: String,
-    /// The number with its unit, in sensible digits.
+    /// The number with its unit.
     pub value: String,
-    /// Beneath it: what it is compared with, or counted from. May be empty.
+    /// A line below it, such as its base. May be empty.
     pub note: String,
-    /// How it is meant.
+    /// Its weight.
     pub tone: Tone,
-    /// How it went over the window, for a small line beside the number; empty if that is not known.
+    /// Its values over the window, drawn as a small line; empty if they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spark: Vec<Option<f64>>,
 }
 
-/// What values of an axis are; decides how they are written on axes and when the pointer is over them.
-/// Values of a chart are always in the base unit that is named here.
+/// The unit of values; decides how they are written on axes and at the pointer. Values of a chart
+/// are always in the base unit that is named here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A plain number.
     #[default]
     Number,
-    /// How many; whole.
+    /// A whole number of things.
     Count,
-    /// A time in microseconds, written as us, ms or s.
+    /// A time in microseconds, written in us, ms or s.
     Microseconds,
-    /// A moment or duration in seconds.
+    /// A time or duration in seconds.
     Seconds,
     /// Requests per second.
     RequestsPerSec,
-    /// Bytes, written as KB, MB (1024).
+    /// Bytes, written in KiB, MiB.
     Bytes,
     /// Bytes per second.
     BytesPerSec,
@@ -134,55 +149,79 @@ pub enum Unit {
     Segments,
 }
 
-/// How values lie along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly.
     #[default]
     Linear,
-    /// By their logarithm. Values that are not above zero are not drawn.
+    /// Logarithmic. Values that are not above zero are not drawn.
     Log,
-    /// Percentiles (0..=100) by their nines: 90, 99, 99.9 at equal distances. 100 stands at the end.
+    /// Percentiles (0..=100) by their nines: 90, 99, 99.9 at equal distances, 100 at the end.
     Nines,
-    /// Names at 0, 1, 2, ...; marks may lie beside them, at 0.1 and such.
+    /// Names at 0, 1, 2, ...; marks may lie between them, at 0.1.
     Names(Vec<String>),
 }
 
 /// An axis.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows.
+    /// The quantity.
     pub label: String,
-    /// Of its values.
     pub unit: Unit,
-    /// How they lie.
     pub scale: Scale,
     /// Whether zero must be on it.
     pub from_zero: bool,
+}
+
+impl Axis {
+    /// A linear axis that begins at zero.
+    pub(crate) fn from_zero(label: impl Into<String>, unit: Unit) -> Self {
+        Self {
+            label: label.into(),
+            unit,
+            scale: Scale::Linear,
+            from_zero: true,
+        }
+    }
+
+    pub(crate) fn names(label: impl Into<String>, names: Vec<String>) -> Self {
+        Self {
+            label: label.into(),
+            scale: Scale::Names(names),
+            ..Self::default()
+        }
+    }
+
+    /// A logarithmic axis of times.
+    pub(crate) fn log_time(label: &str) -> Self {
+        Self {
+            label: label.to_owned(),
+            unit: Unit::Microseconds,
+            scale: Scale::Log,
+            from_zero: false,
+        }
+    }
 }
 
 /// Which vertical axis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The main one.
     #[default]
     Left,
-    /// The other one.
     Right,
 }
 
-/// How high a chart is.
+/// The height of a chart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Height {
-    /// For strips that stand one above the other.
+    /// For several charts one above the other.
     Low,
-    /// The usual one.
     #[default]
     Normal,
-    /// For what matters most, or has many rows.
+    /// For the most important charts.
     Tall,
 }
 
@@ -201,22 +240,19 @@ pub enum Mark {
     Dots,
     /// From the bottom up.
     Bars,
-    /// A point with a bar from `low` to `high`: an estimate with its interval.
+    /// A point with a bar from `low` to `high`: an estimate with its confidence interval.
     Interval,
     /// The area between `low` and `high`.
     Band,
-    /// From `x` to `until`: when something was so. The whole height, or the share of it that `heights` has.
+    /// From `x` to `until`, over the whole height or the share of it in `heights`.
     Span,
 }
 
-/// What is drawn for one thing: a run, a level, a percentile. It is one entry of the legend.
+/// The marks of one legend entry: a run, a level, a percentile.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Marks {
-    /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
     pub mark: Mark,
-    /// On which vertical axis.
     pub side: Side,
     /// Ascending.
     pub x: Vec<f64>,
@@ -232,16 +268,16 @@ pub struct Marks {
     /// Of [`Mark::Span`]: how much of the height each fills, 0 to 1; empty where all fill it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heights: Vec<f64>,
-    /// What each point is, shown when the pointer is over it: `round 3, 7th of 35 runs`. Empty, or as
-    /// long as `x`.
+    /// A name for each point, shown at the pointer: `round 3, 7th of 35 runs`. Empty, or as long as
+    /// `x`.
     pub labels: Vec<String>,
-    /// Index of its colour; the same thing has the same colour in all charts of a page.
+    /// Index of its colour; a group has the same colour in all charts of a page.
     pub color: usize,
-    /// Drawn lighter: context, not the message.
+    /// Drawn lighter, as context.
     pub is_faint: bool,
-    /// Points are outlines: values that are not to be trusted.
+    /// Points are outlines: values that may be wrong.
     pub is_hollow: bool,
-    /// Dashed, where two lines of one colour belong together.
+    /// Dashed, to tell two lines of one colour apart.
     pub is_dashed: bool,
 }
 
@@ -250,28 +286,28 @@ pub struct Marks {
 pub struct Chart {
     /// Letters, digits and hyphens; unique on the page.
     pub id: String,
-    /// What it shows.
+    /// The heading.
     pub title: String,
-    /// For who cannot see it: what is drawn, and its most important values, in a sentence or two.
+    /// For screen readers: what is drawn, with its most important values.
     pub description: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// On the left.
+    /// The vertical axis on the left.
     pub y: Axis,
-    /// On the right, if there is one.
+    /// The vertical axis on the right.
     pub y_right: Option<Axis>,
-    /// What is drawn, the first at the bottom.
+    /// The first is drawn at the bottom.
     pub marks: Vec<Marks>,
-    /// How high it is.
+    /// Its height.
     pub height: Height,
-    /// Charts with the same word have their pointers coupled: those over the same time.
+    /// Charts of the same group share the pointer: those over the same time.
     pub group: Option<String>,
 }
 
 /// A table that can be sorted by each column.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableBlock {
-    /// What it shows; above it.
+    /// The heading.
     pub caption: String,
     /// From left to right.
     pub columns: Vec<Column>,
@@ -282,34 +318,34 @@ pub struct TableBlock {
 /// A column.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Column {
-    /// Its head, with the unit where all values have the same one.
+    /// Its heading, with the unit where all values have the same one.
     pub name: String,
-    /// Set to the right, and sorted by number.
+    /// Aligned to the right, and sorted by number.
     pub is_numeric: bool,
-    /// When it is seen.
+    /// When it is visible.
     pub shown: Shown,
 }
 
-/// When a column of a table is seen.
+/// When a column of a table is visible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
     /// Always.
     #[default]
     Always,
-    /// Where there is room, and when all columns are asked for.
+    /// On wide screens, and when all columns are requested.
     Wide,
-    /// When all columns are asked for.
+    /// When all columns are requested.
     Asked,
 }
 
 /// A cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableCell {
-    /// What is shown.
+    /// The text.
     pub text: String,
-    /// The exact value, for sorting and when the pointer is over it.
+    /// The exact value, for sorting and at the pointer.
     pub value: Option<f64>,
-    /// How it is meant.
+    /// Its weight.
     pub tone: Tone,
 }

@@ -1,4 +1,4 @@
-//! What runs and pages are called.
+//! Names of runs and titles of pages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::path::Path;
 use analysis::{FILE_FACTOR, Observation};
 use results::RunResult;
 
-use super::words;
+use super::{Subject, words};
 
-/// Longer names fill a legend with nothing else.
-const NAME_CHARS_MAX: usize = 60;
+/// Longer names fill a legend alone.
+pub(crate) const NAME_CHARS_MAX: usize = 60;
 
-/// Of so many files at most the names are in a title.
+/// A title names at most this many files.
 const NAMED_FILES_MAX: usize = 4;
 
-/// A short name for each run, no two the same: what tells them apart, with the number of the run where
-/// several are runs of one thing.
+/// A short name for each run, no two equal: its levels, profile and target as far as they differ, with
+/// a number where several runs have the same.
 pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
-    // A profile or a target is named where levels alone do not tell runs apart.
+    // Profile and target are in the name where levels alone do not tell runs apart.
     let differs = |run: &Observation, part: fn(&Observation) -> Option<&str>| {
         let like = observations
             .iter()
@@ -85,8 +85,28 @@ fn file_stem(source: &str) -> String {
     words::cut(&stem.to_string_lossy(), NAME_CHARS_MAX)
 }
 
-/// What a page of one run is called.
-pub(crate) fn title(run: &Observation) -> String {
+/// Title and subtitle of a page.
+pub(crate) fn of_page(subject: &Subject<'_>) -> (String, String) {
+    match subject.observations {
+        [] => ("No runs".to_owned(), String::new()),
+        [run] => (title(run), subtitle(run)),
+        several => {
+            let experiments = subject.experiments.iter();
+            let names: Vec<String> = experiments
+                .map(|experiment| experiment.name.clone())
+                .filter(|name| !name.is_empty())
+                .collect();
+            let title = match names.is_empty() {
+                true => title_of_several(several),
+                false => words::list(&names),
+            };
+            let subtitle = span(several, &title);
+            (title, subtitle)
+        }
+    }
+}
+
+fn title(run: &Observation) -> String {
     match (&run.result, &run.target) {
         (Some(result), _) => result.plan.target.url.clone(),
         (None, Some(target)) => target.clone(),
@@ -94,8 +114,7 @@ pub(crate) fn title(run: &Observation) -> String {
     }
 }
 
-/// When and where, in one line.
-pub(crate) fn subtitle(run: &Observation) -> String {
+fn subtitle(run: &Observation) -> String {
     let mut parts = Vec::new();
     let levels = run
         .settings
@@ -116,8 +135,7 @@ pub(crate) fn subtitle(run: &Observation) -> String {
     parts.join(" \u{b7} ")
 }
 
-/// What a page of several runs is called.
-pub(crate) fn title_of_several(runs: &[Observation]) -> String {
+fn title_of_several(runs: &[Observation]) -> String {
     let number = words::counted(runs.len() as u64, "run");
     let mut targets = runs.iter().filter_map(|run| run.target.as_deref());
     if let Some(first) = targets.next()
@@ -137,21 +155,21 @@ pub(crate) fn title_of_several(runs: &[Observation]) -> String {
     }
 }
 
-/// How many runs there are, if the title does not say it, and from when to when they were made.
-pub(crate) fn span(runs: &[Observation], title: &str) -> String {
-    let mut begins: Vec<&str> = runs.iter().filter_map(Observation::started_at).collect();
-    begins.sort_unstable();
-    begins.dedup();
+/// The number of runs, if the title does not have it, and when they were started.
+fn span(runs: &[Observation], title: &str) -> String {
+    let mut starts: Vec<&str> = runs.iter().filter_map(Observation::started_at).collect();
+    starts.sort_unstable();
+    starts.dedup();
     let number = words::counted(runs.len() as u64, "run");
     let mut parts = Vec::new();
     if !title.contains(&number) {
         parts.push(number);
     }
-    match begins.as_slice() {
+    match starts.as_slice() {
         [] => {}
         [one] => parts.push(words::moment(one)),
         [first, .., last] => parts.push(format!(
-            "begun from {} to {}",
+            "started from {} to {}",
             words::moment(first),
             words::moment(last)
         )),
@@ -168,7 +186,7 @@ pub(crate) fn span(runs: &[Observation], title: &str) -> String {
     parts.join(" \u{b7} ")
 }
 
-/// When a run began, on which machine, and with which version.
+/// When a run was started, on which machine, and with which version.
 fn when_and_where(result: &RunResult) -> Vec<String> {
     let environment = &result.environment;
     let mut parts = Vec::new();
@@ -208,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_called_by_what_tells_them_apart() {
+    fn a_run_is_named_by_what_tells_it_apart() {
         assert_eq!(
             names(&[
                 run("d/new-1.json", &["new"]),
@@ -225,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_or_target_is_named_only_where_it_tells_runs_apart() {
+    fn a_profile_or_target_is_in_the_name_only_where_it_tells_runs_apart() {
         let with = |target: &str| Observation {
             profile: Some("2 threads".to_owned()),
             target: Some(target.to_owned()),

@@ -37,7 +37,7 @@ const SCRIPTS: [Asset; 12] = [
         "vendor/uplot/uPlot.iife.min.js",
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
     ),
-    asset!("units.js", "8i3Mq2pIFvFxMeUvisOCDkC6bpiEZW0LLyx26vI0arE="),
+    asset!("units.js", "HO2eCXZFcj9UnHpl1cQM3uEG8uVyhI7yNezavVGJGZw="),
     asset!("scales.js", "5M+GWW/YEefCjvLfa6lEBFRJWkEY9yURHbnzBtYb5SY="),
     asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
     asset!("draw.js", "M2sPJ0YvSEj1vBzkL9S3CMuRykHMH0AxcXqlBlbNEFI="),
@@ -56,7 +56,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "UPyo26mtaqOibK/wXxJ//kmYmJAY48lgHmbBI/8UoWw="),
+    asset!("page.css", "wQWmvbP5XW+Jke/JYQQEVFA8ffDdakucBJ/qjT+6vdQ="),
 ];
 
 /// The licence of the chart library asks to be kept with it.
@@ -65,7 +65,7 @@ const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uplot/LICENSE");
 /// What the template sees.
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Document<'a> {
+struct PageTemplate<'a> {
     page: &'a Page,
     policy: String,
     scripts: &'a [Asset],
@@ -79,7 +79,7 @@ struct Document<'a> {
 /// # Errors
 /// Those of the writer.
 pub fn render(page: &Page, output: &mut dyn Write) -> io::Result<()> {
-    let document = Document {
+    let template = PageTemplate {
         page,
         policy: policy(),
         scripts: &SCRIPTS,
@@ -88,7 +88,7 @@ pub fn render(page: &Page, output: &mut dyn Write) -> io::Result<()> {
         version: env!("CARGO_PKG_VERSION"),
     };
     let mut output = output;
-    document.write_into(&mut output)
+    template.write_into(&mut output)
 }
 
 /// The Content-Security-Policy: nothing from anywhere, scripts and styles of these hashes only.

@@ -1,27 +1,27 @@
-//! Cells and columns of tables, and the blocks that are made again and again.
+//! Cells and columns of tables, and the blocks that many sections use.
 
 use super::words;
-use super::{Block, Chart, Column, Shown, TableCell, Tone};
+use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone};
 
-/// A column of words.
 pub(crate) fn words_column(name: impl Into<String>) -> Column {
     Column {
         name: name.into(),
-        is_numeric: false,
-        shown: Shown::Always,
+        ..Column::default()
     }
 }
 
-/// A column of numbers.
 pub(crate) fn number_column(name: impl Into<String>) -> Column {
     Column {
-        name: name.into(),
         is_numeric: true,
-        shown: Shown::Always,
+        ..words_column(name)
     }
 }
 
-/// The same column, seen where there is room.
+pub(crate) fn number_columns<const N: usize>(names: [&str; N]) -> [Column; N] {
+    names.map(number_column)
+}
+
+/// The same column, shown only on wide screens.
 pub(crate) fn wide(column: Column) -> Column {
     Column {
         shown: Shown::Wide,
@@ -29,7 +29,7 @@ pub(crate) fn wide(column: Column) -> Column {
     }
 }
 
-/// The same column, seen when somebody asks for all.
+/// The same column, shown only when the reader requests all columns.
 pub(crate) fn asked(column: Column) -> Column {
     Column {
         shown: Shown::Asked,
@@ -37,7 +37,6 @@ pub(crate) fn asked(column: Column) -> Column {
     }
 }
 
-/// Words.
 pub(crate) fn text(text: impl Into<String>) -> TableCell {
     TableCell {
         text: text.into(),
@@ -45,7 +44,6 @@ pub(crate) fn text(text: impl Into<String>) -> TableCell {
     }
 }
 
-/// A number that is written so.
 pub(crate) fn value(text: String, value: f64) -> TableCell {
     TableCell {
         text,
@@ -54,7 +52,6 @@ pub(crate) fn value(text: String, value: f64) -> TableCell {
     }
 }
 
-/// What is not known.
 pub(crate) fn unknown() -> TableCell {
     text(words::UNKNOWN)
 }
@@ -67,27 +64,41 @@ pub(crate) fn known(number: Option<f64>, show: impl Fn(f64) -> String) -> TableC
     }
 }
 
-/// How many.
 pub(crate) fn count(number: u64) -> TableCell {
     value(words::count(number), number as f64)
 }
 
-/// A time in nanoseconds; its value is in microseconds, as in charts.
+/// Its value is in microseconds, as in charts.
 pub(crate) fn time_ns(time_ns: u64) -> TableCell {
     time_us(Some(time_ns as f64 / 1e3))
 }
 
-/// A time in microseconds that may not be known.
 pub(crate) fn time_us(time_us: Option<f64>) -> TableCell {
     known(time_us, words::time_us)
 }
 
-/// The same cell, meant so.
 pub(crate) fn toned(cell: TableCell, tone: Tone) -> TableCell {
     TableCell { tone, ..cell }
 }
 
-/// A sentence with what stands behind it.
+/// The same cell, with a tone where `is_so`.
+pub(crate) fn toned_if(is_so: bool, tone: Tone, cell: TableCell) -> TableCell {
+    if is_so { toned(cell, tone) } else { cell }
+}
+
+pub(crate) fn table(
+    caption: impl Into<String>,
+    columns: impl Into<Vec<Column>>,
+    rows: impl IntoIterator<Item = Vec<TableCell>>,
+) -> Block {
+    Block::Table(TableBlock {
+        caption: caption.into(),
+        columns: columns.into(),
+        rows: rows.into_iter().collect(),
+    })
+}
+
+/// A sentence with its evidence.
 pub(crate) fn finding(tone: Tone, text: impl Into<String>, details: Vec<String>) -> Block {
     Block::Finding {
         tone,
@@ -100,5 +111,28 @@ pub(crate) fn finding(tone: Tone, text: impl Into<String>, details: Vec<String>)
 pub(crate) fn chart(chart: Chart) -> Block {
     Block::Charts {
         charts: vec![chart],
+    }
+}
+
+/// Names with their values, for [`Block::Facts`].
+#[derive(Debug, Default)]
+pub(crate) struct Facts(pub(crate) Vec<(String, String)>);
+
+impl Facts {
+    /// Leaves out empty values.
+    pub(crate) fn add(&mut self, name: &str, value: impl Into<String>) {
+        let value = value.into();
+        if !value.is_empty() {
+            self.0.push((name.to_owned(), value));
+        }
+    }
+
+    pub(crate) fn add_known(&mut self, name: &str, value: Option<String>) {
+        self.add(name, value.unwrap_or_default());
+    }
+
+    /// `None` if there are none.
+    pub(crate) fn block(self) -> Option<Block> {
+        (!self.0.is_empty()).then_some(Block::Facts { facts: self.0 })
     }
 }

@@ -1,32 +1,11 @@
-//! Numbers, names and commands as text, in digits that a reader can use.
+//! Numbers and names as text for people.
 
-use std::time::Duration;
-
-use plan::units;
-
-/// What stands where nothing is known.
+/// Shown in place of a value that is not known.
 pub(crate) const UNKNOWN: &str = "\u{2013}";
 
-/// `1,234,567`
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub(crate) use plan::readable::{count, counted, time_ns, time_us};
 
-/// `1 run`, `2 runs`: the word as it is for one.
-pub(crate) fn counted(number: u64, word: &str) -> String {
-    let end = if number == 1 { "" } else { "s" };
-    format!("{} {word}{end}", count(number))
-}
-
-/// A number in four digits: `12,345`, `1,234`, `123.4`, `1.234`, `0.01234`; whole numbers without decimals.
+/// A number in four digits, or with all digits before the point: `12,345`, `123.4`, `0.01234`.
 pub(crate) fn number(number: f64) -> String {
     if !number.is_finite() {
         return UNKNOWN.to_owned();
@@ -46,51 +25,64 @@ pub(crate) fn number(number: f64) -> String {
     let text = format!("{number:.decimals$}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     match short {
-        // Less than the last decimal, and not nothing.
+        // Less than the last decimal, and not zero.
         "0" | "-0" => format!("{number:.1e}"),
         short => short.to_owned(),
     }
 }
 
-/// A time in microseconds, as the reports in text have it: `849.00us`, `1.23ms`; `0us` of nothing.
-pub(crate) fn time_us(time_us: f64) -> String {
-    if time_us == 0.0 {
-        "0us".to_owned()
-    } else {
-        units::time_us(time_us)
-    }
+/// In three digits, without zeros at the end, and with all digits before the point.
+fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    let decimals = match size {
+        size if size >= 99.95 => return number(value.round()),
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The same of nanoseconds.
-pub(crate) fn time_ns(time_ns: u64) -> String {
-    time_us(time_ns as f64 / 1e3)
-}
-
-/// How long something lasted, to the millisecond: `3.02s`, `1m30s`.
+/// How long something lasted, to the millisecond: `3.02 s`, `1 min 30 s`.
 pub(crate) fn duration_ns(duration_ns: u64) -> String {
     const MS: u64 = 1_000_000;
-    let rounded = match duration_ns {
-        ns if ns < MS => ns,
-        ns => ns.saturating_add(MS / 2) / MS * MS,
-    };
-    units::time(Duration::from_nanos(rounded))
-}
-
-/// `3.92MB`, by powers of 1024.
-pub(crate) fn bytes(bytes: f64) -> String {
-    if bytes.abs() < 1024.0 * 0.85 {
-        return format!("{bytes:.0}B");
+    if duration_ns < MS {
+        return time_ns(duration_ns);
     }
-    format!("{}B", units::binary(bytes))
+    let ms = duration_ns.saturating_add(MS / 2) / MS;
+    if ms < 1_000 {
+        return format!("{ms} ms");
+    }
+    let (hours, minutes) = (ms / 3_600_000, ms / 60_000 % 60);
+    let parts = [
+        (hours > 0).then(|| format!("{} h", count(hours))),
+        (minutes > 0).then(|| format!("{minutes} min")),
+        (ms % 60_000 > 0).then(|| format!("{} s", (ms % 60_000) as f64 / 1e3)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// `3.92MB/s`
+/// By powers of 1024: `150 B`, `3.92 MiB`.
+pub(crate) fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{value:.0} B"),
+        unit => format!("{} {}", three_digits(value), UNITS[unit]),
+    }
+}
+
 pub(crate) fn bytes_per_sec(per_sec: f64) -> String {
     format!("{}/s", bytes(per_sec))
 }
 
-/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. What is not all is not called 100 %, and what is
-/// not nothing not 0 %.
+/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only all is 100 %, and only nothing is 0 %.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {
@@ -117,7 +109,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{short} %")
 }
 
-/// `part` of `whole` in percent; unknown of nothing.
+/// `part` of `whole` in percent; [`UNKNOWN`] if `whole` is zero.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     match whole {
         0 => UNKNOWN.to_owned(),
@@ -125,7 +117,7 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A moment as it is saved (RFC 3339) for people: `2026-11-20 20:00:00 UTC`. Anything else is left as it is.
+/// An RFC 3339 time in UTC as `2026-11-20 20:00:00 UTC`; other text is unchanged.
 pub(crate) fn moment(rfc3339: &str) -> String {
     match rfc3339
         .strip_suffix('Z')
@@ -136,7 +128,7 @@ pub(crate) fn moment(rfc3339: &str) -> String {
     }
 }
 
-/// A percentile's name: `p99.9`, and `max` of 100.
+/// `p99.9`; `max` for 100.
 pub(crate) fn percentile(percent: f64) -> String {
     if percent >= 100.0 {
         "max".to_owned()
@@ -145,7 +137,7 @@ pub(crate) fn percentile(percent: f64) -> String {
     }
 }
 
-/// Sentences put together, each with its point.
+/// Joins sentences, each with a full stop. Empty ones are left out.
 pub(crate) fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> String {
     let sentences: Vec<String> = sentences
         .into_iter()
@@ -153,6 +145,18 @@ pub(crate) fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> Str
         .map(|sentence| format!("{}.", sentence.trim_end_matches('.')))
         .collect();
     sentences.join(" ")
+}
+
+/// With a capital letter at the start, unless the first word is a name such as `requests/s`.
+pub(crate) fn capital(text: &str) -> String {
+    let first_word = text.split(' ').next().unwrap_or_default();
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if first_word.chars().all(char::is_alphabetic) => {
+            first.to_uppercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// `a`, `a and b`, `a, b and c`
@@ -164,7 +168,7 @@ pub(crate) fn list(words: &[String]) -> String {
     }
 }
 
-/// Text of others, cut where it is longer than anyone reads.
+/// The first characters of a text.
 pub(crate) fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}\u{2026}", &text[..end]),
@@ -177,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_four_digits_and_thousands_are_parted() {
+    fn numbers_have_four_digits_and_thousands_separators() {
         for (value, expected) in [
             (0.0, "0"),
             (7.0, "7"),
@@ -198,9 +202,6 @@ mod tests {
         ] {
             assert_eq!(number(value), expected, "{value}");
         }
-        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
-        assert_eq!(counted(1, "run"), "1 run");
-        assert_eq!(counted(1_000, "run"), "1,000 runs");
     }
 
     #[test]
@@ -225,18 +226,20 @@ mod tests {
 
     #[test]
     fn times_and_sizes_have_their_units() {
-        assert_eq!(time_ns(1_234_567), "1.23ms");
-        assert_eq!(duration_ns(3_020_400_000), "3.02s");
-        assert_eq!(duration_ns(90_000_000_000), "1m30s");
-        assert_eq!(duration_ns(1_500), "1.5us");
-        assert_eq!(bytes(150.0), "150B");
-        assert_eq!(bytes(4_110_418.0), "3.92MB");
+        assert_eq!(duration_ns(3_020_400_000), "3.02 s");
+        assert_eq!(duration_ns(90_000_000_000), "1 min 30 s");
+        assert_eq!(duration_ns(3_600_000_000_000), "1 h");
+        assert_eq!(duration_ns(1_500), "1.5 us");
+        assert_eq!(duration_ns(500_000_000), "500 ms");
+        assert_eq!(bytes(150.0), "150 B");
+        assert_eq!(bytes(4_110_418.0), "3.92 MiB");
+        assert_eq!(bytes_per_sec(1_536.0), "1.5 KiB/s");
         assert_eq!(moment("2026-11-20T20:00:00Z"), "2026-11-20 20:00:00 UTC");
         assert_eq!(moment("yesterday"), "yesterday");
     }
 
     #[test]
-    fn words_become_lists_and_sentences() {
+    fn words_are_joined_to_lists_and_sentences() {
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(cut("\u{e4}\u{f6}\u{fc}", 2), "\u{e4}\u{f6}\u{2026}");
         assert_eq!(sentences(["a", "", "b."]), "a. b.");

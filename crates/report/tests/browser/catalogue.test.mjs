@@ -106,7 +106,7 @@ describe("charts", () => {
     await page.locator("#cwnd .plot").focus();
     await page.keyboard.press("Home");
     for (let at = 0; at < 8; at += 1) await page.keyboard.press("ArrowRight");
-    assert.match(await page.locator("#announcer").textContent(), /8s.*idle for 100ms/);
+    assert.match(await page.locator("#announcer").textContent(), /8 s.*idle for 100ms/);
     await page.locator("#cwnd").getByRole("button", { name: "idle" }).click();
     assert.ok((await words()).every((one) => !one.includes("idle")));
   }));

@@ -20,14 +20,14 @@ describe("a number", () => {
     ["number", 0.1 + 0.2, "0.3"],
     ["count", 4926090, "4,926,090"],
     ["count", 12345678901234, "12,345,678,901,234"],
-    ["microseconds", 0, "0us"],
-    ["microseconds", 387, "387us"],
-    ["microseconds", 1240.5, "1.2405ms"],
-    ["microseconds", 2000000, "2s"],
-    ["seconds", 12.25, "12.25s"],
+    ["microseconds", 0, "0 us"],
+    ["microseconds", 387, "387 us"],
+    ["microseconds", 1240.5, "1.2405 ms"],
+    ["microseconds", 2000000, "2 s"],
+    ["seconds", 12.25, "12.25 s"],
     ["requests_per_sec", 164203.4567, "164,203.5 requests/s"],
-    ["bytes", 65536, "64KB"],
-    ["bytes_per_sec", 1536, "1.5KB/s"],
+    ["bytes", 65536, "64 KiB"],
+    ["bytes_per_sec", 1536, "1.5 KiB/s"],
     ["percent", 99.9, "99.9 %"],
     ["change_percent", 4.25, "+4.25 %"],
     ["change_percent", -4.25, "\u22124.25 %"],
@@ -44,13 +44,13 @@ describe("a number", () => {
 
 describe("an axis", () => {
   it("has one size and as many decimals as its steps need", () => {
-    assert.deepEqual(ticks(axis("microseconds"), [], 0, 2000, 4), ["0", "0.5ms", "1.0ms", "1.5ms", "2.0ms"]);
+    assert.deepEqual(ticks(axis("microseconds"), [], 0, 2000, 4), ["0", "0.5 ms", "1.0 ms", "1.5 ms", "2.0 ms"]);
     assert.deepEqual(ticks(axis("requests_per_sec"), [], 0, 160000, 4), ["0", "50k", "100k", "150k"]);
     assert.deepEqual(ticks(axis("change_percent"), [], -5, 5, 4), ["\u22125.0 %", "\u22122.5 %", "0 %", "+2.5 %", "+5.0 %"]);
   });
 
   it("counts bytes in powers of two, moments in parts of an hour, and things in whole ones", () => {
-    assert.deepEqual(ticks(axis("bytes"), [], 0, 100 * 1024, 4), ["0", "32KB", "64KB", "96KB"]);
+    assert.deepEqual(ticks(axis("bytes"), [], 0, 100 * 1024, 4), ["0", "32 KiB", "64 KiB", "96 KiB"]);
     assert.deepEqual(ticks(axis("seconds"), [], 0, 3600, 4), ["0:00", "15:00", "30:00", "45:00", "1:00:00"]);
     assert.deepEqual(ticks(axis("count"), [], 0, 2, 8), ["0", "1", "2"]);
   });
@@ -62,8 +62,8 @@ describe("an axis", () => {
     assert.equal(log.forward(100), 2);
     const [min, max] = log.range(2, 2, {});
     assert.ok(max - min > 0.1);
-    assert.deepEqual(ticks(axis("microseconds", "log"), [], 2, 4, 20), ["100us", "200us", "500us", "1ms", "2ms", "5ms", "10ms"]);
-    assert.deepEqual(ticks(axis("microseconds", "log"), [], 0, 6, 4), ["1us", "100us", "10ms", "1s"]);
+    assert.deepEqual(ticks(axis("microseconds", "log"), [], 2, 4, 20), ["100 us", "200 us", "500 us", "1 ms", "2 ms", "5 ms", "10 ms"]);
+    assert.deepEqual(ticks(axis("microseconds", "log"), [], 0, 6, 4), ["1 us", "100 us", "10 ms", "1 s"]);
     assert.ok(ticks(axis("microseconds", "log"), [], 2.1, 2.2, 6).length > 1, "less than a decade has ticks too");
   });
 

@@ -1,6 +1,6 @@
 //! Readers of the formats, by the letter of what is written about them: strict, and only for these tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Records of RFC 4180; quotes only where the whole field is in them.
 pub(crate) fn csv(text: &str) -> Vec<Vec<String>> {

@@ -1,14 +1,15 @@
-//! Pages as tests look at them: in words, and held against what must be true of each.
+//! Pages as text, and what holds of every page.
 #![allow(dead_code, reason = "not every test looks at everything")]
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use report::page::{Block, Chart, Mark, Page, Scale, Section, TableCell, Tone};
 
 /// Points of a line, at most.
 pub(crate) const POINTS_MAX: usize = 600;
 
-/// What a reader without a browser would see, charts by their descriptions.
+/// A page as text; charts by their descriptions.
 pub(crate) fn outline(page: &Page) -> String {
     let mut text = format!("{}\n{}\n", page.title, page.subtitle);
     for section in &page.sections {
@@ -79,9 +80,20 @@ fn cell_in_words(cell: &TableCell) -> String {
     }
 }
 
+/// With `UPDATE_GOLDEN=1` the file is written.
 #[track_caller]
-pub(crate) fn check_golden(page: &Page, golden: &str) {
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the environment says whether files are written"
+)]
+pub(crate) fn check_golden(page: &Page, name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let path = folder.join(name);
     let actual = outline(page);
+    if std::env::var("UPDATE_GOLDEN").is_ok() {
+        std::fs::write(&path, &actual).expect("the file can be written");
+    }
+    let golden = std::fs::read_to_string(&path).expect("the file can be read");
     assert!(
         actual == golden,
         "the page says:\n{actual}\nexpected:\n{golden}"

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ::report::page::{Block, Subject, of};
+use ::report::page::{Block, Subject, build};
 use analysis::{Observation, TrialFacts};
 use plan::RunPlan;
 use results::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
@@ -27,7 +27,7 @@ fn command_of(plan: &RunPlan) -> Vec<OsString> {
         trial: Some(Box::new(TrialFacts::default())),
         ..Observation::default()
     };
-    let page = of(&Subject {
+    let page = build(&Subject {
         observations: &[run],
         ..Subject::default()
     });

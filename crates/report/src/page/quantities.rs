@@ -1,12 +1,11 @@
-//! How what was measured is called and written on a page.
+//! Titles, units and axes of metrics on a page.
 
 use analysis::compare::Metric;
 use analysis::quantity;
 
-use crate::page::{Axis, Scale, Unit, words};
+use super::{Axis, Scale, Unit, words};
 
-/// What values of this name are.
-pub(super) fn unit(name: &str) -> Unit {
+pub(crate) fn unit(name: &str) -> Unit {
     match name {
         quantity::REQUESTS_PER_SEC => Unit::RequestsPerSec,
         quantity::BYTES_PER_SEC => Unit::BytesPerSec,
@@ -25,13 +24,12 @@ fn is_count(name: &str) -> bool {
         || name.starts_with("status")
 }
 
-/// A value of this name in its unit.
-pub(super) fn show(name: &str, value: f64) -> String {
+/// A value of a metric in its unit.
+pub(crate) fn show(name: &str, value: f64) -> String {
     in_unit(unit(name), value)
 }
 
-/// A value in this unit.
-pub(super) fn in_unit(unit: Unit, value: f64) -> String {
+pub(crate) fn in_unit(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Microseconds => words::time_us(value),
         Unit::BytesPerSec => words::bytes_per_sec(value),
@@ -41,8 +39,8 @@ pub(super) fn in_unit(unit: Unit, value: f64) -> String {
     }
 }
 
-/// What a column or an axis is called, as short as it can be.
-pub(super) fn title(name: &str) -> String {
+/// A short title for a column or an axis.
+pub(crate) fn title(name: &str) -> String {
     match name {
         quantity::DURATION_US => "duration".to_owned(),
         name => match name.strip_prefix("sockets_") {
@@ -55,9 +53,9 @@ pub(super) fn title(name: &str) -> String {
     }
 }
 
-/// An axis for these values, logarithmic where the greatest would press the others to the ground.
-pub(super) fn axis(name: &str, values: impl IntoIterator<Item = f64>) -> Axis {
-    /// From so many times the least on.
+/// An axis for these values; logarithmic where they are far apart.
+pub(crate) fn axis(name: &str, values: impl IntoIterator<Item = f64>) -> Axis {
+    /// The greatest value is this number of times the least.
     const LOG_FROM: f64 = 20.0;
     let ends = values
         .into_iter()
@@ -72,8 +70,8 @@ pub(super) fn axis(name: &str, values: impl IntoIterator<Item = f64>) -> Axis {
     }
 }
 
-/// In six digits, more than any chart can show; the hundredth of a microsecond says nothing.
-pub(super) fn in_6_digits(value: f64) -> f64 {
+/// In six digits, which is more than any chart can show.
+pub(crate) fn in_6_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
@@ -82,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_names_and_units() {
+    fn values_have_titles_and_units() {
         for (name, value, expected_title, expected) in [
             ("requests_per_sec", 6_587.4, "requests/s", "6,587"),
-            ("latency_p99_us", 12_340.0, "p99 latency", "12.34ms"),
-            ("bytes_transfer_per_sec", 2_048.0, "bytes/s", "2.00KB/s"),
-            ("duration_in_microseconds", 2e6, "duration", "2.00s"),
-            ("sockets_rtt_p50_us", 31.0, "rtt p50", "31.00us"),
+            ("latency_p99_us", 12_340.0, "p99 latency", "12.3 ms"),
+            ("bytes_transfer_per_sec", 2_048.0, "bytes/s", "2 KiB/s"),
+            ("duration_in_microseconds", 2e6, "duration", "2 s"),
+            ("sockets_rtt_p50_us", 31.0, "rtt p50", "31 us"),
             (
                 "sockets_retransmitted_percent",
                 0.51,

@@ -1,39 +1,37 @@
-//! Every run as a dot at its level, with the median of each level and how far it can be trusted.
+//! Every run as a dot at its level, with the median of each level and its confidence interval.
 
 use analysis::Observation;
 use analysis::compare::{Comparison, LevelRuns, MedianInterval, runs_of_levels};
 
-use super::design::{Design, file_of, place_of, short_names};
-use super::quantities::{axis, in_6_digits, show};
-use super::title_of;
-use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, Unit, words};
+use super::conclusions::title_of;
+use crate::page::quantities::{axis, in_6_digits, show};
+use crate::page::runs::{Runs, short_names};
+use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, words};
 
-/// Dots of a level lie around its name, in the order of the runs: the first so far left of it, if they are
-/// many.
+/// The first dot of a level with many runs, relative to the level.
 const DOTS_FROM: f64 = -0.28;
-/// The last of them.
+/// The last dot.
 const DOTS_TO: f64 = 0.08;
-/// They are no further apart than this.
+/// The largest distance between two dots.
 const DOTS_STEP_MAX: f64 = 0.09;
-/// What a hollow dot is.
-pub(super) const SATURATED_RUN: &str = "A run, load generator saturated";
-/// The median stands beside them.
+/// The legend entry of hollow dots.
+const SATURATED_RUN: &str = "A run, load generator saturated";
+/// The median, relative to the level.
 const MEDIAN_AT: f64 = 0.24;
 
-/// Nothing if there is nothing to compare.
-pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Section> {
-    let comparisons = &subject.conclusions?.comparisons;
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let comparisons = &runs.subject.conclusions?.comparisons;
     let mut blocks: Vec<Block> = Vec::new();
     let mut confidences: Vec<Option<f64>> = Vec::new();
     let mut last = None;
     for (number, comparison) in comparisons.iter().enumerate() {
-        let levels = runs_of_levels(design.runs, comparison);
+        let levels = runs_of_levels(runs.all, comparison);
         if levels.is_empty() {
             continue;
         }
         let intervals = levels.iter().map(|level| level.median_interval);
         confidences.extend(intervals.map(|interval| interval.map(|known| known.confidence)));
-        let chart = chart(number, comparison, &levels, design);
+        let chart = chart(number, comparison, &levels, runs);
         let place = (&comparison.factor, &comparison.place);
         match blocks.last_mut() {
             Some(Block::Charts { charts }) if last == Some(place) => charts.push(chart),
@@ -43,25 +41,19 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Sect
         }
         last = Some(place);
     }
-    (!blocks.is_empty()).then(|| Section {
-        id: "levels".to_owned(),
-        title: "Every run by level".to_owned(),
-        lead: words::sentences([
-            "Each dot is a run, those of a level from left to right in the order in which they were made",
-            &interval_sentence(&confidences),
-        ]),
-        blocks,
-        is_folded: false,
-    })
+    let lead = words::sentences([
+        "Each dot is a run; those of a level are in the order in which they were made",
+        &interval_sentence(&confidences),
+    ]);
+    (!blocks.is_empty()).then(|| Section::new("levels", "Every run by level", lead, blocks))
 }
 
-/// Which interval stands at the medians.
 fn interval_sentence(confidences: &[Option<f64>]) -> String {
     let known: Vec<f64> = confidences.iter().copied().flatten().collect();
     let least = known.iter().copied().reduce(f64::min);
     let most = known.iter().copied().reduce(f64::max);
     let (Some(least), Some(most)) = (least, most) else {
-        return "Beside them stands the median; an interval of it takes five runs or more of one combination"
+        return "The median is next to them; its confidence interval needs at least five runs of a group"
             .to_owned();
     };
     let confidence = if least < most {
@@ -73,27 +65,23 @@ fn interval_sentence(confidences: &[Option<f64>]) -> String {
     } else {
         confidence_phrase(least)
     };
-    let which = "the median with the interval that holds its true value with";
-    let how = "whatever the distribution of the runs (two of the values, by the sign test)";
     let few = if known.len() < confidences.len() {
         ". Levels with fewer than five runs, or with runs that differ in other factors, have no interval"
     } else {
         ""
     };
-    format!("Beside them stands {which} {confidence} probability, {how}{few}")
+    format!(
+        "The median is next to them with its {confidence} confidence interval, which holds for any \
+         distribution (sign test){few}"
+    )
 }
 
-fn chart(
-    number: usize,
-    comparison: &Comparison,
-    levels: &[LevelRuns],
-    design: &Design<'_>,
-) -> Chart {
+fn chart(number: usize, comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> Chart {
     let metric = &comparison.metric.name;
-    let names: Vec<String> = comparison
+    let names: Vec<&str> = comparison
         .levels
         .iter()
-        .map(|level| level.name.clone())
+        .map(|level| level.name.as_str())
         .collect();
     let values = levels.iter().flat_map(|level| &level.values);
     let y = axis(metric, values.map(|(_, value)| *value));
@@ -101,15 +89,13 @@ fn chart(
         id: format!("levels-{number}"),
         title: title_of(comparison),
         description: description(comparison),
-        x: Axis {
-            label: comparison.factor.clone().unwrap_or_default(),
-            unit: Unit::Number,
-            scale: Scale::Names(short_names(&names)),
-            from_zero: false,
-        },
+        x: Axis::names(
+            comparison.factor.clone().unwrap_or_default(),
+            short_names(names.iter().copied()),
+        ),
         y,
         marks: [false, true]
-            .map(|is_saturated| dots(metric, &names, levels, design, is_saturated))
+            .map(|is_saturated| dots(metric, &names, levels, runs, is_saturated))
             .into_iter()
             .filter(|dots| !dots.x.is_empty())
             .chain([medians(comparison, levels)])
@@ -119,12 +105,12 @@ fn chart(
     }
 }
 
-/// The runs in which the generator was the limit, or the others.
+/// The runs in which the load generator was saturated, or the others.
 fn dots(
     metric: &str,
-    names: &[String],
+    names: &[&str],
     levels: &[LevelRuns],
-    design: &Design<'_>,
+    runs: &Runs<'_>,
     is_saturated: bool,
 ) -> Marks {
     let mut marks = Marks {
@@ -135,24 +121,22 @@ fn dots(
         ..Marks::default()
     };
     for ((level, name), at) in levels.iter().zip(names).zip(0_u32..) {
-        let mut runs: Vec<(&Observation, f64)> = level
+        let mut of_level: Vec<(&Observation, f64)> = level
             .values
             .iter()
-            .filter_map(|(index, value)| Some((design.runs.get(*index)?, *value)))
+            .filter_map(|(index, value)| Some((runs.all.get(*index)?, *value)))
             .collect();
-        runs.sort_by_key(|(run, _)| (run.position, run.run));
-        let steps = runs.len().max(2) - 1;
+        of_level.sort_by_key(|(run, _)| (run.position, run.run));
+        let steps = of_level.len().max(2) - 1;
         let step = ((DOTS_TO - DOTS_FROM) / steps as f64).min(DOTS_STEP_MAX);
-        let all = runs.iter().enumerate();
+        let all = of_level.iter().enumerate();
         for (nth, (run, value)) in all.filter(|(_, (run, _))| run.is_saturated() == is_saturated) {
-            let beside = DOTS_TO - step * (runs.len() - 1 - nth) as f64;
-            marks.x.push(in_6_digits(f64::from(at) + beside));
+            let offset = DOTS_TO - step * (of_level.len() - 1 - nth) as f64;
+            marks.x.push(in_6_digits(f64::from(at) + offset));
             marks.y.push(Some(in_6_digits(*value)));
-            let place = place_of(run, design.total());
-            let (value, file) = (show(metric, *value), file_of(&run.source));
             marks
                 .labels
-                .push(format!("{name}: {place}, {value}, {file}"));
+                .push(runs.point_label(name, run, &show(metric, *value)));
         }
     }
     marks
@@ -162,7 +146,7 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
     let metric = &comparison.metric.name;
     let has_intervals = levels.iter().any(|level| level.median_interval.is_some());
     let name = if has_intervals {
-        "Median and its interval"
+        "Median and its confidence interval"
     } else {
         "Median"
     };
@@ -188,7 +172,7 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
         let median = format!("{}: median {}", level.name, show(metric, median));
         marks.labels.push(match interval {
             Some(interval) => format!(
-                "{median}, {} interval {}",
+                "{median}, {} confidence interval {}",
                 confidence_phrase(interval.confidence),
                 interval_phrase(metric, interval)
             ),

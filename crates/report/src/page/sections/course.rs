@@ -1,4 +1,4 @@
-//! What happened in the course of a run, in sentences.
+//! Stalls, slow periods and bursts of errors of a run, in sentences.
 
 use analysis::story::{self, Course, Episode, Stall};
 use judging::ThinPercentiles;
@@ -7,25 +7,25 @@ use results::{Histogram, RunResult};
 use crate::page::tables::finding;
 use crate::page::{Block, Tone, words};
 
-/// More episodes of one kind are told together.
-const TOLD_ONE_BY_ONE: usize = 3;
+/// More episodes of one kind are one sentence.
+const LISTED_MAX: usize = 3;
 
-/// A percentile is told if it is so many times the median and this share of the longest stall: then it rests on that.
-const TOLD_RATIO: f64 = 3.0;
-/// See [`TOLD_RATIO`].
-const TOLD_SHARE: f64 = 0.1;
+/// A percentile is the effect of stalls if it is this number of times the median...
+const EFFECT_RATIO: f64 = 3.0;
+/// ... and this share of the longest stall.
+const EFFECT_SHARE: f64 = 0.1;
 
-/// Stalls, slow stretches and bursts of errors, each with its time; nothing of an even run.
+/// `None` for a steady run.
 pub(super) fn finding_of(result: &RunResult, latency: &Histogram) -> Option<Block> {
     let course = Course::of(result);
     let end_s = course.steps.len() as f64 * course.step_s;
-    let told = sentences(&story::episodes(&course), latency, end_s);
-    let (first, others) = told.split_first()?;
+    let sentences = sentences(&story::episodes(&course), latency, end_s);
+    let (first, others) = sentences.split_first()?;
     Some(finding(Tone::Warning, first.clone(), others.to_vec()))
 }
 
 fn sentences(episodes: &[Episode], latency: &Histogram, end_s: f64) -> Vec<String> {
-    let mut told: Vec<(f64, String)> = Vec::new();
+    let mut found: Vec<(f64, String)> = Vec::new();
     let stalls: Vec<Stall> = episodes
         .iter()
         .filter_map(|episode| match episode {
@@ -34,18 +34,18 @@ fn sentences(episodes: &[Episode], latency: &Histogram, end_s: f64) -> Vec<Strin
         })
         .collect();
     if let Some(first) = stalls.first() {
-        told.push((first.begin_s, stalled(&stalls, latency, end_s)));
+        found.push((first.begin_s, stalled(&stalls, latency, end_s)));
     }
     let slow = episodes
         .iter()
         .filter(|episode| matches!(episode, Episode::Slow { .. }));
-    told.extend(several(slow.copied().collect(), "slow stretches"));
+    found.extend(several(slow.copied().collect(), "slow periods"));
     let errors = episodes
         .iter()
         .filter(|episode| matches!(episode, Episode::Errors { .. }));
-    told.extend(several(errors.copied().collect(), "bursts of errors"));
-    told.sort_by(|a, b| a.0.total_cmp(&b.0));
-    told.into_iter().map(|(_, sentence)| sentence).collect()
+    found.extend(several(errors.copied().collect(), "bursts of errors"));
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
 /// `from 8.0 to 9.5 s`
@@ -53,7 +53,6 @@ fn from_to(begin_s: f64, end_s: f64) -> String {
     format!("from {begin_s:.1} to {end_s:.1} s")
 }
 
-/// When a stall was.
 pub(super) fn span(stall: &Stall) -> String {
     from_to(stall.begin_s, stall.end_s)
 }
@@ -76,7 +75,7 @@ fn stalled(stalls: &[Stall], latency: &Histogram, window_s: f64) -> String {
             });
             format!("Stalled {when}: {what}{slow_until}")
         }
-        few if few.len() <= TOLD_ONE_BY_ONE => {
+        few if few.len() <= LISTED_MAX => {
             let whens: Vec<String> = few.iter().map(span).collect();
             format!("Stalled {}", words::list(&whens))
         }
@@ -89,22 +88,22 @@ fn stalled(stalls: &[Stall], latency: &Histogram, window_s: f64) -> String {
             });
             let all_s: f64 = many.iter().map(length_s).sum();
             format!(
-                "Stalled {} times, for {all_s:.1} s in all{longest}",
+                "Stalled {} times, {all_s:.1} s in total{longest}",
                 many.len()
             )
         }
     };
     let longest_s = stalls.iter().map(length_s).fold(0.0, f64::max);
-    text += &hit(latency, longest_s);
+    text += &effect(latency, longest_s);
     text.push('.');
     text
 }
 
-/// `; 10 % of all requests took 409.73ms or more`, by the lowest percentile that rests on the stalls.
-fn hit(latency: &Histogram, longest_s: f64) -> String {
+/// `; 10 % of requests took at least 410 ms`, by the lowest percentile that the stalls affect.
+fn effect(latency: &Histogram, longest_s: f64) -> String {
     let count = latency.count();
     let median_ns = latency.value_at_percentile(50.0) as f64;
-    let least_ns = (median_ns * TOLD_RATIO).max(longest_s * 1e9 * TOLD_SHARE);
+    let least_ns = (median_ns * EFFECT_RATIO).max(longest_s * 1e9 * EFFECT_SHARE);
     for percent in [75.0, 90.0, 95.0, 99.0, 99.9, 99.99] {
         if ThinPercentiles::among(&[percent], count).is_some() {
             break;
@@ -113,7 +112,7 @@ fn hit(latency: &Histogram, longest_s: f64) -> String {
         if value_ns as f64 >= least_ns {
             let share = words::percent((100.0 - percent) / 100.0);
             return format!(
-                "; {share} of all requests took {} or more",
+                "; {share} of requests took at least {}",
                 words::time_ns(value_ns)
             );
         }
@@ -124,9 +123,8 @@ fn hit(latency: &Histogram, longest_s: f64) -> String {
     }
 }
 
-/// A sentence each; of many one about the longest.
 fn several(episodes: Vec<Episode>, kind: &str) -> Vec<(f64, String)> {
-    if episodes.len() <= TOLD_ONE_BY_ONE {
+    if episodes.len() <= LISTED_MAX {
         let sentence = |episode: &Episode| (episode.begin_s(), format!("{}.", one(episode)));
         return episodes.iter().map(sentence).collect();
     }
@@ -168,7 +166,7 @@ fn one(episode: &Episode) -> String {
             errors,
             answered,
         } => format!(
-            "Errors {}: {} beside {}",
+            "Errors {}: {} and {}",
             from_to(*begin_s, *end_s),
             words::counted(*errors, "error"),
             words::counted(*answered, "response")
@@ -190,20 +188,18 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_told_with_its_time_and_what_it_did_to_the_latency() {
+    fn a_sentence_about_a_stall_has_its_time_and_its_effect_on_latency() {
         let mut latency = Histogram::new();
         latency.record_n(3_000_000, 8_900);
         latency.record_n(456_000_000, 1_100);
         assert_eq!(
             sentences(&[stall(8.0, 9.5)], &latency, 15.0),
-            [
-                "Stalled from 8.0 to 9.5 s: no response came; 10 % of all requests took 456.00ms or more."
-            ]
+            ["Stalled from 8.0 to 9.5 s: no response came; 10 % of requests took at least 456 ms."]
         );
         assert_eq!(
             sentences(&[stall(13.5, 15.0)], &latency, 15.0),
             [
-                "Stalled from 13.5 s to the end of the run: no response came; 10 % of all requests took 456.00ms or more."
+                "Stalled from 13.5 s to the end of the run: no response came; 10 % of requests took at least 456 ms."
             ]
         );
         let many: Vec<Episode> = (0..5)
@@ -211,13 +207,13 @@ mod tests {
             .collect();
         assert_eq!(
             sentences(&many, &Histogram::new(), 15.0),
-            ["Stalled 5 times, for 2.0 s in all, the longest from 4.0 to 4.6 s."]
+            ["Stalled 5 times, 2.0 s in total, the longest from 4.0 to 4.6 s."]
         );
     }
 
     #[test]
-    fn what_happened_is_told_in_the_order_of_time() {
-        let told = sentences(
+    fn sentences_are_in_the_order_of_time() {
+        let found = sentences(
             &[
                 Episode::Slow {
                     begin_s: 4.0,
@@ -238,11 +234,11 @@ mod tests {
             15.0,
         );
         assert_eq!(
-            told,
+            found,
             [
                 "Stalled from 1.0 to 2.0 s: no response came.",
-                "Errors from 2.0 to 2.1 s: 32 errors beside 1 response.",
-                "Slow from 4.0 to 6.0 s: 42 % of the responses took more than 9.00ms, otherwise 0.1 %.",
+                "Errors from 2.0 to 2.1 s: 32 errors and 1 response.",
+                "Slow from 4.0 to 6.0 s: 42 % of the responses took more than 9 ms, otherwise 0.1 %.",
             ]
         );
         assert!(sentences(&[], &Histogram::new(), 15.0).is_empty());

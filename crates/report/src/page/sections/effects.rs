@@ -1,27 +1,33 @@
-//! How far each level is from the first, how surely, and whether it matters.
+//! The change of each level against the first, its confidence interval, and whether it matters.
 
 use analysis::compare::{Better, Comparison, Difference, Level, runs_of_levels};
 
-use super::design::{Design, short_names};
+use super::conclusions::{finding_of, is_matrix, title_of};
 use super::levels::{confidence_phrase, interval_phrase};
-use super::quantities::{in_6_digits, show};
-use super::title_of;
-use super::verdict::{answer, is_matrix};
 use crate::comparison;
-use crate::page::tables::{asked, known, number_column, text, toned, unknown, wide, words_column};
-use crate::page::{
-    Axis, Block, Chart, Height, Mark, Marks, Scale, Section, Subject, TableBlock, TableCell, Tone,
-    Unit, words,
+use crate::page::quantities::{in_6_digits, show};
+use crate::page::runs::{Runs, short_names};
+use crate::page::tables::{
+    self, asked, known, number_column, text, toned, unknown, wide, words_column,
 };
+use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableCell, Tone, Unit, words};
 
 /// Half the distance between two names.
 const HALF: f64 = 0.5;
 
-/// Nothing if there is nothing to compare.
-pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Section> {
-    let comparisons = &subject.conclusions?.comparisons;
-    let first = comparisons.first()?;
-    let is_matrix = subject.conclusions.is_some_and(is_matrix);
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let conclusions = runs.subject.conclusions?;
+    let has_change = |comparison: &Comparison| {
+        comparison
+            .levels
+            .iter()
+            .any(|level| level.difference.is_some())
+    };
+    let comparisons = &conclusions.comparisons;
+    let first = comparisons
+        .iter()
+        .find(|comparison| has_change(comparison))?;
+    let is_matrix = is_matrix(conclusions);
     let mut blocks: Vec<Block> = Vec::new();
     for (factor, place) in places(comparisons) {
         let of_place: Vec<(usize, &Comparison)> = comparisons
@@ -37,30 +43,23 @@ pub(super) fn section(subject: &Subject<'_>, design: &Design<'_>) -> Option<Sect
             blocks.push(Block::Charts { charts });
         }
         for (_, comparison) in of_place {
-            // Where the verdict is a table, the sentences stand here.
-            blocks.extend(is_matrix.then(|| answer(comparison)));
-            blocks.push(table(comparison, design));
+            // Where the verdict is a table, the sentences are here.
+            blocks.extend(is_matrix.then(|| finding_of(comparison)));
+            blocks.push(table(comparison, runs));
         }
     }
     let threshold = comparison::percent(first.threshold);
-    Some(Section {
-        id: "effects".to_owned(),
-        title: "Effects".to_owned(),
-        lead: words::sentences([
-            "How far each level is from the first one, with the interval that holds the true change with 95 % \
-             probability",
-            &format!("Within the band, {threshold} % either way, a change does not matter"),
-            "A change is found when its p-value, corrected for how many levels are looked at, is below 0.05 and its \
-             interval leaves zero out",
-        ]),
-        blocks,
-        is_folded: false,
-    })
+    let lead = words::sentences([
+        "The change of each level against the first, with its 95 % confidence interval",
+        &format!("Changes within the band of {threshold} % do not matter"),
+        "A change is found if its p-value, corrected for the number of levels, is below 0.05 and its \
+         interval excludes zero",
+    ]);
+    Some(Section::new("effects", "Effects", lead, blocks))
 }
 
 type Place<'a> = (&'a Option<String>, &'a Vec<String>);
 
-/// Factors and places as they come, each once.
 fn places(comparisons: &[Comparison]) -> Vec<Place<'_>> {
     let mut places: Vec<Place<'_>> = Vec::new();
     for comparison in comparisons {
@@ -72,12 +71,12 @@ fn places(comparisons: &[Comparison]) -> Vec<Place<'_>> {
     places
 }
 
-/// Nothing if no change has an interval.
+/// `None` if no level has a change.
 fn chart(number: usize, comparison: &Comparison) -> Option<Chart> {
-    let names: Vec<String> = comparison
+    let names: Vec<&str> = comparison
         .levels
         .iter()
-        .map(|level| level.name.clone())
+        .map(|level| level.name.as_str())
         .collect();
     let (found, others): (Vec<_>, Vec<_>) = comparison
         .levels
@@ -101,20 +100,15 @@ fn chart(number: usize, comparison: &Comparison) -> Option<Chart> {
         id: format!("effects-{number}"),
         title: format!("Change of {}", title_of(comparison)),
         description: format!("{}.", comparison::sentence(comparison)),
-        x: Axis {
-            label: comparison.factor.clone().unwrap_or_default(),
-            unit: Unit::Number,
-            scale: Scale::Names(short_names(&names)),
-            from_zero: false,
-        },
-        y: Axis {
-            label: format!("against {}", names.first().map_or("", String::as_str)),
-            unit: Unit::ChangePercent,
-            scale: Scale::Linear,
-            from_zero: true,
-        },
+        x: Axis::names(
+            comparison.factor.clone().unwrap_or_default(),
+            short_names(names.iter().copied()),
+        ),
+        y: Axis::from_zero(
+            format!("against {}", names.first().unwrap_or(&"")),
+            Unit::ChangePercent,
+        ),
         marks,
-        height: Height::Normal,
         ..Chart::default()
     })
 }
@@ -172,9 +166,9 @@ fn change_text(difference: &Difference) -> Option<String> {
     })
 }
 
-fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
+fn table(comparison: &Comparison, runs: &Runs<'_>) -> Block {
     let metric = &comparison.metric.name;
-    let runs = runs_of_levels(design.runs, comparison);
+    let runs = runs_of_levels(runs.all, comparison);
     let interval = |at: usize| runs.get(at).and_then(|runs| runs.median_interval);
     let confidences: Vec<f64> = (0..runs.len())
         .filter_map(|at| Some(interval(at)?.confidence))
@@ -205,7 +199,6 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
         }
         row
     });
-    let rows = rows.collect();
     let mut columns = vec![
         words_column(comparison.factor.as_deref().unwrap_or("runs of")),
         number_column("runs"),
@@ -219,16 +212,12 @@ fn table(comparison: &Comparison, design: &Design<'_>) -> Block {
     columns.extend(match confidences.as_slice() {
         [] => None,
         [first, ..] if is_one_confidence => Some(asked(number_column(format!(
-            "median's {} interval",
+            "{} interval of the median",
             confidence_phrase(*first)
         )))),
-        _ => Some(asked(number_column("median's interval"))),
+        _ => Some(asked(number_column("interval of the median"))),
     });
-    Block::Table(TableBlock {
-        caption: title_of(comparison),
-        columns,
-        rows,
-    })
+    tables::table(title_of(comparison), columns, rows)
 }
 
 fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
@@ -250,7 +239,7 @@ fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
     ]
 }
 
-/// What follows for one level; of runs that measured the generator nothing about better or worse does.
+/// Better or worse is not said of runs with a saturated load generator.
 fn verdict(
     comparison: &Comparison,
     level: &Level,

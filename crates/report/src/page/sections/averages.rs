@@ -1,0 +1,431 @@
+//! Tables of runs: averages of groups, their spread, and every run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::compare::runs_of_levels;
+use analysis::table::{self, Cell, ColumnSpread, Table, Wish};
+use analysis::{Observation, quantity};
+use judging::ThinPercentiles;
+use results::Verdict;
+
+use super::verdict;
+use crate::comparison;
+use crate::page::quantities::{show, title};
+use crate::page::runs::{Runs, file_of, is_of_files};
+use crate::page::tables::{
+    self, asked, known, number_column, text, toned, toned_if, unknown, wide, words_column,
+};
+use crate::page::words::capital;
+use crate::page::{Block, Column, Section, TableCell, Tone, words};
+use crate::table::{key_values, keys};
+
+/// The whole reason of a failure is in the verdict; here it would make a row too high.
+const REASON_CHARS_MAX: usize = 48;
+
+/// Metrics of the table of runs next to those that `wrkbench table` shows.
+const MORE_OF_RUNS: [&str; 4] = [
+    "latency_p99.9_us",
+    "latency_max_us",
+    quantity::ERRORS,
+    quantity::STATUSES_OVER_399,
+];
+
+/// `None` for a single run.
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let wish = Wish {
+        spread: true,
+        ..Wish::default()
+    };
+    let is_several = runs.all.len() > 1;
+    // It fails only if a column is requested that no run has.
+    let table = table::table(runs.all, &wish).ok().filter(|_| is_several)?;
+    let changes = Changes::of(runs);
+    let mut blocks = Vec::new();
+    let has_repetitions = runs.groups.iter().any(|group| group.runs.len() > 1);
+    if has_repetitions {
+        blocks.push(averages(&table, &changes));
+        blocks.push(spreads(runs));
+    }
+    if !verdict::is_table_shown(runs) {
+        blocks.extend(table_of_runs(runs));
+    }
+    let lead = words::sentences([
+        "Percentiles are of the latency. An average of percentiles is not a percentile: the columns \
+         \"all samples\" have the percentiles of all samples of a group together, where they were kept",
+        &changes.sentence(),
+        &thin_percentiles(&table, runs).unwrap_or_default(),
+    ]);
+    let lead = if has_repetitions { lead } else { String::new() };
+    (!blocks.is_empty()).then(|| Section::new("averages", "Averages and all runs", lead, blocks))
+}
+
+/// All values of a run of which only a report is known.
+pub(super) fn values(runs: &Runs<'_>) -> Option<Section> {
+    let run = runs.single().filter(|run| run.result.is_none())?;
+    let row = |(name, number): (&String, &f64)| {
+        vec![
+            text(name.clone()),
+            tables::value(show(name, *number), *number),
+        ]
+    };
+    let columns = [words_column("Name"), number_column("Value")];
+    let blocks = vec![tables::table("Values", columns, run.values.iter().map(row))];
+    let lead = "Everything the report says, under the names that tables and comparisons use.";
+    (!run.values.is_empty()).then(|| Section::new("values", "All values", lead, blocks))
+}
+
+fn key_cells(table: &Table, cell: &Cell) -> Vec<TableCell> {
+    key_values(table, cell).into_iter().map(text).collect()
+}
+
+/// Runs that did not fail, of all if some did.
+fn run_count(cell: &Cell) -> TableCell {
+    let good = cell.runs.iter().filter(|run| run.failure.is_none()).count();
+    let all = cell.runs.len();
+    let is_whole = good == all;
+    let count = match is_whole {
+        true => good.to_string(),
+        false => format!("{good} of {all}"),
+    };
+    toned_if(!is_whole, Tone::Warning, tables::value(count, good as f64))
+}
+
+/// Whether a column is visible in a table of many columns.
+fn is_main(name: &str) -> bool {
+    name == quantity::REQUESTS_PER_SEC || ["latency_p50_us", "latency_p99_us"].contains(&name)
+}
+
+/// The columns of a table with their indexes, the main ones first.
+fn column_order(table: &Table) -> Vec<(usize, &str)> {
+    let names = table.columns.iter().map(String::as_str).enumerate();
+    let (main, rest): (Vec<_>, Vec<_>) = names.partition(|(_, name)| is_main(name));
+    main.into_iter().chain(rest).collect()
+}
+
+fn column_of(name: &str, title: String) -> Column {
+    let column = number_column(title);
+    if is_main(name) { column } else { asked(column) }
+}
+
+fn averages(table: &Table, changes: &Changes) -> Block {
+    let is_merged = |at: usize| {
+        let of_percentile = table.columns.get(at).map(String::as_str);
+        of_percentile.is_some_and(|name| quantity::percentile_of(name).is_some())
+            && table
+                .cells
+                .iter()
+                .any(|cell| cell.merged.get(at).is_some_and(Option::is_some))
+    };
+    let order = column_order(table);
+    let first = order.iter().filter(|(_, name)| is_main(name)).count();
+    let mut columns: Vec<Column> = keys(table).into_iter().map(words_column).collect();
+    columns.push(number_column("runs"));
+    for (nth, (at, name)) in order.iter().enumerate() {
+        if nth == first {
+            columns.extend(changes.column());
+        }
+        columns.push(column_of(name, short_title(name)));
+        if is_merged(*at) {
+            columns.push(asked(number_column(format!(
+                "{}, all samples",
+                short_title(name)
+            ))));
+        }
+    }
+    if order.len() == first {
+        columns.extend(changes.column());
+    }
+    let row = |cell: &Cell| {
+        let mut row = key_cells(table, cell);
+        row.push(run_count(cell));
+        for (nth, (at, name)) in order.iter().enumerate() {
+            if nth == first {
+                row.extend(changes.cell(cell));
+            }
+            row.push(at_column(&cell.averages, *at, name));
+            if is_merged(*at) {
+                row.push(at_column(&cell.merged, *at, name));
+            }
+        }
+        if order.len() == first {
+            row.extend(changes.cell(cell));
+        }
+        row
+    };
+    tables::table(
+        "Averages",
+        columns,
+        table.cells.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+/// The change of the first metric against the first level, for cells that are a level by themselves.
+struct Changes {
+    /// The metric and the first level.
+    of: Option<(String, String)>,
+    /// The runs of a cell, and its change as text and number.
+    of_cells: Vec<(RunNames, String, f64)>,
+}
+
+/// Sources and numbers of runs.
+type RunNames = BTreeSet<(String, u32)>;
+
+impl Changes {
+    fn of(runs: &Runs<'_>) -> Self {
+        let conclusions = runs.subject.conclusions;
+        let comparisons = conclusions.iter().flat_map(|known| &known.comparisons);
+        let metric = conclusions
+            .and_then(|known| known.comparisons.first())
+            .map(|first| &first.metric);
+        let mut changes = Self {
+            of: None,
+            of_cells: Vec::new(),
+        };
+        for comparison in comparisons.filter(|one| Some(&one.metric) == metric) {
+            let of_levels = runs_of_levels(runs.all, comparison);
+            let (Some(first), 1..) = (comparison.levels.first(), of_levels.len()) else {
+                continue;
+            };
+            changes
+                .of
+                .get_or_insert_with(|| (comparison.metric.label.clone(), first.name.clone()));
+            for (level, of_level) in comparison.levels.iter().zip(of_levels) {
+                let Some(ratio) = level.difference.and_then(|difference| difference.ratio) else {
+                    continue;
+                };
+                let names = of_level
+                    .values
+                    .iter()
+                    .filter_map(|(index, _)| runs.all.get(*index))
+                    .map(|run| (run.source.clone(), run.run));
+                let text = format!("{} %", comparison::signed(ratio));
+                changes
+                    .of_cells
+                    .push((names.collect(), text, (ratio - 1.0) * 100.0));
+            }
+        }
+        if changes.of_cells.is_empty() {
+            changes.of = None;
+        }
+        changes
+    }
+
+    fn column(&self) -> Option<Column> {
+        self.of.as_ref().map(|_| number_column("change"))
+    }
+
+    /// Unknown for the first level, and for a cell that is no level by itself.
+    fn cell(&self, cell: &Cell) -> Option<TableCell> {
+        self.of.as_ref()?;
+        let counted = cell.runs.iter().filter(|run| run.failure.is_none());
+        let names: RunNames = counted
+            .map(|run| (run.source.clone(), run.number))
+            .collect();
+        let found = self
+            .of_cells
+            .iter()
+            .find(|(of_level, ..)| *of_level == names);
+        Some(found.map_or_else(unknown, |(_, text, value)| {
+            tables::value(text.clone(), *value)
+        }))
+    }
+
+    fn sentence(&self) -> String {
+        match &self.of {
+            Some((metric, first)) => format!("The change is that of {metric} against {first}"),
+            None => String::new(),
+        }
+    }
+}
+
+fn at_column(values: &[Option<f64>], at: usize, name: &str) -> TableCell {
+    known(values.get(at).copied().flatten(), |value| show(name, value))
+}
+
+/// Percentiles with too few samples even with all runs of a group together.
+fn thin_percentiles(table: &Table, runs: &Runs<'_>) -> Option<String> {
+    let of_latency = |name: &String| match quantity::percentile_of(name) {
+        Some(("latency", percent)) => Some(percent),
+        _ => None,
+    };
+    let percents: Vec<f64> = table.columns.iter().filter_map(of_latency).collect();
+    let samples = runs
+        .recordings()
+        .map(|(_, recording)| recording.latency().count());
+    let fewest = samples.filter(|count| *count > 0).min()?;
+    let thin = ThinPercentiles::among(&percents, fewest)?;
+    Some(capital(&thin.to_string()))
+}
+
+/// `p50` in place of `p50 latency`.
+fn short_title(name: &str) -> String {
+    let title = title(name);
+    match title.strip_suffix(" latency") {
+        Some(short) if quantity::percentile_of(name).is_some() => short.to_owned(),
+        _ => title,
+    }
+}
+
+/// A row for each group and metric.
+fn spreads(runs: &Runs<'_>) -> Block {
+    let wish = Wish {
+        columns: Some(
+            runs.metrics
+                .iter()
+                .map(|metric| metric.name.clone())
+                .collect(),
+        ),
+        spread: true,
+        ..Wish::default()
+    };
+    let mut columns = Vec::new();
+    let mut rows = Vec::new();
+    if let Ok(table) = table::table(runs.all, &wish) {
+        columns.extend(keys(&table).into_iter().map(words_column));
+        for (at, name) in table.columns.iter().enumerate() {
+            for cell in &table.cells {
+                if let Some(spread) = cell.spreads.get(at).copied().flatten() {
+                    let mut row = key_cells(&table, cell);
+                    row.push(text(title(name)));
+                    row.extend(spread_cells(name, &spread));
+                    rows.push(row);
+                }
+            }
+        }
+    }
+    columns.extend([
+        words_column("metric"),
+        wide(number_column("least")),
+        number_column("median"),
+        wide(number_column("greatest")),
+        asked(number_column("standard deviation")),
+        number_column("in % of the mean"),
+    ]);
+    tables::table("Spread between the runs of a group", columns, rows)
+}
+
+fn spread_cells(name: &str, spread: &ColumnSpread) -> Vec<TableCell> {
+    let value = |value: Option<f64>| known(value, |value| show(name, value));
+    vec![
+        value(Some(spread.min)),
+        value(Some(spread.median)),
+        value(Some(spread.max)),
+        value(spread.stdev),
+        known(spread.cv_percent, words::number),
+    ]
+}
+
+/// A row for each run, those of an experiment in the order in which they were made.
+pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
+    let table = table::table(runs.all, &Wish::default()).ok()?;
+    let is_known = |name: &str| {
+        let mut values = runs.counted().filter_map(|run| run.run.value(name));
+        values.any(|value| name != quantity::STATUSES_OVER_399 || value > 0.0)
+    };
+    let mut names: Vec<&str> = column_order(&table)
+        .into_iter()
+        .map(|(_, name)| name)
+        .collect();
+    let more = MORE_OF_RUNS.into_iter().filter(|name| is_known(name));
+    names.extend(more.filter(|name| !table.columns.iter().any(|known| known == name)));
+    let by_level = runs.factors.iter().any(|factor| !is_of_files(&factor.name));
+    let has_order = by_level && runs.all.iter().any(|run| run.position.is_some());
+    let has_failures = runs.failed().next().is_some();
+    let mut columns: Vec<Column> = match by_level {
+        true => keys(&table).into_iter().map(words_column).collect(),
+        false => vec![words_column("run")],
+    };
+    if by_level {
+        columns.push(number_column("run"));
+    }
+    if has_order {
+        columns.push(asked(number_column("position")));
+    }
+    let is_judged = |run: &Observation| {
+        let verdict = run
+            .result
+            .as_deref()
+            .map(|result| &result.generator.verdict);
+        verdict.is_some_and(|verdict| *verdict != Verdict::Unknown)
+    };
+    let has_verdicts = runs.all.iter().any(is_judged);
+    if has_verdicts {
+        columns.push(wide(words_column("load generator")));
+    }
+    columns.extend(names.iter().map(|name| {
+        let is_wide = MORE_OF_RUNS.contains(name) || [quantity::BYTES_PER_SEC].contains(name);
+        match is_wide && !by_level {
+            true => wide(number_column(short_title(name))),
+            false => column_of(name, short_title(name)),
+        }
+    }));
+    if has_failures {
+        columns.push(words_column("failed"));
+    }
+    columns.push(asked(words_column("file")));
+    let observations: BTreeMap<(&str, u32), &Observation> = runs
+        .all
+        .iter()
+        .map(|run| ((run.source.as_str(), run.run), run))
+        .collect();
+    let mut rows: Vec<(Option<u32>, Vec<TableCell>)> = Vec::new();
+    for (cell, of_cell) in table
+        .cells
+        .iter()
+        .flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)))
+    {
+        let run = *observations.get(&(of_cell.source.as_str(), of_cell.number))?;
+        let mut row = match by_level {
+            true => key_cells(&table, cell),
+            false => vec![text(runs.name(run))],
+        };
+        let number = |number: u32| tables::count(u64::from(number));
+        if by_level {
+            row.push(number(of_cell.number));
+        }
+        if has_order {
+            row.push(run.position.map_or_else(unknown, number));
+        }
+        row.extend(has_verdicts.then(|| load_generator(run)));
+        row.extend(names.iter().map(|name| cell_of_run(run, name)));
+        if has_failures {
+            let reason = run.failure.as_deref().unwrap_or_default();
+            let cell = text(words::cut(reason, REASON_CHARS_MAX));
+            row.push(toned_if(!reason.is_empty(), Tone::Bad, cell));
+        }
+        row.push(text(file_of(&run.source)));
+        rows.push((run.position, row));
+    }
+    if has_order {
+        rows.sort_by_key(|(position, _)| (position.is_none(), *position));
+    }
+    let caption = "All runs (marked: fewer than ten samples above)";
+    let rows = rows.into_iter().map(|(_, row)| row);
+    Some(tables::table(caption, columns, rows))
+}
+
+fn load_generator(run: &Observation) -> TableCell {
+    let result = run.result.as_deref().filter(|_| run.failure.is_none());
+    match result.map(|result| &result.generator.verdict) {
+        Some(Verdict::NotSaturated) => text("OK"),
+        Some(Verdict::Saturated { .. }) => toned(text("saturated"), Tone::Bad),
+        Some(Verdict::Unknown) | None => unknown(),
+    }
+}
+
+fn cell_of_run(run: &Observation, name: &str) -> TableCell {
+    let value = run.value(name).filter(|_| run.failure.is_none());
+    let cell = known(value, |value| show(name, value));
+    let is_trouble = [quantity::ERRORS, quantity::STATUSES_OVER_399].contains(&name);
+    let percent = quantity::percentile_of(name).map(|(_, percent)| percent);
+    let result = run.result.as_deref();
+    let is_thin = percent.zip(result).is_some_and(|(percent, result)| {
+        let samples = result.recording.latency().count();
+        ThinPercentiles::among(&[percent], samples).is_some()
+    });
+    match value {
+        Some(value) if is_trouble && value > 0.0 => toned(cell, Tone::Bad),
+        Some(_) if is_thin => toned(cell, Tone::Warning),
+        _ => cell,
+    }
+}

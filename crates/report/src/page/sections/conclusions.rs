@@ -1,0 +1,304 @@
+//! Comparisons of groups: their sentences, a table of many, and effects in large type.
+
+use analysis::compare::{Comparison, Conclusions, Doubt, Outcome, Validity};
+
+use crate::comparison;
+use crate::page::runs::is_of_files;
+use crate::page::tables::{self, finding, table, words_column};
+use crate::page::words::capital;
+use crate::page::{Block, Figure, TableCell, Tone, words};
+
+/// More comparisons of one outcome are one finding, with their sentences as details.
+const SENTENCES_MAX: usize = 4;
+
+/// More effects are a table.
+const FIGURES_MAX: usize = 6;
+
+/// The title of charts and tables of a comparison: `requests/s by buffers: php`.
+pub(super) fn title_of(comparison: &Comparison) -> String {
+    let what = match &comparison.factor {
+        Some(factor) => format!("{} by {factor}", comparison.metric.label),
+        None => comparison.metric.label.clone(),
+    };
+    match comparison.place.as_slice() {
+        [] => what,
+        place => format!("{what}: {}", place.join(", ")),
+    }
+}
+
+/// What limits the conclusions, with the runs that failed; then the conclusions, and what else to
+/// keep in mind.
+pub(super) fn blocks(conclusions: &Conclusions, failures: Vec<String>) -> Vec<Block> {
+    let mut failures = failures;
+    let with_details = |validity: &Validity| {
+        let has_failures = validity.failed > 0;
+        limits(
+            validity,
+            if has_failures {
+                std::mem::take(&mut failures)
+            } else {
+                Vec::new()
+            },
+        )
+    };
+    let mut blocks: Vec<Block> = conclusions
+        .validity
+        .iter()
+        .filter_map(with_details)
+        .collect();
+    if is_matrix(conclusions) {
+        blocks.push(matrix(conclusions));
+    } else {
+        blocks.extend(sentences(&conclusions.comparisons));
+    }
+    blocks.extend(conclusions.doubts.iter().map(doubt));
+    blocks
+}
+
+/// A saturated load generator in most runs is a problem.
+pub(super) fn limits(validity: &Validity, details: Vec<String>) -> Option<Block> {
+    let sentences = comparison::validity_sentences(std::slice::from_ref(validity));
+    let is_bad = validity.is_mostly_saturated() || validity.counted() == 0;
+    let tone = if is_bad { Tone::Bad } else { Tone::Warning };
+    Some(finding(tone, full_stop(sentences.first()?), details))
+}
+
+/// From this number of comparisons on the verdict is a table, and the sentences are next to the charts.
+const MATRIX_FROM: usize = 3;
+
+pub(super) fn is_matrix(conclusions: &Conclusions) -> bool {
+    conclusions.comparisons.len() >= MATRIX_FROM
+}
+
+/// A row for each factor and place, a column for each metric.
+fn matrix(conclusions: &Conclusions) -> Block {
+    let comparisons = &conclusions.comparisons;
+    let mut metrics: Vec<&str> = Vec::new();
+    let mut rows: Vec<(String, Vec<&Comparison>)> = Vec::new();
+    for comparison in comparisons {
+        let metric = comparison.metric.label.as_str();
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+        let words = comparison.factor.iter().chain(&comparison.place);
+        let words: Vec<&str> = words.map(String::as_str).collect();
+        let name = words.join(", ");
+        match rows.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, of_row)) => of_row.push(comparison),
+            None => rows.push((name, vec![comparison])),
+        }
+    }
+    let mut columns = vec![words_column("effect of")];
+    columns.extend(metrics.iter().map(|metric| words_column(*metric)));
+    let row = |(name, of_row): (String, Vec<&Comparison>)| {
+        let mut row = vec![tables::text(name)];
+        row.extend(metrics.iter().map(|metric| {
+            let found = of_row.iter().find(|one| one.metric.label == *metric);
+            found.map_or_else(tables::unknown, |one| matrix_cell(one))
+        }));
+        row
+    };
+    table("Effects found", columns, rows.into_iter().map(row))
+}
+
+/// `64: +592 %`
+fn matrix_cell(comparison: &Comparison) -> TableCell {
+    let Figure { value, tone, .. } = figure(comparison);
+    let level = comparison
+        .outcome
+        .level()
+        .filter(|_| tone != Tone::Same)
+        .and_then(|index| comparison.levels.get(index));
+    let text = match level {
+        Some(level) => format!("{}: {value}", level.name),
+        None => value,
+    };
+    tables::toned(tables::text(text), tone)
+}
+
+pub(super) fn doubt(doubt: &Doubt) -> Block {
+    let sentence = comparison::doubt_sentence(doubt);
+    // These begin with a name.
+    let has_side = matches!(
+        doubt,
+        Doubt::Drift { side: Some(_), .. } | Doubt::SlowFirstRun { side: Some(_), .. }
+    );
+    let sentence = if has_side {
+        sentence
+    } else {
+        capital(&sentence)
+    };
+    finding(Tone::Warning, full_stop(&sentence), vec![])
+}
+
+/// Effects first; then comparisons without an effect, not judged, and with too few runs.
+fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
+    let of = |is_wanted: fn(Outcome) -> bool| -> Vec<&Comparison> {
+        comparisons
+            .iter()
+            .filter(|comparison| is_wanted(comparison.outcome))
+            .collect()
+    };
+    let effects = of(|outcome| {
+        matches!(
+            outcome,
+            Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
+        )
+    });
+    let none = of(|outcome| {
+        matches!(
+            outcome,
+            Outcome::NotFound | Outcome::Same | Outcome::Negligible { .. }
+        )
+    });
+    let not_judged = of(|outcome| outcome == Outcome::SetByRate);
+    let too_few = of(has_too_few_runs);
+    let total = comparisons.len();
+    let mut blocks: Vec<Block> = effects.into_iter().map(finding_of).collect();
+    for (comparisons, tone, what) in [
+        (none, Tone::NoEffect, "found no effect that matters"),
+        (
+            not_judged,
+            Tone::Neutral,
+            "are not judged: the rate was fixed",
+        ),
+        (too_few, Tone::Neutral, "have too few runs to say anything"),
+    ] {
+        if comparisons.len() > SENTENCES_MAX {
+            let text = format!("{} of {total} comparisons {what}.", comparisons.len());
+            let sentences = comparisons.iter().map(|one| sentence(one)).collect();
+            blocks.push(finding(tone, text, sentences));
+        } else {
+            blocks.extend(comparisons.into_iter().map(finding_of));
+        }
+    }
+    blocks
+}
+
+fn has_too_few_runs(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::TooFewRuns { .. })
+}
+
+/// The sentence without the factor of files, which are sides and no factor of an experiment.
+fn sentence(comparison: &Comparison) -> String {
+    let factor = comparison
+        .factor
+        .clone()
+        .filter(|factor| !is_of_files(factor));
+    let starts_with_name =
+        comparison.outcome.level().is_some() || factor.is_some() || !comparison.place.is_empty();
+    let sentence = comparison::sentence(&Comparison {
+        factor,
+        ..comparison.clone()
+    });
+    let sentence = if starts_with_name {
+        sentence
+    } else {
+        capital(&sentence)
+    };
+    full_stop(&sentence)
+}
+
+/// The sentence, with the test and the number of runs as details.
+pub(super) fn finding_of(comparison: &Comparison) -> Block {
+    let mut details: Vec<String> = comparison::pair_remark(comparison).into_iter().collect();
+    details.extend(comparison::remarks(comparison));
+    details.extend(comparison::relative_remark(comparison));
+    let details = details
+        .iter()
+        .map(|line| full_stop(&capital(line)))
+        .collect();
+    finding(tone(comparison), sentence(comparison), details)
+}
+
+fn tone(comparison: &Comparison) -> Tone {
+    match comparison.outcome {
+        // With a saturated load generator nothing is known about the server.
+        Outcome::Better { .. } | Outcome::Worse { .. } if comparison.is_generator_saturated() => {
+            Tone::Warning
+        }
+        Outcome::Better { .. } => Tone::Better,
+        Outcome::Worse { .. } => Tone::Worse,
+        Outcome::Changed { .. } if comparison.is_generator_saturated() => Tone::Warning,
+        Outcome::Same | Outcome::Negligible { .. } => Tone::Same,
+        Outcome::NotFound => Tone::NoEffect,
+        Outcome::Changed { .. } | Outcome::SetByRate | Outcome::TooFewRuns { .. } => Tone::Neutral,
+    }
+}
+
+/// The effects of the first comparisons, without those that have too few runs.
+pub(super) fn figures(conclusions: &Conclusions) -> Vec<Figure> {
+    let known = conclusions.comparisons.iter();
+    let known = known.filter(|comparison| !has_too_few_runs(comparison.outcome));
+    known.take(FIGURES_MAX).map(figure).collect()
+}
+
+/// The size of an effect in large type.
+fn figure(comparison: &Comparison) -> Figure {
+    let place = comparison.place.iter().chain(&comparison.factor);
+    let place: Vec<&str> = place.map(String::as_str).collect();
+    let label = match place.as_slice() {
+        [] => capital(&comparison.metric.label),
+        place => format!("{}: {}", place.join(", "), comparison.metric.label),
+    };
+    let (value, note) = match comparison.outcome {
+        Outcome::Better { level }
+        | Outcome::Worse { level }
+        | Outcome::Changed { level }
+        | Outcome::Negligible { level } => figure_of_level(comparison, level),
+        Outcome::SetByRate => ("set by the rate".to_owned(), "not judged".to_owned()),
+        Outcome::Same => (
+            "the same".to_owned(),
+            format!("within {} %", comparison::percent(comparison.threshold)),
+        ),
+        Outcome::NotFound => (
+            "no effect found".to_owned(),
+            comparison
+                .detectable
+                .map_or_else(String::new, |detectable| {
+                    format!(
+                        "{} cannot be seen with {}",
+                        comparison::below(detectable),
+                        comparison::runs_phrase(comparison.runs, comparison.has_rounds)
+                    )
+                }),
+        ),
+        Outcome::TooFewRuns { needed } => (
+            "too few runs".to_owned(),
+            format!("at least {needed} of each are needed"),
+        ),
+    };
+    Figure {
+        label,
+        value,
+        note,
+        tone: tone(comparison),
+        ..Figure::default()
+    }
+}
+
+fn figure_of_level(comparison: &Comparison, index: usize) -> (String, String) {
+    let (Some(reference), Some(level)) = (comparison.levels.first(), comparison.levels.get(index))
+    else {
+        return (words::UNKNOWN.to_owned(), String::new());
+    };
+    let pair = format!("{} against {}", level.name, reference.name);
+    let difference = level.difference;
+    match difference.and_then(|difference| Some((difference, difference.ratio?))) {
+        Some((difference, ratio)) => {
+            let interval = comparison::interval_as_changes(&difference);
+            (
+                format!("{} %", comparison::signed(ratio)),
+                match interval {
+                    Some(interval) => format!("{pair}; 95 % interval {interval}"),
+                    None => pair,
+                },
+            )
+        }
+        None => ("differs".to_owned(), pair),
+    }
+}
+
+fn full_stop(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}

@@ -1,0 +1,382 @@
+//! Differences between runs besides their numbers: machine, settings, plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::Observation;
+
+use super::bounded;
+use super::environment::{environment_facts, plan_facts};
+use crate::page::runs::Runs;
+use crate::page::tables::{self, finding, known, number_columns, text, words_column};
+use crate::page::{Block, Section, TableCell, Tone, words};
+
+/// Longer values are cut.
+const VALUE_CHARS_MAX: usize = 120;
+
+/// More runs are counted, not named.
+const RUNS_NAMED_MAX: usize = 5;
+
+/// With more groups, a row is a group and a column a difference.
+const GROUP_COLUMNS_MAX: usize = 4;
+
+/// It always grows; a decrease is a reboot.
+const UPTIME: &str = "uptime_s";
+
+/// A value for each run, by index; runs that do not have it are left out.
+#[derive(Debug, Default)]
+struct Fact {
+    values: Vec<(usize, String)>,
+}
+
+enum Difference {
+    /// All runs of a group have the same value.
+    ByGroup,
+    /// Numbers that change by themselves, as load and free memory do.
+    Range(Vec<f64>),
+    Other,
+}
+
+/// `None` if nothing is known about machines and plans.
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let facts = facts(runs);
+    if facts.is_empty() || runs.single().is_some() {
+        return None;
+    }
+    let group_of_run = group_of_run(runs);
+    let mut by_group: Vec<(&str, &Fact)> = Vec::new();
+    let mut ranges: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut others: Vec<(&str, &Fact)> = Vec::new();
+    for (name, fact) in &facts {
+        match difference(name, fact, &group_of_run) {
+            None => {}
+            Some(Difference::ByGroup) => by_group.push((name, fact)),
+            Some(Difference::Range(_)) if name == UPTIME => {}
+            Some(Difference::Range(values)) => ranges.push((name, values)),
+            Some(Difference::Other) => others.push((name, fact)),
+        }
+    }
+    let mut blocks = Vec::new();
+    blocks.extend(not_taken(runs));
+    blocks.extend(the_same_in_effect(runs));
+    blocks.extend(changed_within(runs));
+    blocks.extend(restarted(runs));
+    blocks.extend(others.iter().map(|(name, fact)| unwanted(name, fact, runs)));
+    let is_clean = blocks.is_empty();
+    let is_experiment = runs.all.iter().any(|run| run.trial.is_some());
+    let lead = match (is_clean, by_group.is_empty()) {
+        (true, true) => "Machine, kernel, settings and plan were the same in all runs.",
+        (true, false) if is_experiment => {
+            "Runs of a group do not differ except in values that change by themselves, and the kernel took \
+             every known setting as requested."
+        }
+        (_, false) => {
+            "A difference between groups may be the cause of a difference in the numbers."
+        }
+        (false, true) => "",
+    };
+    if !by_group.is_empty() {
+        blocks.push(table_by_group(&by_group, &group_of_run, runs));
+    }
+    if !ranges.is_empty() {
+        blocks.push(table_of_ranges(&ranges));
+    }
+    let is_folded = is_clean && (is_experiment || by_group.is_empty());
+    Some(
+        Section::new("differences", "Differences between the runs", lead, blocks).folded(is_folded),
+    )
+    .filter(|section| !section.blocks.is_empty() || !section.lead.is_empty())
+    .map(with_content)
+}
+
+/// A section without blocks would not be shown: its lead becomes a finding.
+fn with_content(mut section: Section) -> Section {
+    if section.blocks.is_empty() {
+        let text = std::mem::take(&mut section.lead);
+        section.blocks.push(finding(Tone::Good, text, vec![]));
+        section.is_folded = false;
+    }
+    section
+}
+
+fn facts(runs: &Runs<'_>) -> Vec<(String, Fact)> {
+    let mut order: Vec<String> = Vec::new();
+    let mut facts: BTreeMap<String, Fact> = BTreeMap::new();
+    for (at, run) in runs.all.iter().enumerate() {
+        let mut add = |name: String, value: String| {
+            if !facts.contains_key(&name) {
+                order.push(name.clone());
+            }
+            facts.entry(name).or_default().values.push((at, value));
+        };
+        let before = run.trial.as_ref().map(|trial| &trial.environment_before);
+        if let Some(result) = run.result.as_ref().filter(|_| run.failure.is_none()) {
+            let own = environment_facts(&result.environment).into_iter();
+            for (name, value) in own.filter(|(name, _)| name != "Started") {
+                add(name, value);
+            }
+            add("Backend".to_owned(), result.backend.name.clone());
+            for (name, value) in plan_facts(&result.plan) {
+                add(format!("Plan: {name}"), value);
+            }
+            for (name, value) in &result.environment.sysctls {
+                if before.is_none_or(|before| !before.contains_key(name)) {
+                    add(name.clone(), value.clone());
+                }
+            }
+        }
+        for (name, value) in before.into_iter().flatten() {
+            add(name.clone(), value.clone());
+        }
+        let trial = run.trial.iter();
+        for (name, value) in trial.flat_map(|trial| &trial.effective) {
+            if before.is_none_or(|before| before.get(name) != Some(value)) {
+                add(format!("{name}, as the kernel took it"), value.clone());
+            }
+        }
+    }
+    let named = |name: String| facts.remove(&name).map(|fact| (name, fact));
+    order.into_iter().filter_map(named).collect()
+}
+
+/// The index of the group of each run.
+fn group_of_run(runs: &Runs<'_>) -> Vec<usize> {
+    let is_like = |run: &Observation| {
+        let mut firsts = runs.all.iter();
+        firsts
+            .position(|first| first.is_same_cell(run))
+            .unwrap_or(usize::MAX)
+    };
+    runs.all.iter().map(is_like).collect()
+}
+
+/// Names with a point are settings; load and memory are not.
+fn is_setting(name: &str) -> bool {
+    name.contains('.')
+}
+
+/// `None` if all runs have the same value.
+fn difference(name: &str, fact: &Fact, group_of_run: &[usize]) -> Option<Difference> {
+    let (_, first) = fact.values.first()?;
+    if fact.values.iter().all(|(_, value)| value == first) {
+        return None;
+    }
+    let mut of_group: BTreeMap<usize, &str> = BTreeMap::new();
+    let is_by_group = fact.values.iter().all(|(run, value)| {
+        let group = group_of_run.get(*run).copied().unwrap_or(usize::MAX);
+        *of_group.entry(group).or_insert(value) == value
+    });
+    // State of the machine, as an experiment records it, has lower-case names.
+    let is_state = name.starts_with(|c: char| c.is_ascii_lowercase()) && !is_setting(name);
+    let has_repetitions = of_group.len() < fact.values.len();
+    if is_by_group && (has_repetitions || !is_state) {
+        return Some(Difference::ByGroup);
+    }
+    let number = |value: &String| value.parse().ok().filter(|number: &f64| number.is_finite());
+    let numbers: Option<Vec<f64>> = fact.values.iter().map(|(_, value)| number(value)).collect();
+    Some(numbers.map_or(Difference::Other, Difference::Range))
+}
+
+/// A fact with several values among the runs of a group.
+fn unwanted(name: &str, fact: &Fact, runs: &Runs<'_>) -> Block {
+    let mut by_value: Vec<(&str, Vec<&Observation>)> = Vec::new();
+    for (run, value) in &fact.values {
+        let run = &runs.all[*run];
+        match by_value.iter_mut().find(|(other, _)| other == value) {
+            Some((_, with_value)) => with_value.push(run),
+            None => by_value.push((value, vec![run])),
+        }
+    }
+    let details = by_value.iter().map(|(value, with_value)| {
+        let value = words::cut(value, VALUE_CHARS_MAX);
+        let names: Vec<String> = with_value.iter().map(|run| runs.place(run)).collect();
+        match names.len() {
+            ..=RUNS_NAMED_MAX => format!("{value}: {}", names.join("; ")),
+            count => format!("{value}: {}", words::counted(count as u64, "run")),
+        }
+    });
+    let text = format!("{name} was not the same in all runs of a group.");
+    finding(Tone::Warning, text, bounded(details.collect()))
+}
+
+/// With single blanks between numbers.
+fn plain(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn is_of_numbers(value: &str) -> bool {
+    let mut words = value.split_whitespace().peekable();
+    words.peek().is_some() && words.all(|word| word.parse::<f64>().is_ok())
+}
+
+/// Settings that the kernel changed to another value.
+fn not_taken(runs: &Runs<'_>) -> Option<Block> {
+    // A factor sets a key if their values are equal in some run, or their names are.
+    let mut sets: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let pairs = || {
+        runs.all.iter().flat_map(|run| {
+            let effective = run.trial.iter().flat_map(|trial| &trial.effective);
+            effective.flat_map(move |(key, value)| {
+                let settings = run.settings.iter();
+                settings.map(move |setting| (run, setting, key, value))
+            })
+        })
+    };
+    for (run, setting, key, value) in pairs() {
+        let is_only_one = run.settings.len() == 1;
+        if plain(&setting.level) == plain(value) || setting.factor == *key || is_only_one {
+            sets.insert((&setting.factor, key));
+        }
+    }
+    let mut details: Vec<String> = Vec::new();
+    for (_, setting, key, value) in pairs() {
+        let is_asked = sets.contains(&(setting.factor.as_str(), key.as_str()))
+            && is_of_numbers(&setting.level)
+            && is_of_numbers(value);
+        if is_asked && plain(&setting.level) != plain(value) {
+            let detail = format!("{key}: requested {}, is {}", setting.level, plain(value));
+            if !details.contains(&detail) {
+                details.push(detail);
+            }
+        }
+    }
+    let text = "The kernel did not take every setting as requested: it clamps and rounds values.";
+    (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
+}
+
+/// Different levels for which the kernel uses the same value.
+fn the_same_in_effect(runs: &Runs<'_>) -> Option<Block> {
+    let mut by_effect: BTreeMap<Vec<(&str, &str)>, Vec<String>> = BTreeMap::new();
+    for run in runs.all {
+        let Some(trial) = run
+            .trial
+            .as_ref()
+            .filter(|trial| !trial.effective.is_empty())
+        else {
+            continue;
+        };
+        // Several settings tell levels apart by themselves.
+        let [setting] = run.settings.as_slice() else {
+            continue;
+        };
+        let effect = trial.effective.iter();
+        let effect = effect.map(|(key, value)| (key.as_str(), value.as_str()));
+        let levels = by_effect.entry(effect.collect()).or_default();
+        if !levels.contains(&setting.level) {
+            levels.push(setting.level.clone());
+        }
+    }
+    let details: Vec<String> = by_effect
+        .into_iter()
+        .filter(|(_, levels)| levels.len() > 1)
+        .map(|(effect, levels)| {
+            let effect: Vec<String> = effect
+                .iter()
+                .map(|(key, value)| format!("{key} = {value}"))
+                .collect();
+            format!("{}: {}", words::list(&levels), effect.join(", "))
+        })
+        .collect();
+    let text = "Different levels are the same value in the kernel.";
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+}
+
+/// Settings that changed between the start and the end of a run.
+fn changed_within(runs: &Runs<'_>) -> Option<Block> {
+    let mut details = Vec::new();
+    for run in runs.all {
+        let Some(trial) = &run.trial else {
+            continue;
+        };
+        for (name, before) in &trial.environment_before {
+            let after = trial.environment_after.get(name);
+            if let Some(after) = after.filter(|after| *after != before && is_setting(name)) {
+                let place = runs.place(run);
+                details.push(format!("{place}: {name} from {before} to {after}"));
+            }
+        }
+    }
+    let text = "Settings changed during a run.";
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+}
+
+/// Whether the machine was rebooted between two runs.
+fn restarted(runs: &Runs<'_>) -> Option<Block> {
+    let mut times: Vec<(u32, f64, &Observation)> = runs
+        .all
+        .iter()
+        .filter_map(|run| {
+            let before = &run.trial.as_ref()?.environment_before;
+            Some((run.position?, before.get(UPTIME)?.parse().ok()?, run))
+        })
+        .collect();
+    times.sort_by_key(|(position, ..)| *position);
+    let details: Vec<String> = times
+        .windows(2)
+        .filter(|pair| pair[1].1 < pair[0].1)
+        .map(|pair| format!("before {}", runs.place(pair[1].2)))
+        .collect();
+    let text = "The machine was rebooted between runs.";
+    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+}
+
+/// A column for each group if there are few, otherwise a row.
+fn table_by_group(by_group: &[(&str, &Fact)], group_of_run: &[usize], runs: &Runs<'_>) -> Block {
+    let mut groups: Vec<(String, usize)> = Vec::new();
+    for group in &runs.groups {
+        let first = group.runs.first().map(|run| run.run);
+        let index = runs
+            .all
+            .iter()
+            .position(|run| first.is_some_and(|first| run.is_same_cell(first)));
+        groups.extend(index.map(|index| (group.full_name.clone(), index)));
+    }
+    let cell = |fact: &Fact, group: usize| {
+        let mut values = fact.values.iter();
+        let found = values.find(|(run, _)| group_of_run.get(*run) == Some(&group));
+        found.map_or_else(tables::unknown, |(_, value)| {
+            text(words::cut(value, VALUE_CHARS_MAX))
+        })
+    };
+    let caption = "Differences between groups";
+    if groups.len() <= GROUP_COLUMNS_MAX {
+        let mut columns = vec![words_column("name")];
+        columns.extend(groups.iter().map(|(name, _)| words_column(name)));
+        let row = |(name, fact): &(&str, &Fact)| {
+            let cells = groups.iter().map(|(_, group)| cell(fact, *group));
+            [text(*name)]
+                .into_iter()
+                .chain(cells)
+                .collect::<Vec<TableCell>>()
+        };
+        return tables::table(caption, columns, by_group.iter().map(row));
+    }
+    let mut columns = vec![words_column("group")];
+    columns.extend(by_group.iter().map(|(name, _)| words_column(*name)));
+    let row = |(name, group): &(String, usize)| {
+        let cells = by_group.iter().map(|(_, fact)| cell(fact, *group));
+        [text(name)]
+            .into_iter()
+            .chain(cells)
+            .collect::<Vec<TableCell>>()
+    };
+    tables::table(caption, columns, groups.iter().map(row))
+}
+
+fn table_of_ranges(ranges: &[(&str, Vec<f64>)]) -> Block {
+    let number = |value: Option<f64>| known(value, words::number);
+    let rows = ranges.iter().map(|(name, values)| {
+        vec![
+            text(*name),
+            number(values.iter().copied().reduce(f64::min)),
+            number(analysis::median(values)),
+            number(values.iter().copied().reduce(f64::max)),
+        ]
+    });
+    let mut columns = vec![words_column("name")];
+    columns.extend(number_columns(["least", "median", "greatest"]));
+    tables::table(
+        "Values that change by themselves, before each run",
+        columns,
+        rows,
+    )
+}

@@ -1,0 +1,210 @@
+//! The load generator's own threads, delays and machine.
+
+use judging::ThinPercentiles;
+use results::{Lags, MachineUsage, WorkerUsage};
+
+use super::run_verdict::judgement;
+use crate::page::runs::Runs;
+use crate::page::tables::{self, number_column, number_columns, table, words_column};
+use crate::page::{Section, TableCell, Tone, words};
+
+/// A worker with a larger share of a CPU has little room left.
+const BUSY: f64 = 0.9;
+
+/// A worker that waits for a CPU for a larger share of its time is held up.
+const WAITING: f64 = 0.1;
+
+/// With several runs, the table of threads has only the busiest thread of each.
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let is_single = runs.single().is_some();
+    let (mut workers, mut lags, mut machines) = (Vec::new(), Vec::new(), Vec::new());
+    for (run, result) in runs.results() {
+        let generator = &result.generator;
+        let busiest = generator
+            .workers
+            .iter()
+            .max_by(|a, b| cpu_share(a).total_cmp(&cpu_share(b)));
+        let shown: Vec<&WorkerUsage> = match is_single {
+            true => generator.workers.iter().collect(),
+            false => busiest.into_iter().collect(),
+        };
+        for worker in shown {
+            let lags = generator
+                .lags
+                .iter()
+                .find(|lags| lags.worker == worker.worker);
+            let p99_us = |digest: Option<results::LagDigest>| {
+                let known = digest.filter(|digest| digest.count > 0);
+                tables::time_us(known.map(|digest| digest.p99_ns as f64 / 1e3))
+            };
+            let mut row = runs.key_cell(&run.name);
+            row.extend(cells_of_worker(worker));
+            row.push(p99_us(lags.map(|lags| lags.own)));
+            row.push(p99_us(lags.map(|lags| lags.receive)));
+            workers.push(row);
+        }
+        if let Some(machine) = &generator.machine {
+            let mut row = runs.key_cell(&run.name);
+            row.extend(cells_of_machine(machine));
+            machines.push(row);
+        }
+    }
+    for (group, recording) in runs.recordings() {
+        for cells in rows_of_lags(&recording.lags) {
+            let mut row = runs.key_cell(&group.full_name);
+            row.extend(cells);
+            lags.push(row);
+        }
+    }
+    let missing = match (workers.is_empty(), is_single) {
+        (true, _) => "CPU use of its threads was not recorded",
+        (false, true) => "",
+        (false, false) => "Of each run, the table has the busiest thread",
+    };
+    let mut blocks = Vec::new();
+    let with_key = |head: &str, columns: &[crate::page::Column]| {
+        let mut all = runs.key_column(head);
+        all.extend_from_slice(columns);
+        all
+    };
+    if !workers.is_empty() {
+        let columns = number_columns([
+            "Thread",
+            "On a CPU",
+            "Waiting for a CPU",
+            "Times scheduled per second",
+            "Own lag, p99",
+            "Receive lag, p99",
+        ]);
+        blocks.push(table("Threads", with_key("Run", &columns), workers));
+    }
+    if !lags.is_empty() {
+        let mut columns = with_key("Group", &[words_column("Lag"), words_column("Meaning")]);
+        columns.extend(number_columns(["Samples", "p50", "p99", "Longest"]));
+        let caption = "Delays of the load generator, which are part of the latency";
+        blocks.push(table(caption, columns, lags));
+    }
+    if !machines.is_empty() {
+        let mut columns = with_key("Run", &[number_column("CPUs")]);
+        columns.extend(number_columns([
+            "CPU time in use, all programs",
+            "Taken by the hypervisor (steal)",
+            "Time with a task waiting for a CPU",
+        ]));
+        columns.push(words_column("CPU quota of the control group"));
+        blocks.push(table("Machine", columns, machines));
+    }
+    let verdict = runs.single_result().map(|result| judgement(result).1);
+    let lead = words::sentences([verdict.as_deref().unwrap_or_default(), missing]);
+    let section = Section::new("load-generator", "Load generator", lead, blocks);
+    (!section.blocks.is_empty()).then(|| section.folded(!is_single))
+}
+
+fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
+    (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
+}
+
+fn cpu_share(worker: &WorkerUsage) -> f64 {
+    share(worker.usage.cpu_ns, worker.elapsed_ns).unwrap_or(0.0)
+}
+
+/// Its value is in percent.
+fn share_cell(share: Option<f64>, limit: f64) -> TableCell {
+    let is_high = share.is_some_and(|share| share >= limit);
+    let percent = share.map(|share| share * 100.0);
+    let cell = tables::known(percent, |percent| words::percent(percent / 100.0));
+    tables::toned_if(is_high, Tone::Warning, cell)
+}
+
+fn cells_of_worker(worker: &WorkerUsage) -> [TableCell; 4] {
+    let WorkerUsage {
+        worker,
+        elapsed_ns,
+        usage,
+    } = worker;
+    let wait = usage
+        .run_queue_wait_ns
+        .and_then(|wait_ns| share(wait_ns, *elapsed_ns));
+    let switches = usage
+        .timeslices
+        .filter(|_| *elapsed_ns > 0)
+        .map(|slices| slices as f64 / (*elapsed_ns as f64 / 1e9));
+    [
+        tables::value(worker.to_string(), f64::from(*worker)),
+        share_cell(share(usage.cpu_ns, *elapsed_ns), BUSY),
+        share_cell(wait, WAITING),
+        tables::known(switches, words::number),
+    ]
+}
+
+fn rows_of_lags(lags: &Lags) -> Vec<Vec<TableCell>> {
+    let kinds = [
+        ("Send", "from due to sent", &lags.send),
+        (
+            "Own",
+            "the part of it caused by the load generator: due, with a connection free",
+            &lags.own,
+        ),
+        (
+            "Wake-up",
+            "from the end of a wait to the wake-up",
+            &lags.wakeup,
+        ),
+        (
+            "Receive",
+            "from the kernel's timestamp of a response to its reading, of a sample of responses",
+            &lags.receive,
+        ),
+    ];
+    let known = kinds
+        .into_iter()
+        .filter(|(_, _, samples)| !samples.is_empty());
+    let row = |(name, meaning, samples): (&str, &str, &results::Histogram)| {
+        let percentile = |percent: f64| {
+            let is_thin = ThinPercentiles::among(&[percent], samples.count()).is_some();
+            let cell = tables::time_ns(samples.value_at_percentile(percent));
+            tables::toned_if(is_thin, Tone::Warning, cell)
+        };
+        vec![
+            tables::text(name),
+            tables::text(meaning),
+            tables::count(samples.count()),
+            percentile(50.0),
+            percentile(99.0),
+            tables::time_ns(samples.max_ns().unwrap_or(0)),
+        ]
+    };
+    known.map(row).collect()
+}
+
+fn cells_of_machine(machine: &MachineUsage) -> [TableCell; 5] {
+    let MachineUsage {
+        elapsed_ns,
+        cpus,
+        busy_ns,
+        steal_ns,
+        throttled_periods,
+        throttled_ns,
+        cpu_pressure_ns,
+    } = *machine;
+    let all_ns = elapsed_ns.saturating_mul(u64::from(cpus));
+    let percent = |share: Option<f64>| {
+        tables::known(share.map(|share| share * 100.0), |percent| {
+            words::percent(percent / 100.0)
+        })
+    };
+    [
+        tables::count(u64::from(cpus)),
+        percent(share(busy_ns, all_ns)),
+        percent(share(steal_ns, all_ns)),
+        percent(cpu_pressure_ns.and_then(|ns| share(ns, elapsed_ns))),
+        tables::text(match (throttled_periods, throttled_ns) {
+            (Some(periods), Some(ns)) => format!(
+                "throttled {}, for {}",
+                words::counted(periods, "time"),
+                words::time_ns(ns)
+            ),
+            _ => "none".to_owned(),
+        }),
+    ]
+}

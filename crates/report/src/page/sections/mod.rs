@@ -1,0 +1,96 @@
+//! The sections of a page, in reading order. Each is `None` where it does not apply.
+
+mod averages;
+mod conclusions;
+mod course;
+mod differences;
+mod effects;
+mod environment;
+mod hooks;
+mod latency;
+mod levels;
+mod load_generator;
+mod order;
+mod over_time;
+mod phases;
+mod responses;
+mod run_verdict;
+mod telemetry;
+mod verdict;
+
+pub(crate) use run_verdict::lost_requests;
+
+use results::RunResult;
+
+use super::runs::Runs;
+use super::{Section, words};
+
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 20] = [
+    verdict::section,
+    levels::section,
+    effects::section,
+    order::section,
+    averages::section,
+    latency::section,
+    latency::distribution,
+    over_time::section,
+    phases::section,
+    responses::section,
+    load_generator::section,
+    telemetry::section,
+    verdict::warnings_of_runs,
+    averages::values,
+    differences::section,
+    hooks::section,
+    environment::section,
+    telemetry::counters,
+    environment::plan,
+    verdict::reading_notes,
+];
+
+pub(super) fn all(runs: &Runs<'_>) -> Vec<Section> {
+    ALL.iter().filter_map(|section| section(runs)).collect()
+}
+
+/// A finding has no more lines of evidence.
+const DETAILS_MAX: usize = 20;
+
+/// The first lines, and the number of the others.
+fn bounded(mut details: Vec<String>) -> Vec<String> {
+    let more = details.len().saturating_sub(DETAILS_MAX);
+    if more > 0 {
+        details.truncate(DETAILS_MAX);
+        details.push(format!("and {more} more"));
+    }
+    details
+}
+
+/// What the latency of a run is.
+fn latency_name(result: &RunResult) -> &'static str {
+    if result.recording.counters.due == 0 {
+        "service time"
+    } else {
+        "response time"
+    }
+}
+
+/// A latency that may be only a lower bound.
+fn lower_bound(value_ns: u64, is_bound: bool) -> String {
+    let sign = if is_bound { "\u{2265} " } else { "" };
+    format!("{sign}{}", words::time_ns(value_ns))
+}
+
+/// Colours on the page of a single run: a metric has the same colour in all charts.
+mod color {
+    /// Response time at a rate, otherwise service time.
+    pub(super) const LATENCY: usize = 0;
+    /// Service time next to response time.
+    pub(super) const SERVICE_TIME: usize = 1;
+    pub(super) const RATE: usize = 2;
+    pub(super) const TARGET_RATE: usize = 7;
+    pub(super) const HIGH_PERCENTILE: usize = 3;
+    pub(super) const MAX: usize = 5;
+    pub(super) const ERRORS: usize = 6;
+    pub(super) const BYTES: usize = 4;
+    pub(super) const STALL: usize = 4;
+}

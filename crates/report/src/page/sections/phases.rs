@@ -1,0 +1,139 @@
+//! Phases of requests: connect, TLS, first byte, last byte.
+
+use judging::ThinPercentiles;
+use results::{Histogram, Phases};
+
+use super::color;
+use crate::page::runs::Runs;
+use crate::page::tables::{self, number_column, table, words_column};
+use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableCell, Tone, words};
+
+type Phase<'a> = (&'static str, &'a Histogram);
+
+/// Phases that have samples.
+fn phases_of(phases: &Phases) -> Vec<Phase<'_>> {
+    let mut known = vec![
+        ("Connect", &phases.connect),
+        ("TLS", &phases.tls),
+        ("First byte", &phases.first_byte),
+        ("Last byte", &phases.last_byte),
+    ];
+    known.retain(|(_, samples)| !samples.is_empty());
+    known
+}
+
+pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
+    let mut rows = Vec::new();
+    let mut is_in_one_piece = true;
+    let mut chart = None;
+    for (group, recording) in runs.recordings() {
+        let phases = phases_of(&recording.phases);
+        is_in_one_piece &= recording.phases.last_byte.value_at_percentile(50.0) == 0;
+        for phase in &phases {
+            let mut row = runs.key_cell(&group.full_name);
+            row.extend(cells(phase, &PERCENTS));
+            rows.push(row);
+        }
+        if runs.single().is_some() {
+            chart = spans(&phases);
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let mut columns = runs.key_column("Group");
+    columns.extend([words_column("Phase"), number_column("Samples")]);
+    columns.extend(PERCENTS.map(|percent| number_column(words::percentile(percent))));
+    columns.extend(tables::number_columns(["Fastest", "Slowest", "Mean"]));
+    let caption = "Phases (marked: fewer than ten samples above)";
+    let mut blocks = vec![table(caption, columns, rows)];
+    blocks.extend(chart.map(tables::chart));
+    let lead = words::sentences([
+        "Connect and TLS are timed once per connection; first byte (from sending the request) and last \
+         byte (from the first) once per response",
+        &without_samples(runs),
+        if is_in_one_piece {
+            "Most responses came in one piece: the last byte came with the first"
+        } else {
+            ""
+        },
+    ]);
+    let section = Section::new("phases", "Phases", lead, blocks);
+    Some(section.folded(runs.single().is_none()))
+}
+
+/// Phases of a single run that have no samples although one would expect them.
+fn without_samples(runs: &Runs<'_>) -> String {
+    let Some(result) = runs.single_result() else {
+        return String::new();
+    };
+    let phases = &result.recording.phases;
+    let is_tls = result.plan.target.scheme == plan::Scheme::Https;
+    let connect = phases
+        .connect
+        .is_empty()
+        .then_some("No connection was opened in the window");
+    let tls = (is_tls && phases.tls.is_empty()).then_some("No TLS handshake ended in the window");
+    words::sentences(connect.into_iter().chain(tls))
+}
+
+fn cells((name, samples): &Phase<'_>, percents: &[f64]) -> Vec<TableCell> {
+    let mut row = vec![tables::text(*name), tables::count(samples.count())];
+    row.extend(percents.iter().map(|percent| {
+        let is_thin = ThinPercentiles::among(&[*percent], samples.count()).is_some();
+        let cell = tables::time_ns(samples.value_at_percentile(*percent));
+        tables::toned_if(is_thin, Tone::Warning, cell)
+    }));
+    row.push(tables::time_ns(samples.min_ns().unwrap_or(0)));
+    row.push(tables::time_ns(samples.max_ns().unwrap_or(0)));
+    row.push(tables::time_us(Some(samples.mean_ns() / 1e3)));
+    row
+}
+
+/// `None` if all phases took no time.
+fn spans(phases: &[Phase<'_>]) -> Option<Chart> {
+    let mut spans = Marks {
+        name: "Median, from the fastest to the slowest".to_owned(),
+        mark: Mark::Interval,
+        color: color::LATENCY,
+        ..Marks::default()
+    };
+    let mut described = Vec::new();
+    let us = |ns: u64| Some(ns as f64 / 1e3);
+    let mut names = Vec::new();
+    for (name, samples) in phases {
+        let median_ns = samples.value_at_percentile(50.0);
+        let (min_ns, max_ns) = (samples.min_ns().unwrap_or(0), samples.max_ns().unwrap_or(0));
+        let label = format!(
+            "median {}, {} to {}",
+            words::time_ns(median_ns),
+            words::time_ns(min_ns),
+            words::time_ns(max_ns)
+        );
+        described.push(format!("{name}: {label}."));
+        // A logarithmic axis has no zero: such a phase is only described, and a bar from zero begins
+        // at its dot.
+        if median_ns == 0 {
+            continue;
+        }
+        spans.x.push(names.len() as f64);
+        names.push((*name).to_owned());
+        spans.y.push(us(median_ns));
+        spans
+            .low
+            .push(us(if min_ns == 0 { median_ns } else { min_ns }));
+        spans.high.push(us(max_ns));
+        spans.labels.push(label);
+    }
+    (!spans.x.is_empty()).then(|| Chart {
+        id: "phases-spans".to_owned(),
+        title: "Phases: median, fastest and slowest".to_owned(),
+        description: described.join(" "),
+        x: Axis::names("", names),
+        y: Axis::log_time("Time"),
+        marks: vec![spans],
+        height: Height::Low,
+        ..Chart::default()
+    })
+}

@@ -1,0 +1,415 @@
+//! The verdict on a single run, and its most important numbers.
+
+use analysis::story::{self, Stall};
+use analysis::{Observation, quantity};
+use judging::{ThinPercentiles, sentences};
+use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, Warning};
+
+use super::{course, latency_name, lower_bound, responses};
+use crate::page::tables::finding;
+use crate::page::words::{capital, count, counted, duration_ns, number, percentile};
+use crate::page::{Block, Figure, Section, Tone, curves, quantities, words};
+
+/// Percentiles in large type.
+const SHOWN: [f64; 2] = [50.0, 99.0];
+
+pub(super) fn section(run: &Observation) -> Section {
+    let (lead, blocks) = match run.result.as_deref() {
+        Some(result) => of_result(run, result),
+        None => of_values(run),
+    };
+    Section::new("verdict", "Verdict", lead, blocks)
+}
+
+/// Findings, the most serious first, then the numbers.
+fn of_result(run: &Observation, result: &RunResult) -> (String, Vec<Block>) {
+    let latency = result.recording.latency();
+    let has_headline = has_headline(result);
+    let mut blocks: Vec<Block> = Vec::new();
+    // Other warnings say the same.
+    if let Some(reason) = &run.failure
+        && !result.window.interrupted
+        && !has_headline
+    {
+        let text = format!("Excluded from comparisons: {reason}.");
+        blocks.push(finding(Tone::Bad, text, vec![]));
+    }
+    let (tone, text) = judgement(result);
+    // The order counts among findings of the same tone.
+    let mut findings = vec![finding(tone, text, symptoms(result))];
+    let at = if has_headline { 0 } else { findings.len() };
+    findings.splice(at..at, warnings(result));
+    blocks.extend(findings);
+    blocks.extend(course::finding_of(result, &latency));
+    blocks.extend(failures(result));
+    let mut figures = figures(result, &latency);
+    if has_headline {
+        without_praise(&mut blocks, &mut figures);
+    }
+    blocks.sort_by_key(urgency);
+    blocks.push(Block::Figures { figures });
+    let nothing_good = responses::nothing_good(result).unwrap_or_default();
+    let lead = words::sentences([nothing_good.as_str(), &headline(result, &latency)]);
+    (lead, blocks)
+}
+
+/// The verdict on a run of which only a report's numbers are known.
+fn of_values(run: &Observation) -> (String, Vec<Block>) {
+    let block = match &run.failure {
+        Some(reason) => finding(Tone::Bad, format!("The run failed: {reason}."), vec![]),
+        None => {
+            let text = "Only the numbers of a report are known: no histogram, nothing over time, \
+                        nothing about the load generator.";
+            finding(Tone::Neutral, text, vec![format!("From {}", run.source)])
+        }
+    };
+    let p50 = quantity::percentile("latency", 50.0);
+    let p99 = quantity::percentile("latency", 99.0);
+    let known = [
+        (quantity::REQUESTS_PER_SEC, "Requests/s"),
+        (quantity::LATENCY_MEAN_US, "Mean latency"),
+        (&p50, "p50"),
+        (&p99, "p99"),
+        ("latency_max_us", "Slowest"),
+        (quantity::ERRORS, "Errors"),
+        (quantity::STATUSES_OVER_399, "Status above 399"),
+        (quantity::BYTES_PER_SEC, "Throughput"),
+    ];
+    let figure = |(name, label): (&str, &str)| {
+        let value = *run.values.get(name)?;
+        let is_trouble = [quantity::ERRORS, quantity::STATUSES_OVER_399].contains(&name);
+        Some(Figure {
+            label: label.to_owned(),
+            value: quantities::show(name, value),
+            tone: match (is_trouble, value > 0.0) {
+                (false, _) => Tone::Neutral,
+                (true, true) => Tone::Bad,
+                (true, false) => Tone::Good,
+            },
+            ..Figure::default()
+        })
+    };
+    let figures: Vec<Figure> = known.into_iter().filter_map(figure).collect();
+    let shown = |name: &str| Some(quantities::show(name, *run.values.get(name)?));
+    let parts = [
+        shown(quantity::REQUESTS_PER_SEC).map(|rate| format!("{rate} requests/s")),
+        shown(&p50).map(|p50| format!("p50 {p50}")),
+        shown(&p99).map(|p99| format!("p99 {p99}")),
+    ];
+    let headline = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let mut blocks = vec![block];
+    if !figures.is_empty() {
+        blocks.push(Block::Figures { figures });
+    }
+    (words::sentences([headline.as_str()]), blocks)
+}
+
+/// The verdict on the load generator in one sentence.
+pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
+    let (tone, text) = match &result.generator.verdict {
+        Verdict::NotSaturated => (Tone::Good, sentences::NOT_SATURATED),
+        Verdict::Saturated { .. } => (Tone::Bad, sentences::SATURATED),
+        Verdict::Unknown => (Tone::Neutral, sentences::SATURATION_UNKNOWN),
+    };
+    let tone = match result.recording.counters.answered {
+        // Without responses there are no numbers to trust.
+        0 if tone == Tone::Good => Tone::Neutral,
+        _ => tone,
+    };
+    (tone, format!("{}.", capital(text)))
+}
+
+fn symptoms(result: &RunResult) -> Vec<String> {
+    match &result.generator.verdict {
+        Verdict::Saturated { symptoms, remedy } => symptoms
+            .iter()
+            .map(|symptom| capital(&symptom.text))
+            .chain((!remedy.is_empty()).then(|| capital(remedy)))
+            .collect(),
+        Verdict::NotSaturated | Verdict::Unknown => Vec::new(),
+    }
+}
+
+fn has_headline(result: &RunResult) -> bool {
+    result
+        .warnings
+        .iter()
+        .any(|warning| warning.data.is_headline())
+}
+
+fn urgency(block: &Block) -> u8 {
+    match block {
+        Block::Finding { tone, .. } => match tone {
+            Tone::Bad | Tone::Worse => 0,
+            Tone::Warning => 1,
+            Tone::Neutral | Tone::Same | Tone::NoEffect => 2,
+            Tone::Good | Tone::Better => 3,
+        },
+        _ => 4,
+    }
+}
+
+/// Nothing is marked good on the page of a run without a successful response.
+fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
+    let tones = blocks.iter_mut().filter_map(|block| match block {
+        Block::Finding { tone, .. } => Some(tone),
+        _ => None,
+    });
+    let tones = tones.chain(figures.iter_mut().map(|figure| &mut figure.tone));
+    for tone in tones.filter(|tone| **tone == Tone::Good) {
+        *tone = Tone::Neutral;
+    }
+}
+
+/// `2,031 requests/s over 3 s; p50 5.45 ms, p99 1.39 s, slowest 1.5 s.`
+fn headline(result: &RunResult, latency: &Histogram) -> String {
+    let window = duration_ns(result.window.duration_ns);
+    if result.recording.counters.answered == 0 {
+        return format!("No request was answered in {window}.");
+    }
+    let rate = number(result.requests_per_sec());
+    let speed = match AchievedRate::of(result) {
+        Some(achieved) => format!(
+            "{rate} requests/s over {window}, of {} requested",
+            number(achieved.asked_per_sec)
+        ),
+        None => format!("{rate} requests/s over {window}"),
+    };
+    if latency.is_empty() {
+        return format!("{speed}.");
+    }
+    let bounds = result.recording.lower_bounds(&SHOWN);
+    let shown = SHOWN.into_iter().zip(bounds).map(|(percent, is_bound)| {
+        let value = lower_bound(latency.value_at_percentile(percent), is_bound);
+        format!("{} {value}", percentile(percent))
+    });
+    let shown: Vec<String> = shown.collect();
+    let is_bound = result.recording.max_is_of_unanswered();
+    let slowest = lower_bound(latency.max_ns().unwrap_or(0), is_bound);
+    format!("{speed}; {}, slowest {slowest}.", shown.join(", "))
+}
+
+/// The warnings about a run, and percentiles with too few samples.
+pub(super) fn warnings(result: &RunResult) -> Vec<Block> {
+    let tone = |warning: &Warning| match warning {
+        warning if warning.is_headline() => Tone::Bad,
+        Warning::InconsistentSchedule { .. } | Warning::InconsistentConcurrency { .. } => Tone::Bad,
+        _ => Tone::Warning,
+    };
+    let warnings = result.warnings.iter();
+    let mut blocks: Vec<Block> = warnings
+        .map(|warning| finding(tone(&warning.data), capital(&warning.text), vec![]))
+        .collect();
+    if result.window.interrupted {
+        let text = "The run was stopped early by Ctrl-C: its window is shorter than planned, and it is \
+                    excluded from comparisons.";
+        blocks.push(finding(Tone::Warning, text, vec![]));
+    }
+    let says_few = |warning: &Finding<Warning>| matches!(warning.data, Warning::FewSamples { .. });
+    let samples = result.recording.latency().count();
+    if let Some(thin) = ThinPercentiles::among(&SHOWN, samples)
+        && !result.warnings.iter().any(says_few)
+    {
+        blocks.push(finding(Tone::Warning, capital(&thin.to_string()), vec![]));
+    }
+    blocks
+}
+
+/// `8 requests failed (0.04 % of those sent)`; `None` without any.
+pub(crate) fn lost_requests(recording: &Recording) -> Option<String> {
+    let lost = recording.errors.exchanges();
+    let share = words::share(lost, recording.counters.sent);
+    (lost > 0).then(|| {
+        format!(
+            "{} failed ({share} of those sent)",
+            counted(lost, "request")
+        )
+    })
+}
+
+/// Failed requests and bad statuses, or that there were none.
+fn failures(result: &RunResult) -> Option<Block> {
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    if counters.answered == 0 && recording.errors.events() == 0 {
+        return None;
+    }
+    let details = crate::text::error_notes(result);
+    let over_399 = recording.statuses.over_399();
+    let mut found = Vec::new();
+    if let Some(lost) = lost_requests(recording) {
+        found.push(lost);
+    } else if !details.is_empty() {
+        let errors = counted(recording.errors.events(), "error");
+        found.push(format!("{errors} without a lost request"));
+    }
+    let has_headline = has_headline(result);
+    if over_399 > 0 && !has_headline {
+        let share = words::share(over_399, counters.answered);
+        let responses = counted(over_399, "response");
+        found.push(format!("{responses} had a status above 399 ({share})"));
+    }
+    if !found.is_empty() {
+        let text = capital(&format!("{}.", words::list(&found)));
+        return Some(finding(Tone::Warning, text, details));
+    }
+    let responses = counted(counters.answered, "response");
+    let text = format!("No request failed: all {responses} had a status below 400.");
+    (!has_headline).then(|| finding(Tone::Good, text, vec![]))
+}
+
+fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
+    let stalls = story::stalls_of(result);
+    let sparks = Sparks::of(result, &stalls);
+    let recording = &result.recording;
+    let counters = &recording.counters;
+    let figure = |label: &str, value: String, note: String, tone: Tone| Figure {
+        label: label.to_owned(),
+        value,
+        note,
+        tone,
+        spark: Vec::new(),
+    };
+    let answered = counted(counters.answered, "response");
+    let mut figures = vec![Figure {
+        spark: sparks.requests.clone(),
+        ..figure(
+            "Requests/s",
+            number(result.requests_per_sec()),
+            format!("{answered} in {}", duration_ns(result.window.duration_ns)),
+            Tone::Neutral,
+        )
+    }];
+    figures.extend(AchievedRate::of(result).map(|achieved| achieved_figure(result, achieved)));
+    for percent in SHOWN {
+        figures.push(Figure {
+            spark: sparks.of_percentile(percent),
+            ..percentile_figure(result, latency, percent)
+        });
+    }
+    let slowest = latency.max_ns().map_or_else(
+        || words::UNKNOWN.to_owned(),
+        |max_ns| lower_bound(max_ns, recording.max_is_of_unanswered()),
+    );
+    let samples = match latency.count() {
+        0 => "no samples".to_owned(),
+        samples => format!("of {}", counted(samples, "sample")),
+    };
+    figures.push(figure("Slowest", slowest, samples, Tone::Neutral));
+    let (lost, events) = (recording.errors.exchanges(), recording.errors.events());
+    let over_399 = recording.statuses.over_399();
+    let note = match events {
+        0 => format!("of {} sent", count(counters.sent)),
+        _ => {
+            let share = words::share(lost, counters.sent);
+            format!("{share} of those sent, {}", counted(events, "error"))
+        }
+    };
+    let tone = match (lost, events) {
+        (0, 0) if over_399 > 0 => Tone::Neutral,
+        (0, 0) => Tone::Good,
+        (0, _) => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    figures.push(figure("Failed requests", count(lost), note, tone));
+    if over_399 > 0 {
+        let note = format!(
+            "{} of the responses",
+            words::share(over_399, counters.answered)
+        );
+        figures.push(figure("Status above 399", count(over_399), note, Tone::Bad));
+    }
+    let bytes = counters.bytes as f64;
+    let note = match counters.answered {
+        0 => words::bytes(bytes),
+        answered => format!(
+            "{} per response on average",
+            words::bytes(bytes / answered as f64)
+        ),
+    };
+    let throughput = words::bytes_per_sec(result.bytes_per_sec());
+    figures.push(figure("Throughput", throughput, note, Tone::Neutral));
+    figures
+}
+
+/// Values over the window for the small lines below large numbers.
+struct Sparks {
+    requests: Vec<Option<f64>>,
+    p50: Vec<Option<f64>>,
+    /// The highest percentile for which most steps have enough samples.
+    high: Option<(f64, Vec<Option<f64>>)>,
+}
+
+impl Sparks {
+    const POINTS_MAX: usize = 60;
+
+    fn of(result: &RunResult, stalls: &[Stall]) -> Self {
+        let latency = curves::latencies(result, stalls, Self::POINTS_MAX);
+        let rates = curves::rates(result, Self::POINTS_MAX as u64);
+        Self {
+            requests: rates.requests_per_sec.y,
+            p50: latency.p50.y,
+            high: latency.high.map(|(percent, curve)| (percent, curve.y)),
+        }
+    }
+
+    fn of_percentile(&self, percent: f64) -> Vec<Option<f64>> {
+        match &self.high {
+            _ if percent == 50.0 => self.p50.clone(),
+            Some((high, values)) if *high == percent => values.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
+    let AchievedRate {
+        asked_per_sec,
+        sent_per_sec,
+        sent_percent,
+        ..
+    } = achieved;
+    let sent = sent_percent.map_or_else(
+        || "no request was due".to_owned(),
+        |percent| {
+            format!(
+                "{} of the due requests were sent",
+                words::percent(percent / 100.0)
+            )
+        },
+    );
+    Figure {
+        label: "Sent/s".to_owned(),
+        value: number(sent_per_sec),
+        note: format!("target {}; {sent}", number(asked_per_sec)),
+        tone: match result.recording.counters.unsent {
+            0 => Tone::Good,
+            _ if sent_percent.is_some_and(|percent| percent < 99.0) => Tone::Bad,
+            _ => Tone::Neutral,
+        },
+        ..Figure::default()
+    }
+}
+
+fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64) -> Figure {
+    let kind = latency_name(result);
+    let thin = ThinPercentiles::among(&[percent], latency.count());
+    let (note, tone) = match thin.as_ref().and_then(|thin| thin.rows.first()) {
+        Some((_, above)) => (
+            format!("{kind}; only {} above it", counted(*above, "sample")),
+            Tone::Warning,
+        ),
+        None => (kind.to_owned(), Tone::Neutral),
+    };
+    let is_bound = result.recording.lower_bounds(&[percent]).contains(&true);
+    Figure {
+        label: percentile(percent),
+        value: match latency.is_empty() {
+            true => words::UNKNOWN.to_owned(),
+            false => lower_bound(latency.value_at_percentile(percent), is_bound),
+        },
+        note,
+        tone,
+        ..Figure::default()
+    }
+}
