@@ -25,8 +25,9 @@ FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 # them, and so do all processes that it starts. GNU's env resets that.
 HEED := $(shell env --default-signal=HUP true 2>/dev/null && echo env --default-signal=HUP,INT,QUIT)
 
-.PHONY: build demo test test-all test-epoll test-browser test-packages readers test-readers faults \
-    kill bench truth telemetry-cost statistics fuzz check doc install uninstall pictures clean help
+.PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers \
+    test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
+    uninstall pictures clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -39,7 +40,10 @@ test: ## run the tests that every change needs
 
 test-all: test-packages readers ## run every test; installs the programs that some of them need
 	$(HEED) $(CARGO) test --workspace --locked
-	$(MAKE) test-epoll test-browser
+	$(MAKE) test-schema test-epoll test-browser
+
+test-schema: ## compare docs/result.schema.json with the types that are saved
+	$(CARGO) test -p results --features schema --test schema --locked
 
 test-epoll: ## run the end-to-end tests on epoll, whatever the kernel has
 	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --locked
@@ -76,6 +80,9 @@ pictures: build ## take the pictures of README.md from real runs; needs tmux, no
 
 telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
+
+schema: ## write docs/result.schema.json, which is generated from the types that are saved
+	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results --features schema --test schema --locked
 
 statistics: ## apply the statistics to samples with known truth, print the tables; ten minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1

@@ -1,16 +1,17 @@
-//! Which kernel interface is asked for.
+//! The kernel interface that a plan asks for.
 
 use serde::{Deserialize, Serialize};
 
-/// The wish; what really ran stands in the result.
+/// The backend that a plan asks for. The result has the one that was used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackendChoice {
-    /// The one that measures faster for this load, if the kernel allows it.
+    /// io_uring if the kernel allows it, otherwise epoll.
     #[default]
     Auto,
-    /// io_uring, or an error when the kernel forbids it.
+    /// io_uring; an error if the kernel does not allow it.
     Uring,
-    /// epoll.
+    /// epoll
     Epoll,
 }

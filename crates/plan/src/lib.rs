@@ -1,8 +1,8 @@
-//! What to run: a plan of one run, checked, serializable and inert.
+//! The plan of one run: what to send, where, how often and for how long.
 //!
-//! A [`RunPlan`] is built once from the command line, travels to the engine, and is saved in the
-//! result document. Names of fields are part of that document: they carry their unit
-//! (`timeout_ns`) and stay as they are.
+//! A [`RunPlan`] is made from the command line, checked, executed by the engine and saved in the
+//! result. Its field names are part of that document, with their units (`timeout_ns`), and do not
+//! change. [`RunPlan::options`] describes it; command lines, names and texts are made from that.
 
 #![forbid(unsafe_code)]
 
@@ -42,31 +42,34 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that defines one run.
+/// The complete description of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunPlan {
     /// Where the requests go.
     pub target: Target,
-    /// How many threads and connections, and how each connection is used.
+    /// Threads, connections, and how each connection is used.
     pub load: Load,
     /// When requests are due.
     pub pacing: Pacing,
     /// When the run ends.
     pub stop: Stop,
-    /// Time at the start whose requests are sent but not measured; zero is none.
+    /// Length of the warm-up, whose requests are not measured; zero is none.
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "warmup_ns", with = "saved::duration_ns")]
     pub warmup: Duration,
-    /// How long a connect or a response may take before it counts as a timeout; zero is without a limit
-    /// ([`RunPlan::time_limit`]).
+    /// How long a connect or a response may take before it counts as a timeout; zero is no limit
+    /// (see [`RunPlan::time_limit`]).
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "timeout_ns", with = "saved::duration_ns")]
     pub timeout: Duration,
     /// What is sent.
     pub request: RequestSpec,
     /// How https connections are verified.
     pub tls: TlsSpec,
-    /// Which kernel interface drives the sockets.
+    /// The kernel interface that drives the sockets.
     pub backend: BackendChoice,
-    /// What is watched in the kernel meanwhile.
+    /// What to sample from the kernel during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
 }
@@ -93,7 +96,7 @@ impl RunPlan {
         }
     }
 
-    /// How long a connect or a response may take; longer than any run where the plan sets no limit.
+    /// The timeout, or [`Duration::MAX`] if the plan has no limit.
     #[must_use]
     pub fn time_limit(&self) -> Duration {
         if self.timeout.is_zero() {

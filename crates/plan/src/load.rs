@@ -1,37 +1,38 @@
-//! How much load: threads, connections, and how a connection is used.
+//! Threads, connections, and how each connection is used.
 
 use serde::{Deserialize, Serialize};
 
 use crate::SourceRange;
 
-/// More threads than any machine has cores; beyond it a mistyped number is likelier than a wish.
+/// More threads than a machine has cores: a larger number is probably a typing error.
 pub const MAX_THREADS: u32 = 4096;
 
-/// Each connection is an open file, and 2^24 is beyond what one process can be allowed in practice
-/// (Linux' `fs.nr_open` is 2^20 unless raised).
+/// Each connection is an open file, and processes rarely may have more than 2^20 (the default of
+/// `fs.nr_open`).
 pub const MAX_CONNECTIONS: u32 = 1 << 24;
 
-/// The requests of one pipelined batch are one write kept in memory.
+/// The requests of a batch are written at once, from one buffer.
 pub const MAX_PIPELINE: u32 = 65_536;
 
 /// Threads, connections, and how each connection is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Worker threads, 1..=[`MAX_THREADS`].
     pub threads: u32,
     /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
     pub connections: u32,
-    /// Requests sent together before waiting for their answers, 1..=[`MAX_PIPELINE`]; 1 is off.
+    /// Requests sent together before waiting for the responses, 1..=[`MAX_PIPELINE`]; 1 is off.
     pub pipeline: u32,
-    /// Whether a connection is used again after an answer.
+    /// Whether a connection is used again after a response.
     pub keepalive: bool,
-    /// Close and replace a connection after so many requests; at least 1.
+    /// Close and replace a connection after this many requests; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
-    /// Local addresses that connections come from; `None` leaves the choice to the kernel.
+    /// Local addresses of the connections; `None` lets the kernel choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceRange>,
-    /// In batches of several requests only the last answer is a sample of latency (wrk2's `-B`).
+    /// Only the last response of a batch is a sample of latency (wrk2's `-B`).
     #[serde(default)]
     pub batch_latency: bool,
 }

@@ -7,74 +7,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::{saved, units};
 
-/// The lowest rate: about one request in three years, so that a schedule stays within a clock's range.
+/// The lowest rate, about one request in three years: due times then fit into a clock's range.
 pub const MIN_RATE_PER_SEC: f64 = 1e-8;
 
-/// The highest rate: one request in each nanosecond.
+/// The highest rate: one request per nanosecond.
 pub const MAX_RATE_PER_SEC: f64 = 1e9;
 
-/// More stages than anyone types; each is looked at whenever the schedule is asked.
+/// The schedule searches the stages for every request, so there is a limit.
 pub const MAX_STAGES: usize = 1000;
 
-/// The declared shape of the load.
+/// When requests are due.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Pacing {
-    /// Closed loop: a connection sends its next request when the one before is answered.
+    /// Closed loop: a connection sends its next request when the previous one is answered.
     #[default]
     Closed,
-    /// Open loop: requests are due at one rate, whatever the server does.
+    /// Open loop at a fixed rate, regardless of response times.
     Constant {
         /// Requests per second over all threads, [`MIN_RATE_PER_SEC`]..=[`MAX_RATE_PER_SEC`].
         rate_per_sec: f64,
-        /// How they are spread.
+        /// How the requests are distributed over time.
         arrivals: Arrivals,
-        /// Of the random arrivals; even ones do not use it.
+        /// Seed of random arrivals; even ones do not use it.
         seed: u64,
     },
-    /// Open loop with a rate that changes. Stages begin with the window; during warm-up the rate is
-    /// the first one of the first stage, after the last stage it is the last one.
+    /// Open loop with a rate that changes. The stages start with the window. The warm-up has the
+    /// initial rate of the first stage; after the last stage its final rate continues.
     Stages {
         /// At least one.
         stages: Vec<Stage>,
-        /// How the requests are spread.
+        /// How the requests are distributed over time.
         arrivals: Arrivals,
-        /// Of the random arrivals; even ones do not use it.
+        /// Seed of random arrivals; even ones do not use it.
         seed: u64,
     },
 }
 
-/// How the requests of a rate are spread over time.
+/// How the requests of a rate are distributed over time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Equal distances.
+    /// At equal distances.
     #[default]
     Even,
-    /// Exponentially distributed distances (a Poisson process), as independent clients make them.
+    /// At exponentially distributed distances (a Poisson process), like independent clients.
     Poisson,
 }
 
 /// A part of the run in which the rate is constant or changes linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stage {
-    /// Requests per second at its begin.
+    /// Requests per second at the start.
     pub from_per_sec: f64,
-    /// Requests per second at its end; the same as at the begin for a step.
+    /// Requests per second at the end; equal to `from_per_sec` for a constant rate.
     pub to_per_sec: f64,
-    /// How long it lasts.
+    /// Length of the stage.
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "duration_ns", with = "saved::duration_ns")]
     pub duration: Duration,
 }
 
 impl Stage {
-    /// Whether nothing is due in it.
+    /// Whether no request is due in this stage.
     #[must_use]
     pub fn is_pause(&self) -> bool {
         self.from_per_sec == 0.0 && self.to_per_sec == 0.0
     }
 
-    /// Several, as `--stages` takes them: `1000:30s,1000-5000:1m`.
+    /// Several stages in the form of `--stages`: `1000:30s,1000-5000:1m`.
     #[must_use]
     pub fn list(stages: &[Self]) -> String {
         let words: Vec<String> = stages.iter().map(Self::to_string).collect();
@@ -82,7 +86,7 @@ impl Stage {
     }
 }
 
-/// As `--stages` takes one: `1000:30s`, or `1000-5000:1m` of a rate that changes.
+/// The form of `--stages`: `1000:30s`, or `1000-5000:1m` for a ramp.
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -99,7 +103,7 @@ impl fmt::Display for Stage {
 }
 
 impl Pacing {
-    /// Whether requests are due by a schedule, not by answers.
+    /// Whether requests are due by a schedule, regardless of responses.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self, Self::Closed)

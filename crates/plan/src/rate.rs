@@ -1,4 +1,4 @@
-//! Rates and their stages, as people type them.
+//! Parses rates and stages.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::{MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Stage};
 const RATE_EXAMPLES: &str = "1000, 1.5k, 600/m";
 const STAGES_EXAMPLES: &str = "1k:30s,5k:1m or 0-5k:1m";
 
-/// Rates are read in billionths of a request, so that fractions are exact: powers of a thousand,
-/// without regard to case.
+/// Powers of a thousand, in upper or lower case. Rates are parsed in billionths of a request, so that
+/// fractions are exact.
 const NANO_METRIC: &[(&str, u128)] = &[
     ("", 1_000_000_000),
     ("k", 1_000_000_000_000),
@@ -19,14 +19,14 @@ const NANO_METRIC: &[(&str, u128)] = &[
     ("p", 1_000_000_000_000_000_000_000_000),
 ];
 
-/// What a rate may be divided by, with its seconds; without regard to case.
+/// Units of time after the slash, in seconds; in upper or lower case.
 const PER: &[(&str, u32)] = &[("s", 1), ("m", 60), ("h", 3_600)];
 
-/// Reads a rate as requests per second: `1000`, `1.5k`, `0.5`, or per second, minute or hour with
+/// Parses a rate as requests per second: `1000`, `1.5k`, `0.5`, or per second, minute or hour with
 /// `10/s`, `600/m`, `36k/h`. Before the slash `m` is a million, after it a minute.
 ///
 /// # Errors
-/// When the text is no such rate, is negative or zero, is finer than a billionth, or lies outside
+/// If the text is not such a rate, is negative or zero, is finer than a billionth, or is outside
 /// [`MIN_RATE_PER_SEC`]..=[`MAX_RATE_PER_SEC`].
 pub fn parse_rate(text: &str) -> Result<f64, UnitError> {
     let refuse = |problem| UnitError::new(text, problem, RATE_EXAMPLES);
@@ -37,13 +37,13 @@ pub fn parse_rate(text: &str) -> Result<f64, UnitError> {
     Ok(rate_per_sec)
 }
 
-/// Reads stages: `1k:30s,5k:1m` is 30 s at 1,000 requests per second, then a minute at 5,000;
-/// `1k-5k:1m` is a linear ramp from the one to the other. A rate of 0 is a pause, or the foot of a
-/// ramp. Rates are those of [`parse_rate`].
+/// Parses stages: `1k:30s,5k:1m` is 30 s at 1,000 requests per second, then a minute at 5,000;
+/// `1k-5k:1m` is a linear ramp between these rates. A rate of 0 is a pause, or one end of a ramp.
+/// Rates are those of [`parse_rate`].
 ///
 /// # Errors
-/// When a stage has no time, or no rate that [`parse_rate`] understands; when no request is ever due;
-/// when there are more than [`MAX_STAGES`], or they last longer than 584 years.
+/// If a stage has no time or no valid rate, if no request is ever due, if there are more than
+/// [`MAX_STAGES`], or if they last longer than 584 years.
 pub fn parse_stages(text: &str) -> Result<Vec<Stage>, UnitError> {
     let refuse = |problem| UnitError::new(text, problem, STAGES_EXAMPLES);
     let stages = text
@@ -68,7 +68,7 @@ fn parse_stage(text: &str) -> Result<Stage, UnitError> {
     let (rates, time) = text
         .split_once(':')
         .ok_or_else(|| refuse("is not a stage"))?;
-    // A minus before the first rate is a sign, not a ramp.
+    // A minus at the start is a sign, not a ramp.
     let dash = rates.char_indices().skip(1).find(|(_, c)| *c == '-');
     let (from_per_sec, to_per_sec) = match dash {
         Some((at, _)) => (read(&rates[..at]), read(&rates[at + 1..])),
@@ -85,7 +85,7 @@ fn parse_stage(text: &str) -> Result<Stage, UnitError> {
     })
 }
 
-/// Requests per second: 0, or within the bounds of a rate.
+/// Requests per second: 0, or within the limits of a rate.
 fn read(text: &str) -> Result<f64, &'static str> {
     let (number, seconds) = match text.split_once('/') {
         None => (text, 1),
@@ -101,7 +101,7 @@ fn read(text: &str) -> Result<f64, &'static str> {
     })?;
     let rate_per_sec = nanos as f64 / (NS_PER_SECOND as f64 * f64::from(seconds));
     if rate_per_sec > MAX_RATE_PER_SEC {
-        return Err("is more than a request in each nanosecond");
+        return Err("is more than a request per nanosecond");
     }
     if rate_per_sec > 0.0 && rate_per_sec < MIN_RATE_PER_SEC {
         return Err("is less than a request in three years");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_with_the_reason() {
+    fn an_invalid_rate_is_refused_with_the_reason() {
         for (text, said) in [
             (
                 "10x",
@@ -170,9 +170,9 @@ mod tests {
             ("0.00001/h", "is less than a request in three years"),
             (
                 "1000000001",
-                "is more than a request in each nanosecond (expected",
+                "is more than a request per nanosecond (expected",
             ),
-            ("1t", "is more than a request in each nanosecond"),
+            ("1t", "is more than a request per nanosecond"),
             ("99999999999999999999999999999999999999999", "is too large"),
         ] {
             let message = parse_rate(text).expect_err(text).to_string();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stage_is_refused_with_the_stage_and_the_reason() {
+    fn an_invalid_stage_is_refused_with_the_stage_and_the_reason() {
         for (text, said) in [
             (
                 "1k",
@@ -229,7 +229,7 @@ mod tests {
             ("1k:0", "\"1k:0\" lasts no time"),
             ("0:1m", "\"0:1m\" has no rate above zero"),
             ("0:1m,0-0:2m", "has no rate above zero"),
-            ("2g:1s", "is more than a request in each nanosecond"),
+            ("2g:1s", "is more than a request per nanosecond"),
             ("1:5000000h,1:5000000h", "is longer than 584 years"),
         ] {
             let message = parse_stages(text).expect_err(text).to_string();
@@ -243,7 +243,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_a_parser_panic(text in "\\PC{0,40}", near in "[ +-]?[0-9.kKmMgG/shx:,-]{0,40}") {
+        fn no_text_makes_a_parser_panic(
+            text in "\\PC{0,40}",
+            near in "[ +-]?[0-9.kKmMgG/shx:,-]{0,40}",
+        ) {
             for text in [&text, &near] {
                 if let Ok(rate) = parse_rate(text) {
                     prop_assert!((MIN_RATE_PER_SEC..=MAX_RATE_PER_SEC).contains(&rate));

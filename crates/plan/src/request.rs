@@ -6,17 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved;
 
-/// What is sent, as far as the command line says it; a script may change all of it.
+/// What is sent, as far as the command line determines it; a script may change everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestSpec {
     /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Names and values in the order given. A `Host` in any spelling of its letters replaces the
-    /// one made from the URL: two of them would make the request invalid (RFC 9112 section 3.2).
-    /// Of a name that is given twice the last one counts, as in wrk's header table.
+    /// Names and values in the order given. A `Host` header (in upper or lower case) replaces the one
+    /// made from the URL, since two would make the request invalid (RFC 9112 section 3.2). If a name
+    /// is given twice, the last one counts, as in wrk.
     pub headers: Vec<(String, String)>,
     /// The body; `Content-Length` is made from it.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<saved::SavedBody>"))]
     #[serde(
         with = "saved::optional_body",
         default,
@@ -24,13 +26,14 @@ pub struct RequestSpec {
     )]
     pub body: Option<Body>,
     /// A Lua script with wrk's interface.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub script: Option<PathBuf>,
-    /// What stands after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
+    /// Arguments after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
     pub script_args: Vec<String>,
 }
 
@@ -46,22 +49,22 @@ pub enum Body {
 /// Why a header line is refused; one line, without the option's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// wrk drops such a line in silence, and the run then measures something else.
+    /// wrk silently ignores such a line, and the run then measures something else.
     #[error("{0:?} has no colon (expected \"Name: value\")")]
     NoColon(String),
     /// See [`is_token`].
     #[error("{0:?} is not a header name (expected letters, digits and !#$%&'*+-.^_`|~)")]
     Name(String),
-    /// Such a value would end the header line and begin another.
+    /// Such a value would end the header and start another line.
     #[error("the value of {0:?} contains CR, LF or NUL")]
     Value(String),
 }
 
-/// Reads the headers of an option's value: one in each of its lines, as wrk would send them. A value without any
-/// is no header, as in wrk: what a script puts into quotes may be empty.
+/// Parses the value of `-H`: a header per line, as wrk would send them. As in wrk, an empty value is
+/// no header, since a shell variable in quotes may be empty.
 ///
 /// # Errors
-/// As for a line: when there is no colon, the name is no token, or the value would break the header section.
+/// If a line has no colon, its name is not a token, or its value would break the header section.
 pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, HeaderError> {
     text.lines()
         .filter(|line| !line.trim().is_empty())
@@ -71,8 +74,8 @@ pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, HeaderError> {
 
 /// Splits a header line at its first colon.
 ///
-/// One blank after the colon belongs to the separator, more belong to the value: so the bytes on
-/// the wire are wrk's. No blank at all is fine here (wrk ignores such a line).
+/// One space after the colon belongs to the separator, further ones to the value, so that the same
+/// bytes are sent as by wrk. The space may be missing (wrk ignores such a line).
 fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
     let (name, value) = line
         .split_once(':')
@@ -82,7 +85,7 @@ fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Refuses a header that would not be one header on the wire.
+/// Refuses a header that would not be sent as exactly one header.
 pub(crate) fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
     if !is_token(name) {
         return Err(HeaderError::Name(name.to_owned()));
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_split_at_its_first_colon_and_loses_one_blank() {
+    fn a_header_is_split_at_its_first_colon_and_loses_one_space() {
         assert_eq!(parse_header("X-A: b"), pair("X-A", "b"));
         assert_eq!(parse_header("X-A:b"), pair("X-A", "b"));
         assert_eq!(parse_header("X-A:  b "), pair("X-A", " b "));

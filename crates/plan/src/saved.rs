@@ -1,4 +1,4 @@
-//! How durations, paths and bodies stand in the saved plan.
+//! Durations, paths and bodies as the saved plan has them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub(crate) mod optional_duration_ns {
 
 /// An optional path as text.
 ///
-/// A name that is not UTF-8 is written with replacement characters: serde's own form would fail,
-/// and a finished run must not be lost over the name of its script.
+/// A name that is not UTF-8 is written with replacement characters. serde's own form would fail, and
+/// the name of its script is no reason to lose a finished run.
 pub(crate) mod optional_path {
     use super::*;
 
@@ -68,16 +68,17 @@ pub(crate) mod optional_path {
     }
 }
 
-/// A [`Body`] as `{"text": ...}`, `{"hex": ...}` when it is not UTF-8, or `{"file": ...}`.
+/// The body: as text, in hexadecimal if it is not UTF-8, or the name of its file.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-enum SavedBody {
+pub(crate) enum SavedBody {
     Text(String),
     Hex(String),
     File(String),
 }
 
-/// Bodies go through [`SavedBody`], so that JSON bodies can be read in the document.
+/// A [`Body`] in the form of [`SavedBody`], so that JSON bodies are readable in the document.
 pub(crate) mod optional_body {
     use super::*;
 

@@ -1,14 +1,14 @@
-//! What must not stand in results, pages and on screens: passwords, tokens, cookies.
+//! Hides passwords, tokens and cookies in results, on pages and on screens.
 //!
-//! A hidden value becomes [`HIDDEN`], whatever it was: nothing can be guessed from the mark, and runs that differ in a
-//! token alone are runs of the same load.
+//! Every secret is replaced by the same mark, [`HIDDEN`]: it reveals nothing, and runs that differ
+//! only in a token have the same load.
 
 use crate::RunPlan;
 
-/// What stands in the place of a secret.
+/// Replaces a secret.
 pub const HIDDEN: &str = "***";
 
-/// Names of headers whose value is a secret hold one of these; in lower case.
+/// A header is secret if its name contains one of these, in lower case.
 const SECRET_NAMES: [&str; 19] = [
     "authorization",
     "cookie",
@@ -31,25 +31,25 @@ const SECRET_NAMES: [&str; 19] = [
     "jwt",
 ];
 
-/// Whether the value of a header of this name is a secret.
+/// Whether a header with this name has a secret value.
 #[must_use]
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// A text without the user information of its URLs and without the values of its secret headers: a URL, an argument, the
-/// TOML of an experiment.
+/// Hides the user information of URLs and the values of secret headers in a text: a URL, an argument,
+/// the TOML of an experiment.
 ///
-/// A header's value goes to the quote that was opened before its name, else to the end of the line, and within a line
-/// of several words to the next blank.
+/// The value of a header ends at the quote that was opened before its name. Without one it ends with
+/// the line, or at the next space if other words precede the name.
 #[must_use]
 pub fn hide_secrets(text: &str) -> String {
     hide_headers(&hide_userinfo(text))
 }
 
 impl RunPlan {
-    /// The same plan as it may be shown and saved.
+    /// The plan in the form that may be shown and saved.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut plan = self.clone();
@@ -66,7 +66,7 @@ impl RunPlan {
     }
 }
 
-/// Replaces what stands between `://` and the `@` of an authority.
+/// Hides the text between `://` and the `@` of an authority.
 fn hide_userinfo(text: &str) -> String {
     const BEGIN: &str = "://";
     let mut shown = String::with_capacity(text.len());
@@ -87,7 +87,7 @@ fn hide_userinfo(text: &str) -> String {
     shown
 }
 
-/// Replaces what stands behind the colon of a secret header's name.
+/// Hides the text after the colon of a secret header's name.
 fn hide_headers(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -104,7 +104,7 @@ fn hide_headers(text: &str) -> String {
         if !is_secret_header(&before[begin..]) {
             continue;
         }
-        // What has been written so far ends in the name and the colon.
+        // The output so far ends with the name and the colon.
         let opening = shown[..shown.len() - 1 - (before.len() - begin)]
             .chars()
             .next_back();
@@ -120,7 +120,7 @@ fn hide_headers(text: &str) -> String {
     shown
 }
 
-/// Where a header's value ends, given what stands before its name.
+/// Where the value of a header ends, given the character before its name.
 fn end_of_value(text: &str, opening: Option<char>) -> usize {
     let mut is_escaped = false;
     let is_end = |c: char| match opening {
@@ -219,7 +219,7 @@ mod tests {
         }
 
         #[test]
-        fn no_password_of_a_url_and_no_token_stays(secret in "[a-zA-Z0-9%.~_-]{8,20}") {
+        fn no_password_of_a_url_and_no_token_remains(secret in "[a-zA-Z0-9%.~_-]{8,20}") {
             let text = format!("http://user:{secret}@h/ -H 'Authorization: Basic {secret}'");
             proptest::prop_assert!(!hide_secrets(&text).contains(&secret));
         }

@@ -1,13 +1,13 @@
-//! Commands as a shell reads them.
+//! Commands for a POSIX shell.
 
-/// A command that a POSIX shell takes apart into exactly these words.
+/// A command that a POSIX shell splits into exactly these words.
 #[must_use]
 pub fn command(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     quoted.join(" ")
 }
 
-/// One word for a POSIX shell: within single quotes nothing has a meaning but their end.
+/// One word for a POSIX shell, in single quotes if necessary.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);

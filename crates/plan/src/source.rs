@@ -1,4 +1,4 @@
-//! Local addresses that connections come from: one, or all hosts of a network (`-b`).
+//! Local addresses of connections: one, or all hosts of a network (`-b`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,24 +6,25 @@ use serde::{Deserialize, Serialize};
 
 /// An address or a network in CIDR notation (RFC 4632, RFC 4291 section 2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub struct SourceRange {
-    /// Of a network its first address, host bits cleared.
+    /// The address, or the first one of a network (all host bits are zero).
     first: IpAddr,
-    /// 0..=32 or 0..=128.
+    /// 0..=32 for IPv4, 0..=128 for IPv6.
     prefix_len: u8,
 }
 
 impl SourceRange {
-    /// The address family and the first usable address, for a probe before the run.
+    /// The first usable address, which also has the address family.
     #[must_use]
     pub fn first_host(&self) -> IpAddr {
         self.nth(0)
     }
 
-    /// How many addresses there are to bind to: all of a network but its own address (the broadcast
-    /// address is used, as in wrk-cmm). Networks of one and two addresses (RFC 3021, RFC 6164) have
-    /// no address of their own.
+    /// The number of usable addresses: all of a network except its own address. As in wrk-cmm, the
+    /// broadcast address is used. Networks of one or two addresses (RFC 3021, RFC 6164) have no
+    /// address of their own.
     #[must_use]
     pub fn len(&self) -> u128 {
         match self.host_bits() {
@@ -33,13 +34,13 @@ impl SourceRange {
         }
     }
 
-    /// Never: there is always one address. Here because `len` is.
+    /// Always false: there is at least one address.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// The address with this index, counted round and round.
+    /// The address with this index modulo [`SourceRange::len`].
     #[must_use]
     pub fn nth(&self, index: u128) -> IpAddr {
         let skipped = u128::from(self.host_bits() > 1);
@@ -55,18 +56,22 @@ impl SourceRange {
         bits - u32::from(self.prefix_len)
     }
 
-    /// Reads `10.0.0.7`, `10.0.0.0/24`, `fd00::1` or `fd00::/64`; host bits of a network are
-    /// ignored, as in wrk-cmm.
+    /// Parses `10.0.0.7`, `10.0.0.0/24`, `fd00::1` or `fd00::/64`. As in wrk-cmm, host bits of a
+    /// network are ignored.
     ///
     /// # Errors
-    /// A phrase that says what was expected.
+    /// A phrase that says what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| {
-            format!("could not parse range: {} (expected an address like 10.0.0.7 or a network like 10.0.0.0/24)", text.escape_debug())
+            format!(
+                "could not parse range: {} (expected an address like 10.0.0.7 or a network like \
+                 10.0.0.0/24)",
+                text.escape_debug()
+            )
         })?;
         let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
         let prefix_len = match prefix {
@@ -171,7 +176,6 @@ mod tests {
             assert_eq!(range.first_host(), address(first), "{text}");
             assert_eq!(range.nth(0), address(first), "{text}");
             assert_eq!(range.nth(count - 1), address(last), "{text}");
-            // Round and round.
             assert_eq!(range.nth(u128::MAX), range.nth(u128::MAX % count), "{text}");
             if count < u128::MAX {
                 assert_eq!(range.nth(count), address(first), "{text}");
@@ -179,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What [`SourceRange`] says of a prefix must follow from plain arithmetic on the address.
+    /// Compares [`SourceRange`] with plain arithmetic on the address.
     fn follows_from_arithmetic(
         bits: u32,
         base: u128,
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused_in_the_words_of_wrk_cmm() {
+    fn an_invalid_range_is_refused_with_the_message_of_wrk_cmm() {
         for (text, said) in [
             ("abc", "could not parse range: abc (expected an address"),
             ("", "could not parse range: "),

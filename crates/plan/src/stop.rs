@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved;
 
-/// The run ends at whichever comes first; at least one is set.
+/// The conditions that end a run, whichever comes first. At least one is set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stop {
-    /// After so much measured time (a warm-up is not part of it); more than zero.
+    /// Length of the window, without the warm-up; more than zero.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     #[serde(
         rename = "duration_ns",
         with = "saved::optional_duration_ns",
@@ -17,7 +19,7 @@ pub struct Stop {
         skip_serializing_if = "Option::is_none"
     )]
     pub duration: Option<Duration>,
-    /// After so many requests, over all threads, each answered or failed; at least 1.
+    /// Number of requests, successful or failed, of all threads; at least 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
 }

@@ -10,6 +10,7 @@ use crate::secrets::hide_secrets;
 
 /// A URL taken apart, with what the wire and the resolver need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Target {
     /// The URL as typed; in what is shown and saved without its user information
     /// ([`RunPlan::without_secrets`](crate::RunPlan::without_secrets)).
@@ -28,6 +29,7 @@ pub struct Target {
     /// Value of the `Host` header unless a header replaces it.
     pub host_header: String,
     /// Connect to this socket instead of the host, which then only fills the `Host` header.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
         default,
@@ -38,6 +40,7 @@ pub struct Target {
 
 /// How the connection is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
     /// Plain TCP.

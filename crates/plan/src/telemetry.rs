@@ -1,22 +1,24 @@
-//! What to watch in the kernel beside the load.
+//! What to sample from the kernel during a run.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Asking for thousands of sockets takes milliseconds: more often would be a load of its own.
+/// Sampling thousands of sockets takes milliseconds; doing it more often would be a load of its own.
 pub const MIN_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Telemetry of a run: sockets, counters, or both.
+/// Telemetry of a run: sockets, kernel counters, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TelemetrySpec {
-    /// Which TCP sockets, in ss's words (`sport = :80 or dport = :443`); an empty filter takes all
-    /// of them, `None` none.
+    /// A filter for TCP sockets, in the syntax of ss (`sport = :80 or dport = :443`). An empty filter
+    /// selects all sockets, `None` selects none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<String>,
     /// Time between samples; at least [`MIN_SAMPLE_INTERVAL`].
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "interval_ns", with = "crate::saved::duration_ns")]
     pub interval: Duration,
-    /// Whether the growth of the kernel's counters is recorded.
+    /// Whether the increase of kernel counters is recorded.
     pub counters: bool,
 }

@@ -1,4 +1,4 @@
-//! How https connections are verified and how we identify ourselves.
+//! Verification of https servers, and the client certificate.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved;
 
-/// TLS settings; they matter only when the target's scheme is https.
+/// TLS settings. They have no effect on http.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TlsSpec {
-    /// Whether the server's certificate must be valid for the host.
+    /// Whether the server must have a certificate that is valid for the host.
     pub verify: bool,
-    /// PEM file with the authorities to trust instead of the system's.
+    /// PEM file with the certificate authorities to trust instead of those of the system.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
         default,
         skip_serializing_if = "Option::is_none"
     )]
     pub cacert: Option<PathBuf>,
-    /// PEM file with our certificate chain; needs `key`.
+    /// PEM file with the client certificate chain; needs `key`.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
         default,
@@ -26,6 +29,7 @@ pub struct TlsSpec {
     )]
     pub cert: Option<PathBuf>,
     /// PEM file with the private key of `cert`.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
         default,

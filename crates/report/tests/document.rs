@@ -13,9 +13,9 @@ use plan::{
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Delay, ErrorKind, Finding, Generator, MachineUsage, Recording, RunResult, SocketMoment,
-    SocketSummary, SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, Warning,
-    WorkerLags, WorkerUsage,
+    Cell, Delay, ErrorKind, Experiment, Finding, Generator, HookOutput, MachineUsage, Order,
+    Recording, RunResult, Setting, SocketMoment, SocketSummary, SocketTimeline, Spread, Symptom,
+    Telemetry, ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -568,41 +568,105 @@ fn a_distribution_of_samples_has_all_of_its_figures() {
 }
 
 #[test]
-fn the_schema_knows_exactly_the_kinds_of_errors_and_warnings_that_there_are() {
-    let schema = schema();
-    let strings = |values: Vec<&Value>| -> BTreeSet<String> {
-        values
-            .iter()
-            .filter_map(|value| value.as_str())
-            .map(str::to_owned)
-            .collect()
-    };
-    let listed = schema.pointer("/properties/errors/propertyNames/enum");
-    let listed = strings(
-        listed
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .collect(),
-    );
-    let kinds: BTreeSet<String> = ErrorKind::ALL.iter().map(|kind| kind.to_string()).collect();
-    assert_eq!(listed, kinds);
+fn an_unknown_kind_of_error_warning_or_symptom_is_refused() {
+    let validator = validator();
+    let full = small_crowded();
+    for pointer in [
+        "/warnings/0/kind",
+        "/generator/verdict/kind",
+        "/generator/verdict/evidence/0/kind",
+        "/plan/pacing/kind",
+    ] {
+        let mut changed = full.clone();
+        *changed.pointer_mut(pointer).expect(pointer) = Value::from("colour");
+        assert!(!validator.is_valid(&changed), "{pointer}");
+    }
+    let mut changed = full;
+    let errors = changed["errors"].as_object_mut().expect("errors are a map");
+    let (_, count) = errors.iter().next().expect("every kind is there");
+    let count = count.clone();
+    errors.insert("colour".to_owned(), count);
+    assert!(!validator.is_valid(&changed));
+}
 
-    let described = schema
-        .pointer("/$defs/warning/oneOf")
-        .and_then(Value::as_array);
-    let described = described.into_iter().flatten();
-    let described = strings(
-        described
-            .filter_map(|one| one.pointer("/properties/kind/const"))
-            .collect(),
-    );
-    let document = document(&crowded());
-    let written = document["warnings"].as_array().into_iter().flatten();
-    assert_eq!(
-        described,
-        strings(written.map(|warning| &warning["kind"]).collect())
-    );
+#[test]
+fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
+    let cell = Cell {
+        number: 1,
+        settings: vec![Setting {
+            factor: "rmem_max".to_owned(),
+            level: "262144".to_owned(),
+        }],
+        profile: Some("heavy".to_owned()),
+        target: "front".to_owned(),
+        is_baseline: true,
+    };
+    let trial = |outcome| Trial {
+        schema_version: results::EXPERIMENT_SCHEMA_VERSION,
+        experiment: "buffers".to_owned(),
+        cell: cell.clone(),
+        round: 1,
+        repeat: 1,
+        position: 1,
+        started_at: Some("2026-11-20T20:00:00Z".to_owned()),
+        failed_attempts: vec!["no response".to_owned()],
+        outcome,
+        effective: [("net.core.rmem_max".to_owned(), "262144".to_owned())].into(),
+        environment_before: [("load".to_owned(), "0.1".to_owned())].into(),
+        environment_after: [("load".to_owned(), "1.9".to_owned())].into(),
+        hooks: vec![HookOutput {
+            hook: "before".to_owned(),
+            command: "sync".to_owned(),
+            exit_code: Some(0),
+            ..HookOutput::default()
+        }],
+        samples_file: Some("1.samples.jsonl.zst".to_owned()),
+    };
+    let saved = |save: &dyn Fn(&mut Vec<u8>)| -> Value {
+        let mut bytes = Vec::new();
+        save(&mut bytes);
+        serde_json::from_slice(&bytes).expect("the document is JSON")
+    };
+    let outcomes = [
+        TrialOutcome::Finished(Box::new(crowded())),
+        TrialOutcome::Finished(Box::new(fixture::result(Recording::new()))),
+        TrialOutcome::Failed("the server did not start".to_owned()),
+    ];
+    let trials = outcomes.map(|outcome| {
+        let save = |bytes: &mut Vec<u8>| results::file::save_trial(&trial(outcome.clone()), bytes);
+        (
+            "Trial",
+            saved(&|bytes| save(bytes).expect("memory takes every write")),
+        )
+    });
+    let experiment = Experiment {
+        schema_version: results::EXPERIMENT_SCHEMA_VERSION,
+        name: "buffers".to_owned(),
+        plan_toml: "rounds = 1".to_owned(),
+        seed: u64::MAX,
+        order: Order::Shuffled,
+        rounds: 1,
+        cells: vec![cell.clone()],
+        started_at: None,
+    };
+    let experiment = saved(&|bytes| {
+        results::file::save_experiment(&experiment, bytes).expect("memory takes every write");
+    });
+    for (name, document) in trials.into_iter().chain([("Experiment", experiment)]) {
+        let schema = serde_json::json!({
+            "$ref": format!("#/$defs/{name}"),
+            "$defs": schema()["$defs"],
+        });
+        let validator = jsonschema::draft202012::new(&schema).expect("the schema is a schema");
+        let errors: Vec<String> = validator
+            .iter_errors(&document)
+            .map(|error| format!("{}: {error}", error.instance_path))
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+        let mut changed = document;
+        changed["colour"] = Value::from(1);
+        assert!(!validator.is_valid(&changed), "{name}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::RunResult;
 
 /// Rates of a run with a schedule, in requests per second over the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AchievedRate {
     /// What the plan asks for; the mean over the window if the rate changes.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What is needed to judge whether two results can be compared. Filled by the crate that makes the
 /// run; what could not be found out is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Environment {
     /// Version of wrkbench, such as `0.1.0`.

@@ -112,6 +112,7 @@ impl fmt::Display for ErrorKind {
 
 /// How often a kind of error happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ErrorCount {
     /// Times it happened.

@@ -57,7 +57,8 @@ fn writer(expected: &str) -> &'static str {
 
 /// What is written: the result, and the summary that follows from it.
 #[derive(Serialize)]
-struct Document<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
     summary: Summary,

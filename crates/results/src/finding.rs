@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 /// A [`crate::Warning`] or a [`crate::Symptom`] with its sentence, so that a reader of the document
 /// need not know every kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "{T}")
+)]
 pub struct Finding<T> {
     /// What was found, with the numbers that show it.
     #[serde(flatten)]

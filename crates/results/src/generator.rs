@@ -7,6 +7,7 @@ use crate::{Histogram, Lags, Verdict};
 /// What a thread has used, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
 /// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ThreadUsage {
     /// Time on a CPU, nanoseconds.
@@ -37,6 +38,7 @@ impl ThreadUsage {
 
 /// One worker's share of the machine within the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkerUsage {
     /// Number of the worker, from 0.
@@ -49,6 +51,7 @@ pub struct WorkerUsage {
 
 /// How late one worker was; [`crate::Recording::lags`] has all workers' samples together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkerLags {
     /// Number of the worker, from 0.
@@ -65,7 +68,9 @@ pub struct WorkerLags {
 
 /// A distribution of delays in four numbers; all 0 without samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "WrittenDigest")]
+#[cfg_attr(feature = "schema", schemars(!from))]
 pub struct LagDigest {
     /// Samples.
     pub count: u64,
@@ -143,6 +148,7 @@ impl WorkerLags {
 
 /// What happened to the whole machine, or to our control group, between begin and end of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MachineUsage {
     /// Time between the two readings, nanoseconds.
@@ -167,6 +173,7 @@ pub struct MachineUsage {
 
 /// What the program knows of its own part in the numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
     /// One for each worker that could be asked.

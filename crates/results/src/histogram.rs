@@ -328,8 +328,10 @@ fn buckets(highest_ns: u64) -> Hdr<u64> {
 /// A histogram as it is written; of one without samples there is the count alone. The sums exceed what JSON numbers
 /// carry exactly, so they are decimal text.
 #[derive(Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Written {
+#[cfg_attr(feature = "schema", schemars(rename = "Histogram"))]
+pub(crate) struct Written {
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_ns: Option<u64>,

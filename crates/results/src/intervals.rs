@@ -22,8 +22,10 @@ pub struct Interval {
 
 /// An interval as it is written: nothing of one without samples.
 #[derive(Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct WrittenInterval {
+#[cfg_attr(feature = "schema", schemars(rename = "Interval"))]
+pub(crate) struct WrittenInterval {
     #[serde(skip_serializing_if = "Option::is_none")]
     min_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +74,9 @@ impl TryFrom<WrittenInterval> for Interval {
 
 /// Intervals of equal length from the begin of the window on, without gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Written")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Intervals {
     interval_ms: u64,
     rows: Vec<Interval>,

@@ -6,6 +6,7 @@ use crate::Histogram;
 
 /// Delays on the generator's side. All in nanoseconds, all of the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lags {
     /// With a rate, per request sent: from due to sent, whatever the reason.

@@ -21,6 +21,8 @@ mod lower_bound;
 mod rates;
 mod recording;
 mod run_result;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod series;
 pub mod snapshot;
 mod summary;

@@ -9,6 +9,7 @@ use crate::summary::{self, Moments};
 /// Rate samples of all workers in one pool, in whole requests per second **per worker**, as wrk
 /// takes them. Equal values are kept once with their count, so that a long run stays small.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "Vec<Sample>", into = "Vec<Sample>")]
 pub struct Rates {
     counts: BTreeMap<u64, u64>,
@@ -16,7 +17,9 @@ pub struct Rates {
 
 /// Equal rate samples, as they are written: the rate, and how often it was sampled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "AnySample", into = "(u64, u64)")]
+#[cfg_attr(feature = "schema", schemars(!from))]
 struct Sample {
     requests_per_sec: u64,
     count: u64,

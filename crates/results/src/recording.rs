@@ -6,6 +6,7 @@ use crate::{Counters, Errors, Histogram, Intervals, Lags, Rates, Series, Statuse
 
 /// Parts of a request's way, each with its own samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phases {
     /// From the call of `connect` to the established TCP (or Unix) connection; one sample for each
@@ -37,6 +38,7 @@ impl Phases {
 
 /// Everything that is counted and timed. A worker owns one, unshared while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recording {
     /// Requests, bytes and connections.
     pub counters: Counters,

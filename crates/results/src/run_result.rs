@@ -10,6 +10,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 
 /// The time that the numbers cover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Window {
     /// Wall-clock begin of the window, milliseconds since 1970-01-01 UTC; a label only.
@@ -25,6 +26,7 @@ pub struct Window {
 
 /// How the program talked to the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
     /// `io_uring` or `epoll`.
@@ -35,6 +37,7 @@ pub struct Backend {
 
 /// A finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResult {
     /// [`SCHEMA_VERSION`] of the program that made it.
     pub schema_version: u32,

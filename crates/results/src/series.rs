@@ -7,6 +7,7 @@ const ROWS_MAX: usize = 4096;
 
 /// What happened within one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// Begin of the interval, milliseconds after the begin of the window.
@@ -21,7 +22,9 @@ pub struct Row {
 
 /// Rows of equal intervals from the begin of the window on, without gaps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Written")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Series {
     interval_ms: u64,
     rows: Vec<Row>,

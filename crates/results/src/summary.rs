@@ -11,6 +11,7 @@ use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, Run
 /// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
 /// decode histograms; it is not read back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// Answers per second of the window, all workers together.
     pub requests_per_sec: f64,
@@ -45,6 +46,7 @@ pub struct Summary {
 
 /// The phases, each as a distribution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSummaries {
     /// [`Phases::connect`].
     pub connect: Distribution,
@@ -58,6 +60,7 @@ pub struct PhaseSummaries {
 
 /// The lags, each as a distribution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagSummaries {
     /// [`Lags::send`].
     pub send: Distribution,
@@ -71,6 +74,7 @@ pub struct LagSummaries {
 
 /// A [`Histogram`] in figures. Without samples all that would be a value is `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// Samples.
     pub count: u64,
@@ -92,6 +96,10 @@ pub struct Distribution {
     /// Mean, percentiles and maximum once more, as `mean_ms`, `p99_ms`, `p99_9_ms` and `max_ms`: what most readers look
     /// for, in the unit that they expect.
     #[serde(flatten, serialize_with = "as_fields")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "std::collections::BTreeMap<String, f64>")
+    )]
     pub in_ms: Vec<(String, f64)>,
     /// Ascending; empty without samples.
     pub percentiles: Vec<Percentile>,
@@ -107,6 +115,7 @@ fn as_fields<S: Serializer>(fields: &[(String, f64)], serializer: S) -> Result<S
 
 /// One percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentile {
     /// Which, 0..=100.
     pub percent: f64,
@@ -122,6 +131,7 @@ pub struct Percentile {
 
 /// [`Rates`] in figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateSummary {
     /// Samples.
     pub count: u64,
@@ -144,6 +154,7 @@ pub struct RateSummary {
 
 /// Events by wrk's four counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketErrors {
     /// [`Legacy::Connect`].
     pub connect: u64,
@@ -228,7 +239,7 @@ impl Summary {
 
 impl Distribution {
     /// Of samples that were measured and of others of which only a lower bound is known.
-    fn of(measured: &Histogram, unanswered: &Histogram, percents: &[f64]) -> Self {
+    pub(crate) fn of(measured: &Histogram, unanswered: &Histogram, percents: &[f64]) -> Self {
         let mut histogram = measured.clone();
         if !unanswered.is_empty() {
             histogram.merge(unanswered);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Telemetry of one run. Every sample stands in a file of its own, a JSON line each; this is what
 /// they come to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Telemetry {
     /// Time between samples, nanoseconds.
@@ -34,6 +35,7 @@ pub struct Telemetry {
 /// Sockets of one run, each counted once however often it was sampled, with the final values of
 /// those that closed. A sum is `None` when this kernel does not count such a thing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketSummary {
     /// Different sockets seen, listening ones left out.
@@ -110,7 +112,9 @@ const TIMELINE_ROWS_MAX: usize = 4_096;
 /// Sockets over time, in equal intervals from the begin of the window on, without gaps and in bounded
 /// number: where there are more, two become one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "WrittenTimeline")]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct SocketTimeline {
     /// Length of each interval, milliseconds.
     pub interval_ms: u64,
@@ -155,6 +159,7 @@ impl TryFrom<WrittenTimeline> for SocketTimeline {
 /// What sockets were like in one interval: over all samples of all sockets that the filter let through,
 /// listening ones left out. What this kernel does not tell, or what no sample was taken of, is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketMoment {
     /// Begin of the interval, milliseconds after the begin of the window.
@@ -191,6 +196,7 @@ pub struct SocketMoment {
 
 /// How values spread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
     /// The least.

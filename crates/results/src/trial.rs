@@ -14,6 +14,7 @@ pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
 
 /// One level of one factor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     /// Name of the factor.
@@ -24,6 +25,7 @@ pub struct Setting {
 
 /// One combination of levels, profile and target.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
     /// Place in the plan, from 1.
@@ -41,6 +43,7 @@ pub struct Cell {
 
 /// In which order the trials of a round run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// Drawn anew for each round.
@@ -52,6 +55,7 @@ pub enum Order {
 
 /// An experiment as it was started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// [`EXPERIMENT_SCHEMA_VERSION`].
@@ -75,6 +79,7 @@ pub struct Experiment {
 
 /// A command that ran around a trial, and what it said.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HookOutput {
     /// Which hook: `restart`, `before`, `apply` and such.
@@ -94,6 +99,7 @@ pub struct HookOutput {
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TrialOutcome {
     /// It was measured.
@@ -104,6 +110,7 @@ pub enum TrialOutcome {
 
 /// One run of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     /// [`EXPERIMENT_SCHEMA_VERSION`].

@@ -6,6 +6,7 @@ use crate::Finding;
 
 /// Whether the load generator limited the load. The crate `judging` decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Verdict {
     /// There is no sign of a client-side bottleneck: the numbers are the server's.
@@ -37,6 +38,7 @@ impl Verdict {
 
 /// A symptom of a saturated load generator, with the numbers that show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Symptom {
     /// Worker threads were on a CPU all the time, so they could not have done more.
@@ -128,6 +130,7 @@ pub enum Symptom {
 
 /// A percentile of a delay in the load generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delay {
     /// Which percentile, 0..=100: at least ten samples lie above it.
     pub percent: u32,

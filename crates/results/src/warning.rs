@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a number of a result may be wrong, with the numbers that show it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Warning {
     /// No request was answered, so there is no latency at all.

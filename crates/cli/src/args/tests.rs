@@ -733,7 +733,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "-R 2g U",
-            "--rate: \"2g\" is more than a request in each nanosecond",
+            "--rate: \"2g\" is more than a request per nanosecond",
         ),
         (
             "-R 5 --stages 1:1s U",

@@ -6,22 +6,43 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use origin::Counts;
 use report::{Format, TextOptions};
-use results::{ErrorKind, Legacy, RunResult};
+use results::{ErrorKind, Legacy, RunResult, Trial};
 use serde_json::Value;
 
-static SCHEMA: LazyLock<Validator> = LazyLock::new(|| {
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let text = include_str!("../../../../docs/result.schema.json");
-    jsonschema::draft202012::new(&serde_json::from_str(text).unwrap()).unwrap()
+    serde_json::from_str(text).unwrap()
 });
 
-/// Reads a saved document, which must match the schema and be consistent.
-pub(crate) fn document(bytes: &[u8]) -> RunResult {
+static RESULT: LazyLock<Validator> = LazyLock::new(|| validator(&SCHEMA));
+
+static TRIAL: LazyLock<Validator> = LazyLock::new(|| {
+    let defs = &SCHEMA["$defs"];
+    validator(&serde_json::json!({"$ref": "#/$defs/Trial", "$defs": defs}))
+});
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::draft202012::new(schema).unwrap()
+}
+
+fn check_schema(validator: &Validator, bytes: &[u8]) {
     let value: Value = serde_json::from_slice(bytes).unwrap();
-    let faults: Vec<String> = SCHEMA
+    let faults: Vec<String> = validator
         .iter_errors(&value)
         .map(|error| format!("{}: {error}", error.instance_path))
         .collect();
     assert_eq!(faults, [""; 0]);
+}
+
+/// Reads a trial of a sweep, which must match the schema.
+pub(crate) fn trial(bytes: &[u8]) -> Trial {
+    check_schema(&TRIAL, bytes);
+    results::file::load_trial(bytes).unwrap()
+}
+
+/// Reads a saved document, which must match the schema and be consistent.
+pub(crate) fn document(bytes: &[u8]) -> RunResult {
+    check_schema(&RESULT, bytes);
     let result = results::file::load(bytes).unwrap();
     assert_eq!(results::check(&result), Ok(()));
     check_phases(&result);

@@ -10,6 +10,7 @@ use results::{Trial, TrialOutcome};
 use testkit::{Output, Process, eventually};
 
 use crate::harness::{Site, io, program, site};
+use crate::judge;
 
 /// An experiment in its own folder that varies a load option and a file.
 struct Experiment<'a> {
@@ -85,9 +86,7 @@ impl<'a> Experiment<'a> {
 
     fn trials(&self) -> Vec<Trial> {
         let files = self.trial_files().into_values();
-        files
-            .map(|document| results::file::load_trial(&document).unwrap())
-            .collect()
+        files.map(|document| judge::trial(&document)).collect()
     }
 
     /// Waits until this number of trials is saved.

@@ -192,7 +192,7 @@ fn values() -> Vec<Row> {
         ),
         refused("a rate of 0", &["-R0"], "--rate: \"0\""),
         refused(
-            "more than a request in each nanosecond",
+            "more than a request per nanosecond",
             &["-R1.1G"],
             "--rate: \"1.1G\"",
         ),
