@@ -43,8 +43,6 @@ const TALL_ROWS: u16 = 26;
 const THREE_PLOTS_COLUMNS: u16 = 132;
 /// With at least this many rows, the histogram is below the two plots.
 const THREE_PLOTS_ROWS: u16 = 30;
-/// With at least this many columns, the title of the latency plot has its name.
-const NAMED_COLUMNS: u16 = 36;
 const WAITING: &str = "waiting for the first responses";
 /// Up to this ratio of the largest and the smallest value, a linear axis shows both well.
 const LINEAR_RATIO: f64 = 10.0;
@@ -422,10 +420,7 @@ fn spaced(words: Vec<Span<'static>>) -> Line<'static> {
 
 fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer: &mut Buffer) {
     let latest = model.shown().latest.as_deref();
-    let mut title = Vec::new();
-    if area.width >= NAMED_COLUMNS {
-        title.push(Span::styled(words::latency(&model.plan), DIM));
-    }
+    let mut title = vec![Span::styled(words::latency(&model.plan), DIM)];
     if let Some(last) = latest
         .map(|latest| &latest.last)
         .filter(|it| !it.latency.is_empty())
@@ -441,6 +436,10 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
     {
         let text = format!("maximum of each {:.0} s", first.to_s - first.from_s);
         title.push(Span::styled(text, DIM));
+    }
+    // The numbers are more important than the name.
+    if spaced(title.clone()).width() > usize::from(area.width.saturating_sub(3)) {
+        title.remove(0);
     }
     let inner = panel(area, &spaced(title), buffer);
     let p50: fn(&Point) -> Option<f64> = |point| point.p50_ns.map(|value| value as f64);

@@ -1,4 +1,4 @@
-//! One connection: bytes in, moves out. It has no socket and no clock.
+//! The state machine of a connection: bytes in, actions out, without socket and clock.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -7,67 +7,66 @@ use std::rc::Rc;
 use eventloop::CloseMode;
 use rustls::ServerConnection;
 
+use crate::context::{Arrival, Context, Decision};
 use crate::fault::Fault;
-use crate::plan::{Fin, Plan, Step};
+use crate::prepared::{Fin, PreparedResponse, Step};
+use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
 use crate::response;
-use crate::site::{Arrival, Decision, Site};
-use crate::truth::RECORDED_MAX_BYTES;
 
-/// Collected output is sent when it has grown to this, in bytes.
+/// Collected output is sent when it reaches this size, in bytes.
 const SEND_BYTES: usize = 64 * 1024;
-/// No more is made while so much waits for the peer to read, in bytes.
+/// No more output is produced while this many bytes wait for the peer, in bytes.
 const WINDOW_BYTES: u64 = 1024 * 1024;
-/// The most requests of a connection that wait for their answers; beyond, it is reset.
+/// Maximum number of unanswered requests on a connection; beyond that it is reset.
 const QUEUE_MAX: usize = 100_000;
-/// How long the peer's end is awaited after ours, in nanoseconds.
+/// How long to wait for the peer's FIN after ours, in nanoseconds.
 const LINGER_NS: u64 = 2_000_000_000;
 
-/// What the owner of a connection is to do next.
+/// What the worker must do next for a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Move {
-    /// Send these bytes, tell [`Connection::sent`] when they are handed over, and ask again.
+pub(crate) enum Action {
+    /// Send these bytes, call [`Connection::sent`] when they are handed to the kernel, and ask
+    /// again.
     Send(Vec<u8>),
-    /// Nothing until then, unless something comes; ask again.
+    /// Ask again at this time, or earlier if something arrives.
     Wait(u64),
-    /// Nothing unless something comes.
+    /// Ask again if something arrives.
     Idle,
-    /// End the sending side and ask again.
+    /// Send FIN and ask again.
     Fin,
-    /// Close the socket; the connection is over.
+    /// Close the socket; the connection has ended.
     Close(CloseMode),
 }
 
-/// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Connection {
     number: u64,
     reader: RequestReader,
     tls: Option<Box<ServerConnection>>,
-    /// A request whose head has arrived and whose body has not.
+    /// A request whose head is complete and whose body is not.
     decided: Option<Decided>,
     queue: VecDeque<Pending>,
-    /// Plaintext that has not been handed over.
+    /// Plaintext that has not been sent.
     output: Vec<u8>,
-    /// Handed over and not reported as sent.
+    /// Bytes of sends that have not been reported as complete.
     in_flight_bytes: u64,
-    /// Requests so far.
     requests: u64,
     phase: Phase,
     peer_ended: bool,
     idle: Option<Idle>,
-    /// Bytes of the current request, when they are recorded.
+    /// Bytes of the current request, if they are recorded.
     raw: Vec<u8>,
-    /// What the peer said before it is listened to; `None` from then on.
+    /// Input during the initial delay; `None` afterwards.
     opening: Option<Opening>,
 }
 
-/// How long a connection is left waiting before its first bytes are read.
+/// Delays before the first bytes of a connection are processed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// From the acceptance on nothing is read, in nanoseconds.
+    /// After accepting, in nanoseconds.
     pub(crate) accept_delay_ns: u64,
-    /// From then, or from the first bytes if they come later, nothing is answered, in nanoseconds.
+    /// After that, or after the first bytes if they arrive later, in nanoseconds.
     pub(crate) tls_delay_ns: u64,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct Patience {
 struct Opening {
     readable_ns: u64,
     tls_delay_ns: u64,
-    /// When the bytes are read; `None` until there are any.
+    /// When the bytes are processed; `None` until some have arrived.
     read_at_ns: Option<u64>,
     bytes: Vec<u8>,
 }
@@ -83,15 +82,15 @@ struct Opening {
 #[derive(Debug)]
 struct Decided {
     decision: Decision,
-    /// Answered before its body was there.
+    /// Answered before its body arrived.
     is_answered: bool,
 }
 
 #[derive(Debug)]
 struct Pending {
-    plan: Rc<Plan>,
+    response: Rc<PreparedResponse>,
     due_ns: u64,
-    /// The step that is next, and how much of it is done.
+    /// The next step and its progress.
     step: usize,
     progress: u64,
     log_index: Option<usize>,
@@ -107,9 +106,9 @@ struct Idle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Serving,
-    /// Answers are still given, requests no longer read.
+    /// Requests are no longer read, responses still sent.
     Deaf,
-    /// Our end is sent; input is dropped until the peer ends too, or until then.
+    /// FIN is sent; input is discarded until the peer's FIN, or until this time.
     Lingering(Option<u64>),
     Broken,
 }
@@ -133,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Reads nothing for a while from now on.
+    /// Delays the processing of input.
     pub(crate) fn wait_before_reading(&mut self, patience: Patience, now_ns: u64) {
         if patience != Patience::default() {
             self.opening = Some(Opening {
@@ -145,14 +144,14 @@ impl Connection {
         }
     }
 
-    /// Follows this plan and reads no requests any more.
-    pub(crate) fn only(&mut self, plan: Plan, now_ns: u64) {
+    /// Executes this response and reads no more requests.
+    pub(crate) fn only(&mut self, response: PreparedResponse, now_ns: u64) {
         self.phase = Phase::Deaf;
-        self.enqueue(Rc::new(plan), now_ns, None);
+        self.enqueue(Rc::new(response), now_ns, None);
     }
 
-    /// Takes bytes from the socket.
-    pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, site: &mut Site) {
+    /// Processes bytes from the socket.
+    pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
         if let Some(opening) = &mut self.opening {
             let begin_ns = opening.readable_ns.max(at_ns);
             opening
@@ -162,18 +161,18 @@ impl Connection {
             return;
         }
         match self.tls.take() {
-            None => self.read(bytes, at_ns, site),
+            None => self.read(bytes, at_ns, context),
             Some(mut tls) => {
-                let is_fine = self.decrypt(&mut tls, bytes, at_ns, site);
+                let is_fine = self.decrypt(&mut tls, bytes, at_ns, context);
                 self.tls = Some(tls);
                 if !is_fine && self.phase == Phase::Serving {
-                    site.counters().tls_failures.add(1);
+                    context.counters().tls_failures.add(1);
                     self.queue.clear();
                     let fin = vec![Step::Fin(Fin::LingerUnannounced)];
                     self.only(
-                        Plan {
+                        PreparedResponse {
                             is_counted: false,
-                            ..Plan::new(0, false, fin)
+                            ..PreparedResponse::new(0, false, fin)
                         },
                         at_ns,
                     );
@@ -182,46 +181,46 @@ impl Connection {
         }
     }
 
-    /// The peer will send no more.
+    /// The peer has sent FIN.
     pub(crate) fn end(&mut self) {
         self.peer_ended = true;
     }
 
-    /// So many bytes of a [`Move::Send`] are handed to the kernel.
+    /// This many bytes of an [`Action::Send`] were handed to the kernel.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(bytes as u64);
     }
 
-    /// What to do now. To be asked after every call above and when a wait is over.
-    pub(crate) fn next_move(&mut self, now_ns: u64, site: &mut Site) -> Move {
+    /// What to do now. To be called after every call above and when a wait has ended.
+    pub(crate) fn next_move(&mut self, now_ns: u64, context: &mut Context) -> Action {
         if let Some(read_at_ns) = self.opening.as_ref().and_then(|held| held.read_at_ns) {
             if now_ns < read_at_ns {
-                return Move::Wait(read_at_ns);
+                return Action::Wait(read_at_ns);
             }
             let bytes = self.opening.take().map(|held| held.bytes);
-            self.receive(&bytes.unwrap_or_default(), now_ns, site);
+            self.receive(&bytes.unwrap_or_default(), now_ns, context);
         }
         loop {
             if self.phase == Phase::Broken {
-                return Move::Close(CloseMode::Abort);
+                return Action::Close(CloseMode::Abort);
             }
             if self.output.len() >= SEND_BYTES {
-                return self.flush(site).unwrap_or(Move::Idle);
+                return self.flush(context).unwrap_or(Action::Idle);
             }
             let Some(front) = self.queue.front() else {
-                return self.flush(site).unwrap_or_else(|| self.rest(now_ns));
+                return self.flush(context).unwrap_or_else(|| self.rest(now_ns));
             };
             if front.due_ns > now_ns {
-                let wait = Move::Wait(front.due_ns);
-                return self.flush(site).unwrap_or(wait);
+                let wait = Action::Wait(front.due_ns);
+                return self.flush(context).unwrap_or(wait);
             }
-            if let Some(next) = self.walk(now_ns, site) {
+            if let Some(next) = self.walk(now_ns, context) {
                 return next;
             }
         }
     }
 
-    /// Whether nothing stands between a new request and an instant answer.
+    /// Whether a new request can be answered immediately.
     pub(crate) fn is_quiet(&self) -> bool {
         self.queue.is_empty()
             && self.tls.is_none()
@@ -237,31 +236,31 @@ impl Connection {
         self.number
     }
 
-    /// Reads plain bytes; false when TLS cannot go on.
+    /// Decrypts and processes bytes; false on a TLS failure.
     fn decrypt(
         &mut self,
         tls: &mut ServerConnection,
         mut bytes: &[u8],
         at_ns: u64,
-        site: &mut Site,
+        context: &mut Context,
     ) -> bool {
         let mut plain = [0; 16 * 1024];
         while !bytes.is_empty() {
             if tls.read_tls(&mut bytes).is_err() || tls.process_new_packets().is_err() {
                 return false;
             }
-            // Ends with WouldBlock when there is no more, with 0 after close_notify.
+            // Ends with WouldBlock if there is no more, with 0 after close_notify.
             while let Ok(count @ 1..) = tls.reader().read(&mut plain) {
-                self.read(&plain[..count], at_ns, site);
+                self.read(&plain[..count], at_ns, context);
             }
         }
         true
     }
 
-    fn read(&mut self, bytes: &[u8], at_ns: u64, site: &mut Site) {
-        site.counters().bytes_in.add(bytes.len() as u64);
+    fn read(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
+        context.counters().bytes_in.add(bytes.len() as u64);
         let mut rest = bytes;
-        // Where the request began that is being read, if that is in these bytes.
+        // Where the current request starts, if that is in these bytes.
         let mut start = None;
         while self.phase == Phase::Serving {
             if self.reader.is_at_start() && self.decided.is_none() {
@@ -269,54 +268,59 @@ impl Connection {
                     return;
                 }
                 start = Some(rest);
-                if let Some(taken) = self.answer_known(rest, at_ns, site) {
+                if let Some(taken) = self.respond_from_cache(rest, at_ns, context) {
                     rest = &rest[taken..];
                     continue;
                 }
             }
             let before = rest;
             let found = self.reader.next(&mut rest);
-            if site.log.records() {
+            if context.log.records() {
                 let taken = &before[..before.len() - rest.len()];
                 let room = RECORDED_MAX_BYTES.saturating_sub(self.raw.len());
                 self.raw.extend_from_slice(&taken[..taken.len().min(room)]);
             }
             match found {
                 Ok(None) => return,
-                Ok(Some(Found::Head(head))) => self.on_head(head, rest, at_ns, site),
+                Ok(Some(Found::Head(head))) => self.on_head(head, rest, at_ns, context),
                 Ok(Some(Found::End { body })) => {
                     let request = start.take().map(|from| &from[..from.len() - rest.len()]);
-                    self.on_end(body, request, at_ns, site);
+                    self.on_end(body, request, at_ns, context);
                 }
-                Err(why) => self.refuse(why, at_ns, site),
+                Err(why) => self.refuse(why, at_ns, context),
             }
         }
     }
 
-    /// Answers a request whose bytes were seen before; returns how many they are.
-    fn answer_known(&mut self, input: &[u8], at_ns: u64, site: &mut Site) -> Option<usize> {
-        if site.log.records() || self.is_last(site) {
+    /// Answers a cached request; returns its length.
+    fn respond_from_cache(
+        &mut self,
+        input: &[u8],
+        at_ns: u64,
+        context: &mut Context,
+    ) -> Option<usize> {
+        if context.log.records() || self.is_last(context) {
             return None;
         }
-        let known = site.recipes.find(input)?;
-        self.accept(&known.plan, at_ns, site);
+        let known = context.cache.find(input)?;
+        self.accept(&known.response, at_ns, context);
         Some(known.request_bytes)
     }
 
-    fn on_head(&mut self, head: Head, rest: &[u8], at_ns: u64, site: &mut Site) {
-        let decision = site.decide(head);
+    fn on_head(&mut self, head: Head, rest: &[u8], at_ns: u64, context: &mut Context) {
+        let decision = context.decide(head);
         if decision.echoes() {
             self.reader.keep_body();
         }
         let is_answered = matches!(decision.fault(), Some(Fault::Early | Fault::EarlyClose));
         let is_silent = is_answered || decision.fault() == Some(&Fault::NoContinue);
-        // RFC 9110 section 10.1.1: not needed when the body is on its way already.
+        // RFC 9110 section 10.1.1: not needed if the body is already arriving.
         if decision.head.expects_continue && decision.head.has_body && rest.is_empty() && !is_silent
         {
             self.enqueue(Rc::new(response::continue_plan()), at_ns, None);
         }
         if is_answered {
-            self.answer(&decision, Vec::new(), None, at_ns, site);
+            self.respond(&decision, Vec::new(), None, at_ns, context);
         }
         if decision.fault() == Some(&Fault::EarlyClose) {
             self.phase = Phase::Deaf;
@@ -327,75 +331,76 @@ impl Connection {
         });
     }
 
-    fn on_end(&mut self, body: Vec<u8>, request: Option<&[u8]>, at_ns: u64, site: &mut Site) {
-        if site.log.records() {
-            site.log.record(std::mem::take(&mut self.raw));
+    fn on_end(&mut self, body: Vec<u8>, request: Option<&[u8]>, at_ns: u64, context: &mut Context) {
+        if context.log.records() {
+            context.log.record(std::mem::take(&mut self.raw));
         }
         if let Some(Decided {
             decision,
             is_answered: false,
         }) = self.decided.take()
         {
-            self.answer(&decision, body, request, at_ns, site);
+            self.respond(&decision, body, request, at_ns, context);
         }
     }
 
-    /// Makes the plan for a request, remembers it if it is the same the next time, and follows it.
-    fn answer(
+    /// Prepares the response to a request, caches it if it is always the same, and enqueues it.
+    fn respond(
         &mut self,
         decision: &Decision,
         body: Vec<u8>,
         request: Option<&[u8]>,
         at_ns: u64,
-        site: &mut Site,
+        context: &mut Context,
     ) {
-        let is_last = self.is_last(site);
-        let plan = match site.plan(decision, body, is_last) {
-            Ok(plan) => Rc::new(plan),
-            Err(why) => return self.refuse(why, at_ns, site),
+        let is_last = self.is_last(context);
+        let response = match context.response(decision, body, is_last) {
+            Ok(response) => Rc::new(response),
+            Err(why) => return self.refuse(why, at_ns, context),
         };
         if let Some(request) = request
-            && plan.is_counted
+            && response.is_counted
             && !is_last
         {
-            site.recipes.add(request, &plan);
+            context.cache.add(request, &response);
         }
-        self.accept(&plan, at_ns, site);
+        self.accept(&response, at_ns, context);
     }
 
-    /// Whether the next request is the last this connection may carry.
-    fn is_last(&self, site: &Site) -> bool {
-        site.keepalive_requests
+    /// Whether the next request is the last on this connection.
+    fn is_last(&self, context: &Context) -> bool {
+        context
+            .keepalive_requests
             .is_some_and(|most| self.requests + 1 >= most)
     }
 
-    fn accept(&mut self, plan: &Rc<Plan>, at_ns: u64, site: &mut Site) {
-        self.requests += u64::from(plan.is_counted);
+    fn accept(&mut self, response: &Rc<PreparedResponse>, at_ns: u64, context: &mut Context) {
+        self.requests += u64::from(response.is_counted);
         let arrival = Arrival {
             connection: self.number,
             at_ns,
         };
-        let (plan, due_ns, log_index) = site.arrive(plan, arrival);
-        self.enqueue(plan, due_ns, log_index);
+        let (response, due_ns, log_index) = context.arrive(response, arrival);
+        self.enqueue(response, due_ns, log_index);
     }
 
-    fn refuse(&mut self, why: BadRequest, at_ns: u64, site: &Site) {
-        site.counters().refused.add(1);
-        let plan = Plan {
+    fn refuse(&mut self, why: BadRequest, at_ns: u64, context: &Context) {
+        context.counters().refused.add(1);
+        let response = PreparedResponse {
             is_counted: false,
             ..response::refusal(why)
         };
-        self.only(plan, at_ns);
+        self.only(response, at_ns);
     }
 
-    fn enqueue(&mut self, plan: Rc<Plan>, due_ns: u64, log_index: Option<usize>) {
+    fn enqueue(&mut self, response: Rc<PreparedResponse>, due_ns: u64, log_index: Option<usize>) {
         self.idle = None;
         if self.queue.len() >= QUEUE_MAX {
             self.phase = Phase::Broken;
             return;
         }
         self.queue.push_back(Pending {
-            plan,
+            response,
             due_ns,
             step: 0,
             progress: 0,
@@ -404,61 +409,63 @@ impl Connection {
         });
     }
 
-    /// What to do when no answer is due.
-    fn rest(&mut self, now_ns: u64) -> Move {
+    /// What to do if no response is due.
+    fn rest(&mut self, now_ns: u64) -> Action {
         if self.peer_ended {
-            // Closing would cancel what is on its way.
+            // Closing now would discard unsent data.
             let is_done = self.in_flight_bytes == 0;
             return if is_done {
-                Move::Close(CloseMode::Graceful)
+                Action::Close(CloseMode::Graceful)
             } else {
-                Move::Idle
+                Action::Idle
             };
         }
         match (self.phase, &mut self.idle) {
             (Phase::Lingering(Some(until_ns)), _) if now_ns >= until_ns => {
-                Move::Close(CloseMode::Graceful)
+                Action::Close(CloseMode::Graceful)
             }
-            (Phase::Lingering(Some(until_ns)), _) => Move::Wait(until_ns),
-            (Phase::Lingering(None), _) | (_, None) => Move::Idle,
-            (_, Some(idle)) if now_ns < idle.at_ns => Move::Wait(idle.at_ns),
+            (Phase::Lingering(Some(until_ns)), _) => Action::Wait(until_ns),
+            (Phase::Lingering(None), _) | (_, None) => Action::Idle,
+            (_, Some(idle)) if now_ns < idle.at_ns => Action::Wait(idle.at_ns),
             (_, Some(idle)) => {
                 let say = std::mem::take(&mut idle.say);
                 let steps = vec![Step::Bytes(say), Step::Flush, Step::Close];
                 self.only(
-                    Plan {
+                    PreparedResponse {
                         is_counted: false,
-                        ..Plan::new(0, false, steps)
+                        ..PreparedResponse::new(0, false, steps)
                     },
                     now_ns,
                 );
-                Move::Wait(now_ns)
+                Action::Wait(now_ns)
             }
         }
     }
 
-    /// Does one step of the answer in front, which is due; `None` when there may be more to do.
-    fn walk(&mut self, now_ns: u64, site: &mut Site) -> Option<Move> {
+    /// Executes one step of the first response, which is due; `None` if there may be more to do.
+    fn walk(&mut self, now_ns: u64, context: &mut Context) -> Option<Action> {
         let front = self.queue.front_mut()?;
-        let plan = Rc::clone(&front.plan);
-        let Some(step) = plan.steps.get(front.step) else {
-            self.finish(now_ns, site);
+        let response = Rc::clone(&front.response);
+        let Some(step) = response.steps.get(front.step) else {
+            self.finish(now_ns, context);
             return None;
         };
         match step {
             Step::Bytes(bytes) => {
                 if self.in_flight_bytes >= WINDOW_BYTES {
-                    return Some(self.flush(site).unwrap_or(Move::Idle));
+                    return Some(self.flush(context).unwrap_or(Action::Idle));
                 }
                 self.output.extend_from_slice(bytes);
                 front.bytes += bytes.len() as u64;
                 front.step += 1;
                 None
             }
-            Step::Bytewise { bytes, interval_ns } => self.walk_bytewise(bytes, *interval_ns, site),
+            Step::Bytewise { bytes, interval_ns } => {
+                self.walk_bytewise(bytes, *interval_ns, context)
+            }
             Step::Stream(stream) => {
                 if self.in_flight_bytes >= WINDOW_BYTES {
-                    return Some(self.flush(site).unwrap_or(Move::Idle));
+                    return Some(self.flush(context).unwrap_or(Action::Idle));
                 }
                 let before = self.output.len();
                 let room = SEND_BYTES.saturating_sub(before);
@@ -469,22 +476,22 @@ impl Connection {
                 } else {
                     (0, front.step + 1)
                 };
-                // An endless answer ends with its reader.
+                // An endless response ends when the peer closes.
                 let is_unread = has_more && self.peer_ended;
-                is_unread.then_some(Move::Close(CloseMode::Graceful))
+                is_unread.then_some(Action::Close(CloseMode::Graceful))
             }
             Step::Flush => {
-                if let Some(send) = self.flush(site) {
+                if let Some(send) = self.flush(context) {
                     return Some(send);
                 }
                 if self.in_flight_bytes > 0 {
-                    return Some(Move::Idle);
+                    return Some(Action::Idle);
                 }
                 self.step_done();
                 None
             }
             Step::Pause(delay) => {
-                front.due_ns = now_ns.saturating_add(delay.sample_ns(&mut site.random));
+                front.due_ns = now_ns.saturating_add(delay.sample_ns(&mut context.random));
                 front.step += 1;
                 None
             }
@@ -498,20 +505,25 @@ impl Connection {
                 self.idle = is_last.then_some(idle);
                 None
             }
-            Step::Hang if self.peer_ended => Some(Move::Close(CloseMode::Graceful)),
-            Step::Hang => Some(self.flush(site).unwrap_or(Move::Idle)),
-            Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, site)),
-            Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, site)),
-            Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, site)),
+            Step::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
+            Step::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
+            Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
+            Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
+            Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
         }
     }
 
-    fn walk_bytewise(&mut self, bytes: &[u8], interval_ns: u64, site: &mut Site) -> Option<Move> {
-        if let Some(send) = self.flush(site) {
+    fn walk_bytewise(
+        &mut self,
+        bytes: &[u8],
+        interval_ns: u64,
+        context: &mut Context,
+    ) -> Option<Action> {
+        if let Some(send) = self.flush(context) {
             return Some(send);
         }
         if self.in_flight_bytes > 0 {
-            return Some(Move::Idle);
+            return Some(Action::Idle);
         }
         let front = self.queue.front_mut()?;
         if let Some(byte) = bytes.get(front.progress as usize) {
@@ -522,39 +534,39 @@ impl Connection {
         if front.progress as usize >= bytes.len() {
             self.step_done();
         } else {
-            // From the last due time, not from now: drips do not drift.
+            // Relative to the last due time, so that drips do not drift.
             front.due_ns = front.due_ns.saturating_add(interval_ns);
         }
         None
     }
 
-    fn walk_fin(&mut self, fin: Fin, now_ns: u64, site: &mut Site) -> Move {
+    fn walk_fin(&mut self, fin: Fin, now_ns: u64, context: &mut Context) -> Action {
         let says_goodbye = fin != Fin::LingerUnannounced;
         if let (Some(tls), Some(front), true) =
             (&mut self.tls, self.queue.front_mut(), says_goodbye)
             && front.progress == 0
         {
             front.progress = 1;
-            // What stands in `output` must be encrypted before the alert.
-            site.counters().bytes_out.add(self.output.len() as u64);
+            // `output` must be encrypted before the alert.
+            context.counters().bytes_out.add(self.output.len() as u64);
             let _ = tls.writer().write_all(&self.output);
             self.output.clear();
             tls.send_close_notify();
         }
-        if let Some(send) = self.flush(site) {
+        if let Some(send) = self.flush(context) {
             return send;
         }
-        self.finish(now_ns, site);
+        self.finish(now_ns, context);
         self.queue.clear();
         let until_ns = now_ns.saturating_add(LINGER_NS);
         self.phase = Phase::Lingering((fin != Fin::ReadOn).then_some(until_ns));
-        Move::Fin
+        Action::Fin
     }
 
-    fn walk_close(&mut self, mode: CloseMode, now_ns: u64, site: &mut Site) -> Move {
-        self.finish(now_ns, site);
+    fn walk_close(&mut self, mode: CloseMode, now_ns: u64, context: &mut Context) -> Action {
+        self.finish(now_ns, context);
         self.queue.clear();
-        Move::Close(mode)
+        Action::Close(mode)
     }
 
     fn step_done(&mut self) {
@@ -564,26 +576,26 @@ impl Connection {
         }
     }
 
-    /// Takes the answer in front off the queue: all was done for it.
-    fn finish(&mut self, now_ns: u64, site: &mut Site) {
+    /// Removes the first response from the queue after its last step.
+    fn finish(&mut self, now_ns: u64, context: &mut Context) {
         let Some(done) = self.queue.pop_front() else {
             return;
         };
-        if done.plan.is_counted && done.plan.is_whole {
-            site.counters().responses.add(1);
+        if done.response.is_counted && done.response.is_whole {
+            context.counters().responses.add(1);
         }
         if let Some(index) = done.log_index {
-            site.log.depart(index, now_ns, done.bytes);
+            context.log.depart(index, now_ns, done.bytes);
         }
     }
 
-    /// Everything collected, encrypted if need be; `None` when there is nothing.
-    fn flush(&mut self, site: &Site) -> Option<Move> {
-        site.counters().bytes_out.add(self.output.len() as u64);
+    /// The collected output, encrypted with TLS; `None` if empty.
+    fn flush(&mut self, context: &Context) -> Option<Action> {
+        context.counters().bytes_out.add(self.output.len() as u64);
         let bytes = match &mut self.tls {
             None => std::mem::take(&mut self.output),
             Some(tls) => {
-                // Writing into rustls and out of it into memory cannot fail; without a handshake
+                // Writing into rustls and from it into memory cannot fail; before the handshake,
                 // the text is dropped with the connection.
                 let _ = tls.writer().write_all(&self.output);
                 self.output.clear();
@@ -593,7 +605,7 @@ impl Connection {
             }
         };
         self.in_flight_bytes += bytes.len() as u64;
-        (!bytes.is_empty()).then_some(Move::Send(bytes))
+        (!bytes.is_empty()).then_some(Action::Send(bytes))
     }
 }
 
@@ -602,19 +614,19 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::answer::Answer;
-    use crate::recipes::Recipes;
+    use crate::cache::ResponseCache;
+    use crate::recipe::Recipe;
+    use crate::report::{Counters, Log};
     use crate::schedule::Schedule;
-    use crate::truth::{Counters, Log};
 
-    fn site(defaults: &str) -> Site {
-        Site {
-            defaults: Answer::from_text(defaults).unwrap(),
+    fn context(defaults: &str) -> Context {
+        Context {
+            defaults: Recipe::from_text(defaults).unwrap(),
             keepalive_requests: None,
             random: fastrand::Rng::with_seed(1),
             schedule: Schedule::new(None, false, Arc::default()),
             log: Log::new(10, 0),
-            recipes: Recipes::default(),
+            cache: ResponseCache::default(),
             counters: Arc::from([Counters::default()]),
             own: 0,
         }
@@ -622,18 +634,23 @@ mod tests {
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
-    fn asked(site: &mut Site, requests: usize) -> Connection {
+    fn asked(context: &mut Context, requests: usize) -> Connection {
         let mut connection = Connection::new(0, None);
-        connection.receive(&GET.repeat(requests), 1000, site);
+        connection.receive(&GET.repeat(requests), 1000, context);
         connection
     }
 
-    /// Everything sent without waiting, each send reported at once, and the move after it.
-    fn moved(connection: &mut Connection, now_ns: u64, site: &mut Site) -> (Vec<Vec<u8>>, Move) {
+    /// Everything that is sent without waiting, each send completed immediately, and the next
+    /// action.
+    fn moved(
+        connection: &mut Connection,
+        now_ns: u64,
+        context: &mut Context,
+    ) -> (Vec<Vec<u8>>, Action) {
         let mut sends = Vec::new();
         loop {
-            match connection.next_move(now_ns, site) {
-                Move::Send(bytes) => {
+            match connection.next_move(now_ns, context) {
+                Action::Send(bytes) => {
                     connection.sent(bytes.len());
                     sends.push(bytes);
                 }
@@ -643,11 +660,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_one_receive_leave_in_one_send() {
-        let mut site = site("size=1");
-        let mut connection = asked(&mut site, 5);
-        let (sends, last) = moved(&mut connection, 1000, &mut site);
-        assert_eq!((sends.len(), last), (1, Move::Idle));
+    fn responses_of_one_receive_leave_in_one_send() {
+        let mut context = context("size=1");
+        let mut connection = asked(&mut context, 5);
+        let (sends, last) = moved(&mut connection, 1000, &mut context);
+        assert_eq!((sends.len(), last), (1, Action::Idle));
         assert_eq!(
             sends[0].windows(4).filter(|bytes| bytes == b"HTTP").count(),
             5
@@ -655,48 +672,48 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_waits_for_its_time_and_not_longer() {
-        let mut site = site("delay=5us");
-        let mut connection = asked(&mut site, 1);
-        assert_eq!(connection.next_move(1000, &mut site), Move::Wait(6000));
-        assert_eq!(connection.next_move(5999, &mut site), Move::Wait(6000));
+    fn an_response_waits_for_its_time_and_not_longer() {
+        let mut context = context("delay=5us");
+        let mut connection = asked(&mut context, 1);
+        assert_eq!(connection.next_move(1000, &mut context), Action::Wait(6000));
+        assert_eq!(connection.next_move(5999, &mut context), Action::Wait(6000));
         assert!(matches!(
-            connection.next_move(6000, &mut site),
-            Move::Send(_)
+            connection.next_move(6000, &mut context),
+            Action::Send(_)
         ));
-        let truth = site.log.into_truth(site.counters[0].counts(), None);
-        assert_eq!(truth.sojourns_ns(), [5000]);
+        let report = context.log.into_report(context.counters[0].counts(), None);
+        assert_eq!(report.sojourns_ns(), [5000]);
     }
 
     #[test]
-    fn a_split_answer_sends_each_byte_when_the_one_before_is_reported() {
-        let mut site = site("size=2&fault=split");
-        let mut connection = asked(&mut site, 1);
+    fn a_split_response_sends_each_byte_when_the_one_before_is_reported() {
+        let mut context = context("size=2&fault=split");
+        let mut connection = asked(&mut context, 1);
         assert_eq!(
-            connection.next_move(1000, &mut site),
-            Move::Send(b"H".to_vec())
+            connection.next_move(1000, &mut context),
+            Action::Send(b"H".to_vec())
         );
-        assert_eq!(connection.next_move(1000, &mut site), Move::Idle);
+        assert_eq!(connection.next_move(1000, &mut context), Action::Idle);
         connection.sent(1);
-        let (sends, _) = moved(&mut connection, 1000, &mut site);
+        let (sends, _) = moved(&mut connection, 1000, &mut context);
         assert!(sends.iter().all(|bytes| bytes.len() == 1));
         assert!(sends.concat().ends_with(b"ab"));
     }
 
     #[test]
     fn drips_leave_on_time_to_the_nanosecond() {
-        let mut site = site("size=2&fault=drip:3us");
-        let mut connection = asked(&mut site, 1);
+        let mut context = context("size=2&fault=drip:3us");
+        let mut connection = asked(&mut context, 1);
         let (mut now_ns, mut bytes) = (1000, 0);
         loop {
-            let (sends, next) = moved(&mut connection, now_ns, &mut site);
+            let (sends, next) = moved(&mut connection, now_ns, &mut context);
             bytes += sends.concat().len() as u64;
             match next {
-                Move::Wait(until_ns) => {
+                Action::Wait(until_ns) => {
                     assert_eq!(until_ns, 1000 + bytes * 3000);
                     now_ns = until_ns;
                 }
-                other => break assert_eq!(other, Move::Idle),
+                other => break assert_eq!(other, Action::Idle),
             }
         }
         assert_eq!(now_ns, 1000 + (bytes - 1) * 3000);
@@ -704,67 +721,67 @@ mod tests {
 
     #[test]
     fn what_the_peer_does_not_read_is_not_made() {
-        let mut site = site("fault=endless-body");
-        let mut connection = asked(&mut site, 1);
+        let mut context = context("fault=endless-body");
+        let mut connection = asked(&mut context, 1);
         let mut bytes = 0;
-        while let Move::Send(part) = connection.next_move(1000, &mut site) {
+        while let Action::Send(part) = connection.next_move(1000, &mut context) {
             bytes += part.len() as u64;
             assert!(bytes < 2 * WINDOW_BYTES);
         }
         assert!(bytes >= WINDOW_BYTES);
         connection.sent(SEND_BYTES * 2);
         assert!(matches!(
-            connection.next_move(1000, &mut site),
-            Move::Send(_)
+            connection.next_move(1000, &mut context),
+            Action::Send(_)
         ));
     }
 
     #[test]
     fn a_client_that_asks_and_never_reads_is_reset_in_the_end() {
-        let mut site = site("fault=hang");
-        let mut connection = asked(&mut site, QUEUE_MAX);
-        assert_eq!(connection.next_move(1000, &mut site), Move::Idle);
-        connection.receive(GET, 1000, &mut site);
+        let mut context = context("fault=hang");
+        let mut connection = asked(&mut context, QUEUE_MAX);
+        assert_eq!(connection.next_move(1000, &mut context), Action::Idle);
+        connection.receive(GET, 1000, &mut context);
         assert_eq!(
-            connection.next_move(1000, &mut site),
-            Move::Close(CloseMode::Abort)
+            connection.next_move(1000, &mut context),
+            Action::Close(CloseMode::Abort)
         );
     }
 
     #[test]
     fn after_an_announced_close_the_peer_is_awaited_but_not_for_ever() {
-        let mut site = site("close");
-        let mut connection = asked(&mut site, 3);
-        let (sends, next) = moved(&mut connection, 1000, &mut site);
-        assert_eq!((sends.len(), next), (1, Move::Fin));
+        let mut context = context("close");
+        let mut connection = asked(&mut context, 3);
+        let (sends, next) = moved(&mut connection, 1000, &mut context);
+        assert_eq!((sends.len(), next), (1, Action::Fin));
         assert_eq!(
-            connection.next_move(1000, &mut site),
-            Move::Wait(1000 + LINGER_NS)
+            connection.next_move(1000, &mut context),
+            Action::Wait(1000 + LINGER_NS)
         );
-        let end = connection.next_move(1000 + LINGER_NS, &mut site);
-        assert_eq!(end, Move::Close(CloseMode::Graceful));
+        let end = connection.next_move(1000 + LINGER_NS, &mut context);
+        assert_eq!(end, Action::Close(CloseMode::Graceful));
 
-        let mut connection = asked(&mut site, 1);
-        assert_eq!(moved(&mut connection, 1000, &mut site).1, Move::Fin);
+        let mut connection = asked(&mut context, 1);
+        assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Fin);
         connection.end();
         assert_eq!(
-            connection.next_move(1000, &mut site),
-            Move::Close(CloseMode::Graceful)
+            connection.next_move(1000, &mut context),
+            Action::Close(CloseMode::Graceful)
         );
     }
 
     #[test]
     fn a_reset_waits_until_the_bytes_before_it_are_handed_over() {
-        let mut site = site("fault=reset-after-head");
-        let mut connection = asked(&mut site, 1);
-        let Move::Send(bytes) = connection.next_move(1000, &mut site) else {
+        let mut context = context("fault=reset-after-head");
+        let mut connection = asked(&mut context, 1);
+        let Action::Send(bytes) = connection.next_move(1000, &mut context) else {
             panic!("no head")
         };
-        assert_eq!(connection.next_move(1000, &mut site), Move::Idle);
+        assert_eq!(connection.next_move(1000, &mut context), Action::Idle);
         connection.sent(bytes.len());
         assert_eq!(
-            connection.next_move(1000, &mut site),
-            Move::Close(CloseMode::Abort)
+            connection.next_move(1000, &mut context),
+            Action::Close(CloseMode::Abort)
         );
     }
 
@@ -774,20 +791,20 @@ mod tests {
             accept_delay_ns: 500,
             tls_delay_ns: 70,
         };
-        // Accepted at 1000. Bytes that come before 1500 count as having come then.
+        // Accepted at 1000. Bytes that arrive before 1500 count as arriving at 1500.
         for (first_ns, read_ns) in [(1100, 1570), (1500, 1570), (1800, 1870)] {
-            let mut site = site("");
+            let mut context = context("");
             let mut connection = Connection::new(0, None);
             connection.wait_before_reading(patience, 1000);
-            assert_eq!(moved(&mut connection, 1000, &mut site).1, Move::Idle);
+            assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Idle);
             let (early, late) = GET.split_at(5);
-            connection.receive(early, first_ns, &mut site);
-            connection.receive(late, first_ns + 1, &mut site);
-            let waiting = moved(&mut connection, read_ns - 1, &mut site);
-            assert_eq!(waiting, (Vec::new(), Move::Wait(read_ns)));
+            connection.receive(early, first_ns, &mut context);
+            connection.receive(late, first_ns + 1, &mut context);
+            let waiting = moved(&mut connection, read_ns - 1, &mut context);
+            assert_eq!(waiting, (Vec::new(), Action::Wait(read_ns)));
             assert!(!connection.is_quiet());
-            let (answer, end) = moved(&mut connection, read_ns, &mut site);
-            assert!(answer.concat().starts_with(b"HTTP/1.1 200"), "{end:?}");
+            let (response, end) = moved(&mut connection, read_ns, &mut context);
+            assert!(response.concat().starts_with(b"HTTP/1.1 200"), "{end:?}");
             assert!(
                 connection.is_quiet(),
                 "only the first bytes are kept waiting"
@@ -796,14 +813,23 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_close_counts_from_the_answer_and_is_called_off_by_a_request() {
-        let mut site = site("fault=idle-close:1us");
-        let mut connection = asked(&mut site, 1);
-        assert_eq!(moved(&mut connection, 1000, &mut site).1, Move::Wait(2000));
-        connection.receive(GET, 1500, &mut site);
-        assert_eq!(moved(&mut connection, 1500, &mut site).1, Move::Wait(2500));
-        assert_eq!(moved(&mut connection, 2500, &mut site).1, Move::Wait(2500));
-        let end = connection.next_move(2500, &mut site);
-        assert_eq!(end, Move::Close(CloseMode::Graceful));
+    fn an_idle_close_counts_from_the_response_and_is_called_off_by_a_request() {
+        let mut context = context("fault=idle-close:1us");
+        let mut connection = asked(&mut context, 1);
+        assert_eq!(
+            moved(&mut connection, 1000, &mut context).1,
+            Action::Wait(2000)
+        );
+        connection.receive(GET, 1500, &mut context);
+        assert_eq!(
+            moved(&mut connection, 1500, &mut context).1,
+            Action::Wait(2500)
+        );
+        assert_eq!(
+            moved(&mut connection, 2500, &mut context).1,
+            Action::Wait(2500)
+        );
+        let end = connection.next_move(2500, &mut context);
+        assert_eq!(end, Action::Close(CloseMode::Graceful));
     }
 }

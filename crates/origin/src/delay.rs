@@ -1,22 +1,22 @@
-//! How long an answer waits: fixed, or drawn from a distribution.
+//! Delays: fixed, or random with a distribution.
 
 use fastrand::Rng;
 
 use crate::quantity::{DURATION_MAX_NS, decimal, parse_duration_ns, parse_probability};
 
-/// A waiting time, all in nanoseconds. Samples are cut at [`DURATION_MAX_NS`].
+/// A delay; all times in nanoseconds. Samples are limited to [`DURATION_MAX_NS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delay {
-    /// Always the same; zero means at once.
+    /// Constant.
     Fixed(u64),
-    /// Evenly from `low_ns` to `high_ns`.
+    /// Uniform from `low_ns` to `high_ns`.
     Uniform {
-        /// The shortest.
+        /// The minimum.
         low_ns: u64,
-        /// The longest; not below `low_ns`.
+        /// The maximum, at least `low_ns`.
         high_ns: u64,
     },
-    /// Exponential: the service time of an M/M/1 queue.
+    /// Exponential, like the service time of an M/M/1 queue.
     Exponential {
         /// The mean.
         mean_ns: u64,
@@ -28,7 +28,7 @@ pub enum Delay {
         /// Standard deviation of the logarithm, 0 to 10.
         sigma: f64,
     },
-    /// Mostly `usual_ns`, sometimes `rare_ns`.
+    /// Either `usual_ns` or, with a probability, `rare_ns`.
     Bimodal {
         /// Probability of `rare_ns`, 0 to 1.
         probability: f64,
@@ -43,11 +43,11 @@ impl Delay {
     /// No delay.
     pub const NONE: Self = Self::Fixed(0);
 
-    /// Reads `5ms`, `uniform:1ms,5ms`, `exp:2ms`, `lognormal:10ms,0.5` or
+    /// Parses `5ms`, `uniform:1ms,5ms`, `exp:2ms`, `lognormal:10ms,0.5` or
     /// `bimodal:0.01,1ms,100ms`.
     ///
     /// # Errors
-    /// One line that says what was expected.
+    /// One line that names the value and what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some((name, parameters)) = text.split_once(':') else {
             return parse_duration_ns(text).map(Self::Fixed);
@@ -72,13 +72,13 @@ impl Delay {
         }
     }
 
-    /// Draws one waiting time in nanoseconds.
+    /// Draws a sample, in nanoseconds.
     pub fn sample_ns(&self, random: &mut Rng) -> u64 {
         match *self {
             Self::Fixed(ns) => ns,
             Self::Uniform { low_ns, high_ns } => random.u64(low_ns..=high_ns),
             Self::Exponential { mean_ns } => {
-                // Inverse transform; 1 - u is in (0, 1], so the logarithm is finite.
+                // Inverse transform sampling; 1 - u is in (0, 1], so the logarithm is finite.
                 clamped(-(1.0 - random.f64()).ln() * mean_ns as f64)
             }
             Self::Lognormal { median_ns, sigma } => {

@@ -1,4 +1,4 @@
-//! What can go wrong on purpose: one closed list of misbehaviours, and how they are written.
+//! Deliberate misbehaviours and their text form.
 
 use crate::quantity::{parse_bytes, parse_count, parse_duration_ns};
 
@@ -11,7 +11,7 @@ pub enum Fault {
     ResetAfterHead,
     /// `reset-mid-body`: the head and half of the body, then RST.
     ResetMidBody,
-    /// `reset-after-answer`: the whole answer, then RST.
+    /// `reset-after-answer`: the whole response, then RST.
     ResetAfterAnswer,
     /// `fin-before`: FIN without a byte.
     FinBefore,
@@ -23,14 +23,14 @@ pub enum Fault {
     HangAfterHead,
     /// `hang-mid-body`: the head and half of the body, then silence.
     HangMidBody,
-    /// `drip[:INTERVAL]`: one byte per interval (1 ms).
+    /// `drip[:INTERVAL]`: one byte per interval (default 1 ms).
     Drip {
         /// Nanoseconds from byte to byte.
         interval_ns: u64,
     },
-    /// `split`: each byte in a send of its own, without waiting.
+    /// `split`: each byte in a separate send, without waiting.
     Split,
-    /// `garbage`: bytes that are no status line, then FIN.
+    /// `garbage`: bytes that are not a status line, then FIN.
     Garbage,
     /// `http09`: the body without a head, then FIN.
     Http09,
@@ -51,22 +51,22 @@ pub enum Fault {
         /// Length of the extension's value in bytes.
         bytes: u64,
     },
-    /// `two-answers`: the answer twice.
+    /// `two-answers`: the response twice.
     TwoAnswers,
-    /// `surplus`: bytes after the answer that are no answer.
+    /// `surplus`: bytes after the response that are not a response.
     Surplus,
-    /// `unsolicited[:AFTER]`: an answer as asked; then, on the idle connection, a 408 nobody
-    /// asked for and FIN (after 10 ms).
+    /// `unsolicited[:AFTER]`: the regular response; then, on the idle connection, an unsolicited
+    /// 408 and FIN (default: after 10 ms).
     Unsolicited {
         /// Nanoseconds of idleness before it.
         after_ns: u64,
     },
-    /// `big-head[:BYTES]`: one header field so long (100k).
+    /// `big-head[:BYTES]`: a header field of this size (default 100k).
     BigHead {
         /// Length of the field's value in bytes.
         bytes: u64,
     },
-    /// `many-headers[:COUNT]`: so many header fields (10000).
+    /// `many-headers[:COUNT]`: this many header fields (default 10000).
     ManyHeaders {
         /// Number of fields.
         count: u64,
@@ -78,7 +78,7 @@ pub enum Fault {
         /// Announced with Content-Length instead of chunked.
         has_length: bool,
     },
-    /// `no-head-crlf`: FIN where the empty line after the head should be.
+    /// `no-head-crlf`: FIN instead of the empty line after the head.
     NoHeadCrlf,
     /// `cl-te`: Content-Length and Transfer-Encoding together.
     ClTe,
@@ -87,37 +87,39 @@ pub enum Fault {
         /// Both have the right value.
         same: bool,
     },
-    /// `bad-length[:VALUE]`: this as Content-Length (`-5`).
+    /// `bad-length[:VALUE]`: this Content-Length (default `-5`).
     BadLength(String),
-    /// `transfer-encoding[:VALUE]`: this as Transfer-Encoding of a chunked body (`xchunked`).
+    /// `transfer-encoding[:VALUE]`: a chunked body with this Transfer-Encoding (default
+    /// `xchunked`).
     TransferEncoding(String),
-    /// `head304`: 304 with a Content-Length and, rightly, no body.
+    /// `head304`: 304 with a Content-Length and, correctly, no body.
     Head304,
-    /// `body204`: 204 with a Content-Length and, wrongly, a body.
+    /// `body204`: 204 with a Content-Length and, incorrectly, a body.
     Body204,
-    /// `idle-close[:AFTER]`: unannounced FIN when the connection has been idle so long (10 ms).
+    /// `idle-close[:AFTER]`: unannounced FIN after the connection was idle for this time (default
+    /// 10 ms).
     IdleClose {
         /// Nanoseconds of idleness.
         after_ns: u64,
     },
-    /// `half-close`: FIN after the answer, but the socket goes on reading.
+    /// `half-close`: FIN after the response, but the socket is still read.
     HalfClose,
-    /// `early`: the answer leaves when the request's head is there, before its body.
+    /// `early`: the response is sent after the request's head, before its body.
     Early,
-    /// `early-close`: the same, with Connection: close, and the rest of the body is not awaited.
+    /// `early-close`: the same with Connection: close, without waiting for the body.
     EarlyClose,
-    /// `no-continue`: 100 Continue is not sent although the request waits for it.
+    /// `no-continue`: 100 Continue is not sent although the request expects it.
     NoContinue,
-    /// `tls-on-plain`: a TLS alert instead of an answer, then FIN.
+    /// `tls-on-plain`: a TLS alert instead of a response, then FIN.
     TlsOnPlain,
-    /// `no-close-notify`: the answer, then FIN without the TLS closing alert.
+    /// `no-close-notify`: the response, then FIN without TLS close_notify.
     NoCloseNotify,
 }
 
 /// How chunked coding is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadChunk {
-    /// `word`: a size that is no number. The default.
+    /// `word`: a size that is not a number. The default.
     Word,
     /// `empty`: a size line without digits.
     Empty,
@@ -125,24 +127,24 @@ pub enum BadChunk {
     Negative,
     /// `overflow`: a size of 17 digits.
     Overflow,
-    /// `no-crlf`: data that is not followed by a line end.
+    /// `no-crlf`: no line end after the data.
     NoCrlf,
-    /// `eof`: FIN within a chunk.
+    /// `eof`: FIN inside a chunk.
     Eof,
-    /// `no-end`: FIN where the last chunk should be.
+    /// `no-end`: FIN instead of the last chunk.
     NoEnd,
 }
 
-/// Limit of `big-head` and `chunk-extension`, since their answers are built in memory.
+/// Limit of `big-head` and `chunk-extension`, which are built in memory.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Limit of `many-headers`, for the same reason.
 const COUNT_MAX: u64 = 1_000_000;
 
 impl Fault {
-    /// Reads `NAME` or `NAME:PARAMETER`.
+    /// Parses `NAME` or `NAME:PARAMETER`.
     ///
     /// # Errors
-    /// One line that says what was expected.
+    /// One line that names the value and what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, parameter) = match text.split_once(':') {
             Some((name, parameter)) => (name, Some(parameter)),
@@ -226,7 +228,7 @@ impl BadChunk {
     }
 }
 
-/// Whether the one word that a fault may be followed by is there.
+/// Whether the optional word after a fault is present.
 fn word(name: &str, parameter: Option<&str>, known: &str) -> Result<bool, String> {
     match parameter {
         None => Ok(false),

@@ -1,41 +1,41 @@
-//! The built-in server: answers as fast as it can, or as slowly and wrongly as it is told to.
+//! The built-in server: responds as fast as it can, or with configured delays and faults.
 //!
 //! ```
 //! let options = origin::Options::default().with_defaults("size=1k&delay=1ms").unwrap();
 //! let server = origin::Server::start(options).unwrap();
 //! println!("serving {}", server.url());
-//! let truth = server.stop();
-//! assert_eq!(truth.counts.requests, 0);
+//! let report = server.stop();
+//! assert_eq!(report.counts.requests, 0);
 //! ```
 //!
-//! One thread, one event loop. A request whose bytes were seen before is recognised by comparing
-//! them, and answered with bytes that the loop keeps; everything else goes through the parser, the
-//! option language and a list of steps ("plan"), which a connection walks. Connections know no
-//! socket and no clock.
+//! Each worker thread has one event loop. A request whose bytes were seen before is recognized by
+//! comparison and answered with bytes that the loop keeps. All others go through the parser and the
+//! recipe language, which yields a list of steps that the connection executes. Connections know
+//! neither sockets nor clocks.
 //!
 #![doc = include_str!("../../../docs/serve.md")]
 #![forbid(unsafe_code)]
 
-mod answer;
+mod cache;
 mod connection;
+mod context;
 mod delay;
 mod fault;
 mod listener;
 mod options;
-mod plan;
+mod prepared;
 mod quantity;
-mod recipes;
+mod recipe;
+mod report;
 mod request;
 mod response;
 mod schedule;
 mod server;
-mod site;
 mod timers;
 mod tls;
-mod truth;
 mod worker;
 
-pub use answer::{Answer, CHUNK_DEFAULT_BYTES, Closing, SIZE_DEFAULT_BYTES, Version};
+pub use context::STATS_TARGET;
 pub use delay::Delay;
 pub use eventloop::Address;
 pub use fault::{BadChunk, Fault};
@@ -46,8 +46,8 @@ pub use options::{
 pub use quantity::{
     DURATION_MAX_NS, parse_bytes, parse_count, parse_duration_ns, parse_probability,
 };
+pub use recipe::{CHUNK_DEFAULT_BYTES, Closing, Recipe, SIZE_DEFAULT_BYTES, Version};
+pub use report::{Counts, LoggedRequest, ServerReport};
 pub use schedule::Stall;
 pub use server::Server;
-pub use site::STATS_TARGET;
 pub use tls::{Identity, TlsSettings, TlsVersions};
-pub use truth::{Counts, RequestTruth, Truth};

@@ -1,4 +1,4 @@
-//! Binds the sockets that a server listens on.
+//! Binds the listening sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use std::path::Path;
 use eventloop::Address;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Length of the accept queue; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Binds one listener for each worker; returns the address with the port the kernel picked.
+/// Binds a listener for each worker; returns the address with the port chosen by the kernel.
 ///
 /// # Errors
-/// When the address is in use or not ours; the text names it.
+/// When the address cannot be bound; the text names it.
 pub(crate) fn bind(address: &Address, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
     match address {
         Address::Tcp(address) => {
@@ -34,13 +34,13 @@ fn bind_tcp(mut address: SocketAddr, workers: usize) -> io::Result<(Address, Vec
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
         if workers > 1 {
-            // The kernel spreads connections over the listeners (socket(7), SO_REUSEPORT).
+            // The kernel distributes connections over the listeners (socket(7), SO_REUSEPORT).
             socket.set_reuse_port(true)?;
         }
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // Accepted sockets inherit it (tcp(7)): answers leave at once, each byte of `split` alone.
+        // Accepted sockets inherit TCP_NODELAY (tcp(7)), which `split` depends on.
         socket.set_tcp_nodelay(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
@@ -67,13 +67,13 @@ fn bind_unix(path: &Path, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)>
     Ok((Address::Unix(path.to_owned()), listeners))
 }
 
-/// Removes a socket that a server left behind when it was killed; whatever else stands there stays.
+/// Removes the socket of a server that was killed; any other file stays.
 fn remove_stale(path: &Path) {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let is_dead = UnixStream::connect(path)
         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if is_socket && is_dead {
-        // If it fails, bind says what is wrong.
+        // If this fails, bind reports the reason.
         let _ = std::fs::remove_file(path);
     }
 }

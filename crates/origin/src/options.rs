@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! Settings of a server.
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -6,62 +6,61 @@ use std::sync::Arc;
 
 use eventloop::Address;
 
-use crate::answer::Answer;
 use crate::quantity::parse_duration_ns;
+use crate::recipe::Recipe;
 use crate::schedule::Stall;
 
-/// Settings of a [`Server`](crate::Server). Start from [`Options::default`].
+/// Settings of a [`Server`](crate::Server); start with [`Options::default`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen. TCP port 0: the kernel picks one.
+    /// Where to listen. With TCP port 0, the kernel picks one.
     pub listen: Address,
-    /// What a request gets that asks for nothing.
-    pub defaults: Answer,
-    /// Worker threads, each with a loop of its own, 1 to 64.
+    /// The response to a request without parameters.
+    pub defaults: Recipe,
+    /// Worker threads, 1 to 64.
     pub threads: usize,
-    /// How the kernel is asked.
+    /// Event backend.
     pub backend: Backend,
-    /// Connections expected at a time, over all threads; more are possible.
+    /// Expected number of concurrent connections, over all threads; more are possible.
     pub connections: u32,
-    /// Begins every stream of random numbers; the same seed gives the same delays and faults when
-    /// requests come in the same order.
+    /// Seed of all random numbers: the same seed gives the same delays and faults if requests
+    /// arrive in the same order.
     pub seed: u64,
-    /// A window in which everything waits.
+    /// A period in which all responses wait.
     pub stall: Option<Stall>,
-    /// Serve one request after the other: delays become service times of one server with a FIFO
-    /// queue. Takes one thread.
+    /// Serve one request at a time: delays become service times of a single server with a FIFO
+    /// queue. Needs one thread.
     pub has_service_queue: bool,
-    /// Announce the close with this request of a connection; at least 1.
+    /// Close each connection after this many requests, at least 1.
     pub keepalive_requests: Option<u64>,
-    /// What happens when a connection is made.
+    /// How a new connection is treated.
     pub greeting: Greeting,
-    /// From the acceptance of a connection on nothing is read from it, in nanoseconds. With TLS this
-    /// is the first part of the handshake's time.
+    /// How long nothing is read from a new connection, in nanoseconds. With TLS this is the first
+    /// part of the handshake time.
     pub accept_delay_ns: u64,
-    /// The TLS handshake is not begun for so long after its first bytes (or, if that is later, after
-    /// `accept_delay_ns`), in nanoseconds.
+    /// How long after its first bytes (or after `accept_delay_ns`, if that is later) a TLS
+    /// handshake is continued, in nanoseconds.
     pub tls_delay_ns: u64,
-    /// Workers never sleep: each keeps a core busy, and nothing waits for a core to wake up.
+    /// Workers never sleep: each uses a full core, and nothing waits for a wake-up.
     pub is_polling: bool,
-    /// The most requests whose arrival and departure are logged; 0 turns the log off. An entry
-    /// takes 48 bytes.
+    /// Maximum number of requests whose arrival and departure are logged; 0 disables the log. An
+    /// entry takes 48 bytes.
     pub log_requests: usize,
-    /// The first so many requests are kept byte for byte.
+    /// Number of requests, from the first, whose bytes are recorded.
     pub record_requests: usize,
-    /// Speak TLS; see [`TlsSettings::config`](crate::TlsSettings::config).
+    /// Serve TLS; see [`TlsSettings::config`](crate::TlsSettings::config).
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-/// Entries of the log when it is on without a number: 480 MB at most.
+/// Default size of the log: 480 MB at most.
 pub const LOG_REQUESTS_DEFAULT: usize = 10_000_000;
 
-/// The most worker threads.
 pub(crate) const THREADS_MAX: usize = 64;
 
-/// How the kernel is asked.
+/// Event backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {
-    /// io_uring where the kernel has it, else epoll.
+    /// io_uring if the kernel supports it, otherwise epoll.
     #[default]
     Auto,
     /// io_uring.
@@ -70,7 +69,7 @@ pub enum Backend {
     Epoll,
 }
 
-/// What happens when a connection is made: faults before any request.
+/// How a new connection is treated: faults before any request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Greeting {
     /// Requests are served.
@@ -80,11 +79,11 @@ pub enum Greeting {
     Reset,
     /// FIN at once.
     Fin,
-    /// Nothing is read and nothing said.
+    /// Nothing is read and nothing sent.
     Stall,
     /// The first bytes are answered with a fatal TLS alert and FIN.
     Alert,
-    /// The first bytes are answered with 16 KiB that mean nothing, and FIN.
+    /// The first bytes are answered with 16 KiB of garbage and FIN.
     Garbage,
 }
 
@@ -92,7 +91,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
-            defaults: Answer::default(),
+            defaults: Recipe::default(),
             threads: 1,
             backend: Backend::Auto,
             connections: 16_384,
@@ -112,18 +111,18 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets what every request gets, from text such as `size=100k&delay=1ms`.
+    /// Sets the default recipe from text like `size=100k&delay=1ms`.
     ///
     /// # Errors
-    /// One line that names the option, its value and what was expected.
+    /// One line that names the parameter, its value and what was expected.
     pub fn with_defaults(self, text: &str) -> Result<Self, String> {
         Ok(Self {
-            defaults: Answer::from_text(text)?,
+            defaults: Recipe::from_text(text)?,
             ..self
         })
     }
 
-    /// Refuses settings that do not fit together.
+    /// Rejects invalid and contradictory settings.
     ///
     /// # Errors
     /// One line that names the setting and what was expected.
@@ -135,10 +134,10 @@ impl Options {
             ));
         }
         if self.has_service_queue && self.threads > 1 {
-            return Err("the service queue takes one thread, since it is one queue".to_owned());
+            return Err("the service queue needs exactly one thread".to_owned());
         }
         if self.tls_delay_ns > 0 && self.tls.is_none() {
-            return Err("a delay of the TLS handshake needs TLS".to_owned());
+            return Err("a TLS handshake delay needs TLS".to_owned());
         }
         if self.keepalive_requests == Some(0) {
             return Err("0 requests per connection: expected at least 1".to_owned());
@@ -147,15 +146,15 @@ impl Options {
     }
 }
 
-/// Reads where to listen: `127.0.0.1:8080`, `[::1]:0`, `localhost:0`, `:8080` (loopback), `8080`
+/// Parses an address: `127.0.0.1:8080`, `[::1]:0`, `localhost:0`, `:8080` (loopback), `8080`
 /// (loopback) or `unix:PATH`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_listen(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
-            return Err("`unix:` needs a path, e.g. unix:/tmp/origin.sock".to_owned());
+            return Err("`unix:` needs a path, like unix:/tmp/origin.sock".to_owned());
         }
         return Ok(Address::Unix(PathBuf::from(path)));
     }
@@ -172,10 +171,10 @@ pub fn parse_listen(text: &str) -> Result<Address, String> {
     found.next().map(Address::Tcp).ok_or_else(expected)
 }
 
-/// Reads `uring`, `epoll` or `auto`.
+/// Parses `uring`, `epoll` or `auto`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_backend(text: &str) -> Result<Backend, String> {
     match text {
         "auto" => Ok(Backend::Auto),
@@ -187,10 +186,10 @@ pub fn parse_backend(text: &str) -> Result<Backend, String> {
     }
 }
 
-/// Reads `serve`, `reset`, `fin`, `stall`, `alert` or `garbage`.
+/// Parses `serve`, `reset`, `fin`, `stall`, `alert` or `garbage`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
     match text {
         "serve" => Ok(Greeting::Serve),
@@ -205,10 +204,10 @@ pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
     }
 }
 
-/// Reads a stall from two durations, e.g. `3s` and `2s`.
+/// Parses a stall from two durations, like `3s` and `2s`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_stall(at: &str, length: &str) -> Result<Stall, String> {
     Ok(Stall {
         at_ns: parse_duration_ns(at)?,
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listen_addresses_of_every_kind_are_read() {
+    fn all_kinds_of_addresses_are_parsed() {
         let tcp = |text: &str| Ok(Address::Tcp(text.parse().unwrap()));
         assert_eq!(parse_listen("127.0.0.1:0"), tcp("127.0.0.1:0"));
         assert_eq!(parse_listen("[::1]:80"), tcp("[::1]:80"));
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_not_fit_are_refused() {
+    fn contradictory_settings_are_rejected() {
         let refused = |options: Options| options.check().is_err();
         assert!(!refused(Options::default()));
         assert!(refused(Options {
@@ -264,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_and_others_refused() {
+    fn known_names_are_parsed_and_others_rejected() {
         assert_eq!(parse_backend("epoll"), Ok(Backend::Epoll));
         assert_eq!(parse_greeting("alert"), Ok(Greeting::Alert));
         assert_eq!(

@@ -1,13 +1,13 @@
-//! Quantities as they are written in options: bytes, durations, counts, probabilities.
+//! Parses quantities in recipes and options: bytes, durations, counts, probabilities.
 
-/// The longest duration that is understood: one hour, in nanoseconds.
+/// The longest duration: one hour, in nanoseconds.
 pub const DURATION_MAX_NS: u64 = 3_600 * 1_000_000_000;
 
-/// Reads a number of bytes: `512`, `100k`, `1.5M`, `2G` (powers of 1000), `64Ki`, `1Mi`, `1Gi`
+/// Parses a number of bytes: `512`, `100k`, `1.5M`, `2G` (powers of 1000), `64Ki`, `1Mi`, `1Gi`
 /// (powers of 1024), with or without a final `b`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let bare = text.strip_suffix(['b', 'B']).unwrap_or(text);
     let (number, unit) = split_unit(bare);
@@ -25,16 +25,16 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
             ));
         }
     };
-    // Beyond 2^53 a double no longer counts single bytes, and nobody sends that much.
+    // Above 2^53, a double cannot represent every integer.
     scaled(number, factor, (1_u64 << 53) as f64)
         .ok_or_else(|| format!("`{text}` is not a size: expected bytes such as 512, 100k or 1.5M"))
 }
 
-/// Reads a duration in nanoseconds: `250us`, `5ms`, `1.5s`, `2m`, `1h`; at most
-/// [`DURATION_MAX_NS`]. A bare number is refused (except `0`), since its unit would be a guess.
+/// Parses a duration into nanoseconds: `250us`, `5ms`, `1.5s`, `2m`, `1h`; at most
+/// [`DURATION_MAX_NS`]. A number without a unit is rejected, except `0`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     let expected =
         || format!("`{text}` is not a duration: expected 250us, 5ms, 1.5s or 2m, at most 1h");
@@ -52,10 +52,10 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     scaled(number, factor, DURATION_MAX_NS as f64).ok_or_else(expected)
 }
 
-/// Reads a count from 0 to `max`.
+/// Parses a count from 0 to `max`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_count(text: &str, max: u64) -> Result<u64, String> {
     text.parse()
         .ok()
@@ -63,10 +63,10 @@ pub fn parse_count(text: &str, max: u64) -> Result<u64, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 0 to {max}"))
 }
 
-/// Reads a probability from 0 to 1, also written as `10%`.
+/// Parses a probability from 0 to 1, or as a percentage like `10%`.
 ///
 /// # Errors
-/// One line that says what was expected.
+/// One line that names the value and what was expected.
 pub fn parse_probability(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(percent) => (percent, 100.0),
@@ -78,7 +78,7 @@ pub fn parse_probability(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a probability: expected 0 to 1, or 0% to 100%"))
 }
 
-/// Reads a decimal number without sign, exponent, infinity or NaN.
+/// Parses a decimal number without sign and exponent.
 pub(crate) fn decimal(text: &str) -> Option<f64> {
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_decimal_and_binary_units() {
+    fn sizes_have_decimal_and_binary_units() {
         for (text, bytes) in [
             ("0", 0),
             ("512", 512),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_mean_nothing_are_refused() {
+    fn invalid_sizes_are_rejected() {
         for text in [
             "",
             "k",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_need_a_unit_and_stay_below_an_hour() {
+    fn durations_need_a_unit_and_are_at_most_an_hour() {
         for (text, ns) in [
             ("0", 0),
             ("5ms", 5_000_000),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_are_read_as_fractions_and_percent() {
+    fn probabilities_are_fractions_or_percentages() {
         assert_eq!(parse_probability("0.25"), Ok(0.25));
         assert_eq!(parse_probability("10%"), Ok(0.1));
         for text in ["1.1", "101%", "-0.1", "x", ""] {

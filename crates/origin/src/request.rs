@@ -1,15 +1,15 @@
-//! Reads requests from a stream of bytes: head, framing, body.
+//! Parses requests from a stream of bytes: head, framing, body.
 
-/// The longest request head that is read, in bytes.
+/// Maximum size of a request head, in bytes.
 pub(crate) const HEAD_MAX_BYTES: usize = 64 * 1024;
-/// The most header fields a request may have.
+/// Maximum number of header fields.
 pub(crate) const HEADERS_MAX: usize = 128;
-/// The largest body that is kept for echoing, in bytes.
+/// Maximum size of a body to echo, in bytes.
 pub(crate) const ECHO_MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The longest line in chunk framing, and all trailers together, in bytes.
+/// Maximum length of a line in chunk framing, and of all trailers together, in bytes.
 const CHUNK_LINE_MAX_BYTES: usize = 16 * 1024;
 
-/// What a request head asks for.
+/// A parsed request head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Method as sent.
@@ -18,7 +18,7 @@ pub(crate) struct Head {
     pub(crate) target: String,
     /// HTTP/1.0 instead of 1.1.
     pub is_http10: bool,
-    /// The client expects the connection to stay (RFC 9112 section 9.3).
+    /// The client wants to keep the connection open (RFC 9112 section 9.3).
     pub(crate) keeps_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
@@ -26,34 +26,34 @@ pub(crate) struct Head {
     pub(crate) has_body: bool,
 }
 
-/// Why the bytes are no request; the connection is answered with this and closed.
+/// Why a request is invalid; the connection is answered with this and closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadRequest {
-    /// Status of the answer: 400, 413, 431, 501 or 505.
+    /// Status of the response: 400, 413, 431, 501 or 505.
     pub(crate) status: u16,
-    /// One line for the body of the answer.
+    /// One line for the body of the response.
     pub(crate) reason: &'static str,
 }
 
-/// What the reader found.
+/// What the parser found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A head is complete; its body may still be on its way.
+    /// A complete head; its body may be incomplete.
     Head(Head),
-    /// The request is complete. The body is there when the reader was told to keep it.
+    /// The end of a request.
     End {
-        /// Bytes of the body without chunk framing; empty unless kept.
+        /// The body without chunk framing; empty unless it is kept.
         body: Vec<u8>,
     },
 }
 
-/// One connection's reading position.
+/// The parser state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {
     state: State,
-    /// A head that has not arrived whole.
+    /// An incomplete head.
     partial: Vec<u8>,
-    /// The body, when it is kept.
+    /// The body, if it is kept.
     body: Vec<u8>,
     keeps_body: bool,
 }
@@ -68,7 +68,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunk {
-    /// Within a size line: value so far, digits seen, whether an extension has begun, line length.
+    /// In a size line: value so far, number of digits, whether in an extension, line length.
     Size {
         value: u64,
         digits: u8,
@@ -76,11 +76,11 @@ enum Chunk {
         length: usize,
     },
     Data(u64),
-    /// The line end after the data: whether CR was seen.
+    /// In the line end after the data: whether CR was seen.
     DataEnd {
         has_cr: bool,
     },
-    /// Within the trailers: bytes of the current line, bytes of all lines.
+    /// In the trailers: bytes of the current line, bytes of all lines.
     Trailer {
         line: usize,
         total: usize,
@@ -97,10 +97,10 @@ impl Chunk {
 }
 
 impl RequestReader {
-    /// Takes from `input` until something is found; `None` when all was taken and more is needed.
+    /// Consumes `input` until something is found; `None` if more input is needed.
     ///
     /// # Errors
-    /// When the bytes cannot be a request. The reader is of no more use then.
+    /// When the request is invalid. The parser cannot be used afterwards.
     pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Found>, BadRequest> {
         match self.state {
             State::Head => self.read_head(input),
@@ -114,7 +114,7 @@ impl RequestReader {
         self.keeps_body = true;
     }
 
-    /// Whether nothing of a request has been read.
+    /// Whether no request is in progress.
     #[must_use]
     pub(crate) fn is_at_start(&self) -> bool {
         self.state == State::Head && self.partial.is_empty()
@@ -122,12 +122,12 @@ impl RequestReader {
 
     fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<Found>, BadRequest> {
         if self.partial.is_empty() {
-            // RFC 9112 section 2.2: empty lines before a request are to be ignored.
+            // RFC 9112 section 2.2: ignore empty lines before a request.
             let start = input.iter().position(|byte| !b"\r\n".contains(byte));
             *input = &input[start.unwrap_or(input.len())..];
             match input.first() {
                 None => return Ok(None),
-                // Tells a TLS client at once that this port speaks plain HTTP.
+                // A TLS client on a plain HTTP port is rejected immediately.
                 Some(byte) if !byte.is_ascii_graphic() => {
                     return Err(bad(400, "the first byte is not the start of a method"));
                 }
@@ -201,7 +201,7 @@ impl RequestReader {
     fn take_body(&mut self, bytes: usize, input: &mut &[u8]) {
         let (now, rest) = input.split_at(bytes);
         if self.keeps_body {
-            // One byte more than allowed is kept, so that the owner sees that it was too much.
+            // Keep one byte more than allowed, so that the caller sees the excess.
             let room = (ECHO_MAX_BYTES + 1).saturating_sub(self.body.len());
             self.body.extend_from_slice(&now[..now.len().min(room)]);
         }
@@ -217,7 +217,7 @@ impl RequestReader {
     }
 }
 
-/// The state after one byte of chunk framing (RFC 9112 section 7.1); `None` after the last line.
+/// The next state of chunk framing (RFC 9112 section 7.1); `None` after the last line.
 fn next_chunk_state(chunk: Chunk, byte: u8) -> Result<Option<Chunk>, BadRequest> {
     match chunk {
         Chunk::Size {
@@ -273,7 +273,7 @@ fn next_size_state(
         (b'\n', _) if value == 0 => Ok(Chunk::Trailer { line: 0, total: 0 }),
         (b'\n', _) => Ok(Chunk::Data(value)),
         (_, Some(digit)) if !in_extension => {
-            // 15 hexadecimal digits cannot overflow, and are more than anybody sends.
+            // 15 hexadecimal digits cannot overflow.
             if digits == 15 {
                 return Err(bad(400, "a chunk size has more than 15 digits"));
             }
@@ -301,7 +301,8 @@ fn next_size_state(
     }
 }
 
-/// How many bytes of `input` belong to the head that began with `before`, if it ends in there.
+/// The number of bytes of `input` up to the end of the head that starts with `before`, if the head
+/// ends in `input`.
 fn end_of_head(before: &[u8], input: &[u8]) -> Option<usize> {
     // The end may straddle the two pieces.
     let tail = &before[before.len().saturating_sub(2)..];
@@ -351,7 +352,7 @@ fn parse_head(bytes: &[u8]) -> Result<(Head, State), BadRequest> {
     Ok((head, state))
 }
 
-/// The header fields that matter to framing and persistence.
+/// The header fields that affect framing and persistence.
 #[derive(Debug, Default)]
 struct Fields {
     length: Option<u64>,
@@ -401,7 +402,7 @@ impl Fields {
         Ok(())
     }
 
-    /// RFC 9112 section 6.3, refusing what could be read in two ways.
+    /// RFC 9112 section 6.3; ambiguous framing is rejected.
     fn framing(&self) -> Result<State, BadRequest> {
         match (self.has_transfer_encoding, self.is_chunked, self.length) {
             (true, _, Some(_)) => Err(bad(400, "Transfer-Encoding and Content-Length together")),
@@ -420,7 +421,7 @@ fn bad(status: u16, reason: &'static str) -> BadRequest {
 mod tests {
     use super::*;
 
-    /// Reads everything in pieces of `step` bytes; bodies are kept.
+    /// Parses everything in pieces of `step` bytes; bodies are kept.
     fn read_all(bytes: &[u8], step: usize) -> Result<Vec<Found>, BadRequest> {
         let mut reader = RequestReader::default();
         let mut found = Vec::new();

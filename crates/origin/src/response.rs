@@ -1,85 +1,84 @@
-//! Turns an answer that was asked for into the bytes and steps that give it.
+//! Prepares responses: turns a recipe into bytes and steps.
 
 use std::rc::Rc;
 
-use crate::answer::{Answer, Closing, Version};
 use crate::fault::{BadChunk, Fault};
-use crate::plan::{Fin, Plan, Step, Stream, append_body};
+use crate::prepared::{Fin, PreparedResponse, Step, Stream, append_body};
+use crate::recipe::{Closing, Recipe, Version};
 use crate::request::BadRequest;
 
-/// Bodies up to this size are built whole; longer ones are made on the way. Bytes.
+/// Bodies up to this size, in bytes, are built in memory; longer ones are streamed.
 const WHOLE_MAX_BYTES: u64 = 1_000_000;
-/// Trailer fields of `trailers`.
 const TRAILERS: &str = "X-Trailer: 1\r\nX-Checksum: none\r\n";
-/// Announced by `endless-body:length`: the largest length that fits a signed 64-bit number.
+/// The Content-Length of `endless-body:length`: the largest signed 64-bit number.
 const LENGTH_MAX: u64 = i64::MAX as u64;
 
-/// What of the request matters to its answer.
+/// Properties of a request that affect its response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Asked {
-    /// The answer has no body whatever its head says (HEAD; and CONNECT with 2xx).
+pub(crate) struct RequestTraits {
+    /// The response has no body, whatever its head says (HEAD; CONNECT with 2xx).
     pub(crate) is_bodiless: bool,
     pub(crate) is_http10: bool,
-    /// The client wants the connection to stay.
+    /// The client wants to keep the connection open.
     pub(crate) keeps_alive: bool,
     /// The request's body, for `echo`.
     pub(crate) body: Vec<u8>,
 }
 
-/// The plan of an answer, with the plans of its mix.
-pub(crate) fn plan(answer: &Answer, asked: &Asked) -> Plan {
-    let mut plan = Writer { answer, asked }.plan(answer.fault.as_ref());
-    plan.delay = answer.delay;
-    plan.mix = answer
+/// Prepares a response with its mix.
+pub(crate) fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse {
+    let mut response = Writer { recipe, traits }.prepare(recipe.fault.as_ref());
+    response.delay = recipe.delay;
+    response.mix = recipe
         .mix
         .iter()
         .map(|(probability, fault)| {
-            let other = Plan {
-                delay: answer.delay,
-                ..Writer { answer, asked }.plan(Some(fault))
+            let other = PreparedResponse {
+                delay: recipe.delay,
+                ..Writer { recipe, traits }.prepare(Some(fault))
             };
             (*probability, Rc::new(other))
         })
         .collect();
-    plan
+    response
 }
 
-/// The answer to bytes that are no request, or to options that mean nothing.
-pub(crate) fn refusal(why: BadRequest) -> Plan {
+/// The response to an invalid request.
+pub(crate) fn refusal(why: BadRequest) -> PreparedResponse {
     text(why.status, "text/plain", &format!("{}\n", why.reason), true)
 }
 
-/// A short answer with a text; with `close`, the connection ends after it.
-pub(crate) fn text(status: u16, media_type: &str, body: &str, close: bool) -> Plan {
+/// A short text response; with `close`, the connection ends after it.
+pub(crate) fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse {
     let connection = if close { "Connection: close\r\n" } else { "" };
-    let answer = format!(
+    let recipe = format!(
         "HTTP/1.1 {status:03} {}\r\nServer: wrkbench\r\nContent-Type: {media_type}\r\n\
          Content-Length: {}\r\n{connection}\r\n{body}",
         reason(status),
         body.len(),
     );
-    let mut steps = vec![Step::Bytes(answer.into_bytes())];
+    let mut steps = vec![Step::Bytes(recipe.into_bytes())];
     if close {
         steps.push(Step::Fin(Fin::Linger));
     }
-    Plan::new(status, true, steps)
+    PreparedResponse::new(status, true, steps)
 }
 
-/// `100 Continue`, which is no answer of its own.
-pub(crate) fn continue_plan() -> Plan {
+/// `100 Continue`, which does not count as a response.
+pub(crate) fn continue_plan() -> PreparedResponse {
     let steps = vec![Step::Bytes(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec())];
-    Plan {
+    PreparedResponse {
         is_counted: false,
-        ..Plan::new(100, true, steps)
+        ..PreparedResponse::new(100, true, steps)
     }
 }
 
 struct Writer<'a> {
-    answer: &'a Answer,
-    asked: &'a Asked,
+    recipe: &'a Recipe,
+    traits: &'a RequestTraits,
 }
 
-/// How the body's length is told.
+/// How the length of the body is indicated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Framing {
     None,
@@ -87,7 +86,7 @@ enum Framing {
     Chunked,
 }
 
-/// What the connection does after the answer.
+/// What the connection does after the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Stay,
@@ -96,15 +95,15 @@ enum After {
 }
 
 impl Writer<'_> {
-    fn plan(&self, fault: Option<&Fault>) -> Plan {
+    fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse {
         match fault {
             None | Some(Fault::Early | Fault::NoContinue) => self.whole(self.usual()),
             Some(fault) => self.cut_short(fault).unwrap_or_else(|| self.odd(fault)),
         }
     }
 
-    /// A whole answer made of these steps, with what comes before and after.
-    fn whole(&self, mut steps: Vec<Step>) -> Plan {
+    /// A complete response with these steps, preceded by interim responses and followed by the end.
+    fn whole(&self, mut steps: Vec<Step>) -> PreparedResponse {
         steps.splice(0..0, self.interim());
         self.add_tail_pause(&mut steps);
         match self.after() {
@@ -112,7 +111,7 @@ impl Writer<'_> {
             After::Fin => steps.push(Step::Fin(Fin::Linger)),
             After::Close => steps.extend([Step::Flush, Step::Close]),
         }
-        Plan::new(self.answer.status, true, joined(steps))
+        PreparedResponse::new(self.recipe.status, true, joined(steps))
     }
 
     fn usual(&self) -> Vec<Step> {
@@ -121,18 +120,18 @@ impl Writer<'_> {
         steps
     }
 
-    /// Faults after which the answer is not whole; `None` for the others.
-    fn cut_short(&self, fault: &Fault) -> Option<Plan> {
-        let status = self.answer.status;
+    /// Faults that make the response incomplete; `None` for the others.
+    fn cut_short(&self, fault: &Fault) -> Option<PreparedResponse> {
+        let status = self.recipe.status;
         let head = || Step::Bytes(self.head(self.framing(), &[]));
         let begun = |body: Vec<Step>, end: Vec<Step>| {
             let mut steps = self.interim();
             steps.push(head());
             steps.extend(body);
             steps.extend(end);
-            Plan::new(status, false, joined(steps))
+            PreparedResponse::new(status, false, joined(steps))
         };
-        let only = |steps: Vec<Step>| Plan::new(0, false, steps);
+        let only = |steps: Vec<Step>| PreparedResponse::new(0, false, steps);
         let (fin, raw) = (
             || vec![Step::Fin(Fin::Linger)],
             |text: &[u8]| Step::Bytes(text.into()),
@@ -150,7 +149,7 @@ impl Writer<'_> {
             Fault::Garbage => only(vec![raw(GARBAGE), Step::Fin(Fin::Linger)]),
             Fault::TlsOnPlain => only(vec![raw(TLS_ALERT), Step::Fin(Fin::Linger)]),
             Fault::Http09 => {
-                let mut steps = self.plain_body(self.answer.size_bytes);
+                let mut steps = self.plain_body(self.recipe.size_bytes);
                 steps.extend(fin());
                 only(steps)
             }
@@ -174,8 +173,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Faults whose answer is sent to its end, however wrong it is.
-    fn odd(&self, fault: &Fault) -> Plan {
+    /// Faults with a complete, though possibly invalid, response.
+    fn odd(&self, fault: &Fault) -> PreparedResponse {
         let size = self.body_bytes();
         match fault {
             Fault::Drip { interval_ns } => self.bytewise(*interval_ns),
@@ -239,37 +238,37 @@ impl Writer<'_> {
         }
     }
 
-    /// The usual answer, and then this instead of what would follow.
-    fn ending(&self, end: Vec<Step>) -> Plan {
-        let mut plan = self.whole(self.usual());
+    /// The usual response with another end.
+    fn ending(&self, end: Vec<Step>) -> PreparedResponse {
+        let mut response = self.whole(self.usual());
         let is_end = |step: &Step| matches!(step, Step::Fin(_) | Step::Flush | Step::Close);
-        while plan.steps.last().is_some_and(is_end) {
-            plan.steps.pop();
+        while response.steps.last().is_some_and(is_end) {
+            response.steps.pop();
         }
-        plan.steps.extend(end);
-        plan
+        response.steps.extend(end);
+        response
     }
 
-    /// The usual answer with `Connection: close` and FIN, whatever was asked.
-    fn closing(&self, framing: Framing) -> Plan {
-        let answer = Answer {
+    /// The usual response with `Connection: close` and FIN.
+    fn closing(&self, framing: Framing) -> PreparedResponse {
+        let recipe = Recipe {
             closing: Closing::Announced,
-            ..self.answer.clone()
+            ..self.recipe.clone()
         };
         let writer = Writer {
-            answer: &answer,
-            asked: self.asked,
+            recipe: &recipe,
+            traits: self.traits,
         };
         let mut steps = vec![Step::Bytes(writer.head(framing, &[]))];
-        if !self.asked.is_bodiless {
+        if !self.traits.is_bodiless {
             steps.extend(writer.plain_body(self.body_bytes()));
         }
         writer.whole(steps)
     }
 
-    fn bytewise(&self, interval_ns: u64) -> Plan {
-        let mut plan = self.whole(self.usual());
-        for step in &mut plan.steps {
+    fn bytewise(&self, interval_ns: u64) -> PreparedResponse {
+        let mut response = self.whole(self.usual());
+        for step in &mut response.steps {
             if let Step::Bytes(bytes) = step {
                 *step = Step::Bytewise {
                     bytes: std::mem::take(bytes),
@@ -277,39 +276,39 @@ impl Writer<'_> {
                 };
             }
         }
-        plan
+        response
     }
 
-    fn with_head(&self, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Plan {
+    fn with_head(&self, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> PreparedResponse {
         let mut steps = vec![Step::Bytes(change(self.head(self.framing(), &[])))];
         steps.extend(self.body());
         self.whole(steps)
     }
 
-    fn with_fields(&self, fields: &[String]) -> Plan {
+    fn with_fields(&self, fields: &[String]) -> PreparedResponse {
         let mut steps = vec![Step::Bytes(self.head(self.framing(), fields))];
         steps.extend(self.body());
         self.whole(steps)
     }
 
-    /// An answer whose framing fields are these and whose body is sent so.
-    fn framed_by(&self, fields: &[String], body: Vec<Step>) -> Plan {
+    /// A response with these framing fields and this body.
+    fn framed_by(&self, fields: &[String], body: Vec<Step>) -> PreparedResponse {
         let mut steps = vec![Step::Bytes(self.head(Framing::None, fields))];
-        if !self.asked.is_bodiless {
+        if !self.traits.is_bodiless {
             steps.extend(body);
         }
         self.whole(steps)
     }
 
-    /// A status that allows no body, with a Content-Length all the same.
-    fn as_status(&self, status: u16, has_body: bool) -> Plan {
-        let answer = Answer {
+    /// A status that allows no body, but with a Content-Length.
+    fn as_status(&self, status: u16, has_body: bool) -> PreparedResponse {
+        let recipe = Recipe {
             status,
-            ..self.answer.clone()
+            ..self.recipe.clone()
         };
         let writer = Writer {
-            answer: &answer,
-            asked: self.asked,
+            recipe: &recipe,
+            traits: self.traits,
         };
         let size = self.body_bytes();
         let body = if has_body {
@@ -320,7 +319,7 @@ impl Writer<'_> {
         writer.framed_by(&[format!("Content-Length: {size}")], body)
     }
 
-    fn endless_body(&self, has_length: bool) -> Plan {
+    fn endless_body(&self, has_length: bool) -> PreparedResponse {
         let mut block = Vec::new();
         append_body(0, 4096, &mut block);
         let framing = if has_length {
@@ -333,10 +332,10 @@ impl Writer<'_> {
         }
         let head = Step::Bytes(self.head(framing, &[]));
         let steps = vec![head, Step::Stream(Stream::Endless { block })];
-        Plan::new(self.answer.status, false, steps)
+        PreparedResponse::new(self.recipe.status, false, steps)
     }
 
-    fn bad_chunk(&self, kind: BadChunk) -> Plan {
+    fn bad_chunk(&self, kind: BadChunk) -> PreparedResponse {
         let bytes: &[u8] = match kind {
             BadChunk::Word => b"5\r\nhello\r\nZZ\r\nhello\r\n0\r\n\r\n",
             BadChunk::Empty => b"5\r\nhello\r\n\r\nhello\r\n0\r\n\r\n",
@@ -346,16 +345,16 @@ impl Writer<'_> {
             BadChunk::Eof => b"5\r\nhello\r\n5\r\nhe",
             BadChunk::NoEnd => b"5\r\nhello\r\n",
         };
-        let mut answer = self.head(Framing::Chunked, &[]);
-        answer.extend_from_slice(bytes);
-        let mut steps = vec![Step::Bytes(answer)];
+        let mut recipe = self.head(Framing::Chunked, &[]);
+        recipe.extend_from_slice(bytes);
+        let mut steps = vec![Step::Bytes(recipe)];
         if matches!(kind, BadChunk::Eof | BadChunk::NoEnd) {
             steps.push(Step::Fin(Fin::Linger));
         }
-        Plan::new(self.answer.status, false, steps)
+        PreparedResponse::new(self.recipe.status, false, steps)
     }
 
-    fn chunk_extension(&self, extension_bytes: u64) -> Plan {
+    fn chunk_extension(&self, extension_bytes: u64) -> PreparedResponse {
         let size = self.body_bytes().min(WHOLE_MAX_BYTES);
         let extension = "x".repeat(extension_bytes as usize);
         let mut body = format!("{size:x};note={extension}\r\n").into_bytes();
@@ -364,9 +363,9 @@ impl Writer<'_> {
         self.framed_by(&[CHUNKED.to_owned()], vec![Step::Bytes(body)])
     }
 
-    /// Holds the last byte back.
+    /// Delays the last byte.
     fn add_tail_pause(&self, steps: &mut Vec<Step>) {
-        if self.answer.tail.is_none() {
+        if self.recipe.tail.is_none() {
             return;
         }
         let Some(at) = steps
@@ -375,20 +374,20 @@ impl Writer<'_> {
         else {
             return;
         };
-        // After a streamed body there is no last byte at hand: the pause stands before the body.
+        // The last byte of a streamed body is not available: pause before the body.
         let is_last = at + 1 == steps.len();
         let last = match &mut steps[at] {
             Step::Bytes(bytes) if is_last => bytes.pop(),
             _ => None,
         };
-        steps.insert(at + 1, Step::Pause(self.answer.tail));
+        steps.insert(at + 1, Step::Pause(self.recipe.tail));
         if let Some(byte) = last {
             steps.insert(at + 2, Step::Bytes(vec![byte]));
         }
     }
 
     fn interim(&self) -> Vec<Step> {
-        let (count, status) = self.answer.interim;
+        let (count, status) = self.recipe.interim;
         let one = format!(
             "HTTP/1.1 {status} {}\r\nX-Interim: 1\r\n\r\n",
             reason(status)
@@ -402,12 +401,12 @@ impl Writer<'_> {
     }
 
     fn head(&self, framing: Framing, fields: &[String]) -> Vec<u8> {
-        let Answer {
+        let Recipe {
             status,
             version,
             headers,
             ..
-        } = self.answer;
+        } = self.recipe;
         let number = if *version == Version::Http11 {
             "1.1"
         } else {
@@ -440,21 +439,21 @@ impl Writer<'_> {
     }
 
     fn connection_field(&self) -> Option<&'static str> {
-        let is_old = self.answer.version != Version::Http11;
+        let is_old = self.recipe.version != Version::Http11;
         match self.after() {
             After::Fin if !is_old => Some("Connection: close"),
-            After::Stay if is_old || self.asked.is_http10 => Some("Connection: keep-alive"),
+            After::Stay if is_old || self.traits.is_http10 => Some("Connection: keep-alive"),
             _ => None,
         }
     }
 
     fn after(&self) -> After {
-        let answer = self.answer;
-        let ends = answer.closing == Closing::Announced
-            || answer.is_until_close
-            || answer.version == Version::Http10
-            || !self.asked.keeps_alive;
-        match answer.closing {
+        let recipe = self.recipe;
+        let ends = recipe.closing == Closing::Announced
+            || recipe.is_until_close
+            || recipe.version == Version::Http10
+            || !self.traits.keeps_alive;
+        match recipe.closing {
             Closing::Silent => After::Close,
             _ if ends => After::Fin,
             _ => After::Stay,
@@ -462,25 +461,25 @@ impl Writer<'_> {
     }
 
     fn framing(&self) -> Framing {
-        match self.answer.status {
+        match self.recipe.status {
             100..=199 | 204 | 304 => Framing::None,
-            _ if self.answer.is_until_close => Framing::None,
+            _ if self.recipe.is_until_close => Framing::None,
             // HTTP/1.0 has no chunked coding (RFC 9112 section 6.1).
-            _ if self.answer.chunk_bytes.is_some() && !self.asked.is_http10 => Framing::Chunked,
+            _ if self.recipe.chunk_bytes.is_some() && !self.traits.is_http10 => Framing::Chunked,
             _ => Framing::Length(self.body_bytes()),
         }
     }
 
     fn body_bytes(&self) -> u64 {
-        if self.answer.echoes {
-            self.asked.body.len() as u64
+        if self.recipe.echoes {
+            self.traits.body.len() as u64
         } else {
-            self.answer.size_bytes
+            self.recipe.size_bytes
         }
     }
 
     fn body(&self) -> Vec<Step> {
-        if self.asked.is_bodiless || matches!(self.answer.status, 100..=199 | 204 | 304) {
+        if self.traits.is_bodiless || matches!(self.recipe.status, 100..=199 | 204 | 304) {
             return Vec::new();
         }
         match self.framing() {
@@ -489,10 +488,10 @@ impl Writer<'_> {
         }
     }
 
-    /// The first half of the body; the rest is missing.
+    /// The first half of the body.
     fn half_body(&self) -> Vec<Step> {
         let half = self.body_bytes() / 2;
-        if self.asked.is_bodiless || half == 0 {
+        if self.traits.is_bodiless || half == 0 {
             return Vec::new();
         }
         let Framing::Chunked = self.framing() else {
@@ -504,8 +503,8 @@ impl Writer<'_> {
     }
 
     fn plain_body(&self, bytes: u64) -> Vec<Step> {
-        if self.answer.echoes {
-            return vec![Step::Bytes(self.asked.body[..bytes as usize].to_vec())];
+        if self.recipe.echoes {
+            return vec![Step::Bytes(self.traits.body[..bytes as usize].to_vec())];
         }
         if bytes > WHOLE_MAX_BYTES {
             return vec![Step::Stream(Stream::Body { bytes })];
@@ -515,21 +514,21 @@ impl Writer<'_> {
         vec![Step::Bytes(body)]
     }
 
-    /// All chunks as one step, and the last one with the trailers as another.
+    /// All chunks as one step, the last chunk with the trailers as another.
     fn chunked_body(&self, bytes: u64) -> Vec<Step> {
         let chunk_bytes = self
-            .answer
+            .recipe
             .chunk_bytes
-            .unwrap_or(crate::answer::CHUNK_DEFAULT_BYTES);
-        let trailers = if self.answer.has_trailers {
+            .unwrap_or(crate::recipe::CHUNK_DEFAULT_BYTES);
+        let trailers = if self.recipe.has_trailers {
             TRAILERS
         } else {
             ""
         };
         let end = Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes());
-        if self.answer.echoes {
+        if self.recipe.echoes {
             let mut chunks = Vec::new();
-            for part in self.asked.body[..bytes as usize].chunks(chunk_bytes as usize) {
+            for part in self.traits.body[..bytes as usize].chunks(chunk_bytes as usize) {
                 chunks.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
                 chunks.extend_from_slice(part);
                 chunks.extend_from_slice(b"\r\n");
@@ -550,7 +549,7 @@ impl Writer<'_> {
 }
 
 const CHUNKED: &str = "Transfer-Encoding: chunked";
-/// Control bytes, a byte no text has, and line ends, so that no parser waits for more.
+/// Control bytes, invalid UTF-8 and line ends, so that no parser waits for more.
 const GARBAGE: &[u8] = b"\x00\x01\xff garbage, no status line \x7f\r\n\r\n";
 /// A fatal alert, handshake_failure (RFC 8446 section 6), in a TLS 1.2 record.
 const TLS_ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
@@ -560,7 +559,7 @@ fn replaced(mut bytes: Vec<u8>, range: std::ops::Range<usize>, by: &[u8]) -> Vec
     bytes
 }
 
-/// Makes one step of neighbouring bytes.
+/// Merges adjacent byte steps.
 fn joined(steps: Vec<Step>) -> Vec<Step> {
     let mut joined: Vec<Step> = Vec::with_capacity(steps.len());
     for step in steps {
@@ -573,7 +572,7 @@ fn joined(steps: Vec<Step>) -> Vec<Step> {
     joined
 }
 
-/// Reason phrases of RFC 9110 section 15, for the statuses that load tests meet.
+/// Reason phrases of common statuses (RFC 9110 section 15).
 fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -612,21 +611,21 @@ fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    fn asked() -> Asked {
-        Asked {
+    fn traits() -> RequestTraits {
+        RequestTraits {
             keeps_alive: true,
-            ..Asked::default()
+            ..RequestTraits::default()
         }
     }
 
-    fn planned(options: &str, asked: &Asked) -> Plan {
-        plan(&Answer::from_text(options).unwrap(), asked)
+    fn planned(options: &str, traits: &RequestTraits) -> PreparedResponse {
+        prepare(&Recipe::from_text(options).unwrap(), traits)
     }
 
-    /// All bytes of a plan, without waiting; streams are left out.
-    fn bytes(plan: &Plan) -> String {
+    /// All bytes of a response except streams.
+    fn bytes(response: &PreparedResponse) -> String {
         let mut text = String::new();
-        for step in &plan.steps {
+        for step in &response.steps {
             if let Step::Bytes(bytes) | Step::Bytewise { bytes, .. } = step {
                 text.push_str(&String::from_utf8_lossy(bytes));
             }
@@ -635,9 +634,9 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_answer_is_one_step_with_63_bytes_of_body() {
-        let plan = planned("", &asked());
-        let text = String::from_utf8(plan.instant_bytes().unwrap().to_vec()).unwrap();
+    fn the_usual_response_is_one_step_with_63_bytes_of_body() {
+        let response = planned("", &traits());
+        let text = String::from_utf8(response.instant_bytes().unwrap().to_vec()).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert_eq!(
             head,
@@ -651,19 +650,19 @@ mod tests {
     fn head_is_answered_as_get_without_the_body() {
         let head = planned(
             "size=5",
-            &Asked {
+            &RequestTraits {
                 is_bodiless: true,
-                ..asked()
+                ..traits()
             },
         );
-        let get = planned("size=5", &asked());
+        let get = planned("size=5", &traits());
         assert_eq!(bytes(&head) + "abcde", bytes(&get));
     }
 
     #[test]
     fn statuses_without_body_have_no_framing() {
         for status in [101, 204, 304] {
-            let text = bytes(&planned(&format!("status={status}"), &asked()));
+            let text = bytes(&planned(&format!("status={status}"), &traits()));
             assert!(
                 !text.contains("Content-Length") && text.ends_with("\r\n\r\n"),
                 "{text}"
@@ -673,26 +672,26 @@ mod tests {
 
     #[test]
     fn a_status_keeps_its_three_digits() {
-        assert!(bytes(&planned("status=099", &asked())).starts_with("HTTP/1.1 099 "));
+        assert!(bytes(&planned("status=099", &traits())).starts_with("HTTP/1.1 099 "));
     }
 
     #[test]
     fn persistence_follows_request_and_options() {
-        let old = Asked {
+        let old = RequestTraits {
             is_http10: true,
             keeps_alive: false,
-            ..Asked::default()
+            ..RequestTraits::default()
         };
-        let old_kept = Asked {
+        let old_kept = RequestTraits {
             is_http10: true,
-            ..asked()
+            ..traits()
         };
-        let closing = Asked {
+        let closing = RequestTraits {
             keeps_alive: false,
-            ..asked()
+            ..traits()
         };
-        for (options, asked, field, last) in [
-            ("", asked(), "", None),
+        for (options, traits, field, last) in [
+            ("", traits(), "", None),
             (
                 "",
                 closing.clone(),
@@ -703,28 +702,33 @@ mod tests {
             ("", old_kept, "Connection: keep-alive", None),
             (
                 "close",
-                asked(),
+                traits(),
                 "Connection: close",
                 Some(Step::Fin(Fin::Linger)),
             ),
-            ("close=silent", asked(), "", Some(Step::Close)),
-            ("http10", asked(), "", Some(Step::Fin(Fin::Linger))),
-            ("http10=keep-alive", asked(), "Connection: keep-alive", None),
+            ("close=silent", traits(), "", Some(Step::Close)),
+            ("http10", traits(), "", Some(Step::Fin(Fin::Linger))),
+            (
+                "http10=keep-alive",
+                traits(),
+                "Connection: keep-alive",
+                None,
+            ),
             (
                 "until-close",
-                asked(),
+                traits(),
                 "Connection: close",
                 Some(Step::Fin(Fin::Linger)),
             ),
         ] {
-            let plan = planned(options, &asked);
-            let text = bytes(&plan);
+            let response = planned(options, &traits);
+            let text = bytes(&response);
             let found = text
                 .lines()
                 .find(|line| line.starts_with("Connection"))
                 .unwrap_or("");
             assert_eq!(found, field, "{options}");
-            let end = plan
+            let end = response
                 .steps
                 .last()
                 .filter(|step| !matches!(step, Step::Bytes(_)));
@@ -734,29 +738,29 @@ mod tests {
 
     #[test]
     fn chunks_and_trailers_are_framed() {
-        let text = bytes(&planned("chunked=2b&size=3&trailers", &asked()));
+        let text = bytes(&planned("chunked=2b&size=3&trailers", &traits()));
         let body = text.split_once("\r\n\r\n").unwrap().1;
         assert_eq!(body, format!("2\r\nab\r\n1\r\nc\r\n0\r\n{TRAILERS}\r\n"));
     }
 
     #[test]
     fn long_bodies_are_streamed_and_not_stored() {
-        let plan = planned("size=10G", &asked());
+        let response = planned("size=10G", &traits());
         assert_eq!(
-            plan.steps[1],
+            response.steps[1],
             Step::Stream(Stream::Body {
                 bytes: 10_000_000_000
             })
         );
-        assert!(plan.instant_bytes().is_none());
+        assert!(response.instant_bytes().is_none());
     }
 
     #[test]
     fn the_tail_waits_with_the_last_byte() {
-        let plan = planned("size=3&tail=5ms", &asked());
-        let [Step::Bytes(first), Step::Pause(pause), Step::Bytes(last)] = plan.steps.as_slice()
+        let response = planned("size=3&tail=5ms", &traits());
+        let [Step::Bytes(first), Step::Pause(pause), Step::Bytes(last)] = response.steps.as_slice()
         else {
-            panic!("{plan:?}")
+            panic!("{response:?}")
         };
         assert!(first.ends_with(b"ab"));
         assert_eq!(
@@ -766,7 +770,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_whole_unless_it_is_cut_short() {
+    fn an_response_is_whole_unless_it_is_cut_short() {
         for fault in [
             "reset",
             "truncate",
@@ -776,7 +780,7 @@ mod tests {
             "endless-head",
         ] {
             assert!(
-                !planned(&format!("fault={fault}"), &asked()).is_whole,
+                !planned(&format!("fault={fault}"), &traits()).is_whole,
                 "{fault}"
             );
         }
@@ -789,7 +793,7 @@ mod tests {
             "early",
         ] {
             assert!(
-                planned(&format!("fault={fault}"), &asked()).is_whole,
+                planned(&format!("fault={fault}"), &traits()).is_whole,
                 "{fault}"
             );
         }
@@ -797,11 +801,11 @@ mod tests {
 
     #[test]
     fn a_mix_carries_a_plan_for_each_fault() {
-        let plan = planned("mix=0.1:reset&mix=0.2:hang&delay=1ms", &asked());
-        assert_eq!(plan.mix.len(), 2);
-        assert_eq!(plan.mix[1].1.steps, [Step::Hang]);
-        assert_eq!(plan.mix[1].1.delay, plan.delay);
-        assert!(plan.instant_bytes().is_none());
+        let response = planned("mix=0.1:reset&mix=0.2:hang&delay=1ms", &traits());
+        assert_eq!(response.mix.len(), 2);
+        assert_eq!(response.mix[1].1.steps, [Step::Hang]);
+        assert_eq!(response.mix[1].1.delay, response.delay);
+        assert!(response.instant_bytes().is_none());
     }
 
     #[test]
@@ -836,25 +840,25 @@ mod tests {
             ("surplus", "abcdesurplus\r\n"),
             ("bad-chunk:no-crlf", "5\r\nhello5\r\nhello\r\n"),
         ] {
-            let text = bytes(&planned(&format!("size=5&fault={fault}"), &asked()));
+            let text = bytes(&planned(&format!("size=5&fault={fault}"), &traits()));
             assert!(text.contains(expected), "{fault}: {text:?}");
         }
     }
 
     #[test]
     fn half_a_body_is_half_the_bytes_announced() {
-        let text = bytes(&planned("size=6&fault=truncate", &asked()));
+        let text = bytes(&planned("size=6&fault=truncate", &traits()));
         assert!(
             text.contains("Content-Length: 6") && text.ends_with("\r\n\r\nabc"),
             "{text:?}"
         );
-        let text = bytes(&planned("size=6&chunked&fault=reset-mid-body", &asked()));
+        let text = bytes(&planned("size=6&chunked&fault=reset-mid-body", &traits()));
         assert!(text.ends_with("\r\n\r\n3\r\nabc\r\n"), "{text:?}");
     }
 
     #[test]
-    fn interim_responses_come_before_the_answer() {
-        let text = bytes(&planned("interim=2:102", &asked()));
+    fn interim_responses_come_before_the_response() {
+        let text = bytes(&planned("interim=2:102", &traits()));
         assert_eq!(text.matches("HTTP/1.1 102 Processing\r\n").count(), 2);
         assert!(text.rfind("102").unwrap() < text.find("200").unwrap());
     }

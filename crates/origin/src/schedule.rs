@@ -1,24 +1,24 @@
-//! When the work on a request begins and ends: stalls and the single-server queue.
+//! When responses are due: stalls and the single-server queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A window in which everything that arrives waits for its end. Times in nanoseconds.
+/// A period in which all requests wait for its end. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// Begin of the window, from the first request.
+    /// Start of the period, from the first request.
     pub at_ns: u64,
-    /// Length of the window.
+    /// Length of the period.
     pub for_ns: u64,
 }
 
-/// When requests are due. All workers of a server share the time of the first request.
+/// Determines when responses are due. All workers of a server share the time of the first request.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     stall: Option<Stall>,
-    /// Zero: no request has come.
+    /// Zero before the first request.
     first_request_ns: Arc<AtomicU64>,
-    /// Requests are served one after the other, in the order of their arrival.
+    /// Serve one request at a time, in order of arrival.
     has_queue: bool,
     server_free_ns: u64,
 }
@@ -37,12 +37,12 @@ impl Schedule {
         }
     }
 
-    /// Whether a request without delay is due as it arrives, without asking.
+    /// Whether requests without delay are always due when they arrive.
     pub(crate) fn is_trivial(&self) -> bool {
         self.stall.is_none() && !self.has_queue
     }
 
-    /// When the answer to a request may begin.
+    /// When a response is due.
     pub(crate) fn due_ns(&mut self, arrival_ns: u64, delay_ns: u64) -> u64 {
         let mut start_ns = self.released_ns(arrival_ns);
         if self.has_queue {

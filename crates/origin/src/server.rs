@@ -1,4 +1,4 @@
-//! A running server: starts the workers, tells the address, stops them, collects their truth.
+//! A running server: starts and stops the workers and collects their reports.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,19 +13,19 @@ use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
 
+use crate::cache::ResponseCache;
 use crate::connection::Patience;
+use crate::context::Context;
 use crate::listener;
 use crate::options::{Backend, Options};
-use crate::recipes::Recipes;
+use crate::report::{Counters, Counts, Log, ServerReport};
 use crate::schedule::Schedule;
-use crate::site::Site;
-use crate::truth::{Counters, Counts, Log, Truth};
 use crate::worker::{KEY_SERVICE, KEY_WAKE, Numbers, Worker};
 
-/// Bytes of a receive buffer: requests are small, and many buffers stand ready.
+/// Size of a receive buffer: requests are small, and there are many buffers.
 const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
 
-/// A server on threads of its own. Dropping it stops it.
+/// A server on its own threads; stops when dropped.
 #[derive(Debug)]
 pub struct Server {
     address: Address,
@@ -38,8 +38,8 @@ pub struct Server {
 
 #[derive(Debug)]
 struct RunningWorker {
-    thread: JoinHandle<Truth>,
-    /// A connection to here ends the worker's wait.
+    thread: JoinHandle<ServerReport>,
+    /// A connection to this address wakes the worker.
     wake: UnixAddress,
 }
 
@@ -48,14 +48,14 @@ impl Server {
     /// process's soft limit of open files to the hard one.
     ///
     /// # Errors
-    /// When the options do not fit together, the address cannot be bound, or the kernel does not
-    /// allow the backend.
+    /// When the options are invalid, the address cannot be bound, or the kernel does not allow the
+    /// backend.
     pub fn start(options: Options) -> io::Result<Self> {
         options
             .check()
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        // A thousand connections are more than the usual soft limit; a limit that cannot be raised is
-        // seen soon enough.
+        // The usual soft limit is too low for a thousand connections. If it cannot be raised,
+        // accepting fails later.
         let _ = eventloop::raise_open_file_limit();
         let backend = chosen(options.backend)?;
         let (address, listeners) = listener::bind(&options.listen, options.threads)?;
@@ -82,14 +82,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Where the server listens, with the port the kernel picked.
+    /// The address, with the port chosen by the kernel.
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
     }
 
     /// The URL of `/` on this server: `http://127.0.0.1:40213/`; for a Unix socket the host is
-    /// `localhost`, since the address is no part of the URL there.
+    /// `localhost`.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.has_tls { "https" } else { "http" };
@@ -105,47 +105,47 @@ impl Server {
         self.backend
     }
 
-    /// The counters as they stand.
+    /// The current counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counters::sum(self.counters.iter())
     }
 
-    /// Stops at once, closing all connections, and tells what happened.
+    /// Stops immediately, closes all connections, and returns what the server observed.
     #[must_use]
-    pub fn stop(mut self) -> Truth {
+    pub fn stop(mut self) -> ServerReport {
         self.join()
     }
 
-    fn join(&mut self) -> Truth {
+    fn join(&mut self) -> ServerReport {
         self.stop.store(true, Ordering::Release);
-        let mut truth = Truth::default();
+        let mut report = ServerReport::default();
         for worker in self.workers.drain(..) {
-            // Fails only when the worker has ended by itself, which is as good.
+            // Fails only if the worker has already ended.
             drop(UnixStream::connect_addr(&worker.wake));
             match worker.thread.join() {
-                Ok(one) => truth.merge(one),
-                Err(_) => truth.failure = Some("a worker of the server panicked".to_owned()),
+                Ok(one) => report.merge(one),
+                Err(_) => report.failure = Some("a worker of the server panicked".to_owned()),
             }
         }
         if let Address::Unix(path) = &self.address {
-            // Somebody may have removed it already.
+            // It may have been removed already.
             let _ = std::fs::remove_file(path);
         }
-        truth
+        report
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After `stop` the path may be another server's socket.
+        // After `stop`, the path may belong to another server.
         if !self.stop.load(Ordering::Acquire) {
             drop(self.join());
         }
     }
 }
 
-/// What a worker's thread is given.
+/// Everything needed to start a worker's thread.
 struct WorkerStart {
     listener: OwnedFd,
     number: usize,
@@ -155,7 +155,6 @@ struct WorkerStart {
 }
 
 impl WorkerStart {
-    /// Starts the thread and waits until it accepts connections.
     fn spawn(self, backend: Backend, stop: Arc<AtomicBool>) -> io::Result<RunningWorker> {
         let (wake_listener, wake) = wake_listener()?;
         let (started, outcome) = channel();
@@ -177,7 +176,7 @@ impl WorkerStart {
         stop: &Arc<AtomicBool>,
         wake: OwnedFd,
         started: &Sender<io::Result<()>>,
-    ) -> Truth {
+    ) -> ServerReport {
         let options = LoopOptions {
             sockets: self
                 .options
@@ -187,7 +186,7 @@ impl WorkerStart {
             receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
             ..LoopOptions::default()
         };
-        // A loop belongs to the thread that makes it.
+        // An event loop must be created on its own thread.
         match backend {
             Backend::Epoll => self.serve(Epoll::new(&options), stop, wake, started),
             Backend::Auto | Backend::Uring => self.serve(Uring::new(&options), stop, wake, started),
@@ -200,8 +199,8 @@ impl WorkerStart {
         stop: &Arc<AtomicBool>,
         wake: OwnedFd,
         started: &Sender<io::Result<()>>,
-    ) -> Truth {
-        let site = self.site();
+    ) -> ServerReport {
+        let context = self.context();
         let ready = io.and_then(|mut io| {
             io.listen(KEY_SERVICE, self.listener)?;
             io.listen(KEY_WAKE, wake)?;
@@ -210,9 +209,9 @@ impl WorkerStart {
         let io = match ready {
             Ok(io) => io,
             Err(error) => {
-                // Nobody waits for the outcome only when the process is going down.
+                // The receiver is gone only if the process is exiting.
                 let _ = started.send(Err(error));
-                return Truth::default();
+                return ServerReport::default();
             }
         };
         let _ = started.send(Ok(()));
@@ -229,7 +228,7 @@ impl WorkerStart {
             next: self.number as u64,
             step: *threads as u64,
         };
-        let mut worker = Worker::new(io, site, Arc::clone(stop), numbers);
+        let mut worker = Worker::new(io, context, Arc::clone(stop), numbers);
         worker.greeting = *greeting;
         worker.is_polling = *is_polling;
         worker.patience = Patience {
@@ -241,16 +240,16 @@ impl WorkerStart {
             .run()
             .err()
             .map(|error| format!("the event loop failed: {error}"));
-        let Worker { site, .. } = worker;
-        let counts = site.counters().counts();
-        site.log.into_truth(counts, failure)
+        let Worker { context, .. } = worker;
+        let counts = context.counters().counts();
+        context.log.into_report(counts, failure)
     }
 
-    fn site(&self) -> Site {
+    fn context(&self) -> Context {
         let Self {
             options, number, ..
         } = self;
-        Site {
+        Context {
             defaults: options.defaults.clone(),
             keepalive_requests: options.keepalive_requests,
             random: fastrand::Rng::with_seed(options.seed.wrapping_add(*number as u64)),
@@ -263,7 +262,7 @@ impl WorkerStart {
                 options.log_requests.div_ceil(options.threads),
                 options.record_requests,
             ),
-            recipes: Recipes::default(),
+            cache: ResponseCache::default(),
             counters: Arc::clone(&self.counters),
             own: *number,
         }
@@ -279,8 +278,8 @@ fn chosen(backend: Backend) -> io::Result<Backend> {
     }
 }
 
-/// On a thread of its own: when a ring goes, the kernel interrupts the thread that had it (EINTR),
-/// and that would be the caller's, in the middle of something else.
+/// Probes on a separate thread: when a ring is closed, the kernel interrupts the thread that owned
+/// it (EINTR), which must not be the caller's.
 fn probe_uring() -> io::Result<()> {
     let probe = std::thread::Builder::new()
         .name("origin-probe".to_owned())
@@ -290,7 +289,7 @@ fn probe_uring() -> io::Result<()> {
         .unwrap_or_else(|_| Err(io::Error::other("the io_uring probe panicked")))
 }
 
-/// A Unix listener in the abstract namespace, which leaves no file behind (unix(7)).
+/// A Unix listener in the abstract namespace, which creates no file (unix(7)).
 fn wake_listener() -> io::Result<(UnixListener, UnixAddress)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Deadlines of a worker's connections, earliest first.
+//! Deadlines of a worker's connections.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use eventloop::Token;
 
-/// Deadlines are not taken back: whoever is woken looks whether there is anything to do.
+/// Deadlines cannot be cancelled: a connection must check whether there is anything to do.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
@@ -22,7 +22,7 @@ impl Timers {
         self.heap.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }
 
-    /// Takes one deadline that has passed.
+    /// Removes one deadline that has passed.
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Token> {
         if self.next_ns()? > now_ns {
             return None;

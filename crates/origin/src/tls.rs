@@ -1,4 +1,4 @@
-//! Certificates and settings of the TLS listener.
+//! TLS settings and certificates.
 
 use std::io;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-/// A certificate and its key, both as PEM text.
+/// A certificate and its key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// One certificate or a chain, the server's own first.
+    /// A certificate or a chain, the server's own certificate first.
     pub certificate_pem: String,
     /// The private key: PKCS#8, PKCS#1 or SEC1.
     pub key_pem: String,
 }
 
 impl std::fmt::Debug for Identity {
-    /// Without the key, which has no business in a log.
+    /// Omits the key, which must not be logged.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity")
             .field("certificate_pem", &self.certificate_pem)
@@ -27,10 +27,10 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes a key and a certificate for these names and addresses, signed by itself.
+    /// Generates a self-signed certificate for these names and addresses.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// When a name is not valid in a certificate.
     pub fn self_signed(names: &[&str]) -> io::Result<Self> {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let made = rcgen::generate_simple_self_signed(names)
@@ -42,33 +42,33 @@ impl Identity {
     }
 }
 
-/// How a TLS listener behaves.
+/// Settings of a TLS listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// What the server shows.
+    /// The server's certificate.
     pub identity: Identity,
-    /// Versions to speak.
+    /// Supported versions.
     pub versions: TlsVersions,
-    /// Certificates (PEM) one of which must have signed the client's; without, none is asked for.
+    /// CA certificates (PEM) for client certificates; `None` requests no client certificate.
     pub client_roots_pem: Option<String>,
-    /// Protocols offered by ALPN; empty: the extension is ignored.
+    /// ALPN protocols; if empty, the extension is ignored.
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Which versions of TLS are spoken.
+/// Supported TLS versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsVersions {
     /// 1.2 and 1.3.
     #[default]
     Both,
-    /// 1.2 alone.
+    /// Only 1.2.
     Only12,
-    /// 1.3 alone.
+    /// Only 1.3.
     Only13,
 }
 
 impl TlsSettings {
-    /// The usual settings with this identity: both versions, no client certificate, `http/1.1`.
+    /// Default settings: both versions, no client certificate, `http/1.1`.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
         Self {
@@ -79,10 +79,10 @@ impl TlsSettings {
         }
     }
 
-    /// The settings in the form that [`Options::tls`](crate::Options::tls) takes.
+    /// The settings for [`Options::tls`](crate::Options::tls).
     ///
     /// # Errors
-    /// When a PEM text is not what it should be, or key and certificate do not fit together.
+    /// When a PEM text is invalid, or key and certificate do not match.
     pub fn config(&self) -> io::Result<Arc<ServerConfig>> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let versions: &[&rustls::SupportedProtocolVersion] = match self.versions {

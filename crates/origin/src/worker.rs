@@ -1,4 +1,4 @@
-//! One worker: an event loop, its connections, and what they ask for.
+//! A worker: an event loop and its connections.
 
 use std::io;
 use std::sync::Arc;
@@ -7,35 +7,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use eventloop::{Acceptor, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, Token};
 use rustls::ServerConnection;
 
-use crate::connection::{Connection, Move, Patience};
+use crate::connection::{Action, Connection, Patience};
+use crate::context::Context;
 use crate::options::Greeting;
-use crate::plan::{Fin, Plan, Step};
-use crate::site::Site;
+use crate::prepared::{Fin, PreparedResponse, Step};
+use crate::report::LoggedRequest;
 use crate::timers::Timers;
-use crate::truth::RequestTruth;
 
-/// Key of the listener for requests.
+/// Key of the listener for clients.
 pub(crate) const KEY_SERVICE: u32 = 0;
-/// Key of the listener whose connections just wake the loop.
+/// Key of the listener whose connections only wake the loop.
 pub(crate) const KEY_WAKE: u32 = 1;
 
-/// Completions taken before timers and the stop are looked at again: a client that sends without
-/// end must not keep the others waiting.
+/// Maximum number of completions before timers and the stop flag are checked: a client that never
+/// stops sending must not starve others.
 const COMPLETIONS_PER_TURN: usize = 256;
-/// Different answers that are shared with the loop, which keeps them for ever.
+/// Maximum number of responses shared with the loop, which never frees them.
 const SHARED_MAX: usize = 256;
-/// An answer is shared so often in a row that pipelined requests are answered by one send: up to
-/// this many bytes and copies.
+/// A shared response is repeated in memory so that pipelined requests can be answered by one send:
+/// up to this many bytes and copies.
 const SHARED_BYTES: usize = 64 * 1024;
 const SHARED_COPIES: usize = 64;
-/// After so many bytes of a connection that were shared, and whose sending therefore nobody
-/// reported, an answer goes the other way, so that a peer that does not read is noticed.
+/// Sends of shared bytes are not reported. After this many bytes on a connection, a response is
+/// sent the regular way, so that a peer that does not read is noticed.
 const UNREPORTED_MAX_BYTES: u64 = 256 * 1024;
 
-/// See the module's text.
 pub(crate) struct Worker<L> {
     pub(crate) io: L,
-    pub(crate) site: Site,
+    pub(crate) context: Context,
     pub(crate) greeting: Greeting,
     pub(crate) patience: Patience,
     pub(crate) is_polling: bool,
@@ -44,10 +43,10 @@ pub(crate) struct Worker<L> {
     pub(crate) numbers: Numbers,
     places: Vec<Option<Place>>,
     timers: Timers,
-    shared: Vec<SharedAnswer>,
+    shared: Vec<SharedResponse>,
 }
 
-/// Numbers of a worker's connections: no two workers of a server give the same.
+/// Connection numbers, unique over all workers of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) next: u64,
@@ -57,28 +56,28 @@ pub(crate) struct Numbers {
 struct Place {
     generation: u32,
     connection: Connection,
-    /// The deadline that is in the timers.
+    /// The deadline registered in the timers.
     armed_ns: Option<u64>,
-    /// Bytes sent as shared ones since the last report.
+    /// Shared bytes sent since the last reported send.
     unreported_bytes: u64,
     is_greeted: bool,
 }
 
-/// An answer that the loop keeps, several times in a row.
+/// A response kept by the loop, repeated several times.
 #[derive(Clone, Copy)]
-struct SharedAnswer {
-    recipe: u64,
+struct SharedResponse {
+    entry: u64,
     bytes: SharedBytes,
-    answer_bytes: usize,
+    response_bytes: usize,
     copies: usize,
     status: u16,
 }
 
 impl<L: EventLoop + Acceptor> Worker<L> {
-    pub(crate) fn new(io: L, site: Site, stop: Arc<AtomicBool>, numbers: Numbers) -> Self {
+    pub(crate) fn new(io: L, context: Context, stop: Arc<AtomicBool>, numbers: Numbers) -> Self {
         Self {
             io,
-            site,
+            context,
             greeting: Greeting::Serve,
             patience: Patience::default(),
             is_polling: false,
@@ -91,13 +90,13 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         }
     }
 
-    /// Serves until told to stop.
+    /// Serves until stopped.
     ///
     /// # Errors
-    /// When the loop is broken.
+    /// When the event loop fails.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         while !self.stop.load(Ordering::Acquire) {
-            // A moment that has passed: look, and do not sleep.
+            // A time in the past: poll without sleeping.
             let until_ns = if self.is_polling {
                 Some(0)
             } else {
@@ -152,18 +151,18 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     }
 
     fn on_accepted(&mut self, token: Token, at_ns: u64) {
-        self.site.counters().connections.add(1);
+        self.context.counters().connections.add(1);
         let number = self.numbers.next;
         self.numbers.next += self.numbers.step;
         let tls = match self.tls.clone().map(ServerConnection::new).transpose() {
             Ok(Some(mut tls)) => {
-                // Everything written is taken out again before anybody else gets the turn.
+                // All output is taken before another connection is served.
                 tls.set_buffer_limit(None);
                 Some(tls)
             }
             Ok(None) => None,
             Err(_) => {
-                self.site.counters().tls_failures.add(1);
+                self.context.counters().tls_failures.add(1);
                 return self.io.close(token, CloseMode::Abort);
             }
         };
@@ -195,7 +194,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     }
 
     fn on_received(&mut self, token: Token, at_ns: u64) {
-        if self.answer_instantly(token, at_ns) {
+        if self.respond_instantly(token, at_ns) {
             return;
         }
         let Some(place) = place(&mut self.places, token) else {
@@ -204,7 +203,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         if place.is_greeted {
             place
                 .connection
-                .receive(self.io.received(), at_ns, &mut self.site);
+                .receive(self.io.received(), at_ns, &mut self.context);
         } else {
             place.is_greeted = true;
             place.connection.only(late_greeting(self.greeting), at_ns);
@@ -212,32 +211,29 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         self.carry_out(token);
     }
 
-    /// Answers what consists of requests known to be answered at once with the same bytes.
-    /// This is the path of nearly all requests of a load test; everything else may be slower.
-    fn answer_instantly(&mut self, token: Token, at_ns: u64) -> bool {
+    /// Answers input that consists of cached requests with instant responses. This is the path of
+    /// nearly all requests of a load test; everything else may be slower.
+    fn respond_instantly(&mut self, token: Token, at_ns: u64) -> bool {
         let Some(place) = place(&mut self.places, token) else {
             return false;
         };
         let is_possible = place.is_greeted
             && place.connection.is_quiet()
             && place.unreported_bytes < UNREPORTED_MAX_BYTES
-            && self.site.is_instant();
+            && self.context.is_instant();
         if !is_possible {
             return false;
         }
         let input = self.io.received();
-        let Some((recipe, count, plan)) = self.site.recipes.repeated(input) else {
+        let Some((entry, count, response)) = self.context.cache.repeated(input) else {
             return false;
         };
         let input_bytes = input.len() as u64;
-        let known = self
-            .shared
-            .iter()
-            .position(|shared| shared.recipe == recipe);
+        let known = self.shared.iter().position(|shared| shared.entry == entry);
         let index = match known {
             Some(index) => index,
             None if self.shared.len() < SHARED_MAX => {
-                let Some(shared) = share(&mut self.io, recipe, plan) else {
+                let Some(shared) = share(&mut self.io, entry, response) else {
                     return false;
                 };
                 self.shared.push(shared);
@@ -246,46 +242,46 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             None => return false,
         };
         let connection = place.connection.number();
-        let output_bytes = (count * self.shared[index].answer_bytes) as u64;
+        let output_bytes = (count * self.shared[index].response_bytes) as u64;
         place.unreported_bytes += output_bytes;
-        // Before the bytes leave: who has an answer must find it counted.
-        let counters = self.site.counters();
+        // Before sending: a client that has the response must find it counted.
+        let counters = self.context.counters();
         counters.bytes_in.add(input_bytes);
         counters.bytes_out.add(output_bytes);
         counters.requests.add(count as u64);
         counters.responses.add(count as u64);
         self.send_shared(token, index, count);
-        if self.site.log.is_on() {
+        if self.context.log.is_on() {
             self.log_instant(connection, at_ns, index, count);
         }
         true
     }
 
     fn send_shared(&mut self, token: Token, index: usize, count: usize) {
-        let SharedAnswer {
+        let SharedResponse {
             bytes,
-            answer_bytes,
+            response_bytes,
             copies,
             ..
         } = self.shared[index];
         let mut left = count;
         while left > 0 {
             let now = left.min(copies);
-            let range = 0..now * answer_bytes;
+            let range = 0..now * response_bytes;
             self.io.send(token, Payload::Shared { bytes, range });
             left -= now;
         }
     }
 
     fn log_instant(&mut self, connection: u64, arrival_ns: u64, index: usize, count: usize) {
-        let SharedAnswer {
-            answer_bytes,
+        let SharedResponse {
+            response_bytes,
             status,
             ..
         } = self.shared[index];
         let departure_ns = Some(self.io.now_ns());
-        let bytes = answer_bytes as u64;
-        let entry = RequestTruth {
+        let bytes = response_bytes as u64;
+        let entry = LoggedRequest {
             connection,
             arrival_ns,
             departure_ns,
@@ -293,20 +289,20 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             bytes,
         };
         for _ in 0..count {
-            self.site.log.arrive(entry);
+            self.context.log.arrive(entry);
         }
     }
 
-    /// Does what a connection asks for until it has nothing to ask.
+    /// Performs the actions of a connection until it waits.
     fn carry_out(&mut self, token: Token) {
         let mut now_ns = self.io.now_ns();
         while let Some(place) = place(&mut self.places, token) {
-            match place.connection.next_move(now_ns, &mut self.site) {
-                Move::Send(bytes) => self.io.send(token, Payload::Owned(bytes)),
-                Move::Fin => self.io.shutdown_send(token),
-                Move::Close(mode) => return self.close(token, mode),
-                Move::Idle => return,
-                Move::Wait(until_ns) => {
+            match place.connection.next_move(now_ns, &mut self.context) {
+                Action::Send(bytes) => self.io.send(token, Payload::Owned(bytes)),
+                Action::Fin => self.io.shutdown_send(token),
+                Action::Close(mode) => return self.close(token, mode),
+                Action::Idle => return,
+                Action::Wait(until_ns) => {
                     now_ns = self.io.now_ns();
                     if until_ns <= now_ns {
                         continue;
@@ -322,8 +318,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     }
 
     fn fire_timers(&mut self) {
-        // Only what was due at one time: a connection that asks for the present again and again
-        // must not keep the loop from its sockets.
+        // Only deadlines that were due at one time: a connection that repeatedly asks for the
+        // present must not keep the loop from its sockets.
         let now_ns = self.io.now_ns();
         while let Some(token) = self.timers.pop_due(now_ns) {
             if let Some(place) = place(&mut self.places, token) {
@@ -344,21 +340,25 @@ fn place(places: &mut [Option<Place>], token: Token) -> Option<&mut Place> {
     (place.generation == token.generation).then_some(place)
 }
 
-fn share<L: EventLoop>(io: &mut L, recipe: u64, plan: &Plan) -> Option<SharedAnswer> {
-    let answer = plan.instant_bytes()?;
-    let copies = (SHARED_BYTES / answer.len()).clamp(1, SHARED_COPIES);
-    let bytes = io.share(answer.repeat(copies));
-    Some(SharedAnswer {
-        recipe,
+fn share<L: EventLoop>(
+    io: &mut L,
+    entry: u64,
+    response: &PreparedResponse,
+) -> Option<SharedResponse> {
+    let response_bytes = response.instant_bytes()?;
+    let copies = (SHARED_BYTES / response_bytes.len()).clamp(1, SHARED_COPIES);
+    let bytes = io.share(response_bytes.repeat(copies));
+    Some(SharedResponse {
+        entry,
         bytes,
-        answer_bytes: answer.len(),
+        response_bytes: response_bytes.len(),
         copies,
-        status: plan.status,
+        status: response.status,
     })
 }
 
-/// What the first bytes of a connection are answered with, by the greetings that wait for them.
-fn late_greeting(greeting: Greeting) -> Plan {
+/// The response to the first bytes of a connection, for greetings that wait for them.
+fn late_greeting(greeting: Greeting) -> PreparedResponse {
     let bytes = if greeting == Greeting::Alert {
         // A fatal alert, handshake_failure (RFC 8446 section 6), in a TLS 1.2 record.
         vec![21, 3, 3, 0, 2, 2, 40]
@@ -368,9 +368,9 @@ fn late_greeting(greeting: Greeting) -> Plan {
     uncounted(vec![Step::Bytes(bytes), Step::Fin(Fin::Linger)])
 }
 
-fn uncounted(steps: Vec<Step>) -> Plan {
-    Plan {
+fn uncounted(steps: Vec<Step>) -> PreparedResponse {
+    PreparedResponse {
         is_counted: false,
-        ..Plan::new(0, false, steps)
+        ..PreparedResponse::new(0, false, steps)
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use origin::{Address, Answer, Greeting, Stall};
+use origin::{Address, Greeting, Recipe, Stall};
 
 use super::run::Io;
 
@@ -17,8 +17,8 @@ pub(crate) struct ServeArgs {
     pub(crate) listen: Address,
     /// Default response recipe, like size=10k&delay=1ms; parameters of a request override it
     #[arg(short, long, value_name = "OPTIONS", default_value = "", hide_default_value = true,
-          value_parser = Answer::from_text, allow_hyphen_values = true)]
-    pub(crate) answer: Answer,
+          value_parser = Recipe::from_text, allow_hyphen_values = true)]
+    pub(crate) answer: Recipe,
     /// Worker threads
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = parse_threads,
           allow_hyphen_values = true)]
@@ -88,6 +88,6 @@ fn parse_number(text: &str) -> Result<u64, String> {
 fn parse_stall(text: &str) -> Result<Stall, String> {
     let (at, length) = text
         .split_once(',')
-        .ok_or_else(|| format!("`{text}` is not AT,LENGTH, e.g. 3s,2s"))?;
+        .ok_or_else(|| format!("`{text}` is not AT,LENGTH (expected like 3s,2s)"))?;
     origin::parse_stall(at, length)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
-use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, TlsSettings, Truth};
+use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, ServerReport, TlsSettings};
 
 use super::interrupts::signal_pipe;
 use crate::args::{Io, ServeArgs};
@@ -107,19 +107,19 @@ fn announce(server: &Server) -> io::Result<()> {
 }
 
 /// Prints the counts as one JSON object and writes the log.
-fn conclude(truth: &Truth, log: Option<&Path>) -> anyhow::Result<ExitCode> {
+fn conclude(report: &ServerReport, log: Option<&Path>) -> anyhow::Result<ExitCode> {
     if let Some(path) = log {
         let write = || {
             let mut output = BufWriter::new(fs::File::create(path)?);
-            truth.write_csv(&mut output)?;
+            report.write_csv(&mut output)?;
             output.flush()
         };
         write().with_context(|| format!("--log {path:?}: cannot be written"))?;
     }
     let mut stdout = io::stdout().lock();
-    stdout.write_all(truth.counts.to_json().as_bytes())?;
+    stdout.write_all(report.counts.to_json().as_bytes())?;
     stdout.flush()?;
-    match &truth.failure {
+    match &report.failure {
         Some(failure) => bail!("serve: {failure}"),
         None => Ok(ExitCode::SUCCESS),
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use origin::{Backend, Counts, Options, Server, Truth};
+use origin::{Backend, Counts, Options, Server, ServerReport};
 use results::{ErrorKind, RunResult};
 use testkit::{Folder, Output, Process, eventually};
 
@@ -77,12 +77,12 @@ impl Site {
     }
 
     /// Stops it and returns everything it knows.
-    pub(crate) fn stop(self) -> Truth {
+    pub(crate) fn stop(self) -> ServerReport {
         self.go_down()
     }
 
     /// Stops it. Nobody listens at its address then.
-    pub(crate) fn go_down(&self) -> Truth {
+    pub(crate) fn go_down(&self) -> ServerReport {
         let truth = self.server.take().unwrap().stop();
         assert_eq!(truth.failure, None);
         self.past.borrow_mut().push(truth.counts);

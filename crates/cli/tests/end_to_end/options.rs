@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use origin::{Address, Options, RequestTruth};
+use origin::{Address, LoggedRequest, Options};
 use report::{Format, TextOptions};
 use testkit::Process;
 
@@ -158,8 +158,8 @@ fn a_connection_carries_the_given_number_of_requests() {
 }
 
 /// The most requests of one connection that the server had at a time.
-fn most_at_once(requests: &[RequestTruth]) -> usize {
-    let departed = |request: &RequestTruth| request.departure_ns.unwrap_or(u64::MAX);
+fn most_at_once(requests: &[LoggedRequest]) -> usize {
+    let departed = |request: &LoggedRequest| request.departure_ns.unwrap_or(u64::MAX);
     let at_once = requests.iter().map(|one| {
         requests
             .iter()

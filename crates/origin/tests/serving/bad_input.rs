@@ -53,7 +53,7 @@ fn framing_that_can_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn answers_before_the_bad_request_are_given() {
+fn responses_before_the_bad_request_are_given() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.send(&(request("/?delay=5ms&size=1").repeat(2) + "\0\r\n\r\n"));

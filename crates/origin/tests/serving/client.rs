@@ -38,7 +38,7 @@ pub(crate) struct Client<S = TcpStream> {
     pub(crate) input: Vec<u8>,
 }
 
-/// An answer with its head in pieces.
+/// A response with its head in pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
     pub(crate) status_line: String,
@@ -69,7 +69,7 @@ impl Client {
         Self::over(stream)
     }
 
-    /// Asks for a target and reads the answer.
+    /// Asks for a target and reads the response.
     pub(crate) fn get(server: &Server, target: &str) -> Response {
         let mut client = Self::connect(server);
         client.ask(target);
@@ -111,7 +111,7 @@ impl<S: Read + Write> Client<S> {
         self.input.is_empty() && matches!(self.read_some(), Ok(0))
     }
 
-    /// The answer to a request other than HEAD.
+    /// The response to a request other than HEAD.
     pub(crate) fn response(&mut self) -> Response {
         self.try_response(false).expect("a response")
     }

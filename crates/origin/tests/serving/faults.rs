@@ -40,7 +40,7 @@ fn with_successor(fault: &str, check: impl Fn(&str)) {
 }
 
 #[test]
-fn resets_come_without_a_byte_after_the_head_in_the_body_and_after_the_answer() {
+fn resets_come_without_a_byte_after_the_head_in_the_body_and_after_the_response() {
     until_reset("reset", |text| assert_eq!(text, ""));
     until_reset("reset-after-head", |text| {
         assert!(text.ends_with("Length: 6\r\n\r\n"))
@@ -81,7 +81,7 @@ fn a_truncated_long_body_has_half_its_bytes() {
 }
 
 #[test]
-fn bytes_that_are_no_answer_are_sent_as_they_are() {
+fn bytes_that_are_no_response_are_sent_as_they_are() {
     until_fin("garbage", |text| {
         assert!(text.contains("garbage") && !text.contains("HTTP"))
     });
@@ -113,7 +113,7 @@ fn silence_is_kept_until_the_client_goes() {
 }
 
 #[test]
-fn drips_and_splits_are_whole_answers() {
+fn drips_and_splits_are_whole_responses() {
     for fault in ["drip:100us", "split"] {
         on_each_backend(&Options::default(), |server| {
             let mut client = Client::connect(&server);
@@ -179,7 +179,7 @@ fn odd_framings_are_sent() {
 }
 
 #[test]
-fn more_than_one_answer_comes_when_asked_for() {
+fn more_than_one_response_comes_when_asked_for() {
     with_successor("two-answers", |text| {
         assert_eq!(text.matches("HTTP/1.1 200").count(), 3)
     });
@@ -189,7 +189,7 @@ fn more_than_one_answer_comes_when_asked_for() {
 }
 
 #[test]
-fn endless_answers_go_on_until_the_client_goes() {
+fn endless_responses_go_on_until_the_client_goes() {
     for fault in ["endless-head", "endless-body", "endless-body:length"] {
         on_each_backend(&Options::default(), |server| {
             let mut client = Client::connect(&server);
@@ -226,7 +226,7 @@ fn an_idle_close_waits_for_a_connection_that_is_in_use() {
 }
 
 #[test]
-fn an_answer_nobody_asked_for_comes_on_an_idle_connection() {
+fn an_response_nobody_asked_for_comes_on_an_idle_connection() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.ask("/?fault=unsolicited:5ms");
@@ -252,7 +252,7 @@ fn a_half_closed_connection_reads_on() {
 }
 
 #[test]
-fn an_early_answer_comes_before_the_body_and_the_connection_stays() {
+fn an_early_response_comes_before_the_body_and_the_connection_stays() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.send("POST /?fault=early&status=413 HTTP/1.1\r\nContent-Length: 5\r\n\r\n");

@@ -4,12 +4,12 @@
     reason = "clippy allows it in tests, but does not see that their helpers are tests"
 )]
 
-mod answers;
 mod bad_input;
 mod client;
 mod faults;
 mod listening;
+mod log;
 mod many;
+mod responses;
 mod timing;
 mod tls;
-mod truth;

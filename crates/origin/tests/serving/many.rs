@@ -49,9 +49,12 @@ fn several_threads_share_a_port_and_add_up_their_counters() {
         clients
             .iter_mut()
             .for_each(|client| assert_eq!(client.response().status(), "200"));
-        let truth = server.stop();
-        assert_eq!((truth.counts.connections, truth.counts.responses), (60, 60));
-        let mut numbers: Vec<_> = truth.requests.iter().map(|it| it.connection).collect();
+        let report = server.stop();
+        assert_eq!(
+            (report.counts.connections, report.counts.responses),
+            (60, 60)
+        );
+        let mut numbers: Vec<_> = report.requests.iter().map(|it| it.connection).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), 60);

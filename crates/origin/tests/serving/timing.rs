@@ -1,6 +1,6 @@
 //! Delays, stalls and the service queue, judged by the server's own log and never by our clock.
 
-use origin::{Options, Stall, Truth};
+use origin::{Options, ServerReport, Stall};
 
 use crate::client::{Client, on_each_backend, request};
 
@@ -12,8 +12,8 @@ fn logged(options: Options) -> Options {
 }
 
 /// Sojourn times in milliseconds.
-fn sojourns_ms(truth: &Truth) -> Vec<f64> {
-    truth
+fn sojourns_ms(report: &ServerReport) -> Vec<f64> {
+    report
         .sojourns_ns()
         .iter()
         .map(|&ns| ns as f64 / 1e6)
@@ -46,7 +46,7 @@ fn delays_of_a_distribution_stay_in_its_range() {
 }
 
 #[test]
-fn pipelined_answers_keep_their_order_whatever_their_delays() {
+fn pipelined_responses_keep_their_order_whatever_their_delays() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         let targets = [
@@ -92,16 +92,16 @@ fn what_arrives_in_a_stall_leaves_after_its_end() {
                 .for_each(|client| assert_eq!(client.response().status(), "200"));
             clients[0].ask("/");
             clients[0].response();
-            let truth = server.stop();
-            let end_ns = truth.requests[0].arrival_ns + 100_000_000;
-            assert_eq!(truth.requests.len(), 6);
-            for request in &truth.requests {
+            let report = server.stop();
+            let end_ns = report.requests[0].arrival_ns + 100_000_000;
+            assert_eq!(report.requests.len(), 6);
+            for request in &report.requests {
                 assert!(request.departure_ns.unwrap() >= end_ns, "{request:?}");
             }
-            let last = truth.requests[5];
+            let last = report.requests[5];
             assert!(
                 last.arrival_ns >= end_ns,
-                "the sixth was sent after an answer"
+                "the sixth was sent after a response"
             );
         },
     );
@@ -121,9 +121,9 @@ fn the_service_queue_works_on_one_request_at_a_time() {
         clients
             .iter_mut()
             .for_each(|client| assert_eq!(client.response().status(), "200"));
-        let truth = server.stop();
-        let first_ns = truth.requests[0].arrival_ns;
-        for (place, request) in truth.requests.iter().enumerate() {
+        let report = server.stop();
+        let first_ns = report.requests[0].arrival_ns;
+        for (place, request) in report.requests.iter().enumerate() {
             let least_ns = first_ns + (place as u64 + 1) * 2_000_000;
             assert!(
                 request.departure_ns.unwrap() >= least_ns,
@@ -158,7 +158,7 @@ fn a_new_connection_is_left_waiting_and_an_old_one_is_not() {
         assert_eq!(Client::get(&server, "/").status(), "200");
         let requests = server.stop().requests;
         let arrivals_ns: Vec<u64> = requests.iter().map(|one| one.arrival_ns).collect();
-        // The new connection was made when the last answer to the old one had been read.
+        // The new connection was made when the last response to the old one had been read.
         assert!(
             arrivals_ns[20] - arrivals_ns[19] >= 30_000_000,
             "{arrivals_ns:?}"
@@ -169,7 +169,7 @@ fn a_new_connection_is_left_waiting_and_an_old_one_is_not() {
 }
 
 #[test]
-fn a_polling_server_answers_as_any_other_and_stops_when_told() {
+fn a_polling_server_responses_as_any_other_and_stops_when_told() {
     let options = Options {
         is_polling: true,
         ..logged(Options::default())
@@ -178,8 +178,8 @@ fn a_polling_server_answers_as_any_other_and_stops_when_told() {
         for target in ["/", "/?delay=2ms", "/?size=1M", "/?tail=1ms"] {
             assert_eq!(Client::get(&server, target).status(), "200");
         }
-        let truth = server.stop();
-        assert_eq!((truth.counts.requests, truth.counts.responses), (4, 4));
-        assert!(truth.sojourns_ns()[1] >= 2_000_000);
+        let report = server.stop();
+        assert_eq!((report.counts.requests, report.counts.responses), (4, 4));
+        assert!(report.sojourns_ns()[1] >= 2_000_000);
     });
 }

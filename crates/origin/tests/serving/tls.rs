@@ -83,9 +83,12 @@ fn https_is_served_in_both_versions() {
                 seen += response.bytes as u64;
             }
             assert_eq!(client.stream.conn.protocol_version(), Some(expected));
-            let truth = server.stop();
-            assert_eq!((truth.counts.responses, truth.counts.bytes_out), (3, seen));
-            assert_eq!(truth.requests.len(), 3);
+            let report = server.stop();
+            assert_eq!(
+                (report.counts.responses, report.counts.bytes_out),
+                (3, seen)
+            );
+            assert_eq!(report.requests.len(), 3);
         });
     }
 }
@@ -128,9 +131,9 @@ fn a_delayed_handshake_succeeds_and_what_follows_is_served_at_once() {
         let mut new = connect(&server, &config);
         new.ask("/");
         assert_eq!(new.response().status(), "200");
-        let truth = server.stop();
-        assert_eq!(truth.counts.tls_failures, 0);
-        let arrivals_ns: Vec<u64> = truth.requests.iter().map(|one| one.arrival_ns).collect();
+        let report = server.stop();
+        assert_eq!(report.counts.tls_failures, 0);
+        let arrivals_ns: Vec<u64> = report.requests.iter().map(|one| one.arrival_ns).collect();
         assert!(
             arrivals_ns[3] - arrivals_ns[2] >= 30_000_000,
             "{arrivals_ns:?}"
@@ -165,10 +168,10 @@ fn plain_http_on_the_tls_port_is_answered_with_an_alert() {
     on_each_backend(&tls_options(&TlsSettings::new(identity())), |server| {
         let mut client = Client::connect(&server);
         client.ask("/");
-        let mut answer = Vec::new();
-        client.stream.read_to_end(&mut answer).unwrap();
+        let mut received = Vec::new();
+        client.stream.read_to_end(&mut received).unwrap();
         // A record of type alert (RFC 8446 section 5.1).
-        assert_eq!(answer.first(), Some(&21));
+        assert_eq!(received.first(), Some(&21));
         assert_eq!(server.stop().counts.tls_failures, 1);
     });
 }

@@ -1,72 +1,72 @@
-//! What an answer shall be like: the language of targets and defaults.
+//! Response recipes: the parameters of a response, in request targets and as defaults.
 
 use crate::delay::Delay;
 use crate::fault::Fault;
 use crate::quantity::{parse_bytes, parse_count, parse_probability};
 
-/// Body of an answer nobody asked anything of, in bytes.
+/// Default body size, in bytes.
 pub const SIZE_DEFAULT_BYTES: u64 = 63;
-/// Chunk size when `chunked` names none, in bytes.
+/// Default chunk size of `chunked`, in bytes.
 pub const CHUNK_DEFAULT_BYTES: u64 = 4096;
-/// Most interim responses before an answer.
+/// Maximum number of interim responses.
 const INTERIM_MAX: u64 = 100_000;
 
-/// How the server ends a connection after an answer.
+/// How the server ends a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closing {
-    /// It stays open when the client wants it.
+    /// It stays open if the client wants that.
     Keep,
     /// `Connection: close`, then FIN.
     Announced,
-    /// FIN without saying so.
+    /// FIN without `Connection: close`.
     Silent,
 }
 
-/// Which version the answer speaks.
+/// HTTP version of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.1.
     Http11,
-    /// HTTP/1.0, and the connection ends after the answer.
+    /// HTTP/1.0, and the connection ends after the response.
     Http10,
     /// HTTP/1.0 with `Connection: keep-alive`.
     Http10KeepAlive,
 }
 
-/// An answer as asked for by target and defaults, before it is bytes.
+/// The description of a response, from defaults and a request's target.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct Recipe {
     /// Bytes of the body, without framing.
     pub size_bytes: u64,
-    /// Three digits, 0 to 999 (values outside 100..=599 are for testing clients).
+    /// 0 to 999 (values outside 100..=599 are for testing clients).
     pub status: u16,
-    /// From the arrival of the request to the first byte.
+    /// Time from the arrival of the request to the first byte.
     pub delay: Delay,
-    /// From there to the last byte.
+    /// Time from the first to the last byte.
     pub tail: Delay,
-    /// Chunked coding with chunks of so many bytes.
+    /// Chunk size; `None` without chunked coding.
     pub chunk_bytes: Option<u64>,
-    /// Trailer fields after a chunked body.
+    /// Send trailer fields after a chunked body.
     pub has_trailers: bool,
-    /// How the connection ends.
+    /// How the connection ends after the response.
     pub closing: Closing,
     /// The version in the status line.
     pub version: Version,
-    /// Further header fields, in order.
+    /// Additional header fields, in order.
     pub headers: Vec<(String, String)>,
-    /// The body is the request's.
+    /// The body is a copy of the request's body.
     pub echoes: bool,
     /// The body is delimited by the end of the connection.
     pub is_until_close: bool,
-    /// So many interim responses before, with this status.
+    /// Number and status of interim responses.
     pub interim: (u64, u16),
-    /// What goes wrong always.
+    /// Misbehaviour in every response.
     pub fault: Option<Fault>,
-    /// What goes wrong sometimes: probabilities, added up to at most 1.
+    /// Misbehaviour with a probability; the sum is at most 1.
     pub mix: Vec<(f64, Fault)>,
 }
 
-impl Default for Answer {
+impl Default for Recipe {
     fn default() -> Self {
         Self {
             size_bytes: SIZE_DEFAULT_BYTES,
@@ -87,43 +87,44 @@ impl Default for Answer {
     }
 }
 
-impl Answer {
-    /// Reads options as on the command line, e.g. `size=100k&delay=1ms`; every one must be known.
+impl Recipe {
+    /// Parses parameters as on the command line, like `size=100k&delay=1ms`; unknown ones are
+    /// errors.
     ///
     /// # Errors
-    /// One line that names the option, its value and what was expected.
+    /// One line that names the parameter, its value and what was expected.
     pub fn from_text(text: &str) -> Result<Self, String> {
-        let mut answer = Self::default();
+        let mut recipe = Self::default();
         for option in text.split('&').filter(|option| !option.is_empty()) {
-            if !answer.apply(option)? {
+            if !recipe.apply(option)? {
                 return Err(format!(
-                    "`{option}` is not an option; docs/serve.md lists them"
+                    "`{option}` is not a parameter; docs/serve.md lists them"
                 ));
             }
         }
-        answer.checked()
+        recipe.checked()
     }
 
-    /// This answer changed by what a request target says. Options stand in the path as segments
-    /// (`/size=1k/delay=5ms`) or in the query (`?size=1k&delay=5ms`); what is not an option is
-    /// passed over, so that ordinary targets work.
+    /// This recipe with the parameters of a request target. They can be path segments
+    /// (`/size=1k/delay=5ms`) or in the query (`?size=1k&delay=5ms`). Anything else is ignored, so
+    /// that ordinary targets work.
     ///
     /// # Errors
-    /// One line that names the option and what was expected, when a known option has a wrong value.
+    /// When a known parameter has an invalid value: one line with its name and what was expected.
     pub fn changed_by(&self, target: &str) -> Result<Self, String> {
-        let mut answer = self.clone();
+        let mut recipe = self.clone();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        // A path segment counts only with a value: `/echo` is more likely somebody's page.
+        // A path segment needs a value: `/echo` is more likely an ordinary path.
         for option in path.split('/').filter(|segment| segment.contains('=')) {
-            answer.apply(option)?;
+            recipe.apply(option)?;
         }
         for option in query.split('&') {
-            answer.apply(option)?;
+            recipe.apply(option)?;
         }
-        answer.checked()
+        recipe.checked()
     }
 
-    /// Takes one `name` or `name=value`; false when the name is not an option.
+    /// Applies one `name` or `name=value`; false if the name is unknown.
     fn apply(&mut self, option: &str) -> Result<bool, String> {
         let (name, raw) = match option.split_once('=') {
             Some((name, raw)) => (name, Some(raw)),
@@ -139,14 +140,14 @@ impl Answer {
         match value.as_deref() {
             None | Some("1" | "") if self.switch(name, true) => Ok(true),
             Some("0") if self.switch(name, false) => Ok(true),
-            None => Err(format!("{name} needs a value, e.g. {name}=...")),
+            None => Err(format!("{name}: needs a value, like {name}=...")),
             Some(value) => self
                 .set(name, value)
                 .map_err(|why| format!("{name}: {why}")),
         }
     }
 
-    /// Options that can be just on or off; false when the option is not one of them.
+    /// Sets a parameter that can be on or off; false if the name is not one of those.
     fn switch(&mut self, name: &str, on: bool) -> bool {
         match name {
             "chunked" => self.chunk_bytes = on.then_some(CHUNK_DEFAULT_BYTES),
@@ -183,23 +184,23 @@ impl Answer {
             ("mix", _) => self.mix.push(parse_mix(value)?),
             _ => {
                 return Err(format!(
-                    "`{value}` is not understood; docs/serve.md has the values"
+                    "`{value}` is not a valid value; docs/serve.md lists them"
                 ));
             }
         }
         Ok(true)
     }
 
-    /// Refuses what does not fit together.
+    /// Rejects contradictory parameters.
     fn checked(self) -> Result<Self, String> {
         let sum: f64 = self.mix.iter().map(|(probability, _)| probability).sum();
         if sum > 1.0 + 1e-9 {
             return Err(format!(
-                "mix: the probabilities add up to {sum}, more than 1"
+                "mix: the sum of the probabilities is {sum}, more than 1"
             ));
         }
         if self.is_until_close && self.chunk_bytes.is_some() {
-            return Err("until-close and chunked exclude each other".to_owned());
+            return Err("until-close cannot be used with chunked".to_owned());
         }
         let is_bytewise =
             |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split | Fault::LfOnly);
@@ -208,13 +209,12 @@ impl Answer {
             .iter()
             .chain(self.mix.iter().map(|(_, fault)| fault));
         if self.size_bytes > BYTEWISE_MAX_BYTES && bytewise.into_iter().any(is_bytewise) {
-            return Err("drip, split and lf-only take a size of at most 1M".to_owned());
+            return Err("drip, split and lf-only need a size of at most 1M".to_owned());
         }
         Ok(self)
     }
 }
 
-/// Names of all options.
 const NAMES: [&str; 14] = [
     "size",
     "status",
@@ -232,7 +232,7 @@ const NAMES: [&str; 14] = [
     "mix",
 ];
 
-/// The largest body that is handled byte by byte.
+/// The largest body that can be sent byte by byte.
 const BYTEWISE_MAX_BYTES: u64 = 1_000_000;
 
 fn parse_status(text: &str) -> Result<u16, String> {
@@ -263,7 +263,7 @@ fn parse_interim(text: &str) -> Result<(u64, u16), String> {
 fn parse_mix(text: &str) -> Result<(f64, Fault), String> {
     let (probability, fault) = text
         .split_once(':')
-        .ok_or_else(|| format!("`{text}` is not PROBABILITY:FAULT, e.g. 0.01:reset"))?;
+        .ok_or_else(|| format!("`{text}` is not PROBABILITY:FAULT, like 0.01:reset"))?;
     Ok((parse_probability(probability)?, Fault::parse(fault)?))
 }
 
@@ -273,7 +273,7 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
         .filter(|(name, _)| !name.is_empty())
         .ok_or_else(|| format!("`{text}` is not NAME:VALUE"))?;
     if text.contains(['\r', '\n']) {
-        return Err("a header field cannot contain a line end".to_owned());
+        return Err("a header field cannot contain a line break".to_owned());
     }
     Ok((name.to_owned(), value.trim_start().to_owned()))
 }
@@ -303,12 +303,12 @@ fn percent_decoded(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn changed(target: &str) -> Answer {
-        Answer::default().changed_by(target).unwrap()
+    fn changed(target: &str) -> Recipe {
+        Recipe::default().changed_by(target).unwrap()
     }
 
     #[test]
-    fn a_target_without_options_leaves_the_defaults() {
+    fn a_target_without_parameters_gets_the_defaults() {
         for target in [
             "/",
             "/index.html",
@@ -318,19 +318,19 @@ mod tests {
             "",
             "/echo",
         ] {
-            assert_eq!(changed(target), Answer::default(), "{target}");
+            assert_eq!(changed(target), Recipe::default(), "{target}");
         }
     }
 
     #[test]
-    fn options_stand_in_the_query_or_in_the_path() {
-        let expected = Answer {
+    fn parameters_can_be_in_the_query_or_in_the_path() {
+        let expected = Recipe {
             size_bytes: 100_000,
             delay: Delay::Fixed(5_000_000),
             status: 404,
             closing: Closing::Announced,
             chunk_bytes: Some(CHUNK_DEFAULT_BYTES),
-            ..Answer::default()
+            ..Recipe::default()
         };
         assert_eq!(
             changed("/?size=100k&delay=5ms&status=404&chunked=1&close=1"),
@@ -348,27 +348,27 @@ mod tests {
 
     #[test]
     fn the_request_overrides_the_defaults() {
-        let defaults = Answer::from_text("size=1k&close&fault=reset&mix=0.5:hang&chunked").unwrap();
-        let answer = defaults.changed_by("/?size=2k&close=0&fault=none&mix=none&chunked=0");
+        let defaults = Recipe::from_text("size=1k&close&fault=reset&mix=0.5:hang&chunked").unwrap();
+        let recipe = defaults.changed_by("/?size=2k&close=0&fault=none&mix=none&chunked=0");
         assert_eq!(
-            answer,
-            Ok(Answer {
+            recipe,
+            Ok(Recipe {
                 size_bytes: 2000,
-                ..Answer::default()
+                ..Recipe::default()
             })
         );
     }
 
     #[test]
     fn values_are_percent_decoded() {
-        let answer = changed("/?header=X-Note:a%20b%26c&header=Y:2&delay=uniform%3a1ms%2C5ms");
+        let recipe = changed("/?header=X-Note:a%20b%26c&header=Y:2&delay=uniform%3a1ms%2C5ms");
         let headers = [("X-Note", "a b&c"), ("Y", "2")];
         assert_eq!(
-            answer.headers,
+            recipe.headers,
             headers.map(|(n, v)| (n.to_owned(), v.to_owned()))
         );
         assert_eq!(
-            answer.delay,
+            recipe.delay,
             Delay::Uniform {
                 low_ns: 1_000_000,
                 high_ns: 5_000_000
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_in_targets_too() {
+    fn invalid_values_are_rejected_in_targets_and_defaults() {
         for options in [
             "size=x",
             "size",
@@ -403,24 +403,24 @@ mod tests {
             "echo=2",
         ] {
             assert!(
-                Answer::default()
+                Recipe::default()
                     .changed_by(&format!("/?{options}"))
                     .is_err(),
                 "{options}"
             );
-            assert!(Answer::from_text(options).is_err(), "{options}");
+            assert!(Recipe::from_text(options).is_err(), "{options}");
         }
     }
 
     #[test]
-    fn defaults_must_be_known_options() {
-        assert!(Answer::from_text("sise=1k").unwrap_err().contains("sise"));
-        assert_eq!(Answer::from_text(""), Ok(Answer::default()));
+    fn unknown_parameters_are_rejected_in_defaults() {
+        assert!(Recipe::from_text("sise=1k").unwrap_err().contains("sise"));
+        assert_eq!(Recipe::from_text(""), Ok(Recipe::default()));
     }
 
     #[test]
-    fn errors_name_the_option() {
-        let error = Answer::from_text("delay=5").unwrap_err();
+    fn errors_name_the_parameter() {
+        let error = Recipe::from_text("delay=5").unwrap_err();
         assert!(error.starts_with("delay: `5` is not a duration"), "{error}");
     }
 }

@@ -1,71 +1,69 @@
-//! What all connections of a worker share: settings, randomness, schedule, log and counters.
+//! State shared by the connections of a worker: settings, random numbers, schedule, log, counters.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
 
-use crate::answer::Answer;
+use crate::cache::ResponseCache;
 use crate::fault::Fault;
-use crate::plan::Plan;
-use crate::recipes::Recipes;
+use crate::prepared::PreparedResponse;
+use crate::recipe::Recipe;
+use crate::report::{Counters, Log, LoggedRequest};
 use crate::request::{BadRequest, ECHO_MAX_BYTES, Head};
-use crate::response::{self, Asked};
+use crate::response::{self, RequestTraits};
 use crate::schedule::Schedule;
-use crate::truth::{Counters, Log, RequestTruth};
 
-/// The target that answers with the counters.
+/// The target whose response is the counters.
 pub const STATS_TARGET: &str = "/__stats";
 
-/// See the module's text.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) defaults: Answer,
+pub(crate) struct Context {
+    pub(crate) defaults: Recipe,
     pub(crate) keepalive_requests: Option<u64>,
     pub(crate) random: Rng,
     pub(crate) schedule: Schedule,
     pub(crate) log: Log,
-    pub(crate) recipes: Recipes,
-    /// Of all workers; this one's is `own`.
+    pub(crate) cache: ResponseCache,
+    /// The counters of all workers; those of this worker are at `own`.
     pub(crate) counters: Arc<[Counters]>,
     pub(crate) own: usize,
 }
 
-/// What is to be done for a request, decided at its head.
+/// How to respond to a request, decided from its head.
 #[derive(Debug)]
 pub(crate) struct Decision {
     pub(crate) head: Head,
     pub(crate) kind: Kind,
 }
 
-/// What a request is answered with.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Answer(Box<Answer>),
+    Recipe(Box<Recipe>),
     Stats,
-    /// Options that mean nothing: 400 with the reason.
-    Wrong(String),
+    /// Invalid parameters: 400 with the reason.
+    Invalid(String),
 }
 
 impl Decision {
     pub(crate) fn fault(&self) -> Option<&Fault> {
         match &self.kind {
-            Kind::Answer(answer) => answer.fault.as_ref(),
-            Kind::Stats | Kind::Wrong(_) => None,
+            Kind::Recipe(recipe) => recipe.fault.as_ref(),
+            Kind::Stats | Kind::Invalid(_) => None,
         }
     }
 
     pub(crate) fn echoes(&self) -> bool {
-        matches!(&self.kind, Kind::Answer(answer) if answer.echoes)
+        matches!(&self.kind, Kind::Recipe(recipe) if recipe.echoes)
     }
 }
 
-impl Site {
+impl Context {
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters[self.own]
     }
 
-    /// Whether instant answers may leave without any bookkeeping of time, turn and content.
+    /// Whether instant responses need no schedule, limits or recording.
     pub(crate) fn is_instant(&self) -> bool {
         self.schedule.is_trivial() && self.keepalive_requests.is_none() && !self.log.records()
     }
@@ -75,91 +73,91 @@ impl Site {
             Kind::Stats
         } else {
             match self.defaults.changed_by(&head.target) {
-                Ok(answer) => Kind::Answer(Box::new(answer)),
-                Err(why) => Kind::Wrong(why),
+                Ok(recipe) => Kind::Recipe(Box::new(recipe)),
+                Err(why) => Kind::Invalid(why),
             }
         };
         Decision { head, kind }
     }
 
-    /// The plan for a request; `is_last` when the connection may carry no more.
-    pub(crate) fn plan(
+    /// Prepares the response; `is_last` if the connection must not carry more requests.
+    pub(crate) fn response(
         &self,
         decision: &Decision,
         body: Vec<u8>,
         is_last: bool,
-    ) -> Result<Plan, BadRequest> {
+    ) -> Result<PreparedResponse, BadRequest> {
         if body.len() > ECHO_MAX_BYTES {
             return Err(BadRequest {
                 status: 413,
-                reason: "the body to echo is beyond 16 MiB",
+                reason: "the body to echo exceeds 16 MiB",
             });
         }
         let head = &decision.head;
         let keeps_alive = head.keeps_alive && !is_last;
         Ok(match &decision.kind {
-            Kind::Answer(answer) => {
-                let is_success = (200..300).contains(&answer.status);
-                let asked = Asked {
+            Kind::Recipe(recipe) => {
+                let is_success = (200..300).contains(&recipe.status);
+                let traits = RequestTraits {
                     is_bodiless: head.method == "HEAD" || head.method == "CONNECT" && is_success,
                     is_http10: head.is_http10,
                     keeps_alive,
                     body,
                 };
-                response::plan(answer, &asked)
+                response::prepare(recipe, &traits)
             }
             Kind::Stats => {
                 let json = Counters::sum(self.counters.iter()).to_json();
-                let plan = response::text(200, "application/json", &json, !keeps_alive);
-                Plan {
+                let response = response::text(200, "application/json", &json, !keeps_alive);
+                PreparedResponse {
                     is_counted: false,
-                    ..plan
+                    ..response
                 }
             }
-            Kind::Wrong(why) => response::text(400, "text/plain", &format!("{why}\n"), true),
+            Kind::Invalid(why) => response::text(400, "text/plain", &format!("{why}\n"), true),
         })
     }
 
-    /// Notes a request's arrival: which plan it is to have, when it is due, and its place in the log.
+    /// Records the arrival of a request. Returns its response, when that is due, and its index in
+    /// the log.
     pub(crate) fn arrive(
         &mut self,
-        plan: &Rc<Plan>,
+        response: &Rc<PreparedResponse>,
         arrival: Arrival,
-    ) -> (Rc<Plan>, u64, Option<usize>) {
-        let plan = self.drawn(plan);
-        if !plan.is_counted {
-            return (plan, arrival.at_ns, None);
+    ) -> (Rc<PreparedResponse>, u64, Option<usize>) {
+        let response = self.drawn(response);
+        if !response.is_counted {
+            return (response, arrival.at_ns, None);
         }
         self.counters().requests.add(1);
-        let delay_ns = plan.delay.sample_ns(&mut self.random);
+        let delay_ns = response.delay.sample_ns(&mut self.random);
         let due_ns = self.schedule.due_ns(arrival.at_ns, delay_ns);
-        let index = self.log.arrive(RequestTruth {
+        let index = self.log.arrive(LoggedRequest {
             connection: arrival.connection,
             arrival_ns: arrival.at_ns,
             departure_ns: None,
-            status: plan.status,
+            status: response.status,
             bytes: 0,
         });
-        (plan, due_ns, index)
+        (response, due_ns, index)
     }
 
-    /// This plan, or one of its mix.
-    fn drawn(&mut self, plan: &Rc<Plan>) -> Rc<Plan> {
-        if plan.mix.is_empty() {
-            return Rc::clone(plan);
+    /// This response, or one of its mix.
+    fn drawn(&mut self, response: &Rc<PreparedResponse>) -> Rc<PreparedResponse> {
+        if response.mix.is_empty() {
+            return Rc::clone(response);
         }
         let mut left = self.random.f64();
-        for (probability, other) in &plan.mix {
+        for (probability, other) in &response.mix {
             if left < *probability {
                 return Rc::clone(other);
             }
             left -= probability;
         }
-        Rc::clone(plan)
+        Rc::clone(response)
     }
 }
 
-/// Where and when a request came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) connection: u64,

@@ -1,35 +1,36 @@
-//! What really happened: counters always, and on request a log of every arrival and departure.
+//! What the server observed: counters, and optionally a log of every arrival and departure.
 
 use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One request as the server saw it. Times are CLOCK_MONOTONIC, in nanoseconds.
+/// A request in the log. Times are CLOCK_MONOTONIC, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RequestTruth {
-    /// Number of the connection, unique in the server, from 0.
+pub struct LoggedRequest {
+    /// Number of the connection, from 0, unique within the server.
     pub connection: u64,
-    /// When the event loop learned of the last byte of the request (of its head, for `early`).
+    /// When the event loop received the last byte of the request (of its head, for `early`).
     pub arrival_ns: u64,
-    /// When the last byte was handed to the event loop, or the connection was ended on purpose;
-    /// `None` when there was no answer until the connection or the server ended.
+    /// When the last byte was handed to the event loop, or the connection was closed on purpose;
+    /// `None` if there was no response before the connection or the server ended.
     pub departure_ns: Option<u64>,
-    /// Status sent; 0 when the answer has no whole head.
+    /// Status sent; 0 if no complete head was sent.
     pub status: u16,
-    /// Bytes of the answer: interim responses, head, framing and body (inside TLS, the plaintext).
+    /// Bytes of the response: interim responses, head, framing and body (inside TLS, the
+    /// plaintext).
     pub bytes: u64,
 }
 
-/// Counts since the server began.
+/// Counts since the start of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections accepted.
     pub connections: u64,
-    /// Requests that arrived whole (with `early`, their heads).
+    /// Requests that arrived completely (with `early`, their heads).
     pub requests: u64,
-    /// Answers sent to their last byte. Refusals and interim responses are not among them.
+    /// Responses sent to the last byte, without rejections and interim responses.
     pub responses: u64,
-    /// What was answered with 400, 413, 431, 501 or 505 because it was no request.
+    /// Invalid requests, answered with 400, 413, 431, 501 or 505.
     pub refused: u64,
     /// Bytes of HTTP received (inside TLS, the plaintext).
     pub bytes_in: u64,
@@ -40,7 +41,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts as one JSON object.
+    /// One JSON object.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = String::from("{");
@@ -77,32 +78,32 @@ impl Counts {
     }
 }
 
-/// Everything a server knows when it has stopped.
+/// Everything a server observed until it stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Truth {
+pub struct ServerReport {
     /// The counters.
     pub counts: Counts,
-    /// All requests in the order of their arrival, if the log was on.
-    pub requests: Vec<RequestTruth>,
-    /// Requests that are missing above because the log was full.
+    /// All requests in order of arrival, if the log was enabled.
+    pub requests: Vec<LoggedRequest>,
+    /// Requests missing in `requests` because the log was full.
     pub requests_unlogged: u64,
-    /// The first requests byte for byte, if recording was on. With one worker thread they are in
-    /// the order of their arrival.
+    /// The bytes of the first requests, if recording was enabled. With one worker thread they are
+    /// in order of arrival.
     pub recorded: Vec<Vec<u8>>,
-    /// Why a worker ended early, if one did.
+    /// Why a worker ended early.
     pub failure: Option<String>,
 }
 
-impl Truth {
+impl ServerReport {
     /// Writes the log as CSV: `connection,arrival_ns,departure_ns,status,bytes`, with an empty
-    /// departure for requests without an answer.
+    /// departure for requests without a response.
     ///
     /// # Errors
     /// When the writer fails.
     pub fn write_csv(&self, output: &mut impl io::Write) -> io::Result<()> {
         writeln!(output, "connection,arrival_ns,departure_ns,status,bytes")?;
         for request in &self.requests {
-            let RequestTruth {
+            let LoggedRequest {
                 connection,
                 arrival_ns,
                 status,
@@ -121,10 +122,11 @@ impl Truth {
         Ok(())
     }
 
-    /// Time from arrival to departure of every answered request, in nanoseconds, in order of arrival.
+    /// Time from arrival to departure of every answered request, in nanoseconds, in order of
+    /// arrival.
     #[must_use]
     pub fn sojourns_ns(&self) -> Vec<u64> {
-        let sojourn = |request: &RequestTruth| {
+        let sojourn = |request: &LoggedRequest| {
             request
                 .departure_ns
                 .map(|departure| departure.saturating_sub(request.arrival_ns))
@@ -132,7 +134,7 @@ impl Truth {
         self.requests.iter().filter_map(sojourn).collect()
     }
 
-    /// Adds what another worker knows.
+    /// Adds the report of another worker.
     pub(crate) fn merge(&mut self, other: Self) {
         self.counts = self.counts.plus(other.counts);
         self.requests.extend(other.requests);
@@ -143,9 +145,9 @@ impl Truth {
     }
 }
 
-/// One worker's counters: written by it alone, read by anybody.
+/// The counters of a worker: written by that worker only, read by any thread.
 ///
-/// Aligned to two cache lines, so that workers do not slow each other down.
+/// Aligned to two cache lines to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Counters {
@@ -179,7 +181,7 @@ impl Counters {
     }
 }
 
-/// A number with one writer: load and store, without a locked instruction.
+/// A counter with a single writer: load and store, without a locked instruction.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -194,22 +196,22 @@ impl Counter {
     }
 }
 
-/// One worker's log, bounded.
+/// The bounded log of a worker.
 #[derive(Debug)]
 pub(crate) struct Log {
-    entries: Vec<RequestTruth>,
+    entries: Vec<LoggedRequest>,
     limit: usize,
     unlogged: u64,
     recorded: Vec<Vec<u8>>,
     recorded_limit: usize,
 }
 
-/// The most bytes of a request that are recorded; the rest is cut off.
+/// Maximum recorded bytes per request; the rest is cut off.
 pub(crate) const RECORDED_MAX_BYTES: usize = 1024 * 1024;
 
 impl Log {
-    /// A log of at most `limit` requests (0: none) that records the bytes of the first
-    /// `recorded_limit`.
+    /// A log of at most `limit` requests (0 disables it) that records the bytes of the first
+    /// `recorded_limit` requests.
     pub(crate) fn new(limit: usize, recorded_limit: usize) -> Self {
         Self {
             entries: Vec::new(),
@@ -220,8 +222,8 @@ impl Log {
         }
     }
 
-    /// Notes an arrival; the index is for [`Self::depart`].
-    pub(crate) fn arrive(&mut self, entry: RequestTruth) -> Option<usize> {
+    /// Adds an arrival; the index is for [`Self::depart`].
+    pub(crate) fn arrive(&mut self, entry: LoggedRequest) -> Option<usize> {
         if self.entries.len() < self.limit {
             self.entries.push(entry);
             return Some(self.entries.len() - 1);
@@ -239,12 +241,12 @@ impl Log {
         }
     }
 
-    /// Whether arrivals and departures are wanted.
+    /// Whether arrivals and departures are logged.
     pub(crate) fn is_on(&self) -> bool {
         self.limit > 0
     }
 
-    /// Whether the bytes of the next request are wanted.
+    /// Whether the bytes of the next request are recorded.
     pub(crate) fn records(&self) -> bool {
         self.recorded.len() < self.recorded_limit
     }
@@ -255,8 +257,8 @@ impl Log {
         }
     }
 
-    pub(crate) fn into_truth(self, counts: Counts, failure: Option<String>) -> Truth {
-        Truth {
+    pub(crate) fn into_report(self, counts: Counts, failure: Option<String>) -> ServerReport {
+        ServerReport {
             counts,
             requests: self.entries,
             requests_unlogged: self.unlogged,
@@ -270,8 +272,8 @@ impl Log {
 mod tests {
     use super::*;
 
-    fn arrival(connection: u64, arrival_ns: u64) -> RequestTruth {
-        RequestTruth {
+    fn arrival(connection: u64, arrival_ns: u64) -> LoggedRequest {
+        LoggedRequest {
             connection,
             arrival_ns,
             departure_ns: None,
@@ -281,33 +283,36 @@ mod tests {
     }
 
     #[test]
-    fn the_log_is_bounded_and_says_what_is_missing() {
+    fn the_log_is_bounded_and_counts_missing_requests() {
         let mut log = Log::new(2, 0);
         assert_eq!(
             [1, 2, 3].map(|ns| log.arrive(arrival(0, ns))),
             [Some(0), Some(1), None]
         );
         log.depart(1, 9, 100);
-        let truth = log.into_truth(Counts::default(), None);
-        assert_eq!((truth.requests.len(), truth.requests_unlogged), (2, 1));
-        assert_eq!(truth.sojourns_ns(), [7]);
+        let report = log.into_report(Counts::default(), None);
+        assert_eq!((report.requests.len(), report.requests_unlogged), (2, 1));
+        assert_eq!(report.sojourns_ns(), [7]);
     }
 
     #[test]
-    fn a_log_that_is_off_misses_nothing() {
+    fn a_disabled_log_counts_no_missing_requests() {
         let mut log = Log::new(0, 0);
         assert_eq!(log.arrive(arrival(0, 1)), None);
-        assert_eq!(log.into_truth(Counts::default(), None).requests_unlogged, 0);
+        assert_eq!(
+            log.into_report(Counts::default(), None).requests_unlogged,
+            0
+        );
     }
 
     #[test]
-    fn the_csv_has_an_empty_departure_for_what_was_not_answered() {
+    fn the_csv_has_an_empty_departure_for_an_unanswered_request() {
         let mut log = Log::new(9, 0);
         let index = log.arrive(arrival(3, 10)).unwrap();
         log.arrive(arrival(4, 11));
         log.depart(index, 20, 157);
         let mut csv = Vec::new();
-        log.into_truth(Counts::default(), None)
+        log.into_report(Counts::default(), None)
             .write_csv(&mut csv)
             .unwrap();
         assert_eq!(
@@ -318,10 +323,10 @@ mod tests {
 
     #[test]
     fn truths_of_workers_merge_in_order_of_arrival() {
-        let truth = |ns| {
+        let report = |ns| {
             let mut log = Log::new(9, 0);
             log.arrive(arrival(0, ns));
-            log.into_truth(
+            log.into_report(
                 Counts {
                     requests: 1,
                     ..Counts::default()
@@ -329,8 +334,8 @@ mod tests {
                 None,
             )
         };
-        let mut merged = truth(5);
-        merged.merge(truth(3));
+        let mut merged = report(5);
+        merged.merge(report(3));
         assert_eq!(merged.counts.requests, 2);
         assert_eq!(
             merged

@@ -27,27 +27,27 @@ fn the_log_has_every_request_with_its_connection_status_and_bytes() {
                 seen.push((connection, status, response.bytes as u64));
             }
         }
-        let truth = server.stop();
-        let logged: Vec<_> = truth
+        let report = server.stop();
+        let logged: Vec<_> = report
             .requests
             .iter()
             .map(|request| (request.connection, request.status, request.bytes))
             .collect();
         assert_eq!(logged, seen);
         let all: u64 = seen.iter().map(|(_, _, bytes)| bytes).sum();
-        assert_eq!(truth.counts.bytes_out, all);
-        assert_eq!((truth.counts.requests, truth.counts.responses), (12, 12));
-        assert_eq!(truth.counts.connections, 3);
-        for pair in truth.requests.windows(2) {
+        assert_eq!(report.counts.bytes_out, all);
+        assert_eq!((report.counts.requests, report.counts.responses), (12, 12));
+        assert_eq!(report.counts.connections, 3);
+        for pair in report.requests.windows(2) {
             assert!(pair[0].departure_ns.unwrap() <= pair[1].arrival_ns);
         }
         assert!(
-            truth
+            report
                 .requests
                 .iter()
                 .all(|one| one.departure_ns.unwrap() >= one.arrival_ns)
         );
-        assert_eq!(truth.failure, None);
+        assert_eq!(report.failure, None);
     });
 }
 
@@ -63,11 +63,11 @@ fn a_pipelined_batch_is_logged_request_by_request() {
             client.send(&request("/").repeat(depth));
             (0..depth).for_each(|_| assert_eq!(client.response().status(), "200"));
         }
-        let truth = server.stop();
-        assert_eq!(truth.requests.len(), 41);
-        let bytes: u64 = truth.requests.iter().map(|request| request.bytes).sum();
-        assert_eq!(truth.counts.bytes_out, bytes);
-        assert_eq!(truth.counts.bytes_in, 41 * request("/").len() as u64);
+        let report = server.stop();
+        assert_eq!(report.requests.len(), 41);
+        let bytes: u64 = report.requests.iter().map(|request| request.bytes).sum();
+        assert_eq!(report.counts.bytes_out, bytes);
+        assert_eq!(report.counts.bytes_in, 41 * request("/").len() as u64);
     });
 }
 
@@ -81,14 +81,14 @@ fn what_is_not_answered_has_no_departure() {
         let mut client = Client::connect(&server);
         client.ask("/?fault=hang");
         assert_eq!(Client::get(&server, "/").status(), "200");
-        let truth = server.stop();
-        let answered: Vec<_> = truth
+        let report = server.stop();
+        let answered: Vec<_> = report
             .requests
             .iter()
             .map(|request| request.departure_ns.is_some())
             .collect();
         assert_eq!(answered, [false, true]);
-        assert_eq!((truth.counts.requests, truth.counts.responses), (2, 1));
+        assert_eq!((report.counts.requests, report.counts.responses), (2, 1));
     });
 }
 

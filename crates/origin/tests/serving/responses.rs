@@ -1,4 +1,4 @@
-//! Right answers: sizes, framing, persistence, order.
+//! Right responses: sizes, framing, persistence, order.
 
 use origin::Options;
 
@@ -134,7 +134,7 @@ fn a_body_too_large_to_echo_is_refused() {
 }
 
 #[test]
-fn a_client_that_expects_100_continue_gets_it_before_the_answer() {
+fn a_client_that_expects_100_continue_gets_it_before_the_response() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.send("POST /?echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
@@ -177,12 +177,12 @@ fn the_same_request_pipelined_many_times_is_answered_as_often() {
 }
 
 #[test]
-fn a_client_that_never_reads_its_answers_is_served_when_it_does() {
+fn a_client_that_never_reads_its_responses_is_served_when_it_does() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.ask("/?size=60k");
         client.response();
-        // Answers of 6 MB, more than the kernel holds.
+        // Responses of 6 MB, more than the kernel holds.
         for _ in 0..100 {
             client.send(&request("/?size=60k"));
         }
@@ -226,7 +226,7 @@ fn the_connection_ends_when_the_client_says_so() {
 }
 
 #[test]
-fn a_client_that_has_sent_its_end_still_gets_its_answers() {
+fn a_client_that_has_sent_its_end_still_gets_its_responses() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.send(&request("/?delay=20ms").repeat(3));
@@ -288,7 +288,7 @@ fn the_last_request_a_connection_may_carry_announces_the_close() {
 }
 
 #[test]
-fn interim_responses_come_before_the_answer() {
+fn interim_responses_come_before_the_response() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.ask("/?interim=2&size=1");
