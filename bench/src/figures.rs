@@ -63,8 +63,8 @@ pub(crate) struct Sample {
     pub(crate) peak_rss_kb: f64,
     /// Share of the machine's CPU time that neither client nor server used, 0..=1.
     pub(crate) others_share: f64,
-    /// CPU time of the client's threads beside its workers over the time of the run: what they take of a core;
-    /// where runs are watched.
+    /// CPU time of the client's threads beside its workers over the time of the run: what they take
+    /// of a core; where runs are watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) beside_share: Option<f64>,
     /// Error lines of the report.
@@ -74,9 +74,11 @@ pub(crate) struct Sample {
 /// What a client costs against the baseline, closer than medians say it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cost {
-    /// Where the true median of the ratios of requests per second can be; none with fewer than six repetitions.
+    /// Where the true median of the ratios of requests per second can be; none with fewer than six
+    /// repetitions.
     pub(crate) requests_ratio: Option<Ends>,
-    /// Median over the repetitions of what threads beside the workers take of a core, less the baseline's.
+    /// Median over the repetitions of what threads beside the workers take of a core, less the
+    /// baseline's.
     pub(crate) beside_share: f64,
 }
 
@@ -106,7 +108,8 @@ pub(crate) struct Medians {
 }
 
 impl ClientResult {
-    /// Reduces samples; `baseline` are those of wrk or wrk2, of the same repetitions in the same order.
+    /// Reduces samples; `baseline` are those of wrk or wrk2, of the same repetitions in the same
+    /// order.
     pub(crate) fn new(label: String, samples: Vec<Sample>, baseline: Option<&[Sample]>) -> Self {
         let median = Medians::of(&samples, |sample, measure| Some(measure(sample)));
         let ratio_to_baseline = baseline.and_then(|baseline| {

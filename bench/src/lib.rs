@@ -1,13 +1,12 @@
-//! Measures the finished binary: its speed beside wrk, and its numbers beside the truth.
+//! Measures the finished binary: its speed compared with wrk, and the accuracy of its numbers.
 //!
-//! Both programs start servers and clients as processes, pinned to cores, and watch them from
-//! outside: what they say of wrkbench holds of the file that people run.
+//! Both programs start servers and clients as processes, pinned to cores, and measure them from
+//! outside, so that the results are about the binary that users run.
 #![forbid(unsafe_code)]
 
 mod figures;
 mod machine;
 mod options;
-mod place;
 mod process;
 mod procfs;
 mod report_text;
@@ -15,6 +14,7 @@ mod rows;
 mod scratch;
 mod server;
 mod session;
+mod setup;
 mod speed;
 mod table;
 mod terminal;
@@ -23,4 +23,4 @@ mod truth;
 mod usage;
 
 pub use speed::compare_speed;
-pub use truth::hold_against_truth;
+pub use truth::verify_numbers;

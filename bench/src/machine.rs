@@ -1,4 +1,4 @@
-//! Where a measurement was taken and with which programs.
+//! The machine and the versions of the programs.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::Serialize;
 
-/// What must stand beside a figure.
+/// The conditions of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Machine {
     /// Date and time, RFC 3339.
@@ -21,14 +21,13 @@ pub(crate) struct Machine {
     pub(crate) congestion_control: String,
     /// First line of `wrkbench --version`.
     pub(crate) wrkbench: String,
-    /// First line of `wrk -v`; absent when there is no wrk.
+    /// First line of `wrk -v`, if installed.
     pub(crate) wrk: Option<String>,
-    /// First line of `wrk2 -v`; absent when there is no wrk2.
+    /// First line of `wrk2 -v`, if installed.
     pub(crate) wrk2: Option<String>,
 }
 
 impl Machine {
-    /// Asks `/proc` and the programs.
     pub(crate) fn look(wrkbench: &Path, wrk: &Path, wrk2: &Path) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
@@ -58,7 +57,7 @@ fn sysctl(path: &str) -> String {
         .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-/// First line of what a program says about itself. wrk's exit code is 1 then, so it does not matter.
+/// First line of a program's version output. The exit code is ignored, since wrk's is 1.
 fn version(program: &Path, option: &str) -> Option<String> {
     let output = Command::new(program).arg(option).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! `bench`: the table of figures beside wrk.
+//! `bench`: compares the speed of wrkbench with wrk.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

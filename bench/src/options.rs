@@ -1,60 +1,97 @@
-//! The command line of the bench.
+//! The command lines of `bench` and `truth`.
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
-/// Measures wrkbench beside wrk on this machine and prints the table of figures.
-#[derive(Debug, Parser)]
-#[command(name = "bench", version)]
-pub(crate) struct Options {
-    /// Seconds that one run lasts. CPU time is counted in ticks of 10 ms: below 3 s they show.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
-    pub(crate) duration: u32,
-
-    /// How often each client runs in each row.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) repeats: u32,
-
-    /// Only this row; may be given several times. A wrong name lists them all.
-    #[arg(long, value_name = "ROW")]
+/// Options of both programs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CommonOptions {
+    /// Only this row or case; may be repeated. An unknown name prints the list
+    #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
 
-    /// The server that is loaded. The https row takes nginx whenever it is there, since that can be
-    /// held to one cipher.
-    #[arg(long, value_enum, default_value_t = ServerKind::Origin)]
-    pub(crate) server: ServerKind,
-
-    /// Also write machine, raw samples and medians to this file.
+    /// Also write machine and results to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// The wrkbench to measure [default: the one beside this program].
+    /// The wrkbench to measure [default: the one in the folder of this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) wrkbench: Option<PathBuf>,
 
-    /// The wrk to compare with; rows have no ratio when it is absent.
+    /// The wrk to compare with; skipped if not found
     #[arg(long, value_name = "PATH", default_value = "wrk")]
     pub(crate) wrk: PathBuf,
 
-    /// The wrk2 to compare with at a constant rate; such rows have no ratio when it is absent.
+    /// The wrk2 to compare with; skipped if not found
     #[arg(long, value_name = "PATH", default_value = "wrk2")]
     pub(crate) wrk2: PathBuf,
 
-    /// Core of the server.
+    /// Core of the server
     #[arg(long, default_value_t = 0)]
     pub(crate) server_core: u32,
 
-    /// Core of the client.
+    /// Core of the client
     #[arg(long, default_value_t = 1)]
     pub(crate) client_core: u32,
 }
 
-/// Which server is loaded.
+/// Compare the speed of wrkbench with wrk and wrk2 on this machine
+#[derive(Debug, Parser)]
+#[command(name = "bench", version)]
+pub(crate) struct SpeedOptions {
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+
+    /// Seconds for each run. CPU time has a resolution of 10 ms, which is visible below 3 s
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) duration: u32,
+
+    /// Runs of each client in each row
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeats: u32,
+
+    /// Server to load. The https row always uses nginx if it is installed, since it can be
+    /// restricted to one cipher
+    #[arg(long, value_enum, default_value_t = ServerKind::Origin)]
+    pub(crate) server: ServerKind,
+}
+
+/// Check the numbers of wrkbench against the server's own log
+#[derive(Debug, Clone, Parser)]
+#[command(name = "truth", version)]
+pub(crate) struct TruthOptions {
+    #[command(flatten)]
+    pub(crate) common: CommonOptions,
+
+    /// Run only wrkbench, not the other tools
+    #[arg(long)]
+    pub(crate) ours_only: bool,
+
+    /// Also keep the client's core from sleeping, with an idle-priority busy loop (the server
+    /// polls anyway). On a virtual machine, waking a core can take 0.1 ms, which is part of every
+    /// time. Needs more than two cores, or an otherwise idle machine
+    #[arg(long)]
+    pub(crate) keep_awake: bool,
+
+    /// Event backend of wrkbench: auto, uring or epoll
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    pub(crate) io: String,
+
+    /// The wrk-cmm to compare with; skipped if not found
+    #[arg(long, value_name = "PATH", default_value = "wrk-cmm")]
+    pub(crate) wrk_cmm: PathBuf,
+
+    /// The h2load to compare with; skipped if not found
+    #[arg(long, value_name = "PATH", default_value = "h2load")]
+    pub(crate) h2load: PathBuf,
+}
+
+/// The server to load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ServerKind {
-    /// The built-in one: `wrkbench serve`.
+    /// The built-in server: `wrkbench serve`
     Origin,
-    /// nginx with one worker and a configuration of its own.
+    /// nginx with one worker and its own configuration
     Nginx,
 }

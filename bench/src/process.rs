@@ -1,4 +1,4 @@
-//! A child process on one core: started, watched, and never left behind.
+//! Child processes pinned to a core; killed when dropped.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,53 +14,50 @@ use anyhow::{Context, bail};
 
 use crate::{procfs, terminal};
 
-/// Most of an output that is kept; a tool that prints more has gone wrong.
+/// Maximum output that is kept.
 const OUTPUT_LIMIT_BYTES: u64 = 1 << 20;
 
-/// How the names of wrkbench's worker threads begin.
+/// Prefix of the names of wrkbench's worker threads.
 const WORKER_NAME: &str = "worker-";
 
-/// Where and with what limit a process runs.
+/// Core and limits of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placement {
-    /// The only core it may use; `None` leaves it to the kernel.
+    /// The core to pin it to, if any.
     pub(crate) core: Option<u32>,
-    /// Open files it may have: wrk does not raise its soft limit itself.
+    /// Limit of open files: wrk does not raise its soft limit itself.
     pub(crate) file_limit: Option<u64>,
 }
 
-/// What a process used and printed.
+/// Exit status, resource usage and output of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// How it ended.
     pub(crate) status: ExitStatus,
-    /// User and system time, in microseconds, in steps of a tick of 10 ms.
+    /// User and system time in microseconds, with a resolution of 10 ms.
     pub(crate) cpu_us: u64,
-    /// Peak resident memory in kB, as of the last look before the end.
+    /// Peak resident memory in kB, as of the last poll before the end.
     pub(crate) peak_rss_kb: u64,
-    /// CPU time in microseconds of all threads but the workers, as of the last look before the end; of a
-    /// process on a terminal, where the kernel counts it.
+    /// CPU time in microseconds of all threads but the workers, as of the last look before the end;
+    /// of a process on a terminal, where the kernel counts it.
     pub(crate) beside_us: Option<u64>,
-    /// Standard output.
     pub(crate) stdout: String,
-    /// Standard error.
     pub(crate) stderr: String,
 }
 
-/// A running child; killed and waited for when dropped.
+/// A running child; killed and waited for on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     name: String,
-    /// What is printed after an announcement.
+    /// Output after an announcement.
     rest: Option<JoinHandle<String>>,
-    /// The other end of the terminal behind standard error.
+    /// The controlling end of the terminal on stderr.
     terminal: Option<File>,
 }
 
 impl Process {
-    /// Starts a program through `prlimit` and `taskset` (util-linux). Both replace themselves, so
-    /// that the child's process id is the program's.
+    /// Starts a program through `prlimit` and `taskset` (util-linux). Both exec it, so the child's
+    /// process ID is the program's.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -72,10 +69,10 @@ impl Process {
         Self::start_with(program, arguments, placement, Stdio::piped(), None)
     }
 
-    /// The same with a terminal of its own behind standard error.
+    /// The same with a pseudo-terminal as stderr.
     ///
     /// # Errors
-    /// When it cannot be started, or the system has no terminal left.
+    /// When it cannot be started, or no pseudo-terminal is available.
     pub(crate) fn start_on_terminal<A: AsRef<OsStr>>(
         program: &Path,
         arguments: &[A],
@@ -117,11 +114,11 @@ impl Process {
         })
     }
 
-    /// The first line of standard output that `pick` takes; what comes later is the output of
+    /// The first line of stdout that `pick` accepts; later lines are the output of
     /// [`Self::watch`].
     ///
     /// # Errors
-    /// When the child closes its output before.
+    /// When the child closes its output first.
     pub(crate) fn announced<T>(&mut self, pick: impl Fn(&str) -> Option<T>) -> anyhow::Result<T> {
         let stdout: ChildStdout = self
             .child
@@ -150,7 +147,7 @@ impl Process {
         );
     }
 
-    /// User and system time that the child has used so far, in microseconds.
+    /// User and system time used so far, in microseconds.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -158,15 +155,14 @@ impl Process {
         Ok(self.stat()?.cpu_us)
     }
 
-    /// Whether the child still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks the child to end (SIGTERM).
+    /// Sends SIGTERM.
     ///
     /// # Errors
-    /// When no shell can be started to do it.
+    /// When no shell can be started to send it.
     pub(crate) fn terminate(&self) -> anyhow::Result<()> {
         let script = format!("kill -TERM {}", self.child.id());
         let status = Command::new("/bin/sh").args(["-c", &script]).status()?;
@@ -176,8 +172,8 @@ impl Process {
         Ok(())
     }
 
-    /// Watches the child to its end, with a look every `poll`: a process tells nobody of its memory or
-    /// its end but its parent's `wait`, which would take its CPU time away with it.
+    /// Waits for the end of the child, polling every `poll`: memory and CPU time can only be read
+    /// while it has not been reaped.
     ///
     /// # Errors
     /// When it does not end within `limit`, or `interrupted` is set; it is killed then.
@@ -203,7 +199,7 @@ impl Process {
                 peak_rss_kb = peak_rss_kb.max(kb);
             }
             if let Some(beside) = &mut beside {
-                self.look_beside_workers(beside);
+                self.poll_other_threads(beside);
             }
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -227,13 +223,13 @@ impl Process {
         })
     }
 
-    /// Notes for each thread that is no worker how long it has run, in microseconds. A thread that has ended
-    /// keeps its last number.
-    fn look_beside_workers(&self, run_us: &mut BTreeMap<OsString, u64>) {
+    /// Records the CPU time of each thread that is not a worker, in microseconds. A thread that
+    /// ended keeps its last value.
+    fn poll_other_threads(&self, run_us: &mut BTreeMap<OsString, u64>) {
         let tasks = format!("/proc/{}/task", self.child.id());
         for task in fs::read_dir(tasks).into_iter().flatten().flatten() {
             let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
-            // Unread or empty: the thread ended just now, or the kernel does not count.
+            // The thread has just ended, or the kernel does not count.
             let Some(name) = read("comm").filter(|name| !name.starts_with(WORKER_NAME)) else {
                 continue;
             };
@@ -259,18 +255,18 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only when the child has already been waited for.
+        // Both fail only if the child has already been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads a pipe to its end on a thread of its own, so that the child never blocks on it.
+/// Reads a pipe to its end on a separate thread, so that the child never blocks on it.
 fn collect(pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let mut limited = pipe.take(OUTPUT_LIMIT_BYTES);
-        // A pipe that breaks has given what it had.
+        // Keep what was read before an error.
         let _ = limited.read_to_end(&mut bytes);
         let _ = std::io::copy(&mut limited.into_inner(), &mut std::io::sink());
         String::from_utf8_lossy(&bytes).into_owned()

@@ -64,8 +64,9 @@ pub(crate) fn parse_peak_rss_kb(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Time that a thread has run, in microseconds: the first number of `/proc/<pid>/task/<tid>/schedstat`, which
-/// the kernel counts in nanoseconds (Documentation/scheduler/sched-stats.rst).
+/// Time that a thread has run, in microseconds: the first number of
+/// `/proc/<pid>/task/<tid>/schedstat`, which the kernel counts in nanoseconds
+/// (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn parse_run_time_us(text: &str) -> Option<u64> {
     Some(text.split_whitespace().next()?.parse::<u64>().ok()? / 1_000)
 }

@@ -20,12 +20,13 @@ pub(crate) struct Row {
     pub(crate) script: Option<Script>,
     /// How many requests go out in one write, by `--pipeline`; wrk takes the script instead.
     pub(crate) pipeline: Option<u32>,
-    /// Requests per second that are asked for; the row is then compared with wrk2, which has rates, and
-    /// not with wrk.
+    /// Requests per second that are asked for; the row is then compared with wrk2, which has rates,
+    /// and not with wrk.
     pub(crate) rate: Option<u32>,
     /// Seconds that a run of this row needs at least.
     pub(crate) duration_min_s: u32,
-    /// The runs are watched on a terminal; they are then compared with one that is not, and with no other tool.
+    /// The runs are watched on a terminal; they are then compared with one that is not, and with no
+    /// other tool.
     pub(crate) watched: bool,
     /// What is to be reached.
     pub(crate) figure: Figure,
@@ -93,9 +94,9 @@ pub(crate) enum Figure {
     CpuPerRequest(f64),
     /// Peak resident memory of the client.
     ResidentMemory(f64),
-    /// Share of the requests per second that is missing. Two runs differ by far more anyway, so it is held against
-    /// the share of a core that the client's threads beside its worker take from it, and against the interval
-    /// of the ratio, which must not say that more is missing.
+    /// Share of the requests per second that is missing. Two runs differ by far more anyway, so it
+    /// is held against the share of a core that the client's threads beside its worker take from
+    /// it, and against the interval of the ratio, which must not say that more is missing.
     RequestsLost(f64),
 }
 

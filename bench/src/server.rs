@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::options::ServerKind;
-use crate::place;
 use crate::process::{Placement, Process};
 use crate::rows::{Answer, Row};
 use crate::scratch::Scratch;
+use crate::setup;
 
 /// The one cipher that nginx is held to in the https row.
 pub(crate) const CIPHER: &str = "TLS_AES_128_GCM_SHA256";
@@ -103,7 +103,7 @@ impl Server {
 /// Where nginx is, if anywhere; Debian keeps it in a folder that not everybody has on PATH.
 pub(crate) fn find_nginx() -> Option<PathBuf> {
     let more = ["/usr/sbin", "/usr/local/sbin"].map(Path::new);
-    place::find_program(Path::new("nginx"), &more)
+    setup::find_program(Path::new("nginx"), &more)
 }
 
 fn start_origin(

@@ -11,13 +11,13 @@ use anyhow::{Context, bail};
 
 use crate::figures::{ClientResult, RowResult, Sample};
 use crate::machine::Machine;
-use crate::options::{Options, ServerKind};
-use crate::place::{self, Places};
+use crate::options::{CommonOptions, ServerKind, SpeedOptions};
 use crate::process::{Ended, Placement, Process};
 use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
 use crate::server::{self, Server};
+use crate::setup::{self, Cores};
 use crate::tool::{Client, Programs};
 use crate::usage::Usage;
 
@@ -52,18 +52,29 @@ impl Session {
     ///
     /// # Errors
     /// When wrkbench is not there, or a core is not.
-    pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
-        let interrupted = place::interruption()?;
-        let wrkbench = place::wrkbench_path(options.wrkbench.as_deref())?;
-        let machine = Machine::look(&wrkbench, &options.wrk, &options.wrk2);
-        let wrk2 = machine.wrk2.is_some().then(|| options.wrk2.clone());
-        let wrk = machine.wrk.is_some().then(|| options.wrk.clone());
-        if wrk.is_none() {
-            progress(&format!("no {}: rows have no ratio", options.wrk.display()));
+    pub(crate) fn prepare(options: &SpeedOptions) -> anyhow::Result<Self> {
+        let CommonOptions {
+            wrkbench,
+            wrk,
+            wrk2,
+            server_core,
+            client_core,
+            ..
+        } = &options.common;
+        let interrupted = setup::interruption()?;
+        let wrkbench = setup::wrkbench_path(wrkbench.as_deref())?;
+        let machine = Machine::look(&wrkbench, wrk, wrk2);
+        if machine.wrk.is_none() {
+            progress(&format!("no {}: rows have no ratio", wrk.display()));
         }
-        let places = Places::choose(machine.cores, options.server_core, options.client_core);
-        if !places.are_apart {
-            progress("only one core: server and client share it, so the rates mean little");
+        let programs = Programs {
+            wrk: machine.wrk.is_some().then(|| wrk.clone()),
+            wrk2: machine.wrk2.is_some().then(|| wrk2.clone()),
+            wrkbench,
+        };
+        let cores = Cores::choose(machine.cores, *server_core, *client_core);
+        if !cores.are_apart {
+            progress("only one core: server and client share it, so the rates are unreliable");
         }
         let scratch = Scratch::create()?;
         for script in Script::ALL {
@@ -71,17 +82,13 @@ impl Session {
         }
         Ok(Self {
             machine,
-            programs: Programs {
-                wrk,
-                wrk2,
-                wrkbench,
-            },
+            programs,
             scratch,
             server_kind: options.server,
             duration_s: options.duration,
             repeats: options.repeats,
-            server_place: places.server,
-            client_place: places.client,
+            server_place: cores.server,
+            client_place: cores.client,
             interrupted,
         })
     }

@@ -51,8 +51,8 @@ impl Client {
         }
     }
 
-    /// The clients of a row: the baseline first, then ours on each backend; where pipelining is an option of
-    /// ours, the row's script is run as well.
+    /// The clients of a row: the baseline first, then ours on each backend; where pipelining is an
+    /// option of ours, the row's script is run as well.
     pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
         if row.watched {
             return Self::watched(programs);

@@ -1,61 +1,57 @@
-//! `make truth`: the numbers of wrkbench, and of others where they are installed, held against what
-//! the server knows of the same run and against formulas.
+//! The program `truth`: checks the numbers of wrkbench, and of other tools if installed, against
+//! the server's log of the same run and against formulas.
 //!
-//! Each case starts a server of its own on one core and the client on another. The server
-//! (`wrkbench serve --log`) notes when each request came and when its answer left, on the clock that
-//! all processes of a machine share; so the truth is known of every single request, not guessed.
+//! Each case starts its own server on one core and the client on another. The server
+//! (`wrkbench serve --log`) logs when each request arrived and when its response left, on the clock
+//! that all processes of a machine share, so the true times of every request are known.
 
-mod cases;
-mod check;
-mod document;
-mod lab;
+pub(crate) mod cases;
+pub(crate) mod check;
+pub(crate) mod lab;
 mod log;
-pub(crate) mod options;
 mod origin;
 mod peers;
 mod quota;
-mod table;
+mod run_report;
 pub(crate) mod timing;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Parser;
 use serde::Serialize;
 
 use crate::machine::Machine;
+use crate::options::TruthOptions;
+use crate::table::{save, truth as table};
 use cases::Case;
 use check::{CaseResult, Verdict};
 use lab::Lab;
-use options::Options;
 
-/// Everything that was found, as `--json` writes it.
+/// The document of `--json`.
 #[derive(Debug, Serialize)]
 struct Findings<'a> {
     machine: &'a Machine,
     cases: Vec<CaseResult>,
 }
 
-/// The program `truth`: runs the cases and prints the table. The exit code is 1 when a number of ours is
-/// not the truth, or a case could not be run.
+/// Runs the program `truth`. The exit code is 1 if a number of wrkbench is wrong or a case failed.
 #[must_use]
-pub fn hold_against_truth() -> ExitCode {
-    match run_and_show(&Options::parse()) {
+pub fn verify_numbers() -> ExitCode {
+    match run_and_show(&TruthOptions::parse()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nothing is left to do when standard error is gone too.
+            // Nothing can be done if stderr is closed.
             let _ = writeln!(io::stderr(), "truth: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Whether all of ours was right. Each case is shown as soon as it is known.
-fn run_and_show(options: &Options) -> anyhow::Result<bool> {
-    let cases = Case::selected(&options.only)?;
+/// Whether all numbers of wrkbench are right. Each case is printed as soon as it is complete.
+fn run_and_show(options: &TruthOptions) -> anyhow::Result<bool> {
+    let cases = Case::selected(&options.common.only)?;
     let lab = Lab::prepare(options)?;
     let mut out = io::stdout().lock();
     table::write_heading(&mut out, &lab)?;
@@ -73,15 +69,10 @@ fn run_and_show(options: &Options) -> anyhow::Result<bool> {
     let all_true = results
         .iter()
         .all(|result| result.verdict() != Verdict::Missed);
-    save(options, lab.machine(), results)?;
-    Ok(all_true)
-}
-
-fn save(options: &Options, machine: &Machine, cases: Vec<CaseResult>) -> anyhow::Result<()> {
-    let Some(path) = &options.json else {
-        return Ok(());
+    let findings = Findings {
+        machine: lab.machine(),
+        cases: results,
     };
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    serde_json::to_writer_pretty(file, &Findings { machine, cases })
-        .with_context(|| format!("cannot write {}", path.display()))
+    save(&options.common, &findings)?;
+    Ok(all_true)
 }

@@ -1,8 +1,8 @@
-//! `truth`: the numbers held against what a server knows of itself.
+//! `truth`: checks the numbers of wrkbench against the server's own log.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    bench::hold_against_truth()
+    bench::verify_numbers()
 }

@@ -1,4 +1,4 @@
-//! The cases: a name, a title, and what is done.
+//! The cases and their names and titles.
 
 mod accounts;
 mod arrivals;
@@ -20,18 +20,18 @@ use anyhow::bail;
 use super::check::CaseResult;
 use super::lab::Lab;
 
-/// One thing that the numbers are held against.
+/// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// A server that stalls.
     Stall,
     /// Even arrivals.
     Even,
-    /// Random arrivals.
+    /// Poisson arrivals.
     Poisson,
-    /// The queue with one server.
+    /// A queue with a single server.
     Queue,
-    /// Several threads, one queue.
+    /// Several threads with one queue.
     Threads,
     /// The closed loop.
     Closed,
@@ -39,15 +39,15 @@ pub(crate) enum Case {
     Little,
     /// Histograms.
     Histogram,
-    /// Requests that never get an answer.
+    /// Requests that are never answered.
     Hung,
-    /// Percentiles that rest on nothing.
+    /// Percentiles with too few samples.
     Few,
-    /// Too little CPU for the generator.
+    /// Too little CPU time for the load generator.
     Starved,
-    /// A clock on the wall that is set.
+    /// Changes of the wall clock.
     WallClock,
-    /// The parts of a request's way.
+    /// The phases of a request.
     Phases,
     /// Bytes.
     Bytes,
@@ -102,25 +102,25 @@ impl Case {
             Self::Stall => "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
             Self::Even => "Even arrivals, 1,000/s over 16 connections",
             Self::Poisson => "Poisson arrivals, 200/s over 64 connections, five seeds",
-            Self::Queue => "M/M/1: 700/s at a server that does 1,000/s, one after the other",
+            Self::Queue => "M/M/1: 700/s at a single server with a capacity of 1,000/s",
             Self::Threads => "1, 2, 4 and 8 threads: a stall, a slow drain, and 95 % load",
-            Self::Closed => "Closed loop of N connections before one server: exact MVA",
+            Self::Closed => "Closed loop of N connections and a single server: exact MVA",
             Self::Little => "Little's law: in flight = rate x time",
             Self::Histogram => "A million lognormal samples: percentiles, and merging",
-            Self::Hung => "One request of a hundred is never answered, timeout 1 s",
-            Self::Few => "A thousand requests: which percentiles are vouched for",
-            Self::Starved => "Half a core for the generator: the verdict",
-            Self::WallClock => "The clock on the wall is set an hour forth and back",
+            Self::Hung => "One of a hundred requests is never answered, timeout 1 s",
+            Self::Few => "A thousand requests: which percentiles have enough samples",
+            Self::Starved => "Half a core for the load generator: the verdict",
+            Self::WallClock => "The wall clock is set forward and back by an hour",
             Self::Phases => "Phases of known length over TLS: 5 + 7 ms, 11 ms, 13 ms",
-            Self::Bytes => "Bytes and answers are those that the server sent",
-            Self::Connections => "Connections are those that the server saw",
+            Self::Bytes => "Bytes and responses match what the server sent",
+            Self::Connections => "Connections match what the server saw",
         }
     }
 
-    /// The cases with these names, in the order of the table; all when none is named.
+    /// The cases with these names, in the order of the table; all if there are no names.
     ///
     /// # Errors
-    /// When a name is not one of a case: the message lists them.
+    /// When a name is unknown: the message lists the cases.
     pub(crate) fn selected(names: &[String]) -> anyhow::Result<Vec<Self>> {
         for name in names {
             if !Self::ALL.iter().any(|case| case.name() == name) {
@@ -133,10 +133,10 @@ impl Case {
         Ok(Self::ALL.into_iter().filter(is_chosen).collect())
     }
 
-    /// Runs it.
+    /// Runs the case.
     ///
     /// # Errors
-    /// When something that it needs fails, or the user interrupts.
+    /// When it fails, or the user interrupts.
     pub(crate) fn run(self, lab: &Lab) -> anyhow::Result<CaseResult> {
         let mut result = CaseResult::new(self);
         let case = &mut result;

@@ -1,4 +1,4 @@
-//! A number beside its truth: how far apart they may be, and the verdict.
+//! Comparison of a reported number with the true one: tolerance and verdict.
 
 use std::fmt;
 
@@ -6,40 +6,37 @@ use serde::Serialize;
 
 use super::cases::Case;
 
-/// How our own tool is called in the table.
+/// The name of wrkbench in the table.
 pub(crate) const OURS: &str = "wrkbench";
 
-/// What a case found.
+/// The result of a case.
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseResult {
     /// For `--only`.
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: &'static str,
-    /// What a reader must know.
     pub(crate) notes: Vec<String>,
-    /// Why it could not be run, if so.
+    /// Why it could not be run.
     pub(crate) failure: Option<String>,
-    /// The largest share of the machine that other programs took during a run, 0..=1.
+    /// The largest share of the machine used by other programs during a run, 0..=1.
     pub(crate) others_share: f64,
-    /// In the order of the table; rows about the same thing stand together.
+    /// In the order of the table, with rows about the same quantity together.
     pub(crate) checks: Vec<Check>,
 }
 
-/// One number of one tool.
+/// A number reported by a tool.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
-    /// What it is the number of.
+    /// The quantity.
     pub(crate) what: String,
-    /// Who says it.
     pub(crate) tool: String,
-    /// What it should be.
+    /// The true value.
     pub(crate) truth: Figure,
-    /// What the tool says; `None` when it says nothing.
+    /// The reported value, if any.
     pub(crate) seen: Option<Figure>,
-    /// How far they may be apart.
     pub(crate) tolerance: Tolerance,
-    /// Whether they are not further apart than that.
+    /// Whether the difference is within the tolerance.
     pub(crate) holds: bool,
 }
 
@@ -51,7 +48,7 @@ pub(crate) enum Figure {
     Ms(f64),
     /// Microseconds.
     Us(f64),
-    /// Things.
+    /// A count.
     Count(f64),
     /// Events per second.
     PerSec(f64),
@@ -59,36 +56,36 @@ pub(crate) enum Figure {
     S(f64),
     /// No unit.
     Plain(f64),
-    /// Not a number.
+    /// A word.
     Word(String),
 }
 
-/// How far a number may be from the truth.
+/// Allowed difference from the true value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tolerance {
-    /// Not at all.
+    /// None.
     Exact,
-    /// This much to either side, in the figure's unit.
+    /// This amount in either direction, in the unit of the figure.
     Within(f64),
-    /// This share of the truth to either side.
+    /// This share of the true value in either direction.
     Share(f64),
-    /// The larger of a share of the truth and an amount.
+    /// The larger of a share of the true value and an amount.
     ShareOr(f64, f64),
-    /// The truth is an upper bound.
+    /// The true value is an upper bound.
     AtMost,
-    /// The truth is a lower bound.
+    /// The true value is a lower bound.
     AtLeast,
 }
 
-/// What is to be thought of a case.
+/// The verdict on a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All of ours is true.
+    /// All numbers of wrkbench are right.
     Ok,
-    /// Something of ours is not, or the case could not be run.
+    /// A number of wrkbench is wrong, or the case failed.
     Missed,
-    /// The machine lacks something that the case needs; the notes say what.
+    /// The machine lacks something that the case needs, see the notes.
     Skipped,
 }
 
@@ -111,7 +108,7 @@ impl Figure {
 }
 
 impl Tolerance {
-    /// Whether `seen` is near enough to `truth`. What is no number is near to nothing.
+    /// Whether `seen` is within the tolerance of `truth`; never for NaN.
     pub(crate) fn holds(self, truth: f64, seen: f64) -> bool {
         let distance = (seen - truth).abs();
         match self {
@@ -153,12 +150,12 @@ impl Check {
 }
 
 impl CaseResult {
-    /// Of a case that has not begun.
+    /// The empty result of a case.
     pub(crate) fn new(case: Case) -> Self {
         Self::named(case.name(), case.title())
     }
 
-    /// Of something that is no case of the suite.
+    /// The empty result of something that is not a case of the suite.
     pub(crate) fn named(name: &'static str, title: &'static str) -> Self {
         Self {
             name,
@@ -170,7 +167,7 @@ impl CaseResult {
         }
     }
 
-    /// Of a case that could not be run.
+    /// The result of a case that could not be run.
     pub(crate) fn not_run(case: Case, error: &anyhow::Error) -> Self {
         Self {
             failure: Some(format!("{error:#}")),
@@ -178,7 +175,7 @@ impl CaseResult {
         }
     }
 
-    /// Adds a check of ours.
+    /// Adds a check of wrkbench.
     pub(crate) fn ours(
         &mut self,
         what: impl Into<String>,
@@ -190,7 +187,7 @@ impl CaseResult {
             .push(Check::new(what, OURS, truth, tolerance, seen));
     }
 
-    /// Adds a check behind those about the same thing.
+    /// Adds a check after those about the same quantity.
     pub(crate) fn beside(&mut self, check: Check) {
         let same = |other: &Check| other.what == check.what;
         let place = self.checks.iter().rposition(same);
@@ -226,7 +223,7 @@ impl fmt::Display for Figure {
 }
 
 impl Tolerance {
-    /// As the table prints it, in the unit of `truth`.
+    /// The text in the table, in the unit of `truth`.
     pub(crate) fn text(self, truth: &Figure) -> String {
         let amount = |value: f64| match truth {
             Figure::Ms(_) => format!("{value} ms"),

@@ -1,4 +1,4 @@
-//! What all cases share: programs, cores, a scratch folder; starting servers and running clients.
+//! The environment of the cases: programs, cores, scratch folder; starts servers, runs clients.
 
 use std::cell::Cell;
 use std::fs;
@@ -11,75 +11,73 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::check::{CaseResult, Check, Figure, Tolerance};
-use super::document::Document;
 use super::log::ServerLog;
-use super::options::Options;
 use super::origin::Origin;
 use super::peers::{Peer, Said, Work};
+use super::run_report::RunReport;
 use crate::machine::Machine;
-use crate::place::{self, Places};
+use crate::options::TruthOptions;
 use crate::process::{Ended, Placement, Process};
 use crate::scratch::Scratch;
+use crate::setup::{self, Cores};
 use crate::usage::Usage;
 
-/// How much longer than its duration a run may take.
+/// Time limit of a run beyond its duration.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Looks at `/proc` take time on a core that is being measured, so there are few.
+/// Polling `/proc` costs CPU time on a measured core, so it is done rarely.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A shell that never stops.
+/// A shell command that never ends.
 const BURN: &str = "while :; do :; done";
 
-/// Scripts that cases give to clients.
+/// Scripts for clients.
 const SCRIPTS: [(&str, &str); 2] = [
     ("totals.lua", include_str!("../../scripts/totals.lua")),
     ("think.lua", include_str!("../../scripts/think.lua")),
 ];
 
-/// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Lab {
     machine: Machine,
     wrkbench: PathBuf,
     io: String,
     peers: Vec<(Peer, PathBuf)>,
-    places: Places,
+    places: Cores,
     cores: (u32, u32),
     scratch: Scratch,
     interrupted: Arc<AtomicBool>,
-    /// CPU time of all clients so far, in microseconds.
     clients_us: Cell<u64>,
-    /// Keeps the client's core from sleeping.
+    /// Keeps the client's core awake.
     awake: Option<Process>,
 }
 
 impl Lab {
-    /// Finds the programs and looks at the machine.
+    /// Finds the programs and describes the machine.
     ///
     /// # Errors
-    /// When wrkbench is not there.
-    pub(crate) fn prepare(options: &Options) -> anyhow::Result<Self> {
-        let interrupted = place::interruption()?;
-        let wrkbench = place::wrkbench_path(options.wrkbench.as_deref())?;
-        let machine = Machine::look(&wrkbench, &options.wrk, &options.wrk2);
+    /// When wrkbench is not found.
+    pub(crate) fn prepare(options: &TruthOptions) -> anyhow::Result<Self> {
+        let interrupted = setup::interruption()?;
+        let wrkbench = setup::wrkbench_path(options.common.wrkbench.as_deref())?;
+        let machine = Machine::look(&wrkbench, &options.common.wrk, &options.common.wrk2);
         let asked = |peer| match peer {
-            Peer::Wrk => &options.wrk,
-            Peer::Wrk2 => &options.wrk2,
+            Peer::Wrk => &options.common.wrk,
+            Peer::Wrk2 => &options.common.wrk2,
             Peer::WrkCmm => &options.wrk_cmm,
             Peer::H2load => &options.h2load,
         };
         let peers = Peer::ALL
             .into_iter()
             .filter(|_| !options.ours_only)
-            .filter_map(|peer| Some((peer, place::find_program(asked(peer), &[])?)))
+            .filter_map(|peer| Some((peer, setup::find_program(asked(peer), &[])?)))
             .collect();
-        let cores = (options.server_core, options.client_core);
+        let cores = (options.common.server_core, options.common.client_core);
         let scratch = Scratch::create()?;
         for (name, text) in SCRIPTS {
             scratch.write(name, text)?;
         }
-        let places = Places::choose(machine.cores, cores.0, cores.1);
+        let places = Cores::choose(machine.cores, cores.0, cores.1);
         let stays_awake = options.keep_awake && places.are_apart;
         let awake = stays_awake.then(|| idle_burner(places.client));
         Ok(Self {
@@ -100,7 +98,7 @@ impl Lab {
         &self.machine
     }
 
-    /// Which other tools there are.
+    /// The names of the other tools.
     pub(crate) fn peers_text(&self) -> String {
         if self.peers.is_empty() {
             return "no other tool".to_owned();
@@ -109,7 +107,7 @@ impl Lab {
         self.peers.iter().map(named).collect::<Vec<_>>().join(", ")
     }
 
-    /// Which cores are used.
+    /// A description of the cores.
     pub(crate) fn places_text(&self) -> String {
         let (server, client) = self.cores;
         if self.places.are_apart {
@@ -119,34 +117,33 @@ impl Lab {
             };
             format!("server on core {server}, client on core {client}, one client thread{awake}")
         } else {
-            "only one core: server and client share it, so times mean little".to_owned()
+            "only one core: server and client share it, so times are unreliable".to_owned()
         }
     }
 
-    /// Whether the user wants this to end.
+    /// Whether the user has interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// A file of the scratch folder, there or not.
+    /// The path of a file in the scratch folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 
-    /// Where wrkbench is.
     pub(crate) fn wrkbench(&self) -> &Path {
         &self.wrkbench
     }
 
-    /// A server with these options, its log on.
+    /// Starts a server with these options and its log enabled.
     ///
     /// # Errors
     /// When it does not start.
     pub(crate) fn serve(&self, options: &str) -> anyhow::Result<Origin> {
         let log = self.file("server.csv");
         let mut arguments = words("serve --listen 127.0.0.1:0");
-        // A server that slept would log a request when it has woken up for it, and what it took to wake
-        // would be in our times and not in its truth.
+        // A sleeping server would log requests after its wake-up, so the wake-up time would be in
+        // the client's times and not in the log.
         if self.places.are_apart {
             arguments.push("--poll".to_owned());
         }
@@ -157,7 +154,7 @@ impl Lab {
         Origin::watched(process, options.contains("--tls"), log)
     }
 
-    /// Runs something against a server of its own, and gives what it found with what the server knows.
+    /// Runs something against a new server; returns its result and the server's log.
     ///
     /// # Errors
     /// When server or client fail.
@@ -178,7 +175,7 @@ impl Lab {
         Ok((found, origin.stop(&self.interrupted)?))
     }
 
-    /// CPU time so far of all clients, and of what keeps their core awake, in microseconds.
+    /// CPU time so far of all clients and of the process that keeps their core awake, microseconds.
     fn clients_side_us(&self) -> anyhow::Result<u64> {
         let awake_us = self.awake.as_ref().map_or(Ok(0), Process::cpu_us)?;
         Ok(self.clients_us.get() + awake_us)
@@ -201,7 +198,7 @@ impl Lab {
         Ok(ended)
     }
 
-    /// A program that competes for the client's core until it is dropped.
+    /// Starts a program that competes for the client's core until it is dropped.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -209,8 +206,7 @@ impl Lab {
         Process::start(Path::new("/bin/sh"), &["-c", BURN], self.places.client)
     }
 
-    /// Runs wrkbench with these options on a URL. `launcher` are words to put before the program, such
-    /// as `env NAME=value`.
+    /// Runs wrkbench with these options. `launcher` is a command prefix such as `env NAME=value`.
     ///
     /// # Errors
     /// When it fails, or its document contradicts itself.
@@ -220,9 +216,9 @@ impl Lab {
         options: &str,
         url: &str,
         duration_s: u32,
-    ) -> anyhow::Result<Document> {
+    ) -> anyhow::Result<RunReport> {
         let json = self.file("ours.json");
-        // A document of an earlier run must not be taken for this one's.
+        // The document of an earlier run must not be mistaken for this one's.
         let _ = fs::remove_file(&json);
         let mut line = launcher.to_vec();
         line.push(self.wrkbench.display().to_string());
@@ -236,10 +232,10 @@ impl Lab {
             bail!("wrkbench {options} failed ({status}): {why}");
         }
         let bytes = fs::read(&json).with_context(|| format!("cannot read {}", json.display()))?;
-        Document::read(&bytes, &ended)
+        RunReport::read(&bytes, &ended)
     }
 
-    /// The same without anything before the program.
+    /// The same without a launcher.
     ///
     /// # Errors
     /// As above.
@@ -248,12 +244,12 @@ impl Lab {
         options: &str,
         url: &str,
         duration_s: u32,
-    ) -> anyhow::Result<Document> {
+    ) -> anyhow::Result<RunReport> {
         self.ours_under(&[], options, url, duration_s)
     }
 
-    /// Has each of these other tools that is there, and that can, do the same work against a server of
-    /// its own, and adds what `checks` makes of it. A tool that fails is a note.
+    /// Runs each of these other tools that is installed and supports the work against a new server,
+    /// and adds the results of `checks`. If a tool fails, a note is added.
     ///
     /// # Errors
     /// When a server fails, or the user interrupts.
@@ -290,22 +286,23 @@ impl Lab {
     }
 }
 
-/// Runs only when nothing else wants the core (SCHED_IDLE, sched(7)), which so never sleeps.
+/// Starts a busy loop with SCHED_IDLE (sched(7)), which only runs if the core would sleep
+/// otherwise.
 fn idle_burner(place: Placement) -> anyhow::Result<Process> {
     let arguments = ["--idle", "0", "/bin/sh", "-c", BURN];
     Process::start(Path::new("chrt"), &arguments, place)
 }
 
-/// What it is, the truth, how near it must be, and what a tool said.
+/// Quantity, true value, tolerance, and reported value.
 pub(crate) type PeerCheck = (String, Figure, Tolerance, Option<Figure>);
 
-/// A line of arguments without blanks in them.
+/// Splits arguments at spaces.
 pub(crate) fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(ToOwned::to_owned).collect()
 }
 
-/// Says on standard error what goes on.
+/// Prints progress to stderr.
 fn progress(message: &str) {
-    // A closed standard error must not end a measurement.
+    // A closed stderr must not end a measurement.
     let _ = writeln!(io::stderr(), "truth: {message}");
 }

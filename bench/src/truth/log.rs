@@ -1,18 +1,17 @@
-//! What the server knows of a run: each request's arrival and departure, and its counters.
+//! The server's log of a run: arrival and departure of each request, and counters.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// One request, as the server saw it. Times are CLOCK_MONOTONIC, nanoseconds.
+/// A request in the log. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Served {
-    /// Number of the connection.
     pub(crate) connection: u64,
-    /// When its last byte was read.
+    /// When the last byte of the request was read.
     pub(crate) arrival_ns: u64,
-    /// When the last byte of its answer was handed to the kernel; `None` without an answer.
+    /// When the last byte of the response was handed to the kernel; `None` without a response.
     pub(crate) departure_ns: Option<u64>,
 }
 
@@ -21,15 +20,15 @@ pub(crate) struct Served {
 pub(crate) struct Counts {
     /// Connections accepted.
     pub(crate) connections: u64,
-    /// Requests that arrived whole.
+    /// Requests that arrived completely.
     pub(crate) requests: u64,
-    /// Answers sent to their last byte.
+    /// Responses sent to the last byte.
     pub(crate) responses: u64,
     /// Bytes of HTTP sent.
     pub(crate) bytes_out: u64,
 }
 
-/// Everything a server told.
+/// Everything a server reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerLog {
     /// In the order of arrival.
@@ -58,14 +57,15 @@ impl ServerLog {
         Ok(Self { served, counts })
     }
 
-    /// Time from arrival to departure of every answered request in milliseconds, in order of arrival.
+    /// Time from arrival to departure of every answered request in milliseconds, in order of
+    /// arrival.
     pub(crate) fn sojourns_ms(&self) -> Vec<f64> {
         let sojourn = |one: &Served| Some(ms(one.departure_ns?.saturating_sub(one.arrival_ns)));
         self.served.iter().filter_map(sojourn).collect()
     }
 
-    /// The same of requests that came in the last `duration_s` seconds: the window of a run that had a
-    /// warm-up, since it ended when the last request had come.
+    /// The same for requests that arrived in the last `duration_s` seconds, which is the window of
+    /// a run with a warm-up.
     pub(crate) fn last(&self, duration_s: f64) -> Self {
         let begin_ns = self.begin_of_last_ns(duration_s);
         Self {
@@ -79,9 +79,9 @@ impl ServerLog {
         }
     }
 
-    /// How long each request was served by a server that serves one after the other, in
-    /// milliseconds: from its arrival, or from the departure before if that is later. Only of those
-    /// that were answered in the last `duration_s` seconds.
+    /// Service times at a server that serves one request at a time, in milliseconds: from the
+    /// arrival, or from the previous departure if that is later. Only requests that were answered
+    /// in the last `duration_s` seconds.
     pub(crate) fn services_in_last_ms(&self, duration_s: f64) -> Vec<f64> {
         let begin_ns = self.begin_of_last_ns(duration_s);
         let mut free_ns = 0;
@@ -100,14 +100,14 @@ impl ServerLog {
         end_ns.saturating_sub((duration_s * 1e9) as u64)
     }
 
-    /// Seconds between one arrival and the next.
+    /// Seconds between consecutive arrivals.
     pub(crate) fn gaps_s(&self) -> Vec<f64> {
         let gap = |pair: &[Served]| (pair[1].arrival_ns - pair[0].arrival_ns) as f64 / 1e9;
         self.served.windows(2).map(gap).collect()
     }
 
-    /// How many requests came in each bin of this length, from the first arrival on; an unfinished
-    /// last bin is left out.
+    /// Number of arrivals in each bin of this length, from the first arrival; an incomplete last
+    /// bin is omitted.
     pub(crate) fn counts_per_bin(&self, bin_s: f64) -> Vec<f64> {
         let first_ns = self.served.first().map_or(0, |one| one.arrival_ns);
         let mut counts = Vec::new();
@@ -122,13 +122,13 @@ impl ServerLog {
         counts
     }
 
-    /// Requests that never got an answer.
+    /// Number of unanswered requests.
     pub(crate) fn unanswered(&self) -> u64 {
         let is_open = |one: &&Served| one.departure_ns.is_none();
         self.served.iter().filter(is_open).count() as u64
     }
 
-    /// Connections that carried exactly so many requests.
+    /// Number of connections with exactly this many requests.
     pub(crate) fn connections_with(&self, requests: u64) -> u64 {
         let mut carried = BTreeMap::<u64, u64>::new();
         for one in &self.served {
@@ -137,12 +137,12 @@ impl ServerLog {
         carried.values().filter(|count| **count == requests).count() as u64
     }
 
-    /// When each request was due, if they were due evenly at this rate, in nanoseconds, by the order in
-    /// which they came. The schedule begins so that the promptest request needed no time at all.
+    /// When each request was due, in nanoseconds, assuming an even schedule at this rate, in order
+    /// of arrival. The start of the schedule is chosen such that the fastest request took no time.
     pub(crate) fn even_schedule_ns(&self, rate_per_sec: f64) -> Vec<f64> {
         let due_ns = |index: usize| index as f64 / rate_per_sec * 1e9;
-        // Counted from the first arrival: nanoseconds since the machine's start are more than a
-        // floating-point number carries exactly.
+        // Relative to the first arrival, because an f64 cannot represent nanoseconds since boot
+        // exactly.
         let lateness_ns = (0..).zip(&self.served);
         let start_ns = lateness_ns
             .map(|(index, one)| self.since_first_ns(one.arrival_ns) - due_ns(index))
@@ -152,13 +152,12 @@ impl ServerLog {
             .collect()
     }
 
-    /// When each request came, in nanoseconds since the first one.
+    /// Arrival times in nanoseconds since the first one.
     pub(crate) fn arrivals_ns(&self) -> Vec<f64> {
         let arrival_ns = |one: &Served| self.since_first_ns(one.arrival_ns);
         self.served.iter().map(arrival_ns).collect()
     }
 
-    /// Nanoseconds since the first arrival.
     pub(crate) fn since_first_ns(&self, at_ns: u64) -> f64 {
         let first_ns = self.served.first().map_or(0, |one| one.arrival_ns);
         at_ns.saturating_sub(first_ns) as f64
@@ -221,7 +220,7 @@ mod tests {
 
     #[test]
     fn services_of_a_queue_are_told_from_waiting() {
-        // Comes to an idle server; waits 1 ms; comes to an idle one again.
+        // Arrives at an idle server; waits 1 ms; arrives at an idle server again.
         let log = log("0,0,2000000,200,1\n1,1000000,5000000,200,1\n0,9000000,9500000,200,1\n");
         assert_eq!(log.services_in_last_ms(1.0), [2.0, 3.0, 0.5]);
         assert_eq!(log.services_in_last_ms(0.005), [3.0, 0.5]);
@@ -236,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_even_schedule_starts_with_the_promptest_request() {
-        // Every 1 ms; the second was in time, the others late by 20 us and 1.5 ms.
+        // Due every 1 ms; the second was on time, the others late by 20 us and 1.5 ms.
         let start = 1_u64 << 60;
         let at = |ns: u64| format!("0,{},,0,0\n", start + ns);
         let log = log(&[at(20_000), at(1_000_000), at(3_500_000)].concat());

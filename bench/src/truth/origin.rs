@@ -1,4 +1,4 @@
-//! The server whose log is the truth: `wrkbench serve`, a process of its own.
+//! `wrkbench serve` as a process, with its log.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,13 +11,12 @@ use super::log::ServerLog;
 use crate::process::Process;
 use crate::server::announced_port;
 
-/// How long a server may take to end and to write its log.
+/// Time limit for the server to exit and to write its log.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether it has ended.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A running server; killed when dropped.
+/// A running server; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Origin {
     process: Process,
@@ -27,10 +26,10 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Takes a process that was just started to serve, with `log` as its log.
+    /// Waits until the process has announced its address.
     ///
     /// # Errors
-    /// When it does not say where it listens.
+    /// When it does not announce it.
     pub(crate) fn watched(
         mut process: Process,
         has_tls: bool,
@@ -45,13 +44,13 @@ impl Origin {
         })
     }
 
-    /// The URL of a path with its query.
+    /// The URL of a target.
     pub(crate) fn url(&self, path: &str) -> String {
         let scheme = if self.has_tls { "https" } else { "http" };
         format!("{scheme}://127.0.0.1:{}{path}", self.port)
     }
 
-    /// CPU time that the server has used so far, in microseconds.
+    /// CPU time used so far, in microseconds.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -59,10 +58,10 @@ impl Origin {
         self.process.cpu_us()
     }
 
-    /// Ends the server and reads what it knows.
+    /// Stops the server and reads its log.
     ///
     /// # Errors
-    /// When it does not end well, or its log cannot be read.
+    /// When it exits with an error, or its log cannot be read.
     pub(crate) fn stop(self, interrupted: &AtomicBool) -> anyhow::Result<ServerLog> {
         self.process.terminate()?;
         let ended = self.process.watch(END_LIMIT, POLL, interrupted)?;

@@ -1,4 +1,4 @@
-//! The other tools: how each is told to do the same, and what it says of it.
+//! The other tools: how each is called, and how its output is parsed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::lab::Lab;
 
-/// A tool beside ours.
+/// Another tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// wg/wrk.
@@ -17,33 +17,32 @@ pub(crate) enum Peer {
     Wrk2,
     /// centminmod/wrk.
     WrkCmm,
-    /// nghttp2's h2load, speaking HTTP/1.1.
+    /// h2load of nghttp2, with HTTP/1.1.
     H2load,
 }
 
-/// What is asked of a tool.
+/// The load that a tool must generate.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Work {
-    /// Connections, all on one thread.
+    /// Connections, on one thread.
     pub(crate) connections: u32,
     /// Whole seconds.
     pub(crate) duration_s: u32,
     /// Requests per second over all connections; `None` is a closed loop.
     pub(crate) rate_per_sec: Option<u32>,
-    /// Seconds that an answer may take.
+    /// Timeout in seconds.
     pub(crate) timeout_s: u32,
-    /// Options that only this tool has.
+    /// Options specific to this tool.
     pub(crate) more: Vec<String>,
-    /// Where the requests go.
     pub(crate) url: String,
 }
 
-/// What a tool said.
+/// The output of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Said {
-    /// By name, as `bench/scripts/totals.lua` prints them.
+    /// Totals by name, as `bench/scripts/totals.lua` prints them.
     totals: BTreeMap<String, f64>,
-    /// Its whole text.
+    /// The complete text.
     pub(crate) text: String,
 }
 
@@ -51,7 +50,6 @@ impl Peer {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Wrk, Self::Wrk2, Self::WrkCmm, Self::H2load];
 
-    /// How it is called in the table.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Wrk => "wrk",
@@ -61,8 +59,8 @@ impl Peer {
         }
     }
 
-    /// Whether it can be asked for that. wrk2 does nothing without a rate, and the others know none;
-    /// they are then asked for a closed loop, which is what their users would do.
+    /// Whether the tool can generate this load. wrk2 always needs a rate; the others have none and
+    /// run a closed loop instead, as their users would.
     pub(crate) fn can(self, work: &Work) -> bool {
         self != Self::Wrk2 || work.rate_per_sec.is_some()
     }
@@ -100,14 +98,14 @@ impl Peer {
         arguments
     }
 
-    /// Runs the tool and reads what it says.
+    /// Runs the tool and parses its output.
     ///
     /// # Errors
-    /// When it fails or says nothing that can be understood.
+    /// When it fails or its output cannot be parsed.
     pub(crate) fn run(self, lab: &Lab, program: &Path, work: &Work) -> anyhow::Result<Said> {
         let script = lab.file("totals.lua");
         let log = lab.file("h2load.log");
-        // h2load appends.
+        // h2load appends to the file.
         let _ = fs::remove_file(&log);
         let arguments = self.arguments(
             work,
@@ -145,12 +143,11 @@ impl Said {
         Some(self.total("mean_us")? / 1e3)
     }
 
-    /// Any of the totals.
     pub(crate) fn total(&self, name: &str) -> Option<f64> {
         self.totals.get(name).copied()
     }
 
-    /// First number of a row of wrk's statistics, in milliseconds: its mean.
+    /// The mean in a row of wrk's statistics, in milliseconds.
     pub(crate) fn row_mean_ms(&self, row: &str) -> Option<f64> {
         let line = |line: &str| Some(line.trim().strip_prefix(row)?.trim().to_owned());
         let line = self.text.lines().find_map(line)?;
@@ -158,7 +155,7 @@ impl Said {
     }
 }
 
-/// A time as wrk prints it.
+/// Parses a time as printed by wrk.
 fn time_ms(text: &str) -> Option<f64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let value: f64 = digits.parse().ok()?;
@@ -171,7 +168,7 @@ fn time_ms(text: &str) -> Option<f64> {
     }
 }
 
-/// The lines that the script printed.
+/// Parses the lines printed by the script.
 fn script_totals(text: &str) -> BTreeMap<String, f64> {
     let total = |line: &str| {
         let mut words = line.strip_prefix("total ")?.split_whitespace();
@@ -181,8 +178,8 @@ fn script_totals(text: &str) -> BTreeMap<String, f64> {
     text.lines().filter_map(total).collect()
 }
 
-/// h2load's log has a line for each answer: when it was sent (microseconds), its status, how long it
-/// took (microseconds). This version prints no percentiles itself.
+/// Parses h2load's log, which has a line for each response: send time (microseconds), status,
+/// duration (microseconds). h2load does not print percentiles.
 fn h2load_totals(log: &str, text: &str) -> BTreeMap<String, f64> {
     let took = |line: &str| line.split('\t').nth(2)?.parse::<f64>().ok();
     let times: Vec<f64> = log.lines().filter_map(took).collect();

@@ -1,21 +1,21 @@
-//! Half a core: a control group with a quota of CPU time, where the machine lets us make one.
+//! A control group with a CPU quota of half a core, if the machine allows it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A quota of half a core, in periods of a tenth of a second.
+/// Half a core, in periods of 0.1 s.
 const PERIOD_US: u32 = 100_000;
 const QUOTA_US: u32 = 50_000;
 
-/// A control group of our own; removed when dropped, by when nothing may run in it.
+/// A control group; removed on drop, when no process may be left in it.
 #[derive(Debug)]
 pub(crate) struct Quota {
     folder: PathBuf,
 }
 
 impl Quota {
-    /// Makes the group below that of this process; `None` where that is not allowed, or where the CPU
-    /// controller is not there.
+    /// Creates the group below that of this process; `None` if that is not allowed or there is no
+    /// CPU controller.
     pub(crate) fn half_a_core() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -35,18 +35,18 @@ impl Quota {
     fn limit(&self) -> std::io::Result<()> {
         let write = |file: &str, text: String| {
             let path = self.folder.join(file);
-            // Never makes the file: one that is not there says that there is no such controller.
+            // Does not create the file: if it is missing, there is no such controller.
             let file = fs::OpenOptions::new().write(true).open(path)?;
             std::io::Write::write_all(&mut &file, text.as_bytes())
         };
-        // Version 2, else version 1 (Documentation/scheduler/sched-bwc.rst).
+        // Version 2, otherwise version 1 (Documentation/scheduler/sched-bwc.rst).
         write("cpu.max", format!("{QUOTA_US} {PERIOD_US}")).or_else(|_| {
             write("cpu.cfs_period_us", PERIOD_US.to_string())?;
             write("cpu.cfs_quota_us", QUOTA_US.to_string())
         })
     }
 
-    /// Words that put the program behind them into the group.
+    /// A command prefix that starts a program in the group.
     pub(crate) fn launcher(&self) -> Vec<String> {
         let enter = "echo $$ > \"$0\" && exec \"$@\"";
         let processes = self.folder.join("cgroup.procs").display().to_string();
@@ -58,12 +58,12 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // A group without processes can be removed at once; one that cannot does no harm.
+        // Fails only if processes are left, which does no harm.
         let _ = fs::remove_dir(&self.folder);
     }
 }
 
-/// Our group in each hierarchy that may have the CPU controller (cgroups(7)).
+/// The group of this process in each hierarchy that may have the CPU controller (cgroups(7)).
 fn parents(mounts: &str, groups: &str) -> Vec<PathBuf> {
     let mut parents = Vec::new();
     for mount in mounts.lines() {

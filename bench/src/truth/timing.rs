@@ -1,65 +1,65 @@
-//! How well wrkbench keeps a schedule: lags, the rate achieved, and the bias of the median.
+//! How accurately wrkbench keeps its schedule: send lag, achieved rate, bias of the median.
 //!
-//! It belongs to the table of figures, but needs what the server knows of each request.
+//! Part of the table of `bench`, but it needs the server's log.
 
 use anyhow::Context;
 use serde::Serialize;
 
 use super::check::CaseResult;
-use super::document::percentile_us;
 use super::lab::Lab;
-use super::options::Options;
+use super::run_report::percentile_us;
+use crate::options::TruthOptions;
 
-/// Requests per second that are asked for.
+/// Target rates, requests per second.
 pub(crate) const RATES_PER_SEC: [u32; 2] = [1_000, 50_000];
 
 const BACKENDS: [&str; 2] = ["uring", "epoll"];
 
-/// Long enough for 0.1 % of the lower rate to be ten requests.
+/// Long enough that 0.1 % of the requests at the lower rate are ten.
 const DURATION_S: u32 = 10;
 
 /// Connections of each run.
 const CONNECTIONS: u32 = 100;
 
-/// How near the achieved rate must be to the asked one: 0.1 %.
+/// Largest allowed relative difference of the achieved rate from the target: 0.1 %.
 pub(crate) const ACHIEVED_WITHIN: f64 = 0.001;
 
-/// How far the recorded median may be above the server's own, microseconds.
+/// Largest allowed difference of the recorded median from the server's, microseconds.
 pub(crate) const BIAS_MAX_US: f64 = 50.0;
 
-/// One run, in microseconds but for the share.
+/// One run. Times in microseconds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Timing {
-    /// Answers per second over requests asked for per second.
+    /// Achieved rate over target rate.
     pub(crate) achieved_share: f64,
-    /// From due to sent.
+    /// Send lag, median.
     pub(crate) send_lag_p50_us: f64,
-    /// See there.
+    /// Send lag, 99th percentile.
     pub(crate) send_lag_p99_us: f64,
-    /// The part of it that is ours.
+    /// The part of the send lag caused by wrkbench, 99th percentile.
     pub(crate) own_lag_p99_us: f64,
-    /// Median of the response times less the median time that requests spent in the server.
+    /// Median response time minus the median time in the server.
     pub(crate) median_bias_us: f64,
 }
 
 /// All runs at one rate on one backend.
 #[derive(Debug, Serialize)]
 pub(crate) struct TimingResult {
-    /// Requests per second asked for.
+    /// Target rate, requests per second.
     pub(crate) rate_per_sec: u32,
     /// The backend.
     pub(crate) io: &'static str,
-    /// Share of the machine that others took at most, 0..=1.
+    /// Largest share of the machine used by other programs, 0..=1.
     pub(crate) others_share: f64,
-    /// In the order they were taken.
+    /// In order of measurement.
     pub(crate) samples: Vec<Timing>,
 }
 
-/// Takes `repeats` runs at each rate on each backend, in turn.
+/// Makes `repeats` runs at each rate on each backend, in turn.
 ///
 /// # Errors
 /// When server or client fail, or the user interrupts.
-pub(crate) fn measure(options: &Options, repeats: u32) -> anyhow::Result<Vec<TimingResult>> {
+pub(crate) fn measure(options: &TruthOptions, repeats: u32) -> anyhow::Result<Vec<TimingResult>> {
     let mut results: Vec<TimingResult> = Vec::new();
     for rate_per_sec in RATES_PER_SEC {
         for io in BACKENDS {
@@ -72,7 +72,7 @@ pub(crate) fn measure(options: &Options, repeats: u32) -> anyhow::Result<Vec<Tim
         }
     }
     let lab = |io: &str| {
-        Lab::prepare(&Options {
+        Lab::prepare(&TruthOptions {
             io: io.to_owned(),
             ..options.clone()
         })

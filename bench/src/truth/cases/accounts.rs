@@ -1,23 +1,23 @@
-//! Connections are those that the server saw, and their ends are what the server did (M28).
+//! Connections and the ways they end match what the server saw and did (M28).
 
 use results::ErrorKind;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::Document;
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
+use crate::truth::run_report::RunReport;
 
 const CONNECTIONS: u64 = 8;
 
-/// After so many the server announces the close.
+/// The server closes a connection after this many requests.
 const REQUESTS_EACH: u64 = 10;
 
-/// More than the run takes.
+/// Exceeds the duration of the run.
 const LIMIT_S: u32 = 30;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     case.notes.push(
-        "one connection of the server's is left out: before a run it is tried whether anybody listens"
+        "without the first connection, which checks before a run that the server listens"
             .to_owned(),
     );
     let mut one = |label: &str, server: &str, options: &str| {
@@ -51,7 +51,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             &cut_log,
         ),
     ] {
-        // What the server did not answer whole, by its own account.
+        // Responses that were incomplete according to the server.
         let truth = log.counts.requests - log.counts.responses;
         let seen = ours.recording().errors.count(kind).exchanges;
         case.ours(label, count(truth), Tolerance::Exact, Some(count(seen)));
@@ -59,7 +59,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn accounts(case: &mut CaseResult, label: &str, ours: &Document, log: &ServerLog) {
+fn accounts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
     let counters = &ours.recording().counters;
     for (what, truth, seen) in [
         (

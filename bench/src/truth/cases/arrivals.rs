@@ -1,24 +1,24 @@
-//! When requests reach the server: evenly to the microsecond, or as a Poisson process (M4).
+//! Arrivals at the server are even, or a Poisson process (M4).
 
 use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::percentile_us;
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
 use crate::truth::peers::{Peer, Work};
+use crate::truth::run_report::percentile_us;
 
 const EVEN_PER_SEC: u32 = 1_000;
 const EVEN_S: u32 = 10;
 
-/// Off the schedule by this much at the 99th percentile, microseconds.
+/// Allowed deviation from the schedule at the 99th percentile, microseconds.
 const JITTER_US: f64 = 100.0;
 
 const POISSON_PER_SEC: f64 = 200.0;
 const POISSON_S: u32 = 10;
 const SEEDS: u64 = 5;
 
-/// Below this p-value a fit is refused.
+/// Below this p-value, a distribution is rejected.
 const P_VALUE: f64 = 0.01;
 
 pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
@@ -61,7 +61,7 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     lab.peers(case, &which, ("", "/"), &work, |_, log| at_the_server(log))
 }
 
-/// What came to the server, whatever the tool says of it.
+/// Checks of the arrivals in the server's log.
 fn at_the_server(log: &ServerLog) -> Vec<crate::truth::lab::PeerCheck> {
     let rate = f64::from(EVEN_PER_SEC);
     let span_s: f64 = log.gaps_s().iter().sum();

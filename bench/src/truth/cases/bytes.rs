@@ -1,4 +1,4 @@
-//! Bytes and answers are those that the server sent, whatever the answer looks like (M27).
+//! Bytes and responses match what the server sent, for all kinds of responses (M27).
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
@@ -6,7 +6,7 @@ use crate::truth::peers::{Peer, Work};
 
 const REQUESTS: u32 = 2_000;
 
-/// More than the run takes.
+/// Exceeds the duration of the run.
 const LIMIT_S: u32 = 30;
 
 /// Label, options of the server, options of the client, path.
@@ -52,7 +52,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         more: Vec::new(),
         url: String::new(),
     };
-    // They cannot stop after a number of requests: what is in flight at the end may be missing.
+    // They cannot stop after a number of requests: those in flight at the end may be missing.
     let which = [Peer::Wrk, Peer::WrkCmm, Peer::H2load];
     let in_flight = Tolerance::Within(f64::from(work.connections));
     let server = ("", "/?interim=2");

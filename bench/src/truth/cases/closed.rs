@@ -1,19 +1,19 @@
-//! A closed loop before one server with a queue: rate and time follow from the number of connections
-//! and the service time (M6), with and without a pause before each request.
+//! A closed loop with a single server and a queue: rate and time follow from the number of
+//! connections and the service time (M6), with and without a pause before each request.
 
 use anyhow::Context;
 use stats::ClosedNetwork;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::mean_ms;
 use crate::truth::lab::Lab;
 use crate::truth::peers::{Peer, Work};
+use crate::truth::run_report::mean_ms;
 
 const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const DURATION_S: u32 = 4;
 
-/// Long services for few connections, so that the way there and back does not show; short ones for
-/// many, since what was sent before the window and answered within it is not in the rate.
+/// Long service times for few connections, so that network time is negligible; short ones for many,
+/// since requests sent before the window and answered within it are not in the rate.
 const SLOW: &str = "--queue --answer delay=exp:5ms";
 const QUICK: &str = "--queue --answer delay=exp:1ms";
 const FEW: u32 = 4;
@@ -69,7 +69,6 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     })
 }
 
-/// One run with so many connections.
 struct Round {
     customers: u32,
     server: &'static str,
@@ -113,7 +112,8 @@ impl Round {
             NEAR,
             ours.requests_per_sec().map(Figure::PerSec),
         );
-        // With pauses the queue's length is left to chance: then only the log of the same run is near.
+        // With pauses, the length of the queue is random: only the log of the same run is close
+        // enough.
         if think_ms == 0.0 {
             case.ours(
                 format!("{label}: mean time"),

@@ -1,9 +1,9 @@
-//! Percentiles that rest on too few samples are not vouched for (M10).
+//! Percentiles with too few samples are marked (M10).
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
 
-/// More than the run takes.
+/// Exceeds the duration of the run.
 const LIMIT_S: u32 = 10;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

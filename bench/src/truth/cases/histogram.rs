@@ -1,4 +1,4 @@
-//! Histograms beside an exact sort, and merging in any order (M8). No server, no clock.
+//! Histograms compared with exact percentiles, and merged in any order (M8). No server.
 
 use fastrand::Rng;
 use results::Histogram;
@@ -41,7 +41,7 @@ pub(super) fn run(case: &mut CaseResult) -> anyhow::Result<()> {
     merging(case, &samples_ns, &all)
 }
 
-/// (a + b) + c, a + (b + c), (c + b) + a and all at once: the same bytes when saved.
+/// (a + b) + c, a + (b + c), (c + b) + a and all at once are saved as the same bytes.
 fn merging(case: &mut CaseResult, samples_ns: &[u64], all: &Histogram) -> anyhow::Result<()> {
     let third = |number: usize| {
         let mut histogram = Histogram::new();
@@ -73,7 +73,8 @@ fn merging(case: &mut CaseResult, samples_ns: &[u64], all: &Histogram) -> anyhow
     Ok(())
 }
 
-/// Median 1 ms, standard deviation of the logarithm 1; the normal deviate after Box and Muller (1958).
+/// Lognormal samples: median 1 ms, standard deviation of the logarithm 1; method of Box and Muller
+/// (1958).
 fn lognormal_ns(random: &mut Rng) -> u64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     let normal = radius * (std::f64::consts::TAU * random.f64()).cos();

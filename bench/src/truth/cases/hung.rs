@@ -1,4 +1,4 @@
-//! Requests that are never answered count, once, and with the time that they were waited for (M9).
+//! Requests that are never answered count once, with the time until the timeout (M9).
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::{Lab, words};
@@ -45,7 +45,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Tolerance::AtLeast,
         ours.latency_ms(99.5).map(Figure::Ms),
     );
-    // A hung request holds one connection and nothing else up.
+    // A hung request blocks only its own connection.
     let logged = stats::quantile(&stats::sorted(&log.sojourns_ms()), 0.5);
     case.ours(
         "p50, by the server's log",
@@ -81,7 +81,7 @@ fn unanswered(log: &ServerLog) -> Figure {
     Figure::Count(log.unanswered() as f64)
 }
 
-/// A run in which nothing at all was answered must not look like success.
+/// A run without a single response must not look successful.
 fn silent(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let (ended, _) = lab.observe(case, "--answer fault=hang", |origin| {
         let mut arguments = words("-t1 -c2 -d2s --timeout 1s");

@@ -1,8 +1,8 @@
-//! Little's law: what is in flight is the rate times the time, counted three ways (M7).
+//! Little's law: requests in flight are the rate times the time, counted in three ways (M7).
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::Document;
 use crate::truth::lab::Lab;
+use crate::truth::run_report::RunReport;
 
 const DURATION_S: u32 = 10;
 const NEAR: Tolerance = Tolerance::Share(0.01);
@@ -15,7 +15,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             DURATION_S + 1,
         )
     })?;
-    // Every connection always has a request out.
+    // Every connection always has a request in flight.
     let connections = 50.0;
     check(case, "50 connections", connections, &closed);
     let (open, log) = lab.observe(case, "--answer delay=lognormal:20ms,0.5", |origin| {
@@ -30,7 +30,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 }
 
 /// The integral that the engine keeps, and the product of rate and mean time.
-fn check(case: &mut CaseResult, label: &str, truth: f64, ours: &Document) {
+fn check(case: &mut CaseResult, label: &str, truth: f64, ours: &RunReport) {
     let recording = ours.recording();
     let window_ns = ours.result.window.duration_ns as f64;
     let integral = recording.counters.in_flight_time_ns as f64 / window_ns;

@@ -1,13 +1,13 @@
-//! The parts of a request's way, each with a known length (M19).
+//! The phases of a request, each with a known duration (M19).
 //!
-//! The kernel makes a TCP connection before the server hears of it, so connecting cannot be put off
-//! from there; what the server leaves waiting is the handshake (5 ms until it reads, 7 ms until it
-//! answers), the first byte (11 ms) and the rest (13 ms).
+//! The kernel establishes a TCP connection before the server learns of it, so that the server
+//! cannot delay it. It delays the TLS handshake (5 ms until it reads, 7 ms until it responds), the
+//! first byte (11 ms) and the rest (13 ms).
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::mean_ms;
 use crate::truth::lab::Lab;
 use crate::truth::peers::{Peer, Work};
+use crate::truth::run_report::mean_ms;
 
 const SERVER: &str = "--tls --accept-delay 5ms --tls-delay 7ms --answer delay=11ms&tail=13ms&close";
 const TLS_MS: f64 = 12.0;
@@ -15,7 +15,7 @@ const FIRST_BYTE_MS: f64 = 11.0;
 const LAST_BYTE_MS: f64 = 13.0;
 const NEAR: Tolerance = Tolerance::Within(1.0);
 
-/// More than the run takes.
+/// Exceeds the duration of the run.
 const LIMIT_S: u32 = 30;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             (what.to_owned(), Figure::Ms(truth), NEAR, seen)
         };
         vec![
-            // Its row has TCP and TLS together.
+            // Its row includes TCP and TLS.
             row("TLS handshake, mean", TLS_MS, "Connect"),
             row("first byte, mean", FIRST_BYTE_MS, "TTFB"),
             row("last byte, mean", LAST_BYTE_MS, "TTLB"),

@@ -1,4 +1,4 @@
-//! Random arrivals before one server with a queue: sojourn times are exponential (M6).
+//! Poisson arrivals at a single server with a queue: sojourn times are exponential (M6).
 
 use stats::Blocks;
 
@@ -9,10 +9,10 @@ const ARRIVALS_PER_SEC: f64 = 700.0;
 const SERVICES_PER_SEC: f64 = 1_000.0;
 const DURATION_S: u32 = 40;
 
-/// The client's own share: two ways through the kernel, and the rounding of a histogram.
+/// Allowed for the client: two passes through the kernel, and the resolution of the histogram.
 const NEAR_THE_LOG: Tolerance = Tolerance::ShareOr(0.01, 0.15);
 
-/// A second of arrivals: the queue forgets within a tenth of one.
+/// A second of arrivals. The correlation time of the queue is 0.1 s.
 const BLOCKS: Blocks = Blocks {
     length: 700,
     draws: 400,
@@ -41,7 +41,6 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             stats::quantile(&stats::sorted(drawn), q)
         });
         let chance_ms = interval.map_or(0.0, |interval| (interval.high - interval.low) / 2.0);
-        // Three digits are enough for the table.
         let chance_ms = (chance_ms * 1e3).round() / 1e3;
         case.ours(
             format!("p{percent}, by formula"),

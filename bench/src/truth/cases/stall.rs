@@ -1,28 +1,28 @@
-//! A server that stalls: what users meet who do not wait for one another (M1, M2).
+//! A server that stalls, and independent users (M1, M2).
 //!
-//! Everything that arrives in [3 s, 5 s) is answered at 5 s. At an even rate a fifth of the requests
-//! meets the stall, and their waits are spread evenly from 0 to 2 s; whoever measures from the moment
-//! at which a request was due must find that, however few connections there are.
+//! Requests that arrive in [3 s, 5 s) are answered at 5 s. At an even rate, a fifth of the requests
+//! arrive in the stall, with waits distributed uniformly from 0 to 2 s. A tool that measures from
+//! when a request was due must find that, however few connections it has.
 
 use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::percentile_us;
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
 use crate::truth::peers::{Peer, Work};
+use crate::truth::run_report::percentile_us;
 
 const RATE_PER_SEC: u32 = 200;
 const DURATION_S: u32 = 10;
-/// Short, so that what had to wait for one of ten connections is worked off soon: within 2 % of the stall.
+/// Short, so that the backlog of ten connections is worked off within 2 % of the stall.
 const SERVER: &str = "--answer delay=200us --stall 3s,2s";
 const STALL_MS: f64 = 2_000.0;
 const STALLED_SHARE: f64 = 0.2;
 
-/// What is asked of every percentile.
+/// Tolerance of all percentiles.
 const NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);
 
-/// How far the median may be from the server's own, in microseconds.
+/// Allowed difference of the median from the server's, in microseconds.
 const MEDIAN: Tolerance = Tolerance::Within(50.0);
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
@@ -75,7 +75,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         MEDIAN,
         seen_us.map(Figure::Us),
     );
-    // Ten requests in two thousand: below p99 the stall must not show in what was really sent.
+    // Ten of two thousand requests: the stall must not be visible below p99 in service times.
     let service = stats::quantile(&served_ms, 0.99).map(|ms| ms * 1e3);
     case.ours(
         "service time p99, by the log",
@@ -121,7 +121,7 @@ fn formula_ms(percent: f64, service_ms: f64) -> f64 {
     stats::stall_quantile(STALL_MS, STALLED_SHARE, percent / 100.0) + service_ms
 }
 
-/// From the moment at which each request was due, by the order in which they came, to the departure of its
+/// Times from when each request was due, matched by order of arrival, to the departure of its
 /// response.
 pub(super) fn responses_ms(log: &ServerLog, due_ns: &[f64]) -> Vec<f64> {
     let response = |(one, due_ns): (&crate::truth::log::Served, &f64)| {

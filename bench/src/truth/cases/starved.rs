@@ -1,34 +1,34 @@
-//! A generator that gets too little CPU says so itself (M14, M15): with half a core as a quota, and
-//! beside a program that never stops.
+//! A load generator with too little CPU time reports that (M14, M15): with a quota of half a core,
+//! and with a busy program on the same core.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::{Document, percentile_us};
 use crate::truth::lab::Lab;
 use crate::truth::quota::Quota;
+use crate::truth::run_report::{RunReport, percentile_us};
 
 const DURATION_S: u32 = 4;
 
-/// So long the server takes for an answer. A generator is late by a few milliseconds now and then on most
-/// machines; beside this that is nothing, while half a core costs it far more.
+/// Delay of the responses. On most machines a load generator is sometimes late by a few
+/// milliseconds, which is negligible compared to this; with half a core it is much later.
 const ANSWER: &str = "/?delay=100ms";
 
-/// Enough for what is in flight at [`MOST_PER_SEC`], with much to spare.
+/// More than enough for the requests in flight at [`MOST_PER_SEC`].
 const CONNECTIONS: u32 = 4_000;
 
-/// Where the load of the case is looked for.
+/// Initial rate of the search for a suitable load.
 const PROBE_PER_SEC: f64 = 10_000.0;
 
-/// A load that a whole core carries easily and half a core does not.
+/// CPU share of a load that a full core can generate easily and half a core cannot.
 const SHARE_OF_A_CORE: f64 = 0.7;
 
-/// A whole core is tried so often at most.
+/// Maximum number of tries with a full core.
 const ATTEMPTS: u32 = 3;
 
-/// At half a core, and on a shared one, far more than a tenth of the requests are late. A hundredth may be
-/// late anywhere, by what else runs on the machine.
+/// With half a core, and on a shared one, far more than a tenth of the requests are late. A
+/// hundredth can be late on any machine because of other programs.
 const PERCENT: f64 = 90.0;
 
-/// More than this no server on one core answers for sure.
+/// More than any server on one core can answer.
 const MOST_PER_SEC: f64 = 25_000.0;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
@@ -59,9 +59,9 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first run of some that says that all was well, else the last. A machine that stops for some
-/// milliseconds now and then does so in one run and not in the next; too little CPU is in each.
-fn with_a_quiet_core(lab: &Lab, case: &mut CaseResult, rate: f64) -> anyhow::Result<Document> {
+/// The first of several runs whose verdict is OK, otherwise the last. Short interruptions by the
+/// machine affect only some runs, too little CPU time all of them.
+fn with_a_quiet_core(lab: &Lab, case: &mut CaseResult, rate: f64) -> anyhow::Result<RunReport> {
     let mut document = with_a_core(lab, case, &[], rate)?;
     for attempt in 2..=ATTEMPTS {
         let verdict = document.result.generator.verdict.clone();
@@ -84,7 +84,7 @@ fn with_a_core(
     case: &mut CaseResult,
     launcher: &[String],
     rate: f64,
-) -> anyhow::Result<Document> {
+) -> anyhow::Result<RunReport> {
     let options = format!("-t1 -c{CONNECTIONS} -d{DURATION_S}s -R{rate}");
     let (document, _) = lab.observe(case, "", |origin| {
         lab.ours_under(launcher, &options, &origin.url(ANSWER), DURATION_S)
@@ -92,14 +92,14 @@ fn with_a_core(
     Ok(document)
 }
 
-/// CPU time of the worker over time that passed.
-fn cpu_share(document: &Document) -> Option<f64> {
+/// CPU time of the worker over elapsed time.
+fn cpu_share(document: &RunReport) -> Option<f64> {
     let worker = document.result.generator.workers.first()?;
     let share = worker.usage.cpu_ns as f64 / worker.elapsed_ns as f64;
     Some(share).filter(|share| share.is_finite() && *share > 0.0)
 }
 
-fn verdict(case: &mut CaseResult, label: &str, truth: &str, document: &Document) {
+fn verdict(case: &mut CaseResult, label: &str, truth: &str, document: &RunReport) {
     let seen = document.at("/generator/verdict/kind");
     let seen = seen.and_then(|kind| kind.as_str()).map(Figure::word);
     case.ours(
@@ -110,12 +110,12 @@ fn verdict(case: &mut CaseResult, label: &str, truth: &str, document: &Document)
     );
 }
 
-/// The meters must show it, not only the verdict. All of the send lag counts: a thread that reads answers
-/// late has no free connections, and takes the lateness for the server's.
-fn lag(case: &mut CaseResult, label: &str, whole: &Document, starved: &Document) {
-    let send_us = |document: &Document| percentile_us(&document.recording().lags.send, PERCENT);
+/// The metrics must show it, not only the verdict. The total send lag counts: a thread that reads
+/// responses late has no free connections and attributes the delay to the server.
+fn lag(case: &mut CaseResult, label: &str, whole: &RunReport, starved: &RunReport) {
+    let send_us = |document: &RunReport| percentile_us(&document.recording().lags.send, PERCENT);
     let receive_us =
-        |document: &Document| percentile_us(&document.recording().lags.receive, PERCENT);
+        |document: &RunReport| percentile_us(&document.recording().lags.receive, PERCENT);
     let mut must_rise = |what: &str, whole_us: Option<f64>, starved_us: Option<f64>| {
         case.ours(
             format!("{label}: {what} p{PERCENT}"),

@@ -1,32 +1,32 @@
-//! Requests that have to wait are one queue, however many threads there are and however the connections
-//! are shared out: what is due first is sent first.
+//! Waiting requests form one queue, for any number of threads and any distribution of the
+//! connections: the request that is due first is sent first.
 //!
-//! Held against the server's log: the k-th request that came was the k-th that was due, and left so long after. An
-//! even schedule is known. A random one is what came at the server in a run with the same seed in which nothing
-//! had to wait. Two runs cannot be held against each other at 95 % load: each microsecond that a response takes
-//! longer makes all that wait behind it later, by 20 times as much and more.
+//! Compared with the server's log: the k-th request to arrive was the k-th that was due. An even
+//! schedule is known. A random one is the log of a run with the same seed in which no request had
+//! to wait. Two runs at 95 % load cannot be compared with each other: each microsecond by which a
+//! response is slower delays all requests behind it by 20 times as much or more.
 
 use anyhow::Context;
 
 use super::stall::responses_ms;
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::Document;
 use crate::truth::lab::Lab;
+use crate::truth::run_report::RunReport;
 
 const RATE_PER_SEC: u32 = 1_800;
 const DURATION_S: u32 = 10;
 
-/// What is asked of every percentile.
+/// Tolerance of all percentiles.
 const NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);
 
-/// After the stall a server for each connection is idle again at once; one server for all of them works for
-/// the rest of the run at a queue that shrinks by 200 requests a second.
+/// After the stall, one server per connection is idle again immediately; a single server works off
+/// its queue at 200 requests per second for the rest of the run.
 const SERVERS: [(&str, &str); 2] = [
     ("a stall", "--answer delay=500us --stall 3s,1s"),
     ("a slow drain", "--queue --answer delay=500us --stall 0s,1s"),
 ];
 
-/// Connections, and how many threads share them; random arrivals that keep each connection busy for 95 % of the time.
+/// Connections and threads; Poisson arrivals that keep each connection busy for 95 % of the time.
 const SHARED_OUT: [(u32, [u32; 2]); 3] = [(10, [1, 2]), (7, [1, 2]), (6, [1, 4])];
 const RATE_PER_CONNECTION: u32 = 190;
 
@@ -56,7 +56,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
                 let options = format!("-t{threads} -c{connections} {options}");
                 lab.ours(&options, &origin.url("/"), DURATION_S)
             })?;
-            // Both count from the first request, which had to wait in neither run.
+            // Relative to the first request, which did not wait in either run.
             let truth_ms = responses_ms(&log, &schedule.arrivals_ns());
             let name = format!("95 % load, -t{threads} -c{connections}");
             compare(case, &name, &ours, &truth_ms)?;
@@ -65,11 +65,11 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Holds the percentiles of a run against those of the response times in the server's log.
+/// Compares the percentiles of a run with those of the response times in the server's log.
 fn compare(
     case: &mut CaseResult,
     name: &str,
-    ours: &Document,
+    ours: &RunReport,
     truth_ms: &[f64],
 ) -> anyhow::Result<()> {
     let truth_ms = stats::sorted(truth_ms);

@@ -1,7 +1,7 @@
-//! Setting the clock on the wall changes no number (M18).
+//! Setting the wall clock changes no number (M18).
 //!
-//! libfaketime shows the client, and nobody else, a wall clock that jumps an hour forth and back while
-//! the run is on.
+//! libfaketime gives the client, and no other program, a wall clock that jumps forward and back by
+//! an hour during the run.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::document::percentile_us;
 use crate::truth::lab::Lab;
+use crate::truth::run_report::percentile_us;
 
 const DURATION_S: u32 = 6;
 
-/// Where Debian and others put the library, below a folder for libraries.
+/// Paths of the library below the library folder, on Debian and others.
 const LIBRARIES: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -25,8 +25,8 @@ const LIBRARIES: [&str; 4] = [
     "/usr/lib/faketime/libfaketime.so.1",
 ];
 
-/// The wall clock's lead, one after the other, for so long each. The first is there so that the faked
-/// clock can be seen in the document.
+/// Offsets of the wall clock and their durations. The first one makes the faked clock visible in
+/// the document.
 const LEADS: [&str; 4] = ["+10d", "+241h", "+239h", "+10d"];
 const EACH: Duration = Duration::from_millis(1_500);
 const LEAD_S: f64 = 864_000.0;
@@ -68,7 +68,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             turned.and(ours)
         })
     })?;
-    // A run under a clock that was not faked would prove nothing.
+    // A run with the real clock would prove nothing.
     case.ours(
         "label: begin of the run, from now",
         Figure::S(LEAD_S),
@@ -95,7 +95,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         case.ours(
             format!("p{percent}, by the server's log"),
             Figure::Ms(logged.unwrap_or(f64::NAN)),
-            // A turn of the clock is a system call more, and the largest sample is anybody's.
+            // Changing the clock costs a system call, and the maximum varies anyway.
             Tolerance::Within(if percent == 100.0 { 50.0 } else { 1.0 }),
             ours.latency_ms(percent).map(Figure::Ms),
         );
@@ -112,7 +112,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets the clock again and again until the run is over or there is nothing left to set.
+/// Changes the clock until the run or the list of offsets ends.
 fn turn(lead: &Path, is_over: &AtomicBool) -> anyhow::Result<()> {
     for text in &LEADS[1..] {
         thread::park_timeout(EACH);
@@ -124,7 +124,7 @@ fn turn(lead: &Path, is_over: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The file is replaced at once: half a line would be another time.
+/// Replaces the file atomically: a partial line would be a different time.
 fn set(lead: &Path, text: &str) -> anyhow::Result<()> {
     let new = lead.with_extension("new");
     fs::write(&new, format!("{text}\n"))

@@ -1,27 +1,20 @@
-//! Shows findings as a text table.
+//! The table of `truth`.
 
 use std::io::{self, Write};
 
-use super::check::{CaseResult, Check, Verdict};
-use super::lab::Lab;
+use super::{write_disturbance, write_machine};
+use crate::truth::check::{CaseResult, Check, Verdict};
+use crate::truth::lab::Lab;
 
-/// From here on other programs are said to have disturbed a case.
-const DISTURBING_SHARE: f64 = 0.05;
-
-/// Writes what was measured on, and how.
+/// Writes where and how the numbers below were measured.
 ///
 /// # Errors
 /// When `out` fails.
 pub(crate) fn write_heading(out: &mut dyn Write, lab: &Lab) -> io::Result<()> {
     let machine = lab.machine();
-    writeln!(out, "{}", machine.date)?;
-    writeln!(
-        out,
-        "{}, {} cores, Linux {}",
-        machine.cpu, machine.cores, machine.kernel
-    )?;
+    write_machine(out, machine)?;
     writeln!(out, "{}", machine.wrkbench)?;
-    writeln!(out, "beside it: {}", lab.peers_text())?;
+    writeln!(out, "compared with: {}", lab.peers_text())?;
     writeln!(out, "{}", lab.places_text())?;
     out.flush()
 }
@@ -35,13 +28,7 @@ pub(crate) fn write_case(out: &mut dyn Write, case: &CaseResult) -> io::Result<(
     for note in &case.notes {
         writeln!(out, "  {note}")?;
     }
-    if case.others_share > DISTURBING_SHARE {
-        let percent = case.others_share * 100.0;
-        writeln!(
-            out,
-            "  disturbed: other programs took up to {percent:.0} % of the machine"
-        )?;
-    }
+    write_disturbance(out, "  ", case.others_share)?;
     if let Some(failure) = &case.failure {
         writeln!(out, "  not run: {failure}")?;
     }
@@ -49,7 +36,7 @@ pub(crate) fn write_case(out: &mut dyn Write, case: &CaseResult) -> io::Result<(
         writeln!(
             out,
             "  {:<39} {:<9} {:>14} {:>14}  {:<16} verdict",
-            "what", "tool", "truth", "said", "tolerance"
+            "what", "tool", "server", "reported", "tolerance"
         )?;
     }
     let mut last = "";
@@ -66,7 +53,7 @@ fn write_check(out: &mut dyn Write, what: &str, check: &Check) -> io::Result<()>
         (true, ..) => "ok",
         (false, true, _) => "MISSED",
         (false, false, Some(_)) => "wrong",
-        (false, false, None) => "not said",
+        (false, false, None) => "missing",
     };
     let seen = check.seen.as_ref().map(ToString::to_string);
     writeln!(
@@ -79,7 +66,7 @@ fn write_check(out: &mut dyn Write, what: &str, check: &Check) -> io::Result<()>
     )
 }
 
-/// Writes how many cases hold and which do not.
+/// Writes how many cases passed, and which did not.
 ///
 /// # Errors
 /// When `out` fails.
@@ -93,7 +80,7 @@ pub(crate) fn write_conclusion(out: &mut dyn Write, cases: &[CaseResult]) -> io:
         named(Verdict::Missed),
         named(Verdict::Skipped),
     );
-    writeln!(out, "\n{} of {} cases hold", ok.len(), cases.len())?;
+    writeln!(out, "\n{} of {} cases passed", ok.len(), cases.len())?;
     for (what, names) in [("MISSED", missed), ("skipped", skipped)] {
         if !names.is_empty() {
             writeln!(out, "{what}: {}", names.join(", "))?;
@@ -104,9 +91,9 @@ pub(crate) fn write_conclusion(out: &mut dyn Write, cases: &[CaseResult]) -> io:
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases::Case;
-    use super::super::check::{Figure, OURS, Tolerance};
     use super::*;
+    use crate::truth::cases::Case;
+    use crate::truth::check::{Figure, OURS, Tolerance};
 
     fn text(case: &CaseResult) -> String {
         let mut out = Vec::new();
@@ -115,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_shows_every_tool_with_its_verdict_and_names_each_thing_once() {
+    fn a_case_shows_the_verdict_on_each_tool_and_names_each_quantity_once() {
         let mut case = CaseResult::new(Case::ALL[0]);
         for (tool, seen) in [(OURS, Some(9.0)), ("wrk", Some(9.0)), ("h2load", None)] {
             let seen = seen.map(Figure::Ms);
@@ -125,7 +112,7 @@ mod tests {
         case.others_share = 0.3;
         let text = text(&case);
         assert_eq!(text.matches("p99").count(), 1, "{text}");
-        for part in ["MISSED", "wrong", "not said", "disturbed", "+- 2 %"] {
+        for part in ["MISSED", "wrong", "missing", "disturbed", "+- 2 %"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
@@ -136,7 +123,7 @@ mod tests {
         let mut out = Vec::new();
         write_conclusion(&mut out, &[failed, CaseResult::new(Case::ALL[0])]).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("0 of 2 cases hold"), "{text}");
+        assert!(text.contains("0 of 2 cases passed"), "{text}");
         assert!(text.contains(&format!("MISSED: {}", Case::ALL[1].name())));
         assert!(text.contains(&format!("skipped: {}", Case::ALL[0].name())));
     }

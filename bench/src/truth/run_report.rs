@@ -1,4 +1,4 @@
-//! What wrkbench says of a run: its saved document, its notes, how it ended.
+//! The report of a run of wrkbench: its saved document and its notes.
 
 use anyhow::{Context, bail};
 use results::{Histogram, Recording, RunResult};
@@ -6,28 +6,27 @@ use serde_json::Value;
 
 use crate::process::Ended;
 
-/// One run of ours.
 #[derive(Debug)]
-pub(crate) struct Document {
-    /// The document, read back by the program's own reader.
+pub(crate) struct RunReport {
+    /// The document, parsed by wrkbench's own reader.
     pub(crate) result: RunResult,
-    /// The document as others would read it: what people quote stands in `summary`.
+    /// The document as JSON, as other programs read it.
     json: Value,
     /// Notes and warnings.
     pub(crate) notes: String,
 }
 
-impl Document {
-    /// Reads the document of a run and checks what must hold of every one.
+impl RunReport {
+    /// Parses the document of a run and checks the invariants of results.
     ///
     /// # Errors
-    /// When the document is broken or contradicts itself.
+    /// When the document is invalid or violates an invariant.
     pub(crate) fn read(bytes: &[u8], ended: &Ended) -> anyhow::Result<Self> {
         let result = results::file::load(bytes)?;
         if let Err(contradiction) = results::check(&result) {
             bail!("the document contradicts itself: {contradiction}");
         }
-        let json = serde_json::from_slice(bytes).context("the document is no JSON")?;
+        let json = serde_json::from_slice(bytes).context("the document is not JSON")?;
         Ok(Self {
             result,
             json,
@@ -35,18 +34,17 @@ impl Document {
         })
     }
 
-    /// Everything that was counted and timed.
     pub(crate) fn recording(&self) -> &Recording {
         &self.result.recording
     }
 
-    /// A percentile of the latency, in milliseconds, as the summary has it; it must be one of the
-    /// usual ones or asked for.
+    /// A latency percentile from the summary, in milliseconds; it must be a default one or have
+    /// been requested.
     pub(crate) fn latency_ms(&self, percent: f64) -> Option<f64> {
         Some(self.percentile(percent)?["value_ns"].as_f64()? / 1e6)
     }
 
-    /// Whether the summary vouches for a percentile of the latency.
+    /// Whether the summary has enough samples for a latency percentile.
     pub(crate) fn has_enough_samples(&self, percent: f64) -> Option<bool> {
         self.percentile(percent)?["enough_samples"].as_bool()
     }
@@ -56,7 +54,7 @@ impl Document {
         all.iter().find(|one| one["percent"] == percent)
     }
 
-    /// A value anywhere in the document, by its JSON pointer (RFC 6901).
+    /// A value in the document, by its JSON pointer (RFC 6901).
     pub(crate) fn at(&self, pointer: &str) -> Option<&Value> {
         self.json.pointer(pointer)
     }
@@ -66,7 +64,7 @@ impl Document {
         self.result.window.duration_ns as f64 / 1e9
     }
 
-    /// Requests answered per second, as the summary has it.
+    /// Requests answered per second, from the summary.
     pub(crate) fn requests_per_sec(&self) -> Option<f64> {
         self.at("/summary/requests_per_sec")?.as_f64()
     }

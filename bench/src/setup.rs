@@ -13,7 +13,7 @@ use crate::procfs;
 
 /// The cores of both sides.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places {
+pub(crate) struct Cores {
     /// Where the server runs.
     pub(crate) server: Placement,
     /// Where the clients run, one after the other.
@@ -22,7 +22,7 @@ pub(crate) struct Places {
     pub(crate) are_apart: bool,
 }
 
-impl Places {
+impl Cores {
     /// Server and client on these cores, with as many open files as this process may have.
     pub(crate) fn choose(cores: usize, server_core: u32, client_core: u32) -> Self {
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
