@@ -3,10 +3,13 @@
 //! Reading it touches nothing but the file itself. What can only be known with a machine at hand is
 //! [`crate::preflight`]'s.
 
-mod document;
 mod factors;
 mod options;
+mod problems;
 mod read;
+mod section;
+mod suggestions;
+mod value;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +18,8 @@ use std::time::Duration;
 use plan::TelemetrySpec;
 use results::Order;
 
-pub use document::SpecError;
 pub use options::{LoadOption, LoadOptions, OptionValue};
+pub use problems::SpecError;
 
 use crate::design;
 use crate::factor::Factor;
@@ -187,10 +190,7 @@ impl Spec {
     /// # Errors
     /// When it cannot be read, and as [`Self::parse`].
     pub fn load(file: &Path) -> Result<Self, SpecError> {
-        let (text, folder) = read::file_text(file).map_err(|problem| SpecError {
-            file: file.to_owned(),
-            problems: vec![problem],
-        })?;
+        let (text, folder) = read::file_text(file)?;
         read::read(&text, file, &folder)
     }
 

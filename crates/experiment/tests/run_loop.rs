@@ -11,12 +11,12 @@ use std::time::Duration;
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
     CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    PreparedExperiment, ResumeOptions, Schedule, Spec, Transaction, restore, run,
+    PreparedExperiment, ResumeOptions, Spec, Transaction, restore, run,
 };
 use plan::{RunPlan, Target};
 use results::{
-    Backend, Environment, Experiment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial,
-    TrialOutcome, Window,
+    Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial, TrialOutcome,
+    Window,
 };
 
 const JOURNALS: &str = "/var/lib/wrkbench/restore";

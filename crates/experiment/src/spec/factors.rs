@@ -1,450 +1,427 @@
-//! The kinds of factor, and their levels.
+//! Factors of an experiment file, and their levels.
 
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Deserialize;
+use toml::Spanned;
+
 use super::MAX_LEVELS;
-use super::document::{Problem, Problems, Table, Value, shown, unknown};
 use super::options::{option_name, option_value};
-use super::read::{check_name, read_limit, read_name};
+use super::problems::Problems;
+use super::section::{Section, fields_of};
+use super::suggestions::{shown, unknown};
+use super::value::{Entry, Limit, Name, Text, Value, check_name, one_or_more};
 use crate::change::sysctl_path;
 use crate::factor::{Check, Factor, FactorKind, Level, LevelValue};
 
-/// The longest that a command of a factor may take if the plan does not say.
+/// The default time limit of a factor's commands.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-const KEYS: [&str; 10] = [
-    "name", "levels", "sysctl", "option", "file", "template", "check", "apply", "restore",
-    "timeout",
-];
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FactorKeys {
+    name: Option<Name>,
+    levels: Option<Spanned<Value>>,
+    sysctl: Option<Spanned<Value>>,
+    option: Option<Spanned<Text>>,
+    file: Option<Text>,
+    template: Option<Text>,
+    check: Option<Text>,
+    apply: Option<Text>,
+    restore: Option<Text>,
+    timeout: Option<Limit>,
+}
 
-/// What a level with several values looks like.
-const LEVEL_EXPECTED: &str = "a number, a text, or a table with a name and values";
+/// A default name, the kind and the levels of a factor.
+type Read = (String, FactorKind, Vec<Level>);
 
-/// Reads a factor; `None` if it is none, and the problems say why.
+/// Reads factors, and collects their problems.
+struct Reader<'p> {
+    /// How messages name the factor.
+    table: String,
+    line: usize,
+    folder: &'p Path,
+    problems: &'p mut Problems,
+}
+
+/// Reads a factor; `None` if it is invalid, which the problems explain.
 pub(super) fn read_factor(
-    mut table: Table<'_>,
-    base: &Path,
+    mut section: Section<'_>,
+    folder: &Path,
     problems: &mut Problems,
 ) -> Option<Factor> {
-    let line = table.line;
-    let name = table.read("name", problems, |value| {
-        read_name(value, "a name in quotes")
-    });
-    if let Some(name) = &name {
-        table.name = format!("[[factor]] {name}");
+    let known = fields_of::<FactorKeys>();
+    let before = problems.count();
+    let has = |keys: &[&str]| keys.iter().any(|key| section.has(key));
+    let kinds = [
+        (has(&["sysctl"]), "sysctl"),
+        (has(&["option"]), "option"),
+        (has(&["file", "template"]), "file"),
+        (has(&["apply", "restore"]), "apply"),
+    ];
+    let kind = kinds.iter().find(|(is, _)| *is).map(|(_, kind)| *kind);
+    let keys: FactorKeys = section.read(problems);
+    if let Some(Name(name)) = &keys.name {
+        section.name = format!("[[factor]] {name}");
     }
-    let levels = table.take("levels");
-    let before = problems.0.len();
-    let read = match kind_of(&table) {
-        Some("sysctl") => read_sysctl(&mut table, levels.as_ref(), problems),
-        Some("file") => read_file(&mut table, levels.as_ref(), base, problems),
-        Some("apply") => read_command(&mut table, levels.as_ref(), problems),
-        Some(_) => read_load_option(&mut table, levels.as_ref(), base, problems),
-        None => match &levels {
-            Some(levels) => read_settings_by_level(levels, problems),
-            None => read_short_option(&mut table, base, problems),
-        },
+    let is_short = kind.is_none() && keys.levels.is_none();
+    let rest = match is_short {
+        true => section.rest(problems),
+        false => {
+            section.refuse_rest(known, problems);
+            Vec::new()
+        }
     };
-    table.refuse_rest(&KEYS, problems);
-    let Some((own_name, kind, levels)) = read else {
-        if problems.0.len() == before {
-            problems.add(
-                line,
-                format!(
-                    "{}: neither sysctl, option, file nor apply says what is varied",
-                    table.name
-                ),
-            );
+    let mut reader = Reader {
+        table: section.name,
+        line: section.line,
+        folder,
+        problems,
+    };
+    let name = keys.name.as_ref().map(|Name(name)| name.clone());
+    let read = match kind {
+        Some("sysctl") => reader.sysctl(&keys),
+        Some("option") => reader.option(&keys),
+        Some("file") => reader.file(keys),
+        Some(_) => reader.command(keys),
+        None if is_short => reader.short_option(&rest, known),
+        None => reader.settings_by_level(&keys),
+    };
+    let Some((default_name, kind, levels)) = read else {
+        if reader.problems.count() == before {
+            reader.add("add sysctl, option, file or apply to say what is varied");
         }
         return None;
     };
-    check_levels(&levels, &table.name, line, problems);
+    reader.check_levels(&levels);
     Some(Factor {
-        name: name.unwrap_or(own_name),
+        name: name.unwrap_or(default_name),
         kind,
         levels,
+        line: reader.line,
+    })
+}
+
+impl Reader<'_> {
+    fn add(&mut self, text: &str) {
+        let text = format!("{}: {text}", self.table);
+        self.problems.add(self.line, text);
+    }
+
+    /// The value of a required key.
+    fn required(&mut self, key: &str, value: Option<Text>, example: &str) -> Option<String> {
+        if value.is_none() {
+            self.add(&format!("{key} is missing: {key} = {example}"));
+        }
+        value.map(|Text(text)| text)
+    }
+
+    /// The levels that can be read.
+    fn levels(
+        &mut self,
+        levels: Option<&Spanned<Value>>,
+        read: impl Fn(&Value, usize) -> Result<Level, String>,
+    ) -> Vec<Level> {
+        let Some(value) = levels else {
+            self.add("levels are missing: levels = [...]");
+            return Vec::new();
+        };
+        let line = self.problems.line(value.span().start);
+        let list = value.get_ref().list("a list of levels");
+        let list = self.problems.keep(line, "levels", list).unwrap_or_default();
+        self.read_each(list, read)
+    }
+
+    fn read_each(
+        &mut self,
+        list: &[Spanned<Value>],
+        read: impl Fn(&Value, usize) -> Result<Level, String>,
+    ) -> Vec<Level> {
+        let mut levels = Vec::new();
+        for element in list {
+            let line = self.problems.line(element.span().start);
+            let level = read(element.get_ref(), line);
+            levels.extend(self.problems.keep(line, "levels", level));
+        }
+        levels
+    }
+
+    fn sysctl(&mut self, keys: &FactorKeys) -> Option<Read> {
+        let value = keys.sysctl.as_ref()?;
+        let levels = self.levels(keys.levels.as_ref(), |level, line| {
+            read_level(level, line, Names::Any)
+        });
+        let mut names = Vec::new();
+        for element in one_or_more(value) {
+            let line = self.problems.line(element.span().start);
+            let name = element.get_ref().text().and_then(check_key);
+            names.extend(self.problems.keep(line, "sysctl", name));
+        }
+        if names.is_empty() {
+            if one_or_more(value).is_empty() {
+                self.add("sysctl: the list is empty");
+            }
+            return None;
+        }
+        self.check_same_keys(&levels, &names);
+        Some((names.join(", "), FactorKind::Sysctl { keys: names }, levels))
+    }
+
+    /// A factor without a kind: its levels are tables with names of kernel settings.
+    fn settings_by_level(&mut self, keys: &FactorKeys) -> Option<Read> {
+        let list = keys.levels.as_ref()?.get_ref().as_list()?;
+        let is_table = |level: &Spanned<Value>| level.get_ref().as_table().is_some();
+        if list.is_empty() || !list.iter().all(is_table) {
+            return None;
+        }
+        let levels = self.read_each(list, |level, line| read_level(level, line, Names::Settings));
+        let mut names: Vec<String> = Vec::new();
+        for (name, _) in levels.iter().flat_map(named_values) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        self.check_same_keys(&levels, &names);
+        (!names.is_empty()).then(|| (names.join(", "), FactorKind::Sysctl { keys: names }, levels))
+    }
+
+    /// Every level must set the same settings, or values of the level before would remain.
+    fn check_same_keys(&mut self, levels: &[Level], keys: &[String]) {
+        for level in levels {
+            let LevelValue::Named(values) = &level.value else {
+                continue;
+            };
+            let name = shown(&level.name);
+            for key in keys {
+                if !values.iter().any(|(own, _)| own == key) {
+                    self.problems.add(
+                        level.line,
+                        format!(
+                            "level {name} does not set {key}, so the value of the level before it \
+                             would remain: each level must set the same keys"
+                        ),
+                    );
+                }
+            }
+            for (key, _) in values.iter().filter(|(key, _)| !keys.contains(key)) {
+                self.problems.add(
+                    level.line,
+                    format!(
+                        "level {name} sets {}, which is not a key of the factor ({})",
+                        shown(key),
+                        keys.join(", ")
+                    ),
+                );
+            }
+        }
+    }
+
+    fn file(&mut self, keys: FactorKeys) -> Option<Read> {
+        let levels = self.levels(keys.levels.as_ref(), |level, line| {
+            read_level(level, line, Names::Any)
+        });
+        let path = self.required("file", keys.file, "\"/etc/nginx/nginx.conf\"");
+        let template = self.required("template", keys.template, "\"nginx.conf.tmpl\"");
+        let (path, template) = (self.folder.join(path?), self.folder.join(template?));
+        if path == template {
+            self.add("file and template are the same");
+        }
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        let limit = keys.timeout.map_or(COMMAND_LIMIT, |Limit(limit)| limit);
+        let check = keys.check.map(|Text(command)| Check { command, limit });
+        let kind = FactorKind::File {
+            path,
+            template,
+            check,
+        };
+        Some((name, kind, levels))
+    }
+
+    fn command(&mut self, keys: FactorKeys) -> Option<Read> {
+        let levels = self.levels(keys.levels.as_ref(), |level, line| {
+            read_level(level, line, Names::Any)
+        });
+        let apply = self.required("apply", keys.apply, "\"command with $LEVEL\"");
+        let restore = self.required("restore", keys.restore, "\"command that undoes it\"");
+        let kind = FactorKind::Command {
+            apply: apply?,
+            restore: restore?,
+            limit: keys.timeout.map_or(COMMAND_LIMIT, |Limit(limit)| limit),
+        };
+        Some(("command".to_owned(), kind, levels))
+    }
+
+    fn option(&mut self, keys: &FactorKeys) -> Option<Read> {
+        let value = keys.option.as_ref();
+        let name = value.map(|value| (value.get_ref().0.as_str(), value.span().start));
+        let name = name.and_then(|(key, offset)| self.option_name(key, offset));
+        let folder = self.folder;
+        let levels = self.levels(keys.levels.as_ref(), |level, line| {
+            read_option_level(name.as_deref().unwrap_or_default(), level, line, folder)
+        });
+        let option = name?;
+        Some((option.clone(), FactorKind::Option { option }, levels))
+    }
+
+    /// `connections = [64, 96, 400]`: the key is the option, and the value its levels.
+    fn short_option(&mut self, rest: &[Entry], known: &[&str]) -> Option<Read> {
+        let [(key, value)] = rest else {
+            for (key, value) in rest {
+                let text = match value.get_ref().as_list() {
+                    Some(_) => format!(
+                        "{}: a factor varies one option: give each its own [[factor]]",
+                        key.get_ref()
+                    ),
+                    None => unknown(key.get_ref(), &self.table, known),
+                };
+                let line = self.problems.line(key.span().start);
+                self.problems.add(line, text);
+            }
+            return None;
+        };
+        let offset = key.span().start;
+        let key = key.get_ref();
+        let Some(list) = value.get_ref().as_list() else {
+            let text = unknown(key, &self.table, known);
+            self.problems.add(self.problems.line(offset), text);
+            return None;
+        };
+        let option = self.option_name(key, offset)?;
+        let folder = self.folder;
+        let levels = self.read_each(list, |level, line| {
+            read_option_level(&option, level, line, folder)
+        });
+        Some((key.clone(), FactorKind::Option { option }, levels))
+    }
+
+    fn option_name(&mut self, key: &str, offset: usize) -> Option<String> {
+        let name = option_name(key);
+        name.map_err(|text| self.problems.add(self.problems.line(offset), text))
+            .ok()
+    }
+
+    fn check_levels(&mut self, levels: &[Level]) {
+        // If no level could be read, each has its own problem.
+        if levels.is_empty() && self.problems.count() == 0 {
+            self.add("the list of levels is empty");
+        }
+        if levels.len() > MAX_LEVELS {
+            let count = levels.len();
+            self.add(&format!("{count} levels; the limit is {MAX_LEVELS}"));
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        for level in levels {
+            if !seen.insert(&level.name) {
+                let (table, name) = (&self.table, shown(&level.name));
+                let text = format!("{table}: level {name} is given twice");
+                self.problems.add(level.line, text);
+            }
+        }
+    }
+}
+
+fn named_values(level: &Level) -> &[(String, String)] {
+    match &level.value {
+        LevelValue::Named(values) => values,
+        LevelValue::Same | LevelValue::Option(_) => &[],
+    }
+}
+
+fn check_key(key: String) -> Result<String, String> {
+    if key.chars().any(|c| c.is_whitespace() || c.is_control()) || sysctl_path(&key).is_none() {
+        return Err(format!(
+            "{} is not the name of a kernel setting like \"net.core.rmem_max\"",
+            shown(&key)
+        ));
+    }
+    Ok(key)
+}
+
+fn read_option_level(
+    option: &str,
+    level: &Value,
+    line: usize,
+    folder: &Path,
+) -> Result<Level, String> {
+    Ok(Level {
+        name: check_name(level.scalar("a text, a number, true or false")?)?,
+        value: LevelValue::Option(option_value(option, level, folder)?),
         line,
     })
 }
 
-/// What of a factor is known when its kind is: a name for it, the kind, the levels.
-type Read = (String, FactorKind, Vec<Level>);
-
-/// The key that says of which kind a factor is.
-fn kind_of(table: &Table<'_>) -> Option<&'static str> {
-    [
-        ("sysctl", "sysctl"),
-        ("option", "option"),
-        ("file", "file"),
-        ("template", "file"),
-        ("apply", "apply"),
-        ("restore", "apply"),
-    ]
-    .into_iter()
-    .find(|(key, _)| table.has(key))
-    .map(|(_, kind)| kind)
-}
-
-/// The value of a key that must be there.
-fn needed<'a>(
-    table: &mut Table<'a>,
-    key: &str,
-    expected: &str,
-    problems: &mut Problems,
-) -> Option<Value<'a>> {
-    let value = table.take(key);
-    if value.is_none() {
-        problems.add(
-            table.line,
-            format!("{}: {key} is missing: {key} = {expected}", table.name),
-        );
-    }
-    value
-}
-
-fn elements<'a>(
-    levels: Option<&Value<'a>>,
-    table: &Table<'_>,
-    problems: &mut Problems,
-) -> Vec<Value<'a>> {
-    match levels {
-        None => {
-            problems.add(
-                table.line,
-                format!("{}: levels are missing: levels = [...]", table.name),
-            );
-            Vec::new()
-        }
-        Some(levels) => problems
-            .keep(levels.list("a list of levels"))
-            .unwrap_or_default(),
-    }
-}
-
-fn read_sysctl(
-    table: &mut Table<'_>,
-    levels: Option<&Value<'_>>,
-    problems: &mut Problems,
-) -> Option<Read> {
-    let value = table.take("sysctl")?;
-    let mut keys = Vec::new();
-    for element in value.one_or_more() {
-        keys.extend(problems.keep(read_key(&element)));
-    }
-    let levels = elements(levels, table, problems);
-    let levels = levels
-        .iter()
-        .filter_map(|level| problems.keep(read_level(level, Names::Any)));
-    let levels: Vec<_> = levels.collect();
-    if keys.is_empty() {
-        if value.one_or_more().is_empty() {
-            problems.add(value.line, "sysctl: an empty list");
-        }
-        return None;
-    }
-    for level in &levels {
-        if let LevelValue::Named(values) = &level.value {
-            check_same_keys(level, values, &keys, problems);
-        }
-    }
-    Some((keys.join(", "), FactorKind::Sysctl { keys }, levels))
-}
-
-fn read_key(value: &Value<'_>) -> Result<String, Problem> {
-    let key = value.text("the name of a kernel setting like \"net.core.rmem_max\"")?;
-    check_key(value, &key)?;
-    Ok(key)
-}
-
-fn check_key(value: &Value<'_>, key: &str) -> Result<(), Problem> {
-    if key.chars().any(|c| c.is_whitespace() || c.is_control()) || sysctl_path(key).is_none() {
-        return Err(value.problem(format!(
-            "{} cannot be the name of a kernel setting (expected like \"net.core.rmem_max\")",
-            shown(key)
-        )));
-    }
-    Ok(())
-}
-
-/// A level that does not set what another one does would leave that one's value behind.
-fn check_same_keys(
-    level: &Level,
-    values: &[(String, String)],
-    keys: &[String],
-    problems: &mut Problems,
-) {
-    let has = |list: &[&str], key: &str| list.contains(&key);
-    let own: Vec<&str> = values.iter().map(|(key, _)| key.as_str()).collect();
-    let all: Vec<&str> = keys.iter().map(String::as_str).collect();
-    for key in all.iter().filter(|key| !has(&own, key)) {
-        problems.add(level.line, format!(
-            "level {} does not set {key}, and the level before it would stay: each level sets the same keys",
-            shown(&level.name)
-        ));
-    }
-    for key in own.iter().filter(|key| !has(&all, key)) {
-        problems.add(
-            level.line,
-            format!(
-                "level {} sets {}, which is not among those of the factor ({})",
-                shown(&level.name),
-                shown(key),
-                all.join(", ")
-            ),
-        );
-    }
-}
-
-/// A factor without a kind, whose levels are tables with names of kernel settings.
-fn read_settings_by_level(levels: &Value<'_>, problems: &mut Problems) -> Option<Read> {
-    let list = problems.keep(levels.list("a list of levels"))?;
-    if list.is_empty() || !list.iter().all(Value::is_table) {
-        return None;
-    }
-    let read = list
-        .iter()
-        .filter_map(|level| problems.keep(read_level(level, Names::Settings)));
-    let read: Vec<_> = read.collect();
-    let mut keys: Vec<String> = Vec::new();
-    for level in &read {
-        let LevelValue::Named(values) = &level.value else {
-            continue;
-        };
-        let new = values.iter().map(|(key, _)| key.clone());
-        let new: Vec<_> = new.filter(|key| !keys.contains(key)).collect();
-        keys.extend(new);
-    }
-    for level in &read {
-        if let LevelValue::Named(values) = &level.value {
-            check_same_keys(level, values, &keys, problems);
-        }
-    }
-    (!keys.is_empty()).then(|| (keys.join(", "), FactorKind::Sysctl { keys }, read))
-}
-
-fn read_file(
-    table: &mut Table<'_>,
-    levels: Option<&Value<'_>>,
-    base: &Path,
-    problems: &mut Problems,
-) -> Option<Read> {
-    let file = needed(table, "file", "\"/etc/nginx/nginx.conf\"", problems);
-    let template = needed(table, "template", "\"nginx.conf.tmpl\"", problems);
-    let path = |value: &Value<'_>| value.text("a file in quotes").map(|path| base.join(path));
-    let file = file.and_then(|value| problems.keep(path(&value)));
-    let template = template.and_then(|value| problems.keep(path(&value)));
-    let limit = table
-        .read("timeout", problems, read_limit)
-        .unwrap_or(COMMAND_LIMIT);
-    let check = table.read("check", problems, |value| value.text("a command in quotes"));
-    let levels = elements(levels, table, problems);
-    let levels = levels
-        .iter()
-        .filter_map(|level| problems.keep(read_level(level, Names::Any)));
-    let levels: Vec<_> = levels.collect();
-    let (path, template) = (file?, template?);
-    if path == template {
-        problems.add(
-            table.line,
-            format!("{}: file and template are the same", table.name),
-        );
-    }
-    let name = path
-        .file_name()
-        .unwrap_or(path.as_os_str())
-        .to_string_lossy()
-        .into_owned();
-    let check = check.map(|command| Check { command, limit });
-    Some((
-        name,
-        FactorKind::File {
-            path,
-            template,
-            check,
-        },
-        levels,
-    ))
-}
-
-fn read_command(
-    table: &mut Table<'_>,
-    levels: Option<&Value<'_>>,
-    problems: &mut Problems,
-) -> Option<Read> {
-    let apply = needed(table, "apply", "\"command with $LEVEL\"", problems);
-    let restore = needed(
-        table,
-        "restore",
-        "\"command that puts back what was\"",
-        problems,
-    );
-    let command = |value: Value<'_>| value.text("a command in quotes");
-    let apply = apply.and_then(|value| problems.keep(command(value)));
-    let restore = restore.and_then(|value| problems.keep(command(value)));
-    let limit = table
-        .read("timeout", problems, read_limit)
-        .unwrap_or(COMMAND_LIMIT);
-    let levels = elements(levels, table, problems);
-    let levels = levels
-        .iter()
-        .filter_map(|level| problems.keep(read_level(level, Names::Any)));
-    let levels: Vec<_> = levels.collect();
-    let (apply, restore) = (apply?, restore?);
-    let name = "command".to_owned();
-    Some((
-        name,
-        FactorKind::Command {
-            apply,
-            restore,
-            limit,
-        },
-        levels,
-    ))
-}
-
-fn read_load_option(
-    table: &mut Table<'_>,
-    levels: Option<&Value<'_>>,
-    base: &Path,
-    problems: &mut Problems,
-) -> Option<Read> {
-    let value = table.take("option")?;
-    let levels = elements(levels, table, problems);
-    let option = problems.keep(value.text("an option in quotes, like \"connections\""))?;
-    let option = problems.keep(option_name(&value, &option))?;
-    let levels = option_levels(&option, &levels, base, problems);
-    Some((option.clone(), FactorKind::Option { option }, levels))
-}
-
-/// `connections = [64, 96, 400]`: the key is the option, the value its levels.
-fn read_short_option(table: &mut Table<'_>, base: &Path, problems: &mut Problems) -> Option<Read> {
-    let mut rest = table.rest();
-    if rest.len() > 1 {
-        for value in rest
-            .iter()
-            .filter(|value| !KEYS.contains(&value.key.as_str()))
-        {
-            let text = match value.elements() {
-                Some(_) => format!(
-                    "{}: a factor varies one thing, and several options cross: give each a [[factor]] of its own",
-                    value.key
-                ),
-                None => unknown(&value.key, &table.name, &KEYS),
-            };
-            problems.add(value.line, text);
-        }
-        return None;
-    }
-    let value = rest.pop()?;
-    let Some(levels) = value.elements() else {
-        problems.add(value.line, unknown(&value.key, &table.name, &KEYS));
-        return None;
-    };
-    let option = problems.keep(option_name(&value, &value.key))?;
-    let levels = option_levels(&option, &levels, base, problems);
-    Some((value.key.clone(), FactorKind::Option { option }, levels))
-}
-
-fn option_levels(
-    option: &str,
-    levels: &[Value<'_>],
-    base: &Path,
-    problems: &mut Problems,
-) -> Vec<Level> {
-    let read = |level: &Value<'_>| {
-        let name = level.scalar("a text, a number, true or false")?;
-        check_name(level, &name)?;
-        Ok(Level {
-            name,
-            value: LevelValue::Option(option_value(option, level, base)?),
-            line: level.line,
-        })
-    };
-    levels
-        .iter()
-        .filter_map(|level| problems.keep(read(level)))
-        .collect()
-}
-
-/// What the values of a level with several are called.
+/// What the keys of a level with several values name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Names {
     Any,
     Settings,
 }
 
-/// A level: one value, or a name and several.
-fn read_level(level: &Value<'_>, names: Names) -> Result<Level, Problem> {
-    if !level.is_table() {
-        let name = level_text(level)?;
-        check_name(level, &name)?;
+/// The form of a level with several values.
+const LEVEL_EXPECTED: &str = "a number, a text, or a table with a name and values";
+
+/// A level: one value, or a name and several values.
+fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, String> {
+    let Some(entries) = level.as_table() else {
         return Ok(Level {
-            name,
+            name: check_name(level_text(level)?)?,
             value: LevelValue::Same,
-            line: level.line,
+            line,
         });
-    }
+    };
     let mut name = None;
-    let mut values = Vec::new();
-    for (key, value) in level.flattened(LEVEL_EXPECTED)? {
+    let mut values: Vec<(String, String)> = Vec::new();
+    for (key, value) in flattened(entries) {
         if key == "name" {
-            let text = value.scalar("a name")?;
-            check_name(&value, &text)?;
-            name = Some(text);
+            name = Some(check_name(value.scalar("a name")?)?);
             continue;
         }
         if names == Names::Settings {
-            check_key(&value, &key)?;
+            check_key(key.clone())?;
         }
         if values.iter().any(|(known, _)| *known == key) {
-            return Err(value.problem(format!("{key}: given twice")));
+            return Err(format!("{key} is given twice"));
         }
-        values.push((key, level_text(&value)?));
+        values.push((key, level_text(value)?));
     }
-    let Some(name) = name else {
-        return Err(
-            level.problem("a level with several values needs a name: { name = \"big\", ... }")
-        );
-    };
+    let name = name.ok_or("a level with several values needs a name: { name = \"big\", ... }")?;
     if values.is_empty() {
-        return Err(level.problem(format!("level {} sets nothing", shown(&name))));
+        return Err(format!("level {} sets nothing", shown(&name)));
     }
     Ok(Level {
         name,
         value: LevelValue::Named(values),
-        line: level.line,
+        line,
     })
 }
 
-/// One value as text; a list is its values with blanks between them, as in a triple.
-pub(super) fn level_text(level: &Value<'_>) -> Result<String, Problem> {
-    let Some(parts) = level.elements() else {
+/// The values of a table; nested keys are joined with dots, as TOML reads `a.b = 1`.
+fn flattened(entries: &[Entry]) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (key, value) in entries {
+        let key = key.get_ref();
+        match value.get_ref().as_table() {
+            None => found.push((key.clone(), value.get_ref())),
+            Some(inner) => found.extend(
+                flattened(inner)
+                    .into_iter()
+                    .map(|(inner_key, value)| (format!("{key}.{inner_key}"), value)),
+            ),
+        }
+    }
+    found
+}
+
+/// A level as text; the values of a list are joined with spaces.
+pub(super) fn level_text(level: &Value) -> Result<String, String> {
+    let Some(parts) = level.as_list() else {
         let text = level.scalar(LEVEL_EXPECTED)?;
         return Ok(text.split_whitespace().collect::<Vec<_>>().join(" "));
     };
-    let parts = parts.iter().map(|part| part.scalar("a list of numbers"));
+    let parts = parts
+        .iter()
+        .map(|part| part.get_ref().scalar("a list of numbers"));
     Ok(parts.collect::<Result<Vec<_>, _>>()?.join(" "))
-}
-
-fn check_levels(levels: &[Level], factor: &str, line: usize, problems: &mut Problems) {
-    // Without any the list was empty, or each of them has its own problem.
-    if levels.is_empty() && problems.0.is_empty() {
-        problems.add(line, format!("{factor}: an empty list of levels"));
-    }
-    if levels.len() > MAX_LEVELS {
-        problems.add(
-            line,
-            format!("{factor}: {} levels, at most {MAX_LEVELS}", levels.len()),
-        );
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    for level in levels {
-        if !seen.insert(&level.name) {
-            problems.add(
-                level.line,
-                format!("{factor}: level {} is there twice", shown(&level.name)),
-            );
-        }
-    }
 }

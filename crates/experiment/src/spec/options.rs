@@ -1,43 +1,44 @@
-//! Load options as a plan writes them, and as the command line has them.
+//! Load options of an experiment file, and the command line that they make.
 
 use std::path::Path;
 
-use super::document::{Problem, Problems, Value, misplaced, shown};
+use super::problems::Problems;
+use super::suggestions::{misplaced, shown};
+use super::value::{Entry, Value};
 
-/// wrkbench's long options with their values, in the order of the plan; each name once.
+/// wrkbench's long options with their values, in the order of the file; each name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadOptions(Vec<LoadOption>);
 
 /// One option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadOption {
-    /// Its long name, with `-` between words and without dashes before it.
+    /// Its long name without leading dashes, with `-` between words.
     pub name: String,
     /// What it is set to.
     pub value: OptionValue,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
 /// The value of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionValue {
-    /// A flag: given, or expressly not.
+    /// A flag, given or explicitly not given.
     Flag(bool),
-    /// A value.
+    /// One value.
     Text(String),
-    /// An option that is given several times, or the arguments of a script.
+    /// The values of a repeatable option, or the arguments of a script.
     List(Vec<String>),
 }
 
-/// What the script's `init` gets: the one list that is no option of the command line, where these
-/// stand behind `--`.
+/// The arguments of the script's `init`. They are not an option: on the command line they follow `--`.
 const SCRIPT_ARGUMENTS: &str = "script-arguments";
 
-/// Options that may be given several times, so that a list has a meaning.
+/// Options that may be repeated, and therefore take a list.
 const REPEATABLE: [&str; 2] = ["header", SCRIPT_ARGUMENTS];
 
-/// Options whose value is a file that is read, or a socket: relative ones are the plan's neighbours.
+/// Options whose value is a path, relative to the folder of the experiment file.
 const PATHS: [&str; 6] = [
     "script",
     "body-file",
@@ -47,11 +48,11 @@ const PATHS: [&str; 6] = [
     "unix-socket",
 ];
 
-/// More than wrkbench will ever have.
+/// The most options of a table; more than wrkbench will ever have.
 const MAX_OPTIONS: usize = 500;
 
 impl LoadOptions {
-    /// The options, each once.
+    /// The options in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &LoadOption> {
         self.0.iter()
     }
@@ -63,7 +64,7 @@ impl LoadOptions {
         Some(&option.value)
     }
 
-    /// Sets options; those that were set before are replaced, a list as a whole.
+    /// Sets options. Earlier values are replaced, lists as a whole.
     pub(crate) fn set(&mut self, options: impl IntoIterator<Item = LoadOption>) {
         for option in options {
             match self.0.iter_mut().find(|known| known.name == option.name) {
@@ -77,34 +78,31 @@ impl LoadOptions {
     #[must_use]
     pub fn arguments(&self, url: &str) -> Vec<String> {
         let mut arguments = Vec::new();
-        let mut of_script: &[String] = &[];
+        let mut script_arguments: &[String] = &[];
         for LoadOption { name, value, .. } in &self.0 {
             match value {
                 OptionValue::Flag(true) => arguments.push(format!("--{name}")),
                 OptionValue::Flag(false) => {}
                 OptionValue::Text(text) => arguments.push(format!("--{name}={text}")),
-                OptionValue::List(list) if name == SCRIPT_ARGUMENTS => of_script = list,
+                OptionValue::List(list) if name == SCRIPT_ARGUMENTS => script_arguments = list,
                 OptionValue::List(list) => {
                     arguments.extend(list.iter().map(|text| format!("--{name}={text}")));
                 }
             }
         }
         arguments.push(url.to_owned());
-        if !of_script.is_empty() {
+        if !script_arguments.is_empty() {
             arguments.push("--".to_owned());
-            arguments.extend_from_slice(of_script);
+            arguments.extend_from_slice(script_arguments);
         }
         arguments
     }
 }
 
-/// The name of an option as the command line has it.
-///
-/// # Errors
-/// When it cannot be one.
-pub(super) fn option_name(value: &Value<'_>, key: &str) -> Result<String, Problem> {
+/// The name of an option as on the command line; the error names the key.
+pub(super) fn option_name(key: &str) -> Result<String, String> {
     let name = key.replace('_', "-");
-    let refuse = |why: &str| Err(value.problem(format!("{}: {why}", shown(key))));
+    let refuse = |why: &str| Err(format!("{}: {why}", shown(key)));
     let is_plain = name
         .chars()
         .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
@@ -120,72 +118,68 @@ pub(super) fn option_name(value: &Value<'_>, key: &str) -> Result<String, Proble
     Ok(name)
 }
 
-/// Reads one option.
-pub(super) fn read_option(value: &Value<'_>, base: &Path) -> Result<LoadOption, Problem> {
-    let name = option_name(value, &value.key)?;
-    if let Some(text) = misplaced(&value.key) {
-        return Err(value.problem(text));
+fn read_option(key: &str, value: &Value, line: usize, folder: &Path) -> Result<LoadOption, String> {
+    let name = option_name(key)?;
+    if let Some(text) = misplaced(key) {
+        return Err(text);
     }
-    let read = match value.elements() {
+    let value = match value.as_list() {
         Some(elements) if REPEATABLE.contains(&name.as_str()) => {
             let texts = elements
                 .iter()
-                .map(|element| element.scalar("a list of texts"));
-            OptionValue::List(texts.collect::<Result<_, _>>()?)
+                .map(|element| element.get_ref().scalar("a list of texts"));
+            texts.collect::<Result<_, _>>().map(OptionValue::List)
         }
-        Some(_) => {
-            return Err(value.problem(format!(
-                "{}: takes one value; to vary it, write a factor: [[factor]] {} = [...]",
-                value.key, value.key
-            )));
-        }
-        None => option_value(&name, value, base)?,
+        Some(_) => Err(format!(
+            "takes one value; to vary it, write a factor: [[factor]] {key} = [...]"
+        )),
+        None => option_value(&name, value, folder),
     };
-    Ok(LoadOption {
-        name,
-        value: read,
-        line: value.line,
-    })
+    let value = value.map_err(|text| format!("{key}: {text}"))?;
+    Ok(LoadOption { name, value, line })
 }
 
-/// Reads one value of an option.
+/// One value of an option.
 pub(super) fn option_value(
     name: &str,
-    value: &Value<'_>,
-    base: &Path,
-) -> Result<OptionValue, Problem> {
-    if let Some(truth) = value.truth() {
-        return Ok(OptionValue::Flag(truth));
+    value: &Value,
+    folder: &Path,
+) -> Result<OptionValue, String> {
+    if let Value::Boolean(truth) = value {
+        return Ok(OptionValue::Flag(*truth));
     }
     let text = value.scalar("a text, a number, true or false")?;
     Ok(match name {
         SCRIPT_ARGUMENTS => OptionValue::List(vec![text]),
         _ if PATHS.contains(&name) => {
-            OptionValue::Text(base.join(text).to_string_lossy().into_owned())
+            OptionValue::Text(folder.join(text).to_string_lossy().into_owned())
         }
         _ => OptionValue::Text(text),
     })
 }
 
-/// Reads what a table has left as options.
+/// Load options from the entries of a table.
 pub(super) fn read_options(
-    values: Vec<Value<'_>>,
-    base: &Path,
+    entries: Vec<Entry>,
+    folder: &Path,
     problems: &mut Problems,
 ) -> LoadOptions {
     let mut options = LoadOptions::default();
-    for value in values {
+    for (key, value) in entries {
+        let line = problems.line(key.span().start);
         if options.0.len() == MAX_OPTIONS {
-            problems.add(value.line, format!("more than {MAX_OPTIONS} options"));
+            problems.add(line, format!("more than {MAX_OPTIONS} options"));
             break;
         }
-        let Some(option) = problems.keep(read_option(&value, base)) else {
-            continue;
-        };
-        if options.get(&option.name).is_some() {
-            problems.add(value.line, format!("{}: given twice", value.key));
+        match read_option(key.get_ref(), value.get_ref(), line, folder) {
+            Ok(option) => {
+                if options.get(&option.name).is_some() {
+                    problems.add(line, format!("{}: given twice", key.get_ref()));
+                }
+                options.set([option]);
+            }
+            Err(text) => problems.add(line, text),
         }
-        options.set([option]);
     }
     options
 }

@@ -1,0 +1,133 @@
+//! What to write instead of an unknown or misplaced key.
+
+use strsim::levenshtein;
+
+/// The message for an unknown key of a table whose keys are `known`.
+pub(super) fn unknown(key: &str, table: &str, known: &[&str]) -> String {
+    let shown_key = shown(key);
+    if let Some((_, home)) = HOMES
+        .iter()
+        .find(|(known, home)| *known == key && *home != table)
+    {
+        return format!("{shown_key} does not belong in {table} but in {home}");
+    }
+    if OPTIONS.contains(&key.replace('-', "_").as_str()) {
+        return match table {
+            "[[factor]]" => format!(
+                "{shown_key} in [[factor]] takes a list of levels, like {key} = [4, 8]; a value \
+                 for every run belongs in [load]"
+            ),
+            _ => format!(
+                "{shown_key} does not belong in {table} but in [load]; to vary it, write \
+                 {key} = [...] below [[factor]]"
+            ),
+        };
+    }
+    match nearest(key, known) {
+        Some(near) => format!("unknown key {shown_key} in {table} (did you mean {near}?)"),
+        None => format!(
+            "unknown key {shown_key} in {table} (known: {})",
+            known.join(", ")
+        ),
+    }
+}
+
+/// The message for a key among load options that belongs in another table.
+pub(super) fn misplaced(key: &str) -> Option<String> {
+    let (_, home) = HOMES.iter().find(|(known, _)| *known == key)?;
+    let before = match *home {
+        TOP_OF_FILE => ", before its first [table]",
+        _ => "",
+    };
+    Some(format!(
+        "{} is not a load option; it belongs in {home}{before}",
+        shown(key)
+    ))
+}
+
+pub(super) const TOP_OF_FILE: &str = "the top of the file";
+
+/// Load options that are often written in other tables.
+const OPTIONS: [&str; 17] = [
+    "body",
+    "connections",
+    "duration",
+    "header",
+    "io",
+    "method",
+    "no_keepalive",
+    "pipeline",
+    "rate",
+    "requests",
+    "requests_per_connection",
+    "script",
+    "stages",
+    "threads",
+    "timeout",
+    "verify",
+    "warmup",
+];
+
+/// Keys that are often written in the wrong table, and where they belong.
+const HOMES: [(&str, &str); 19] = [
+    ("settle", "[hooks]"),
+    ("restart", "[hooks]"),
+    ("ready", "[hooks]"),
+    ("setup", "[hooks]"),
+    ("teardown", "[hooks]"),
+    ("sockets", "[telemetry]"),
+    ("counters", "[telemetry]"),
+    ("url", "[[target]]"),
+    ("before", "[hooks]"),
+    ("after", "[hooks]"),
+    ("rounds", TOP_OF_FILE),
+    ("results", TOP_OF_FILE),
+    ("order", TOP_OF_FILE),
+    ("retries", TOP_OF_FILE),
+    ("max_failures", TOP_OF_FILE),
+    ("threshold", TOP_OF_FILE),
+    ("exclude", TOP_OF_FILE),
+    ("baseline", TOP_OF_FILE),
+    ("levels", "[[factor]]"),
+];
+
+/// The known word with the smallest Levenshtein distance, if that is at most a third of its length.
+fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let word: String = word.chars().take(LONGEST_SHOWN).collect();
+    let (distance, candidate) = known
+        .iter()
+        .map(|candidate| (levenshtein(&word, candidate), *candidate))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance <= candidate.len().div_ceil(3)).then_some(candidate)
+}
+
+/// The most characters of the file that a message quotes.
+const LONGEST_SHOWN: usize = 80;
+
+/// A text of the file in a message: quoted, on one line, shortened.
+pub(super) fn shown(text: &str) -> String {
+    let mut cut: String = text.chars().take(LONGEST_SHOWN).collect();
+    if cut.len() < text.len() {
+        cut.push_str("...");
+    }
+    format!("{cut:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_word_is_corrected_and_a_strange_one_is_not() {
+        let known = ["name", "levels", "sysctl", "option"];
+        for (word, near) in [
+            ("levles", Some("levels")),
+            ("level", Some("levels")),
+            ("sysctls", Some("sysctl")),
+            ("zzzzzz", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, &known), near, "{word}");
+        }
+    }
+}

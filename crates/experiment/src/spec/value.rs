@@ -1,0 +1,270 @@
+//! Values of an experiment file, and the types of its keys.
+
+use std::fmt;
+use std::time::Duration;
+
+use plan::Target;
+use plan::units::{parse_percent, parse_time};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toml::Spanned;
+
+use super::suggestions::shown;
+
+/// Any value. Tables keep the order of the file.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Boolean(bool),
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Spanned<Self>>),
+    Table(Vec<Entry>),
+}
+
+/// A key and its value.
+pub(super) type Entry = (Spanned<String>, Spanned<Value>);
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Boolean(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Integer(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        match value.is_finite() {
+            true => Ok(Value::Float(value)),
+            false => Err(E::custom("expected a finite number")),
+        }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(element) = elements.next_element()? {
+            list.push(element);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut table: Vec<Entry> = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            table.push(entry);
+        }
+        table.sort_by_key(|(key, _)| key.span().start);
+        Ok(Value::Table(table))
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean(truth) => truth.fmt(formatter),
+            Self::Integer(number) => number.fmt(formatter),
+            Self::Float(number) => number.fmt(formatter),
+            Self::Text(text) => formatter.write_str(&shown(text)),
+            Self::List(_) => formatter.write_str("a list"),
+            Self::Table(_) => formatter.write_str("a table"),
+        }
+    }
+}
+
+impl Value {
+    pub(super) fn refuse<T>(&self, expected: &str) -> Result<T, String> {
+        Err(format!("expected {expected}, found {self}"))
+    }
+
+    /// A text that is not blank.
+    pub(super) fn text(&self) -> Result<String, String> {
+        match self {
+            Self::Text(text) if !text.trim().is_empty() && !text.contains('\0') => Ok(text.clone()),
+            _ => self.refuse("a text in quotes"),
+        }
+    }
+
+    /// A text of one line, a number or a truth value, as text.
+    pub(super) fn scalar(&self, expected: &str) -> Result<String, String> {
+        match self {
+            Self::Text(text) if text.contains(['\0', '\n', '\r']) => self.refuse("a single line"),
+            Self::Text(text) => Ok(text.clone()),
+            Self::Boolean(_) | Self::Integer(_) | Self::Float(_) => Ok(self.to_string()),
+            Self::List(_) | Self::Table(_) => self.refuse(expected),
+        }
+    }
+
+    fn time(&self) -> Result<Duration, String> {
+        const EXPECTED: &str = "a time like \"30s\", \"500ms\", \"1m30s\"";
+        match parse_time(&self.scalar(EXPECTED)?) {
+            Ok(time) if time <= LONGEST_TIME => Ok(time),
+            Ok(_) => self.refuse("a time of at most 30 days"),
+            Err(_) => self.refuse(EXPECTED),
+        }
+    }
+
+    pub(super) fn as_list(&self) -> Option<&[Spanned<Self>]> {
+        match self {
+            Self::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    pub(super) fn list(&self, expected: &str) -> Result<&[Spanned<Self>], String> {
+        self.as_list().map_or_else(|| self.refuse(expected), Ok)
+    }
+
+    pub(super) fn as_table(&self) -> Option<&[Entry]> {
+        match self {
+            Self::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+}
+
+/// The longest time; sums of longer ones could overflow.
+const LONGEST_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The elements of a list, or the value itself.
+pub(super) fn one_or_more(value: &Spanned<Value>) -> &[Spanned<Value>] {
+    let list = value.get_ref().as_list();
+    list.unwrap_or(std::slice::from_ref(value))
+}
+
+/// Defines types that are read from a [`Value`] with a function.
+macro_rules! key_types {
+    ($($(#[$doc:meta])* $name:ident($inner:ty) = $read:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Deserialize)]
+        #[serde(try_from = "Value")]
+        pub(super) struct $name(pub(super) $inner);
+
+        impl TryFrom<Value> for $name {
+            type Error = String;
+
+            fn try_from(value: Value) -> Result<Self, String> {
+                let read: fn(&Value) -> Result<$inner, String> = $read;
+                read(&value).map(Self)
+            }
+        }
+    )*};
+}
+
+key_types! {
+    /// A text that is not blank.
+    Text(String) = Value::text;
+    /// A name: one line, not blank, not too long.
+    Name(String) = |value| check_name(value.text()?);
+    /// A URL that requests can be sent to.
+    Url(String) = |value| {
+        let url = value.text()?;
+        let parsed = Target::parse(&url);
+        parsed.map(|_| url).map_err(|error| error.to_string())
+    };
+    /// A time with its unit, or a number of seconds.
+    Time(Duration) = Value::time;
+    /// A time above zero.
+    Limit(Duration) = |value| match value.time()? {
+        Duration::ZERO => Err("the time must be above zero".to_owned()),
+        time => Ok(time),
+    };
+    /// A percentage like `"2%"`, as a share.
+    Percentage(f64) = |value| {
+        let text = value.text().unwrap_or_default();
+        let number = text.trim().strip_suffix('%').map(str::trim_end);
+        match number.and_then(parse_percent) {
+            Some(percent) if percent > 0.0 => Ok(percent / 100.0),
+            _ => value.refuse("a percentage like \"2%\", above 0 and at most 100%"),
+        }
+    };
+}
+
+/// The most characters of a name.
+const NAME_CHARS: usize = 100;
+
+pub(super) fn check_name(name: String) -> Result<String, String> {
+    if name.trim().is_empty() {
+        return Err("the name is empty".to_owned());
+    }
+    if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+        return Err(format!(
+            "{} is not a name (one line, at most {NAME_CHARS} characters)",
+            shown(&name)
+        ));
+    }
+    Ok(name)
+}
+
+/// A whole number in a range.
+#[derive(Debug, Deserialize)]
+#[serde(
+    try_from = "Value",
+    bound(deserialize = "Self: TryFrom<Value, Error = String>")
+)]
+pub(super) struct Whole<T, const LEAST: u64, const GREATEST: u64>(pub(super) T);
+
+impl<T: TryFrom<i128>, const LEAST: u64, const GREATEST: u64> TryFrom<Value>
+    for Whole<T, LEAST, GREATEST>
+{
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let range = i128::from(LEAST)..=i128::from(GREATEST);
+        match value {
+            Value::Integer(number) if range.contains(&number) => T::try_from(number).ok(),
+            _ => None,
+        }
+        .map(Self)
+        .ok_or_else(|| format!("expected a whole number from {LEAST} to {GREATEST}, found {value}"))
+    }
+}
+
+/// A command, or a table with a command and its time limit.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "expected a command in quotes, or { run = \"command\", timeout = \"60s\" }"
+)]
+pub(super) enum Command {
+    Line(Text),
+    Limited { run: Text, timeout: Option<Limit> },
+}
+
+/// The sockets to sample: a filter, or `true` for all.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a filter like \"sport = :80\", or true for all sockets"
+)]
+pub(super) enum Sockets {
+    All(bool),
+    Matching(Text),
+}
