@@ -155,7 +155,7 @@ const LONGEST_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The elements of a list, or the value itself.
 pub(super) fn one_or_more(value: &Spanned<Value>) -> &[Spanned<Value>] {
     let list = value.get_ref().as_list();
-    list.unwrap_or(std::slice::from_ref(value))
+    list.unwrap_or_else(|| std::slice::from_ref(value))
 }
 
 /// Defines types that are read from a [`Value`] with a function.
