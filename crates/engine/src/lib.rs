@@ -44,8 +44,8 @@ pub struct RunInputs {
     pub backend: IoBackend,
     /// One for each worker thread, or none.
     pub usage_probes: Vec<Box<dyn UsageProbe>>,
-    /// Number of the first worker. If several machines take part in a run, each has its own range of
-    /// worker numbers; the random seeds are derived from them. 0 for a single machine.
+    /// Number of the first worker. If several machines take part in a run, each has its own range
+    /// of worker numbers; the random seeds are derived from them. 0 for a single machine.
     pub worker_base: u32,
 }
 

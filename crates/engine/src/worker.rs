@@ -28,7 +28,7 @@ use crate::recorder::Recorder;
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
-use eventloop::{Completion, EventLoop, Outcome};
+use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use opening::Opening;
 use outage::Outage;
@@ -458,7 +458,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             key,
             token,
             at_ns,
-            outcome,
+            event,
         } = completion;
         if key == WAKER {
             // It has ended the wait. The next turn does the rest.
@@ -467,35 +467,35 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
-            if let Outcome::Sent(buffer) = outcome {
+            if let SocketEvent::Sent(buffer) = event {
                 self.writer.recycle(buffer);
             }
             return Ok(());
         }
-        match outcome {
-            Outcome::Received(_) => self.on_received(key, at_ns),
-            Outcome::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
-            Outcome::Sent(buffer) => {
+        match event {
+            SocketEvent::Received(_) => self.on_received(key, at_ns),
+            SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
+            SocketEvent::Sent(buffer) => {
                 self.writer.recycle(buffer);
                 Ok(())
             }
-            Outcome::Connected => self.on_connected(key, at_ns),
-            Outcome::EndOfStream => self.on_end(key, at_ns),
-            Outcome::ConnectFailed(errno) => {
+            SocketEvent::Connected => self.on_connected(key, at_ns),
+            SocketEvent::EndOfStream => self.on_end(key, at_ns),
+            SocketEvent::ConnectFailed(errno) => {
                 connection.token = None;
                 self.fail(key, error_kinds::of_connect(errno), at_ns);
                 Ok(())
             }
-            Outcome::ReceiveFailed(errno) => {
+            SocketEvent::ReceiveFailed(errno) => {
                 self.on_receive_failed(key, errno, at_ns);
                 Ok(())
             }
-            Outcome::SendFailed(_) => {
+            SocketEvent::SendFailed(_) => {
                 // The receiving side will show the reason. There may also be an early response.
                 connection.send_failed = true;
                 Ok(())
             }
-            Outcome::Closed | Outcome::Accepted => Ok(()),
+            SocketEvent::Closed | SocketEvent::Accepted => Ok(()),
         }
     }
 

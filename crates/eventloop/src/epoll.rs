@@ -11,7 +11,7 @@ use crate::socket::{self, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
-    Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
+    Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -219,12 +219,12 @@ impl Epoll {
         fd
     }
 
-    fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
+    fn push_ready(&mut self, key: u32, token: Token, event: SocketEvent) {
         self.ready.push_back(Completion {
             key,
             token,
             at_ns: monotonic_ns(),
-            outcome,
+            event,
         });
     }
 
@@ -251,7 +251,7 @@ impl Epoll {
                             key: socket.key,
                             token,
                             at_ns: monotonic_ns(),
-                            outcome: Outcome::Sent(buffer),
+                            event: SocketEvent::Sent(buffer),
                         };
                         self.ready.push_back(completion);
                     }
@@ -262,7 +262,7 @@ impl Epoll {
                     socket.queue.clear();
                     socket.sent = 0;
                     let key = socket.key;
-                    self.push_ready(key, token, Outcome::SendFailed(error));
+                    self.push_ready(key, token, SocketEvent::SendFailed(error));
                     return;
                 }
             }
@@ -381,14 +381,14 @@ impl Epoll {
             // HUP without an error: the connection was established and closed at once.
             if error != 0 {
                 drop(self.remove(token));
-                self.push_ready(key, token, Outcome::ConnectFailed(error));
+                self.push_ready(key, token, SocketEvent::ConnectFailed(error));
                 return;
             }
             if flags & (libc::EPOLLOUT | libc::EPOLLIN) == 0 {
                 return;
             }
             socket.state = State::Open;
-            self.push_ready(key, token, Outcome::Connected);
+            self.push_ready(key, token, SocketEvent::Connected);
         }
         if flags & libc::EPOLLOUT != 0 {
             let socket = &self.sockets[token.index as usize];
@@ -421,7 +421,7 @@ impl Epoll {
                     key,
                     token,
                     at_ns: monotonic_ns(),
-                    outcome: Outcome::Accepted,
+                    event: SocketEvent::Accepted,
                 })
             }
             Err(libc::EAGAIN) => None,
@@ -480,10 +480,10 @@ impl Epoll {
             self.read_bytes(work.token.index, fd)
         };
         let socket = &mut self.sockets[work.token.index as usize];
-        let outcome = match received {
+        let event = match received {
             Ok(0) => {
                 socket.state = State::ReceivedAll;
-                Outcome::EndOfStream
+                SocketEvent::EndOfStream
             }
             Ok(got) => {
                 // A short read has drained the socket (epoll(7)), unless its end has been signalled
@@ -493,11 +493,11 @@ impl Epoll {
                 }
                 if discards {
                     socket.discard_bytes -= got as u64;
-                    Outcome::Discarded(got as u64)
+                    SocketEvent::Discarded(got as u64)
                 } else {
                     self.received = got;
                     socket.expected = socket.expected.after_received();
-                    Outcome::Received(got)
+                    SocketEvent::Received(got)
                 }
             }
             Err(libc::EAGAIN) => return None,
@@ -507,7 +507,7 @@ impl Epoll {
             }
             Err(error) => {
                 socket.state = State::ReceivedAll;
-                Outcome::ReceiveFailed(error)
+                SocketEvent::ReceiveFailed(error)
             }
         };
         let at_ns = monotonic_ns();
@@ -519,7 +519,7 @@ impl Epoll {
             key,
             token: work.token,
             at_ns,
-            outcome,
+            event,
         })
     }
 }
@@ -552,7 +552,7 @@ impl EventLoop for Epoll {
                         key,
                         token,
                         at_ns,
-                        outcome: Outcome::Connected,
+                        event: SocketEvent::Connected,
                     });
                 }
                 if timestamped {
@@ -563,7 +563,7 @@ impl EventLoop for Epoll {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.generation = socket.generation.wrapping_add(1);
                 self.free.push(token.index);
-                self.push_ready(key, token, Outcome::ConnectFailed(error));
+                self.push_ready(key, token, SocketEvent::ConnectFailed(error));
             }
         }
         token
@@ -615,7 +615,7 @@ impl EventLoop for Epoll {
         {
             socket::reset_on_close(&fd);
         }
-        self.push_ready(key, token, Outcome::Closed);
+        self.push_ready(key, token, SocketEvent::Closed);
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
@@ -630,8 +630,8 @@ impl EventLoop for Epoll {
         while let Some(completion) = self.ready.pop_front() {
             // Completions from before the socket was closed are dropped.
             let last = matches!(
-                completion.outcome,
-                Outcome::Closed | Outcome::ConnectFailed(_)
+                completion.event,
+                SocketEvent::Closed | SocketEvent::ConnectFailed(_)
             );
             if last || self.live(completion.token).is_some() {
                 return Some(completion);

@@ -9,14 +9,15 @@
 //! Rules for every backend, checked by the conformance suite in `tests/conformance.rs`:
 //!
 //! - A connected or accepted socket receives until it is closed. No call is needed to receive more.
-//! - The bytes of an [`Outcome::Received`] are lent: they are in [`EventLoop::received`] until the
-//!   next call of [`EventLoop::next`] or [`EventLoop::wait`].
-//! - [`EventLoop::discard`] is a hint. The bytes it covers are reported as [`Outcome::Discarded`]
-//!   or as [`Outcome::Received`]. Each byte is reported exactly once, in order.
-//! - After [`EventLoop::close`], a token yields one [`Outcome::Closed`] and nothing else, whatever
-//!   was in flight. If it was failing to connect at that moment, it yields one
-//!   [`Outcome::ConnectFailed`] instead. A new connection may be started at once; it has its own
-//!   token.
+//! - The bytes of a [`SocketEvent::Received`] are lent: they are in [`EventLoop::received`] until
+//!   the next call of [`EventLoop::next`] or [`EventLoop::wait`].
+//! - [`EventLoop::discard`] is a hint. The bytes it covers are reported as
+//!   [`SocketEvent::Discarded`] or as [`SocketEvent::Received`]. Each byte is reported exactly
+//!   once, in order.
+//! - After [`EventLoop::close`], a token yields one [`SocketEvent::Closed`] and nothing else,
+//!   whatever was in flight. If it was failing to connect at that moment, it yields one
+//!   [`SocketEvent::ConnectFailed`] instead. A new connection may be started at once; it has its
+//!   own token.
 //! - Failures are completions too. A refused connection and an exhausted file table are reported in
 //!   the same way.
 //! - There are no timers: the caller passes its next deadline to `wait`.
@@ -68,7 +69,7 @@ pub enum Payload {
         /// The part to send.
         range: Range<usize>,
     },
-    /// A buffer lent to the loop, which returns it in [`Outcome::Sent`].
+    /// A buffer lent to the loop, which returns it in [`SocketEvent::Sent`].
     Owned(Vec<u8>),
 }
 
@@ -92,12 +93,12 @@ pub struct Completion {
     /// When the loop noticed it: CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
     /// What happened.
-    pub outcome: Outcome,
+    pub event: SocketEvent,
 }
 
 /// What happened to a socket. `i32` values are `errno` numbers.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum SocketEvent {
     /// The connection is established, and receiving has started.
     Connected,
     /// The connection could not be established: refused, unreachable, no free file descriptor, ...
@@ -155,7 +156,7 @@ pub trait EventLoop {
     fn share(&mut self, bytes: Vec<u8>) -> SharedBytes;
 
     /// Starts a connection. `key` is returned in every completion of the socket. Ends in
-    /// [`Outcome::Connected`] or [`Outcome::ConnectFailed`].
+    /// [`SocketEvent::Connected`] or [`SocketEvent::ConnectFailed`].
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token;
 
     /// Takes over a connected stream socket. From then on it behaves like one that was connected
@@ -169,7 +170,7 @@ pub trait EventLoop {
     }
 
     /// Makes a handle with which another thread can end a wait of this loop. Each use of it may
-    /// yield an [`Outcome::Received`] with this key; its bytes have no meaning.
+    /// yield a [`SocketEvent::Received`] with this key; its bytes have no meaning.
     ///
     /// # Errors
     /// If the kernel refuses a pair of sockets.
@@ -196,8 +197,8 @@ pub trait EventLoop {
     /// Closes the sending side (FIN) after what is queued.
     fn shutdown_send(&mut self, token: Token);
 
-    /// Closes the socket and cancels its operations in flight. Yields [`Outcome::Closed`], or the
-    /// [`Outcome::ConnectFailed`] that was already on its way.
+    /// Closes the socket and cancels its operations in flight. Yields [`SocketEvent::Closed`], or
+    /// the [`SocketEvent::ConnectFailed`] that was already on its way.
     fn close(&mut self, token: Token, mode: CloseMode);
 
     /// Submits what is queued and blocks until there is a completion or the clock reaches
@@ -216,7 +217,7 @@ pub trait EventLoop {
     /// The next completion, if any. Ends the loan of the bytes of the previous one.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the last [`Outcome::Received`].
+    /// The bytes of the last [`SocketEvent::Received`].
     fn received(&self) -> &[u8];
 
     /// How long the last of the bytes just received or discarded had been in the kernel at the
@@ -227,8 +228,8 @@ pub trait EventLoop {
 
 /// A loop that also accepts connections, as a server needs.
 pub trait Acceptor: EventLoop {
-    /// Takes over a bound, listening socket. Each new connection yields [`Outcome::Accepted`] with
-    /// this `key`.
+    /// Takes over a bound, listening socket. Each new connection yields [`SocketEvent::Accepted`]
+    /// with this `key`.
     ///
     /// # Errors
     /// If the kernel refuses the listener.

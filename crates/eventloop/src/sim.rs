@@ -12,7 +12,8 @@ pub use peer::{Actions, Attempt, ConnectAnswer, Peer};
 
 use crate::Waker;
 use crate::{
-    Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
+    Address, CloseMode, Completion, EventLoop, Payload, SharedBytes, SocketEvent, SocketOptions,
+    Token,
 };
 use link::{ClientSocket, Link, PeerSocket, Pending};
 use peer::Action;
@@ -51,13 +52,13 @@ pub struct SimOptions {
     pub uplink_bytes_per_s: Option<NonZeroU64>,
     /// Bytes that the kernel accepts from a sender before the network has taken them; at least 1.
     pub send_buffer_bytes: usize,
-    /// Most bytes of one [`Outcome::Received`] and of one [`Peer::on_bytes`]; at least 1.
+    /// Most bytes of one [`SocketEvent::Received`] and of one [`Peer::on_bytes`]; at least 1.
     pub segment_bytes: usize,
     /// Splits what arrives at the client at random, into pieces of at most `segment_bytes`.
     pub random_cuts: bool,
     /// Sockets that may be open at once. Further ones fail with EMFILE.
     pub sockets_max: u32,
-    /// How long it takes from a close to [`Outcome::Closed`].
+    /// How long it takes from a close to [`SocketEvent::Closed`].
     pub close_ns: u64,
     /// How long received bytes have been in the kernel when the loop notices them, in addition to
     /// the time in which the caller kept the loop from running. See
@@ -205,7 +206,7 @@ impl LoopState {
                         generation: 0,
                     },
                     at_ns,
-                    outcome: Outcome::Received(1),
+                    event: SocketEvent::Received(1),
                 },
                 bytes: vec![1],
                 delay_ns: None,
@@ -365,7 +366,7 @@ impl<P: Peer> World<P> {
         }
     }
 
-    fn complete(&mut self, connection: u32, outcome: Outcome, bytes: Vec<u8>) {
+    fn complete(&mut self, connection: u32, event: SocketEvent, bytes: Vec<u8>) {
         let at_ns = self.clock_ns;
         let link = &self.links[connection as usize];
         let ready = &mut self.loops[link.owner].ready;
@@ -373,7 +374,7 @@ impl<P: Peer> World<P> {
             key: link.key,
             token: link.token,
             at_ns,
-            outcome,
+            event,
         };
         ready.push_back(Ready {
             completion,
@@ -412,7 +413,7 @@ impl<P: Peer> World<P> {
             Event::ReachesPeer(arrival) => self.on_peer(connection, arrival, at_ns),
             Event::PeerActs(action) => self.on_action(connection, action, at_ns),
             Event::ClientClosed => {
-                self.complete(connection, Outcome::Closed, Vec::new());
+                self.complete(connection, SocketEvent::Closed, Vec::new());
                 self.free.push(self.links[connection as usize].token.index);
             }
         }
@@ -466,19 +467,19 @@ impl<P: Peer> World<P> {
         match arrival {
             Arrival::Connected => {
                 self.link(connection).client = ClientSocket::Open;
-                self.complete(connection, Outcome::Connected, Vec::new());
+                self.complete(connection, SocketEvent::Connected, Vec::new());
                 self.push_out(connection, at_ns);
             }
             Arrival::ConnectFailed(errno) => {
                 self.link(connection).client = ClientSocket::Gone;
-                self.complete(connection, Outcome::ConnectFailed(errno), Vec::new());
+                self.complete(connection, SocketEvent::ConnectFailed(errno), Vec::new());
                 self.free.push(self.links[connection as usize].token.index);
             }
             Arrival::Bytes(bytes) => self.on_client_bytes(connection, &bytes, at_ns),
             Arrival::Fin => {
                 if self.link(connection).receives() {
                     self.link(connection).receive_ended = true;
-                    self.complete(connection, Outcome::EndOfStream, Vec::new());
+                    self.complete(connection, SocketEvent::EndOfStream, Vec::new());
                 }
             }
             Arrival::Reset => self.on_client_reset(connection),
@@ -500,7 +501,7 @@ impl<P: Peer> World<P> {
                 false => longest,
             };
             let (piece, tail) = rest.split_at(length);
-            self.complete(connection, Outcome::Received(length), piece.to_vec());
+            self.complete(connection, SocketEvent::Received(length), piece.to_vec());
             let owner = self.link(connection).owner;
             if let Some(ready) = self.loops[owner].ready.back_mut() {
                 ready.delay_ns = delay_ns;
@@ -519,14 +520,14 @@ impl<P: Peer> World<P> {
         if receives {
             self.complete(
                 connection,
-                Outcome::ReceiveFailed(libc::ECONNRESET),
+                SocketEvent::ReceiveFailed(libc::ECONNRESET),
                 Vec::new(),
             );
         }
         if sends {
             self.complete(
                 connection,
-                Outcome::SendFailed(libc::ECONNRESET),
+                SocketEvent::SendFailed(libc::ECONNRESET),
                 Vec::new(),
             );
         }
@@ -705,7 +706,7 @@ impl<P: Peer> World<P> {
                 let payload = link.queue.pop_front().map(|pending| pending.payload);
                 link.buffer(piece);
                 if let Some(Payload::Owned(buffer)) = payload {
-                    self.complete(connection, Outcome::Sent(buffer), Vec::new());
+                    self.complete(connection, SocketEvent::Sent(buffer), Vec::new());
                 }
             } else if piece.is_empty() {
                 break;
@@ -739,8 +740,8 @@ impl<P: Peer> World<P> {
     /// splitting, some of them are handed out anyway, as a kernel does with bytes that arrived
     /// before the call of `discard`.
     fn discarded(&mut self, mut ready: Ready) -> Ready {
-        let (Outcome::Received(length), Some(connection)) =
-            (&ready.completion.outcome, self.find(ready.completion.token))
+        let (SocketEvent::Received(length), Some(connection)) =
+            (&ready.completion.event, self.find(ready.completion.token))
         else {
             return ready;
         };
@@ -757,14 +758,14 @@ impl<P: Peer> World<P> {
         if !rest.is_empty() {
             self.loops[owner].ready.push_front(Ready {
                 completion: Completion {
-                    outcome: Outcome::Received(rest.len()),
+                    event: SocketEvent::Received(rest.len()),
                     ..ready.completion
                 },
                 bytes: rest,
                 delay_ns: ready.delay_ns,
             });
         }
-        ready.completion.outcome = Outcome::Discarded(unwanted);
+        ready.completion.event = SocketEvent::Discarded(unwanted);
         ready
     }
 
@@ -772,8 +773,8 @@ impl<P: Peer> World<P> {
         self.waits_at_this_time += 1;
         if self.waits_at_this_time > WAITS_WITHOUT_PROGRESS_MAX {
             return Err(simulation_error(format!(
-                "{WAITS_WITHOUT_PROGRESS_MAX} consecutive waits at {} ns; the caller does not advance \
-                 its deadline, or exchanges take no time",
+                "{WAITS_WITHOUT_PROGRESS_MAX} consecutive waits at {} ns; the caller does not \
+                 advance its deadline, or exchanges take no time",
                 self.clock_ns
             )));
         }
@@ -821,7 +822,7 @@ impl<P: Peer> World<P> {
         };
         let link = self.link(connection);
         if link.client == ClientSocket::Broken || link.send_ended {
-            self.complete(connection, Outcome::SendFailed(libc::EPIPE), Vec::new());
+            self.complete(connection, SocketEvent::SendFailed(libc::EPIPE), Vec::new());
             return;
         }
         link.queue.push_back(Pending::new(payload));
@@ -871,8 +872,8 @@ impl<P: Peer> World<P> {
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         if self.events.len() > EVENTS_PENDING_MAX {
             return Err(simulation_error(format!(
-                "{} events are scheduled at {} ns; does the peer send more responses than there are \
-                 requests?",
+                "{} events are scheduled at {} ns; does the peer send more responses than there \
+                 are requests?",
                 self.events.len(),
                 self.clock_ns
             )));

@@ -32,7 +32,7 @@ use crate::socket::{self, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
-    Outcome, Payload, SharedBytes, SocketOptions, Token, monotonic_ns,
+    Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
 };
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
@@ -287,8 +287,8 @@ impl Uring {
         self.adopt(0, OwnedFd::from(far))?;
         near.write_all(b"x")?;
         self.wait(Some(monotonic_ns() + 1_000_000_000))?;
-        match self.next().map(|completion| completion.outcome) {
-            Some(Outcome::Received(1)) => Ok(()),
+        match self.next().map(|completion| completion.event) {
+            Some(SocketEvent::Received(1)) => Ok(()),
             other => Err(io::Error::other(format!(
                 "multishot receive does not work here (needs Linux 6.0): {other:?}"
             ))),
@@ -482,12 +482,12 @@ impl Uring {
         self.sockets[token.index as usize].arm_batch = self.batch.wrapping_sub(1);
     }
 
-    fn push_ready(&mut self, key: u32, token: Token, outcome: Outcome) {
+    fn push_ready(&mut self, key: u32, token: Token, event: SocketEvent) {
         self.ready.push_back(Completion {
             key,
             token,
             at_ns: monotonic_ns(),
-            outcome,
+            event,
         });
     }
 
@@ -614,7 +614,7 @@ impl Uring {
             error => {
                 socket_entry.queue.clear();
                 let key = socket_entry.key;
-                self.push_ready(key, socket, Outcome::SendFailed(-error));
+                self.push_ready(key, socket, SocketEvent::SendFailed(-error));
                 return;
             }
         };
@@ -753,13 +753,13 @@ impl Uring {
             self.in_flight -= 1;
         }
         let connected_ns = socket.connected_ns.take();
-        let outcome = match op {
+        let event = match op {
             Op::Connect => self.on_connect(token.index, entry.result()),
             Op::Send => self.on_send(token.index, entry.result()),
             Op::Accept => return self.on_accept(token.index, entry.result(), more),
             _ => None,
         };
-        let completion = self.finish(token.index, outcome)?;
+        let completion = self.finish(token.index, event)?;
         Some(Completion {
             at_ns: connected_ns.unwrap_or(completion.at_ns),
             ..completion
@@ -795,7 +795,7 @@ impl Uring {
             Op::ReceiveTimestamped if result > 0 => TIMESTAMPED_HEAD_BYTES as i32,
             _ => 0,
         };
-        let outcome = match result - head_bytes {
+        let event = match result - head_bytes {
             len @ 1.. => {
                 self.delay_ns = self.delay_ns(op, token.index, buffer);
                 let socket = &mut self.sockets[index];
@@ -804,7 +804,7 @@ impl Uring {
                     self.to_arm.push(full);
                 }
                 if op == Op::Discard {
-                    Outcome::Discarded(len as u64)
+                    SocketEvent::Discarded(len as u64)
                 } else {
                     socket.expected = socket.expected.after_received();
                     self.lent = Some(LentBuffer {
@@ -812,7 +812,7 @@ impl Uring {
                         buffer: buffer?,
                         len: len as usize,
                     });
-                    Outcome::Received(len as usize)
+                    SocketEvent::Received(len as usize)
                 }
             }
             nothing => {
@@ -820,7 +820,7 @@ impl Uring {
                     self.give_back(op, buffer);
                 }
                 match -nothing {
-                    0 => Outcome::EndOfStream,
+                    0 => SocketEvent::EndOfStream,
                     // No buffer was left, or `discard` cancelled it.
                     error
                         if error == libc::ENOBUFS
@@ -829,7 +829,7 @@ impl Uring {
                         self.to_arm.push(full);
                         return None;
                     }
-                    error => Outcome::ReceiveFailed(error),
+                    error => SocketEvent::ReceiveFailed(error),
                 }
             }
         };
@@ -837,7 +837,7 @@ impl Uring {
             key,
             token: full,
             at_ns: self.taken_ns,
-            outcome,
+            event,
         })
     }
 
@@ -856,7 +856,7 @@ impl Uring {
             .delay_ns(control, self.taken_ns)
     }
 
-    fn on_connect(&mut self, index: u32, result: i32) -> Option<Outcome> {
+    fn on_connect(&mut self, index: u32, result: i32) -> Option<SocketEvent> {
         let socket = &mut self.sockets[index as usize];
         socket.address = None;
         if socket.state != State::Connecting {
@@ -870,16 +870,16 @@ impl Uring {
             // The token is dead from here on. The entry of the file table is closed afterwards.
             let key = socket.key;
             self.start_close(token);
-            self.push_ready(key, token, Outcome::ConnectFailed(-result));
+            self.push_ready(key, token, SocketEvent::ConnectFailed(-result));
             return None;
         }
         socket.state = State::Open;
         self.arm_receive(token);
         self.send_next(token);
-        Some(Outcome::Connected)
+        Some(SocketEvent::Connected)
     }
 
-    fn on_send(&mut self, index: u32, result: i32) -> Option<Outcome> {
+    fn on_send(&mut self, index: u32, result: i32) -> Option<SocketEvent> {
         let socket = &mut self.sockets[index as usize];
         let mut sending = socket.sending.take()?;
         if socket.state != State::Open {
@@ -891,7 +891,7 @@ impl Uring {
         };
         if result < 0 && result != -libc::EINTR && result != -libc::EAGAIN {
             socket.queue.clear();
-            return Some(Outcome::SendFailed(-result));
+            return Some(SocketEvent::SendFailed(-result));
         }
         sending.sent += result.max(0) as usize;
         let len = match &sending.payload {
@@ -904,7 +904,7 @@ impl Uring {
         }
         self.send_next(token);
         match sending.payload {
-            Payload::Owned(buffer) => Some(Outcome::Sent(buffer)),
+            Payload::Owned(buffer) => Some(SocketEvent::Sent(buffer)),
             Payload::Shared { .. } => None,
         }
     }
@@ -932,7 +932,7 @@ impl Uring {
             key,
             token,
             at_ns: self.taken_ns,
-            outcome: Outcome::Accepted,
+            event: SocketEvent::Accepted,
         })
     }
 
@@ -993,7 +993,7 @@ impl Uring {
     }
 
     /// Frees the entry of a closed socket once the kernel has reported all its operations.
-    fn finish(&mut self, index: u32, outcome: Option<Outcome>) -> Option<Completion> {
+    fn finish(&mut self, index: u32, event: Option<SocketEvent>) -> Option<Completion> {
         let socket = &self.sockets[index as usize];
         let token = Token {
             index,
@@ -1004,11 +1004,11 @@ impl Uring {
             return None;
         }
         let key = socket.key;
-        outcome.map(|outcome| Completion {
+        event.map(|event| Completion {
             key,
             token,
             at_ns: self.taken_ns,
-            outcome,
+            event,
         })
     }
 
@@ -1128,7 +1128,7 @@ impl EventLoop for Uring {
                 generation: this.sockets[index as usize].generation,
             };
             this.release(index);
-            this.push_ready(key, token, Outcome::ConnectFailed(error));
+            this.push_ready(key, token, SocketEvent::ConnectFailed(error));
             token
         };
         let (kernel_address, fd, timestamped) = match opened {
@@ -1212,7 +1212,7 @@ impl EventLoop for Uring {
             self.push(&entry);
         }
         self.start_close(token);
-        self.push_ready(key, token, Outcome::Closed);
+        self.push_ready(key, token, SocketEvent::Closed);
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
@@ -1262,8 +1262,8 @@ impl EventLoop for Uring {
         loop {
             while let Some(completion) = self.ready.pop_front() {
                 let last = matches!(
-                    completion.outcome,
-                    Outcome::Closed | Outcome::ConnectFailed(_)
+                    completion.event,
+                    SocketEvent::Closed | SocketEvent::ConnectFailed(_)
                 );
                 if last || self.live(completion.token).is_some() {
                     return Some(completion);

@@ -7,7 +7,7 @@
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{
-    Address, CloseMode, EventLoop, LoopOptions, Outcome, Payload, SocketOptions, Token,
+    Address, CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions, Token,
 };
 use std::io::Read;
 use std::net::TcpListener;
@@ -38,16 +38,16 @@ fn epoll() -> Epoll {
 }
 
 /// Takes completions until `wanted` matches an event of this token.
-fn await_outcome<L: EventLoop>(
+fn await_event<L: EventLoop>(
     io: &mut L,
     token: Token,
-    mut wanted: impl FnMut(&Outcome) -> bool,
-) -> Outcome {
+    mut wanted: impl FnMut(&SocketEvent) -> bool,
+) -> SocketEvent {
     let give_up_ns = io.now_ns() + WAIT_LIMIT_NS;
     loop {
         while let Some(completion) = io.next() {
-            if completion.token == token && wanted(&completion.outcome) {
-                return completion.outcome;
+            if completion.token == token && wanted(&completion.event) {
+                return completion.event;
             }
         }
         assert!(io.now_ns() < give_up_ns, "the completion never came");
@@ -55,9 +55,9 @@ fn await_outcome<L: EventLoop>(
     }
 }
 
-fn connect<L: EventLoop>(io: &mut L, address: &Address) -> Outcome {
+fn connect<L: EventLoop>(io: &mut L, address: &Address) -> SocketEvent {
     let token = io.connect(0, address, &SocketOptions::default());
-    await_outcome(io, token, |_| true)
+    await_event(io, token, |_| true)
 }
 
 /// Accepts this many connections one after another and reads each to its end.
@@ -81,14 +81,14 @@ fn open_and_close<L: EventLoop>(io: &mut L, address: &Address, round: usize) {
         ..SocketOptions::default()
     };
     let token = io.connect(0, address, &options);
-    await_outcome(io, token, |outcome| matches!(outcome, Outcome::Connected));
+    await_event(io, token, |event| matches!(event, SocketEvent::Connected));
     io.send(token, Payload::Owned(vec![0; 100_000]));
     let mode = match round % 2 {
         0 => CloseMode::Graceful,
         _ => CloseMode::Abort,
     };
     io.close(token, mode);
-    await_outcome(io, token, |outcome| matches!(outcome, Outcome::Closed));
+    await_event(io, token, |event| matches!(event, SocketEvent::Closed));
 }
 
 fn assert_nothing_is_left_behind<L: EventLoop>(open: impl FnOnce() -> Option<L>) {
@@ -164,15 +164,15 @@ fn assert_a_shortage_is_survived<L: EventLoop>(open: impl FnOnce() -> Option<L>)
     let address = Address::Tcp(listener.local_addr().expect("it is bound"));
     let shortage = Shortage::begin();
     for _ in 0..10 {
-        let outcome = connect(&mut io, &address);
+        let event = connect(&mut io, &address);
         assert!(
-            matches!(outcome, Outcome::ConnectFailed(libc::EMFILE)),
-            "{outcome:?}"
+            matches!(event, SocketEvent::ConnectFailed(libc::EMFILE)),
+            "{event:?}"
         );
     }
     drop(shortage);
-    let outcome = connect(&mut io, &address);
-    assert!(matches!(outcome, Outcome::Connected), "{outcome:?}");
+    let event = connect(&mut io, &address);
+    assert!(matches!(event, SocketEvent::Connected), "{event:?}");
 }
 
 #[test]

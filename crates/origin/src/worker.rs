@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use eventloop::{Acceptor, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, Token};
+use eventloop::{
+    Acceptor, CloseMode, Completion, EventLoop, Payload, SharedBytes, SocketEvent, Token,
+};
 use rustls::ServerConnection;
 
 use crate::connection::{Action, Connection, Patience};
@@ -119,34 +121,34 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             key,
             token,
             at_ns,
-            outcome,
+            event,
         } = completion;
-        match outcome {
-            Outcome::Accepted if key == KEY_WAKE => self.io.close(token, CloseMode::Graceful),
-            Outcome::Accepted => self.on_accepted(token, at_ns),
-            Outcome::Received(_) => self.on_received(token, at_ns),
-            Outcome::EndOfStream => {
+        match event {
+            SocketEvent::Accepted if key == KEY_WAKE => self.io.close(token, CloseMode::Graceful),
+            SocketEvent::Accepted => self.on_accepted(token, at_ns),
+            SocketEvent::Received(_) => self.on_received(token, at_ns),
+            SocketEvent::EndOfStream => {
                 if let Some(place) = place(&mut self.places, token) {
                     place.connection.end();
                     self.carry_out(token);
                 }
             }
-            Outcome::Sent(buffer) => {
+            SocketEvent::Sent(buffer) => {
                 if let Some(place) = place(&mut self.places, token) {
                     place.unreported_bytes = 0;
                     place.connection.sent(buffer.len());
                     self.carry_out(token);
                 }
             }
-            Outcome::ReceiveFailed(_) | Outcome::SendFailed(_) => {
+            SocketEvent::ReceiveFailed(_) | SocketEvent::SendFailed(_) => {
                 if place(&mut self.places, token).is_some() {
                     self.close(token, CloseMode::Graceful);
                 }
             }
-            Outcome::Connected
-            | Outcome::ConnectFailed(_)
-            | Outcome::Closed
-            | Outcome::Discarded(_) => {}
+            SocketEvent::Connected
+            | SocketEvent::ConnectFailed(_)
+            | SocketEvent::Closed
+            | SocketEvent::Discarded(_) => {}
         }
     }
 

@@ -44,15 +44,19 @@ fn main() {
         ),
         (
             "request: concatenated counter",
-            "local n = 0 function request() n = n + 1 return 'GET /' .. n .. ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' end",
+            "local n = 0 function request() n = n + 1 \
+             return 'GET /' .. n .. ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' end",
         ),
         (
             "request: wrk.format, counter",
-            "local n = 0 function request() n = n + 1 wrk.headers['X-Counter'] = n return wrk.format(nil, '/' .. n) end",
+            "local n = 0 function request() n = n + 1 \
+             wrk.headers['X-Counter'] = n return wrk.format(nil, '/' .. n) end",
         ),
         (
             "request: wrk.format, POST",
-            "wrk.headers['Content-Type'] = 'application/json' local b = ('x'):rep(50) local n = 0 function request() n = n + 1 return wrk.format('POST', '/' .. n, nil, b) end",
+            "wrk.headers['Content-Type'] = 'application/json' \
+             local b = ('x'):rep(50) local n = 0 \
+             function request() n = n + 1 return wrk.format('POST', '/' .. n, nil, b) end",
         ),
     ] {
         let mut source = source(text);

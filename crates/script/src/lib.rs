@@ -6,7 +6,7 @@
 //!
 //! 1. [`Script::load`]: the main state runs the script's top level, then `wrk.resolve`.
 //! 2. [`Script::start`]: for each thread, its state runs the top level, the main state runs
-//! `setup(thread)`, and the thread's state runs `init(args)`.
+//!    `setup(thread)`, and the thread's state runs `init(args)`.
 //! 3. The run: workers call the sources that `start` returned (`request`, `delay`, `response`).
 //! 4. [`Script::done`]: the main state runs `done(summary, latency, requests)`.
 //!

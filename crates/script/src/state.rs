@@ -44,8 +44,8 @@ pub(crate) struct State {
 }
 
 // SAFETY: a Lua state is not tied to a thread. It must only be used by one thread at a time, which
-// `&mut self` in every method ensures. The natives are `Send`, and the pending_task is used only during
-// a call.
+// `&mut self` in every method ensures. The natives are `Send`, and the pending task is used only
+// during a call.
 unsafe impl Send for State {}
 
 /// Stack positions whose values are constant for the life of the state.
@@ -275,8 +275,9 @@ impl State {
             body: Some(body),
             result: None,
         };
-        // SAFETY: the pending_task lives as long as the state. The slots hold the C function and the
-        // handler. `protected_call` outlives the call, and no task that points to it is left behind.
+        // SAFETY: the pending task lives as long as the state. The slots hold the C function and
+        // the handler. `protected_call` outlives the call, and no task that points to it is left
+        // behind.
         let status = unsafe {
             (*self.pending_task).task = Some(protected_call.task());
             lua::lua_pushvalue(self.raw, Slot::Enter as c_int);
@@ -357,8 +358,8 @@ impl<F: FnOnce(*mut lua_State) -> R, R> ProtectedCall<F, R> {
 
 /// The C function of every protected call: runs the task in the pending_task.
 unsafe extern "C-unwind" fn enter(raw: *mut lua_State) -> c_int {
-    // SAFETY: the upvalue is the pending_task of this state, which lives as long as the state. It is not
-    // borrowed while the task runs.
+    // SAFETY: the upvalue is the pending task of this state, which lives as long as the state. It
+    // is not borrowed while the task runs.
     unsafe {
         let pending_task = lua::lua_touserdata(raw, lua::lua_upvalueindex(1)).cast::<PendingTask>();
         if let Some(task) = (*pending_task).task.take() {

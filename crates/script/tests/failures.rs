@@ -294,7 +294,8 @@ fn os_exit_in_a_callback_ends_the_process_with_its_code() {
 #[ignore = "the child process of os_exit_in_a_callback_ends_the_process_with_its_code"]
 fn child_that_calls_os_exit() {
     let (_script, mut source) = ScriptTest::script(
-        "local n = 0 function request() n = n + 1 if n == 2 then os.exit(7) end return wrk.request() end",
+        "local n = 0 function request() n = n + 1 \
+         if n == 2 then os.exit(7) end return wrk.request() end",
     )
     .one();
     script_test::next(&mut source);

@@ -104,7 +104,9 @@ fn a_shebang_line_is_skipped() {
 fn scripts_cannot_access_the_host_functions() {
     ScriptTest::script(
         r#"
-        for _, name in ipairs({ "native", "given", "host", "explain" }) do assert(_G[name] == nil) end
+        for _, name in ipairs({ "native", "given", "host", "explain" }) do
+          assert(_G[name] == nil)
+        end
         assert(wrk.thread == nil and wrk.addrs == nil and wrk.request == nil)
         "#,
     )
@@ -115,7 +117,9 @@ fn scripts_cannot_access_the_host_functions() {
 fn modules_are_also_found_where_distributions_install_them() {
     ScriptTest::script(
         r#"
-        local function has(path, place) return (";" .. path .. ";"):find(";" .. place .. ";", 1, true) end
+        local function has(path, place)
+          return (";" .. path .. ";"):find(";" .. place .. ";", 1, true)
+        end
         assert(has(package.path, "/usr/share/lua/5.1/?.lua"), package.path)
         assert(has(package.path, "/usr/share/lua/5.1/?/init.lua"), package.path)
         assert(has(package.path, "/usr/local/share/lua/5.1/?.lua"), package.path)

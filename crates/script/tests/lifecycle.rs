@@ -28,8 +28,9 @@ const RECORDER: &str = r#"
         .. " request=" .. tostring(wrk.request))
     end
     function init(args)
-      note("init " .. where_am_i() .. " " .. args[0] .. " #" .. #args .. " host=" .. wrk.headers.Host
-        .. " request=" .. tostring(wrk.request) .. " thread=" .. type(wrk.thread))
+      note("init " .. where_am_i() .. " " .. args[0] .. " #" .. #args
+        .. " host=" .. wrk.headers.Host .. " request=" .. tostring(wrk.request)
+        .. " thread=" .. type(wrk.thread))
     end
     function where_am_i() return _G.where end
     function request()
@@ -38,7 +39,9 @@ const RECORDER: &str = r#"
     end
     function delay() note("delay " .. where_am_i()) return 0 end
     function response() note("response " .. where_am_i()) end
-    function done() note("done thread=" .. tostring(wrk.thread) .. " request=" .. tostring(wrk.request)) end
+    function done()
+      note("done thread=" .. tostring(wrk.thread) .. " request=" .. tostring(wrk.request))
+    end
 "#;
 
 #[test]

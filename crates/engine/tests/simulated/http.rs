@@ -331,7 +331,7 @@ mod tests {
     use super::*;
     use crate::simulation::{GET, MS, S};
     use eventloop::sim::{Sim, SimOptions};
-    use eventloop::{Address, EventLoop, Outcome, Payload, SocketOptions, Token};
+    use eventloop::{Address, EventLoop, Payload, SocketEvent, SocketOptions, Token};
 
     /// A time, a connection, and what it saw.
     type Seen = (u64, u32, String);
@@ -359,10 +359,10 @@ mod tests {
             let Some(completion) = sim.next() else {
                 return seen;
             };
-            let what = match completion.outcome {
-                Outcome::Sent(_) => continue,
-                Outcome::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
-                outcome => format!("{outcome:?}"),
+            let what = match completion.event {
+                SocketEvent::Sent(_) => continue,
+                SocketEvent::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
+                event => format!("{event:?}"),
             };
             seen.push((completion.at_ns, completion.key, what));
         }

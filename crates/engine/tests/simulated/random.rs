@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_balance_whatever_the_server_does(case in any_case()) {
+    fn totals_add_up_whatever_the_server_does(case in any_case()) {
         let run = run(&case);
         prop_assert_eq!(&run.failure, &None);
         let end_ns = S + case.warmup_ms * MS;

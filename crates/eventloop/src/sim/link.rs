@@ -3,7 +3,7 @@
 use crate::{Payload, Token};
 use std::collections::VecDeque;
 
-/// One connection attempt and its outcome. Links are kept for the whole simulation, so that a late
+/// One connection attempt and its event. Links are kept for the whole simulation, so that a late
 /// event finds the link it belongs to.
 #[derive(Debug)]
 pub(super) struct Link {

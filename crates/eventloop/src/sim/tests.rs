@@ -25,9 +25,9 @@ fn run_until<P: Peer>(sim: &mut Sim<P>, until_ns: u64) -> Vec<(u64, u32, String)
         sim.wait(Some(until_ns)).expect("the simulator works");
         let before = seen.len();
         while let Some(completion) = sim.next() {
-            let what = match completion.outcome {
-                Outcome::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
-                outcome => format!("{outcome:?}"),
+            let what = match completion.event {
+                SocketEvent::Received(_) => String::from_utf8_lossy(sim.received()).into_owned(),
+                event => format!("{event:?}"),
             };
             seen.push((completion.at_ns, completion.key, what));
         }
@@ -88,7 +88,7 @@ fn the_receive_delay_is_the_configured_delay_plus_the_time_the_caller_was_busy()
     sim.wait(Some(30 * MS)).unwrap();
     let mut delays_ns = Vec::new();
     while let Some(completion) = sim.next() {
-        if matches!(completion.outcome, Outcome::Received(_)) {
+        if matches!(completion.event, SocketEvent::Received(_)) {
             delays_ns.push((completion.key, sim.receive_delay_ns()));
         }
     }
@@ -190,7 +190,7 @@ fn answers_due_during_a_stall_of_the_server_leave_at_its_end() {
         answers.extend(run_until(&mut sim, sent_ms * MS));
         let token = connect(&mut sim, sent_ms as u32);
         sim.wait(None).unwrap();
-        assert!(matches!(sim.next().unwrap().outcome, Outcome::Connected));
+        assert!(matches!(sim.next().unwrap().event, SocketEvent::Connected));
         sim.send(token, Payload::Owned(QUESTION.to_vec()));
     }
     answers.extend(run_until(&mut sim, 3 * S));

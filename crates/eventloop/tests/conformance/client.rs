@@ -2,7 +2,8 @@
 
 use crate::promises::assert_same;
 use eventloop::{
-    Address, CloseMode, Completion, EventLoop, Outcome, Payload, SharedBytes, SocketOptions, Token,
+    Address, CloseMode, Completion, EventLoop, Payload, SharedBytes, SocketEvent, SocketOptions,
+    Token,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -194,7 +195,7 @@ impl<L: EventLoop> Client<L> {
             key,
             token,
             at_ns,
-            outcome,
+            event,
         } = completion;
         let now_ns = self.io.now_ns();
         assert!(
@@ -202,7 +203,7 @@ impl<L: EventLoop> Client<L> {
             "{at_ns} is not between the start {} and now {now_ns}",
             self.started_ns
         );
-        if matches!(outcome, Outcome::Accepted) {
+        if matches!(event, SocketEvent::Accepted) {
             let connected = true;
             let socket = Socket {
                 key,
@@ -218,12 +219,13 @@ impl<L: EventLoop> Client<L> {
         let socket = self.sockets.get_mut(&token).expect("a known token");
         assert_eq!(key, socket.key, "the key is the caller's");
         if let Some(delay_ns) = delay_ns {
-            let is_about_bytes = matches!(outcome, Outcome::Received(_) | Outcome::Discarded(_));
-            assert!(is_about_bytes, "{outcome:?}");
+            let is_about_bytes =
+                matches!(event, SocketEvent::Received(_) | SocketEvent::Discarded(_));
+            assert!(is_about_bytes, "{event:?}");
             socket.take_timestamp(delay_ns, at_ns);
-            socket.discard_timestamps += usize::from(matches!(outcome, Outcome::Discarded(_)));
+            socket.discard_timestamps += usize::from(matches!(event, SocketEvent::Discarded(_)));
         }
-        socket.take(token, outcome, bytes);
+        socket.take(token, event, bytes);
         let now_unwanted = socket
             .unwanted
             .iter()
@@ -245,22 +247,22 @@ impl<L: EventLoop> Client<L> {
 }
 
 impl Socket {
-    fn take(&mut self, token: Token, outcome: Outcome, bytes: &[u8]) {
-        let said = format!("{token:?} said {outcome:?} in state {:?}", self.brief());
+    fn take(&mut self, token: Token, event: SocketEvent, bytes: &[u8]) {
+        let said = format!("{token:?} said {event:?} in state {:?}", self.brief());
         let over = self.closed || self.connect_failed.is_some();
         assert!(!over, "after its end, {said}");
         // A connection that fails while it is being closed may report either, but only once.
-        let is_end = matches!(outcome, Outcome::Closed | Outcome::ConnectFailed(_));
+        let is_end = matches!(event, SocketEvent::Closed | SocketEvent::ConnectFailed(_));
         assert!(!self.closing || is_end, "after close, {said}");
-        match outcome {
-            Outcome::Connected => {
+        match event {
+            SocketEvent::Connected => {
                 assert!(!std::mem::replace(&mut self.connected, true), "{said}");
             }
-            Outcome::ConnectFailed(errno) => {
+            SocketEvent::ConnectFailed(errno) => {
                 assert!(!self.connected && errno > 0, "{said}");
                 self.connect_failed = Some(errno);
             }
-            Outcome::Received(length) => {
+            SocketEvent::Received(length) => {
                 assert!(self.connected && !self.end_of_stream, "{said}");
                 assert!(self.receive_failed.is_none(), "{said}");
                 assert!(length > 0 && bytes.len() == length, "{said}");
@@ -271,7 +273,7 @@ impl Socket {
                 self.receives += 1;
                 self.seen += length;
             }
-            Outcome::Discarded(length) => {
+            SocketEvent::Discarded(length) => {
                 assert!(self.connected && !self.end_of_stream, "{said}");
                 assert!(self.receive_failed.is_none(), "{said}");
                 assert!(length > 0 && bytes.is_empty(), "{said}");
@@ -283,27 +285,27 @@ impl Socket {
                 self.seen = discarded.end;
                 self.discarded.push(discarded);
             }
-            Outcome::EndOfStream => {
+            SocketEvent::EndOfStream => {
                 assert!(self.connected && self.receive_failed.is_none(), "{said}");
                 assert!(!std::mem::replace(&mut self.end_of_stream, true), "{said}");
             }
-            Outcome::ReceiveFailed(errno) => {
+            SocketEvent::ReceiveFailed(errno) => {
                 assert!(self.connected && !self.end_of_stream && errno > 0, "{said}");
                 assert_eq!(self.receive_failed.replace(errno), None, "{said}");
             }
-            Outcome::Sent(buffer) => {
+            SocketEvent::Sent(buffer) => {
                 assert!(self.connected, "{said}");
                 self.sent.push(buffer);
             }
-            Outcome::SendFailed(errno) => {
+            SocketEvent::SendFailed(errno) => {
                 assert!(self.connected && errno > 0, "{said}");
                 self.send_failed = Some(errno);
             }
-            Outcome::Closed => {
+            SocketEvent::Closed => {
                 assert!(self.closing, "{said}");
                 self.closed = true;
             }
-            Outcome::Accepted => unreachable!("taken by the client"),
+            SocketEvent::Accepted => unreachable!("taken by the client"),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::backend::Kernel;
 use crate::client::{Client, TIMESTAMP_ERROR_NS};
 use crate::peer::{End, Step, TestPeer};
 use crate::promises::{assert_same, pattern};
-use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions};
+use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, SocketEvent, SocketOptions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ fn assert_connect_fails<L: EventLoop>(client: &mut Client<L>, address: &Address,
 fn assert_echo_works<L: EventLoop>(client: &mut Client<L>, peer: &TestPeer) {
     let token = client.connected(1, &peer.address);
     client.send_owned(token, pattern(100_000));
-    client.until("the answer", |client| {
+    client.until("the response", |client| {
         client.received(token).len() >= 50_000
     });
     assert_same(client.received(token), &pattern(50_000));
@@ -63,7 +63,7 @@ pub(crate) fn a_socket_taken_over_receives_and_wakes_a_loop_that_waits<K: Kernel
     client.io.wait(None).expect("the loop works");
     let completion = client.io.next().expect("something has happened");
     assert_eq!((completion.key, completion.token), (7, token));
-    assert!(matches!(completion.outcome, Outcome::Received(4)));
+    assert!(matches!(completion.event, SocketEvent::Received(4)));
     assert_eq!(client.io.received(), b"ring");
     drop(writer.join().expect("the writer"));
 }
@@ -73,7 +73,7 @@ pub(crate) fn an_unbound_unix_path_fails_with_enoent<K: Kernel>() {
         return;
     };
     let folder = Folder::new();
-    let nowhere = Address::Unix(folder.join("nobody"));
+    let nowhere = Address::Unix(folder.join("no-listener"));
     assert_connect_fails(&mut client, &nowhere, libc::ENOENT);
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn a_connection_on_loopback_is_reported_with_the_time_it_was_establis
     while timestamps.contains(&None) {
         io.wait(None).expect("the loop works");
         while let Some(completion) = io.next() {
-            assert!(matches!(completion.outcome, Outcome::Connected));
+            assert!(matches!(completion.event, SocketEvent::Connected));
             timestamps[completion.key as usize] = Some(completion.at_ns);
         }
     }
@@ -358,8 +358,8 @@ pub(crate) fn timestamps_stay_enabled_between_connections<K: Kernel>() {
 fn start_callers(address: SocketAddr, count: u32) -> Vec<JoinHandle<[u8; 4]>> {
     let call = move |number: u32| {
         let mut stream = TcpStream::connect(address).expect("there is a listener");
-        let patience = Some(Duration::from_secs(30));
-        stream.set_read_timeout(patience).expect("a timeout");
+        let timeout = Some(Duration::from_secs(30));
+        stream.set_read_timeout(timeout).expect("a timeout");
         stream.write_all(&number.to_be_bytes()).expect("a request");
         let mut answer = [0; 4];
         stream.read_exact(&mut answer).expect("an answer");

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::client::{Client, Socket, WAIT_LIMIT_NS};
 use crate::peer::{End, Report, Script, Step, TestPeer};
-use eventloop::{Address, CloseMode, EventLoop, LoopOptions, Outcome, SocketOptions, Token};
+use eventloop::{Address, CloseMode, EventLoop, LoopOptions, SocketEvent, SocketOptions, Token};
 
 /// More than a kernel buffers for one socket.
 const MIB_16: usize = 16 * 1024 * 1024;
@@ -37,7 +37,7 @@ fn report(received: impl Into<Vec<u8>>, end: End) -> Report {
 fn assert_exchange_works<L: EventLoop>(client: &mut Client<L>, peer: &TestPeer) {
     let token = client.connected(999, &peer.address);
     client.send_owned(token, *b"ping");
-    client.until("the answer", |client| client.received(token) == b"pong");
+    client.until("the response", |client| client.received(token) == b"pong");
     client.closed(token, CloseMode::Graceful);
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn bytes_are_sent_and_received<B: Backend>() {
     };
     let token = client.connected(7, &peer.address);
     client.send_owned(token, *b"ping");
-    client.until("the answer", |client| client.received(token) == b"pong");
+    client.until("the response", |client| client.received(token) == b"pong");
     client.closed(token, CloseMode::Graceful);
     assert_eq!(peer.report(&mut client), report(*b"ping", End::Fin));
 }
@@ -408,7 +408,7 @@ pub(crate) fn a_closed_token_takes_no_calls_and_reports_nothing<B: Backend>() {
     client.io.shutdown_send(old);
     client.io.close(old, CloseMode::Abort);
     client.send_owned(new, *b"ping");
-    client.until("the answer", |client| client.received(new) == b"pong");
+    client.until("the response", |client| client.received(new) == b"pong");
     client.closed(new, CloseMode::Graceful);
     let reports = peer.reports(&mut client, 2);
     assert_eq!(reports[1].received, b"ping");
@@ -534,7 +534,7 @@ pub(crate) fn received_bytes_stay_until_the_next_completion_is_asked_for<B: Back
     while got.len() < 7 {
         assert!(client.io.now_ns() < give_up_ns, "no data");
         if let Some(completion) = client.io.next() {
-            assert!(matches!(completion.outcome, Outcome::Received(_)));
+            assert!(matches!(completion.event, SocketEvent::Received(_)));
             got.extend_from_slice(client.io.received());
             let lent = client.io.received().to_vec();
             let delay_ns = client.io.receive_delay_ns();
@@ -575,7 +575,7 @@ pub(crate) fn only_sockets_with_timestamps_enabled_get_them<B: Backend>() {
     for round in 1..=ROUNDS {
         for token in [timestamped, plain] {
             client.send_owned(token, *b"ping");
-            client.until("the answer", |client| {
+            client.until("the response", |client| {
                 client.received(token).len() == 4 * round
             });
         }
@@ -800,7 +800,7 @@ pub(crate) fn an_abort_sends_reset<B: Backend>() {
     };
     let token = client.connected(1, &peer.address);
     client.send_owned(token, *b"ping");
-    client.until("the answer", |client| client.received(token) == b"go");
+    client.until("the response", |client| client.received(token) == b"go");
     client.closed(token, CloseMode::Abort);
     assert_eq!(peer.report(&mut client), report(*b"ping", End::Reset));
 }

@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn headers_keep_their_order_and_a_body_gets_its_length() {
         let headers = [("X-B", "1"), ("Accept", ""), ("x-b", "2")];
-        let expected = "POST /a?b HTTP/1.1\r\nHost: example.org:81\r\nX-B: 1\r\nAccept: \r\nx-b: 2\r\n\
+        let expected = "POST /a?b HTTP/1.1\r\nHost: example.org:81\r\n\
+            X-B: 1\r\nAccept: \r\nx-b: 2\r\n\
                         Content-Length: 5\r\n\r\nhello";
         assert_eq!(encoded("POST", &headers, Some("hello")), expected);
     }

@@ -158,7 +158,8 @@ fn a_captured_body_has_a_limit_and_an_uncaptured_one_has_none() {
             format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}"),
             format!("HTTP/1.1 200 OK\r\n\r\n{body}"),
             format!(
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 {length:x}\r\n{body}\r\n0\r\n\r\n"
             ),
         ] {
             let pieces = [framed.as_bytes()];

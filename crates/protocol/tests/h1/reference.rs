@@ -95,10 +95,7 @@ fn cut<'i>(input: &'i [u8], places: &[prop::sample::Index]) -> Vec<&'i [u8]> {
 }
 
 fn as_naive_response(response: &Response) -> NaiveResponse {
-    let captured = response
-        .captured
-        .as_deref()
-        .expect("it was told to capture");
+    let captured = response.captured.as_deref().expect("capturing is on");
     let fields = captured.headers.iter().map(|(name, value)| {
         (
             String::from_utf8(name.to_vec()).expect("names are ASCII"),
@@ -123,7 +120,11 @@ fn ending(outcome: &Conversation) -> Ending {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_naive_decoder_agrees(

@@ -31,7 +31,7 @@ fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
             panic!("the certificate is not refused: {:?}", pair.events);
         };
         assert!(!pair.client.is_ready());
-        assert!(!pair.output.is_empty(), "the server is told by an alert");
+        assert!(!pair.output.is_empty(), "an alert informs the server");
         reason
     });
     reasons.sort_unstable();
