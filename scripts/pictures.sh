@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes the pictures of README.md from real runs on loopback: docs/pictures/{text,page,live}.png.
+# Takes the pictures of README.md from real runs on loopback: docs/pictures/{page,live}.png.
 # Needs tmux, node and Chromium; takes 90 seconds. `make pictures` builds the program first.
 set -eu
 
@@ -22,7 +22,7 @@ server=
 tmux_socket=$work/tmux
 finish() {
     tmux -S "$tmux_socket" kill-server 2>/dev/null || :
-    [ -z "$server" ] || kill "$server" 2>/dev/null || :
+    [ -z "$server" ] || kill $server 2>/dev/null || :
     rm -rf "$work"
 }
 trap finish EXIT
@@ -42,24 +42,20 @@ photograph_terminal() {
     photograph "$work/$1.html" "$2" "${size% *}" "${size#* }" 1.5
 }
 
-mkfifo said
-"$wrkbench" serve --listen 127.0.0.1:0 --answer 'size=2k&delay=lognormal:3ms,0.5' \
-    >said 2>"$work/serve" &
-server=$!
-read -r line <said
-url=${line#serving }
+# Starts a server with these options; sets `url`.
+serve() {
+    rm -f said
+    mkfifo said
+    "$wrkbench" serve --listen 127.0.0.1:0 "$@" >said 2>"$work/serve" &
+    server="$server $!"
+    read -r line <said
+    url=${line#serving }
+}
 # Pictures show a usual address.
 shown() { sed "s|${url%/}|http://127.0.0.1:8080|g"; }
 
-# 1. The text report.
-{
-    printf '\033[1m$\033[0m wrkbench -t1 -c64 -d5s --latency --breakout %s\n' "$url"
-    "$wrkbench" -t1 -c64 -d5s --latency --breakout --json run.json "$url" 2>notes
-    cat notes
-} | shown | fold -s -w 100 >text
-photograph_terminal text "$pictures/text.png"
-
-# 2. The page of a sweep: how many connections?
+# 1. The page of a sweep. The server handles one request at a time, so more connections only wait.
+serve --queue --answer 'size=2k&delay=exp:1ms'
 cat >plan.toml <<END
 name = "How many connections?"
 rounds = 5
@@ -74,7 +70,7 @@ warmup = "1s"
 name = "built-in server"
 url = "$url"
 [[factor]]
-connections = [8, 16, 32, 64]
+connections = [4, 8, 16, 32]
 [telemetry]
 sockets = "sport = :${url##*:}"
 interval = "200ms"
@@ -87,7 +83,8 @@ sed -i 's|/"$|"|; s|:\([0-9]*\)/"|:\1"|' plan.toml
 "$wrkbench" report results -o page.html
 photograph "$work/page.html" "$pictures/page.png" 1200 1640 0.75
 
-# 3. The live view after 18 seconds of a growing load.
+# 2. The live view after 18 seconds of a growing load.
+serve --answer 'size=2k&delay=lognormal:3ms,0.5'
 load="-t1 -c64 --stages 1k:4s,1k-6k:10s,6k:6s --tui '$url?mix=0.0001:reset'"
 tmux -S "$tmux_socket" -f /dev/null new-session -d -x 110 -y 34 \
     "env LANG=C.UTF-8 TERM=tmux-256color COLORTERM=truecolor '$wrkbench' $load"

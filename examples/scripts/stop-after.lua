@@ -8,14 +8,14 @@
 function init(args)
   limit = tonumber(args[1] or 100)
   if not limit or limit < 1 then
-    error("the number of answers must be from 1 on, not " .. args[1])
+    error("the number of responses must be at least 1, not " .. args[1])
   end
-  answers = 0
+  responses = 0
 end
 
 function response()
-  answers = answers + 1
-  if answers == limit then
+  responses = responses + 1
+  if responses == limit then
     wrk.thread:stop()
   end
 end
