@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use testkit::{Folder, PATIENCE, is_root};
+use testkit::{Folder, PATIENCE, eventually, is_root};
 
 /// The content that the file factor replaces. It is not UTF-8.
 const CONFIGURATION: &[u8] = b"# old\n\xff\x00no line feed at the end";
@@ -185,7 +185,8 @@ levels = [1400, 9000]
             let _ = stderr.read_to_end(&mut said);
             String::from_utf8_lossy(&said).into_owned()
         });
-        Sweep { child, said }
+        let lock = self.place.file("journal/lock");
+        Sweep { child, said, lock }
     }
 
     /// Everything that could have been changed: all settings of the network, the file with its
@@ -278,6 +279,8 @@ pub(crate) struct Sweep {
     pub(crate) child: Child,
     /// The output of it and its guardian, when both have ended.
     said: Receiver<String>,
+    /// The lock file of the journal.
+    lock: String,
 }
 
 impl Sweep {
@@ -325,6 +328,12 @@ impl Sweep {
     pub(crate) fn end(mut self) -> String {
         let said = await_event(&self.said, "the end of sweep and guardian");
         self.child.wait().unwrap();
+        // The kernel closes the files of a process one after the other: the lock may be held for a
+        // moment after stderr was closed.
+        eventually(|| match fs::File::open(&self.lock) {
+            Ok(lock) => lock.try_lock().map_err(|error| error.to_string()),
+            Err(_) => Ok(()),
+        });
         said
     }
 }
