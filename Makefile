@@ -23,7 +23,10 @@ FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # Tests send signals. A process that was started with nohup, or with & by a script, ignores some of
 # them, and so do all processes that it starts. GNU's env resets that.
-HEED := $(shell env --default-signal=HUP true 2>/dev/null && echo env --default-signal=HUP,INT,QUIT)
+WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --default-signal=HUP,INT,QUIT)
+
+# Tests mostly wait for runs with a fixed duration, so two at a time on each CPU.
+export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
@@ -35,18 +38,22 @@ build: ## build the release binary (the default)
 demo: build ## load the built-in server for 5 s, print the report, write demo-result.json
 	$(WRKBENCH) demo
 
-test: ## run the tests that every change needs
-	$(HEED) $(CARGO) test --workspace --locked
+test: ## run the tests; those that need a program that is not installed say that they are skipped
+	$(WITH_SIGNALS) $(CARGO) test --workspace --locked
 
-test-all: test-packages readers ## run every test; installs the programs that some of them need
-	$(HEED) $(CARGO) test --workspace --locked
-	$(MAKE) test-schema test-epoll test-browser
+test-all: test-packages readers ## install what tests need and run all of them, also on epoll
+	$(MAKE) test
+	$(MAKE) test-schema
+	$(MAKE) test-epoll
+	$(MAKE) test-browser
 
 test-schema: ## compare docs/result.schema.json with the types that are saved
 	$(CARGO) test -p results --features schema --test schema --locked
 
-test-epoll: ## run the end-to-end tests on epoll, whatever the kernel has
-	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --locked
+# The other tests of the program choose their backends themselves.
+test-epoll: ## run the end-to-end tests on epoll
+	WRKBENCH_TEST_IO=epoll $(WITH_SIGNALS) $(CARGO) test -p wrkbench --locked --test end_to_end \
+	    --test run --test faults --test compatibility --test terminal
 
 test-browser: ## open report pages in a headless Chromium; screenshots go to target/screenshots
 	CARGO="$(CARGO)" sh scripts/test-browser.sh
@@ -61,11 +68,11 @@ test-readers: readers ## read every exported format with the programs it is made
 	$(CARGO) test -p report --test readers --locked
 
 faults: test-packages ## inject every fault on each backend, print tables; WRKBENCH_FAULTS=F9,F12 selects
-	$(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
-	WRKBENCH_TEST_IO=epoll $(HEED) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
+	WRKBENCH_TEST_IO=epoll $(WITH_SIGNALS) $(CARGO) test -p wrkbench --test faults --locked -- --ignored --nocapture
 
 kill: test-packages ## kill sweeps at fifty random moments, check that all is restored; needs root
-	$(HEED) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
+	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
 
 bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
