@@ -3,7 +3,7 @@
 #[path = "../../crates/protocol/tests/h1/naive.rs"]
 mod naive;
 
-use naive::{Answer, Ending};
+use naive::{Ending, NaiveResponse};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Event, RequestKind, Response, Session, SessionError};
 
@@ -15,7 +15,7 @@ pub fn check(kinds: &[RequestKind], input: &[u8], cuts: &[u8]) {
     let (expected, expected_ending) = naive::decode(kinds, input);
     let pieces = pieces(input, cuts);
     let (captured, error) = converse(&mut shared(true), kinds, &pieces);
-    let found: Vec<Answer> = captured.iter().map(as_answer).collect();
+    let found: Vec<NaiveResponse> = captured.iter().map(as_naive).collect();
     assert_eq!(found, expected);
     assert_eq!(ending(error.as_ref()), expected_ending, "{error:?}");
 
@@ -86,7 +86,7 @@ fn finished(event: Event) -> Option<Response> {
     }
 }
 
-fn as_answer(response: &Response) -> Answer {
+fn as_naive(response: &Response) -> NaiveResponse {
     let captured = response
         .captured
         .as_deref()
@@ -97,7 +97,7 @@ fn as_answer(response: &Response) -> Answer {
             value.to_vec(),
         )
     });
-    Answer {
+    NaiveResponse {
         status: response.status,
         reusable: response.reusable,
         bytes: response.bytes,

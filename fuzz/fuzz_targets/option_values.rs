@@ -9,15 +9,15 @@ mod given;
 use std::fmt::Display;
 use std::time::Duration;
 
+use judging::Criterion;
 use libfuzzer_sys::fuzz_target;
 use plan::units::{
     parse_count, parse_count_u32, parse_rate, parse_size, parse_stages, parse_time, time,
 };
 use plan::{
     Arrivals, Load, MAX_RATE_PER_SEC, MIN_RATE_PER_SEC, Pacing, RequestSpec, RunPlan, SourceRange,
-    parse_header,
+    parse_headers,
 };
-use judging::Criterion;
 
 fuzz_target!(|text: &str| {
     counts(text);
@@ -119,16 +119,19 @@ fn sources(text: &str) {
 }
 
 fn headers(text: &str) {
-    let Some((name, value)) = read(parse_header(text)) else {
+    let Some(headers) = read(parse_headers(text)) else {
         return;
     };
-    assert_eq!(
-        parse_header(&format!("{name}: {value}")),
-        Ok((name.clone(), value.clone()))
-    );
+    for (name, value) in &headers {
+        let written = format!("{name}: {value}");
+        assert_eq!(
+            parse_headers(&written),
+            Ok(vec![(name.clone(), value.clone())])
+        );
+    }
     let plan = RunPlan {
         request: RequestSpec {
-            headers: vec![(name, value)],
+            headers,
             ..RequestSpec::default()
         },
         ..given::plan()

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use judging::Criterion;
+use judging::sentences::{Sentence, verdict_lines};
 use libfuzzer_sys::fuzz_target;
 use plan::{Arrivals, Pacing, Stage};
 use report::{Format, TextOptions};
 use results::file::{load, save};
-use judging::Criterion;
-use judging::sentences::{Sentence, verdict_lines};
 use results::{Histogram, MachineUsage, RunResult, WorkerUsage};
 
 fuzz_target!(|data: &[u8]| {

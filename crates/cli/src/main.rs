@@ -1,4 +1,8 @@
 //! The program `wrkbench`.
+#![allow(
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments of options are help texts, in which brackets are plain text"
+)]
 
 mod args;
 mod commands;

@@ -1,6 +1,6 @@
 //! Colours and symbols: what the terminal supports, and the styles in use.
 //!
-//! Drawing always uses colours and Unicode; [`Appearance::apply`] then removes what the terminal
+//! Drawing always uses colours and Unicode; `Appearance::apply` then removes what the terminal
 //! does not support.
 
 use ratatui::buffer::{Buffer, Cell};
