@@ -107,8 +107,9 @@ check: ## check format and lints, without tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
+# Links to private items help those who read the source.
 doc: ## build the documentation of the code; warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked
 
 install: ## install binary, man page, completions, docs and examples in PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }

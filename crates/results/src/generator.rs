@@ -184,7 +184,7 @@ pub struct Generator {
     /// The machine, where it could be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineUsage>,
-    /// Whether the generator was the limit; see [`crate::verdict()`].
+    /// Whether the generator was saturated (`judging::verdict`).
     #[serde(default)]
     pub verdict: Verdict,
 }
