@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_has_a_name_that_leads_back_to_it() {
+    fn the_name_of_a_path_gives_the_same_path() {
         for name in ["net.core.rmem_max", "net.ipv4.conf.eth0/100.rp_filter"] {
             let path = sysctl_path(name).expect("it is a name");
             assert_eq!(sysctl_name(&path).as_deref(), Some(name));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_out_of_the_settings_is_none() {
+    fn a_name_that_points_outside_of_the_settings_is_invalid() {
         for key in [
             "",
             "rmem_max",

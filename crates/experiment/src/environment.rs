@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_read_is_there_under_its_name() {
+    fn readable_values_are_recorded_under_their_names() {
         let all = observed(&[
             ("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
             ("/proc/loadavg", "0.50 0.40 0.30 2/345 6789\n"),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_or_is_cut_is_not_there() {
+    fn unreadable_and_truncated_values_are_absent() {
         assert_eq!(observed(&[]), Vec::<String>::new());
         assert_eq!(
             observed(&[

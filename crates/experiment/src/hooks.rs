@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_came_to_is_said_in_one_line() {
+    fn the_failure_of_a_command_is_described_in_one_line() {
         for (output, expected) in [
             (said(Some(0), b"", b"warning\n"), Ok(())),
             (
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_one_line_however_much_was_said() {
+    fn a_reason_is_one_line_however_long_the_output() {
         let (_, judged) = hook(said(Some(1), b"", &[b'a'; 5000]));
         let reason = judged.unwrap_err().reason;
         assert!(reason.ends_with("aaa...") && reason.len() < 400, "{reason}");
     }
 
     #[test]
-    fn the_last_lines_of_a_failing_command_are_told_errors_first() {
+    fn the_last_lines_of_a_failed_command_are_reported_stderr_first() {
         let told = |stdout: &str, stderr: &str| {
             let (_, judged) = hook(said(Some(1), stdout.as_bytes(), stderr.as_bytes()));
             judged.unwrap_err().said
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_output_the_end_is_kept() {
+    fn the_end_of_long_output_is_kept() {
         let mut long = vec![b'a'; KEPT_BYTES];
         long.extend(b"bcd");
         let (kept, _) = hook(said(Some(0), &long, b"short"));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_asked_until_it_is_ready() {
+    fn requests_are_repeated_until_the_server_is_ready() {
         let (outcome, host) = ready(vec![refused(), Ok(503), Ok(200)], 10_000);
         assert_eq!(outcome, Ok(()));
         assert_eq!(host.log.len(), 3);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_not_ready_in_time_is_told_of_with_its_last_answer() {
+    fn a_server_that_is_not_ready_in_time_is_reported_with_its_last_response() {
         let answers = || (0..100).map(|_| Ok(503)).collect();
         let (outcome, host) = ready(answers(), 1000);
         let line = "http://h/ not ready within 1s: status 503";
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_when_there_is_no_need_any_more() {
+    fn an_interrupt_ends_the_wait() {
         let mut host = Fake::default();
         host.answers
             .insert(URL.to_owned(), VecDeque::from(vec![refused()]));

@@ -115,6 +115,15 @@ pub(crate) fn replacement_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
+/// The folder of a file; `.` for a bare name.
+#[must_use]
+pub fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// Everything an experiment may do to a machine; tests use a simulated one.
 pub trait Host {
     /// The content of a file.

@@ -33,7 +33,7 @@ pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use hooks::Failure;
-pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
+pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath, folder_of};
 pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;

@@ -18,7 +18,7 @@ use rustix::fs::{Access, access};
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
+use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath, folder_of};
 use guardian_process::GuardianProcess;
 
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};
@@ -254,7 +254,7 @@ impl Host for Machine {
         }
         // The file is replaced, for which its folder must be writable.
         let real = atomic_file::real_path(path)?;
-        let folder = atomic_file::folder_of(&real);
+        let folder = folder_of(&real);
         Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
     }
 

@@ -4,7 +4,6 @@
 //! once. Nothing is changed.
 
 mod checks;
-mod programs;
 mod settings;
 mod text;
 mod units;

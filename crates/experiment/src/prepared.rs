@@ -16,7 +16,7 @@ use crate::transaction::SafetyError;
 /// An experiment with its schedule, and what is left of it.
 #[derive(Debug)]
 pub struct PreparedExperiment {
-    /// The experiment file, with the rounds that are to run.
+    /// The experiment file, with the rounds to run.
     pub spec: Spec,
     /// Where its trials are saved.
     pub store: Store,
@@ -26,16 +26,16 @@ pub struct PreparedExperiment {
     pub schedule: Schedule,
     /// The trials that are still to be made.
     pub remaining: Remaining,
-    /// It was started before.
+    /// The experiment was started before.
     pub is_resumed: bool,
 }
 
 impl PreparedExperiment {
-    /// Reads the results folder of an experiment and decides what is to be run.
+    /// Reads the results folder of an experiment and determines what is left to run.
     ///
     /// # Errors
     /// When the folder does not fit the options: it holds results and is not to be resumed, or the
-    /// reverse, or has other settings. Also when there would be too many trials.
+    /// reverse, or its settings differ. Also when there would be too many trials.
     pub fn new(
         mut spec: Spec,
         options: ResumeOptions,
@@ -140,7 +140,7 @@ fn saved_text(spec: &Spec) -> String {
     }
 }
 
-/// Short enough to be typed.
+/// Short enough to type.
 fn random_seed() -> u64 {
     fastrand::u32(..).into()
 }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_follows_what_trials_really_took() {
+    fn the_remaining_time_follows_the_real_durations_of_trials() {
         let nominal = [10, 10, 20].map(seconds);
         let mut progress = Progress::new(5, 2, nominal.into_iter());
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_in_which_the_program_was_stopped_moves_no_estimate() {
+    fn a_trial_during_a_suspension_does_not_change_the_estimate() {
         let mut progress = Progress::new(3, 1, [10, 10, 10].map(seconds).into_iter());
         progress.advance(seconds(12));
         progress.skip();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_duration_every_trial_takes_what_the_others_took() {
+    fn without_nominal_durations_the_estimate_is_the_average_of_the_others() {
         let mut progress = Progress::new(3, 1, [Duration::ZERO; 3].into_iter());
         assert_eq!(progress.time_left(), Duration::ZERO);
         progress.advance(seconds(4));

@@ -56,7 +56,7 @@ mod tests {
     use crate::fake::Fake;
 
     #[test]
-    fn near_is_what_lies_in_the_same_folder_or_has_the_same_name_beside_it() {
+    fn related_settings_are_in_the_same_folder_or_have_the_same_name_in_a_sibling() {
         let mut host = Fake::with(&[
             ("/proc/sys/net/ipv4/ip_forward", "0\n"),
             ("/proc/sys/net/ipv4/conf/all/rp_filter", "1\n"),

@@ -113,7 +113,8 @@ impl fmt::Display for RestoreStep {
                     let command = &self.command;
                     write!(
                         f,
-                        "`{command} --force` restores the old one, `{command} --keep` accepts the new one"
+                        "`{command} --force` restores the old one, `{command} --keep` accepts the \
+                         new one"
                     )
                 }
             }

@@ -47,7 +47,8 @@ pub enum ResumeError {
     },
     /// --resume was given, and the folder holds no results.
     #[error(
-        "no sweep to resume in {}: give its folder with --results, or start a new one without --resume",
+        "no sweep to resume in {}: give its folder with --results, or start a new one without \
+         --resume",
         folder.display()
     )]
     NothingToResume {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_means_the_same_has_not_changed() {
+    fn a_file_with_the_same_meaning_has_not_changed() {
         for changed in [
             PLAN.to_owned(),
             PLAN.replace("rounds = 2", "# more\nrounds = 9"),
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named_by_its_place() {
+    fn differences_are_named_by_their_key() {
         assert_eq!(
             differences(|plan| plan.replace("connections = 4", "threads = 1")),
             [

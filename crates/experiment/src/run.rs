@@ -523,7 +523,8 @@ impl Sweep<'_, '_> {
             let now = now.get(key).map_or("unknown", String::as_str);
             if now != set {
                 return Err(format!(
-                    "{key} is {now}, but was {set} when the level was set: something else changes it"
+                    "{key} is {now}, but was {set} when the level was set: something else changes \
+                     it"
                 ));
             }
         }

@@ -1,7 +1,7 @@
-//! The experiment file: what is varied, what is run, and what happens around it.
+//! The experiment file: what is varied, what is run, and the hooks around it.
 //!
-//! Reading it touches nothing but the file itself. What can only be known with a machine at hand is
-//! [`crate::preflight`]'s.
+//! Parsing reads nothing but the file itself. Checks that need a machine are in
+//! [`crate::preflight`].
 
 mod factors;
 mod options;
@@ -23,149 +23,151 @@ pub use problems::SpecError;
 
 use crate::design;
 use crate::factor::Factor;
+use crate::host::folder_of;
 
-/// The most rounds of a plan.
+/// The most rounds of an experiment.
 pub const MAX_ROUNDS: u32 = 10_000;
-/// After so many failed trials in a row a sweep ends if its plan does not say otherwise.
+/// Default limit of failed trials in a row.
 pub(crate) const MAX_FAILURES: u32 = 3;
-/// The most cells of a plan: beyond them nobody waits for the end.
+/// The most cells of an experiment.
 pub(crate) const MAX_CELLS: usize = 4_000;
-/// The most trials of a plan.
+/// The most trials of an experiment.
 pub(crate) const MAX_TRIALS: usize = 100_000;
 /// The most levels of a factor.
 pub(crate) const MAX_LEVELS: usize = 1_000;
-/// The largest plan file, bytes.
+/// The largest experiment file, bytes.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// An experiment as its file describes it.
+/// An experiment as described by its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How often each cell runs, 1..=[`MAX_ROUNDS`].
+    /// How many times each cell runs, 1..=[`MAX_ROUNDS`].
     pub rounds: u32,
     /// Folder for the results.
     pub results: PathBuf,
-    /// Seed of the order; drawn if it is not given.
+    /// Seed of the order; random if absent.
     pub seed: Option<u64>,
     /// Order within a round.
     pub order: Order,
-    /// How often a failing trial is tried again, 0..=10.
+    /// How often a failed trial is tried again, 0..=10.
     pub retries: u32,
-    /// After so many failed trials in a row the sweep ends; 0: never.
+    /// The sweep ends after this many failed trials in a row; 0 means no limit.
     pub max_failures: u32,
-    /// Difference that does not matter, as a share: 0.02 is 2 %.
+    /// The largest difference that does not matter, as a share: 0.02 is 2 %.
     pub threshold: Option<f64>,
     /// Options of every run.
     pub load: LoadOptions,
     /// The servers, at least one.
     pub targets: Vec<TargetSpec>,
-    /// Sets of options; without any there is one without a name.
+    /// Named sets of options; may be empty.
     pub profiles: Vec<Profile>,
-    /// What is varied besides.
+    /// What is varied in addition to targets and profiles.
     pub factors: Vec<Factor>,
     /// Cells that are left out.
     pub exclude: Vec<Selection>,
-    /// The cell that is repeated so that drift shows.
+    /// The cell that is repeated to detect drift.
     pub baseline: Option<Baseline>,
     /// Commands around the runs.
     pub hooks: Hooks,
-    /// What is watched beside the runs.
+    /// What is sampled during the runs.
     pub telemetry: Option<TelemetrySpec>,
-    /// The file as it was read.
+    /// The text of the file.
     pub text: String,
     /// The file's name, for messages.
     pub file: PathBuf,
-    /// The folder in which what the plan names relatively lies; absolute if the plan was a file.
+    /// The folder of relative paths in the file; absolute if the file was loaded.
     pub folder: PathBuf,
 }
 
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Where its requests go.
+    /// The URL of its requests.
     pub url: String,
-    /// Options of its own, before those of the plan and of profiles.
+    /// Its own options; they override those of the experiment and of profiles.
     pub load: LoadOptions,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
-/// A set of options with a name.
+/// A named set of options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its options, before those of the plan.
+    /// Its options; they override those of the experiment.
     pub load: LoadOptions,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
-/// Cells by their levels: those that have, of each factor named, one of these levels. `target` and
+/// Selects the cells that have one of the listed levels of every listed factor. `target` and
 /// `profile` count as factors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Accepted levels by factor, in the order of the plan.
+    /// Accepted levels by factor, in the order of the file.
     pub levels: Vec<(String, Vec<String>)>,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
 /// The cell that is repeated, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
-    /// Chooses exactly one cell.
+    /// Matches exactly one cell.
     pub cell: Selection,
-    /// It runs again after so many others, at least 1.
+    /// Number of other cells between repeats, at least 1.
     pub every: u32,
 }
 
-/// Commands around the runs, and what must be so before one.
+/// Commands around the runs, and the condition for starting one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hooks {
-    /// Once, before the first trial.
+    /// Runs once, before the first trial.
     pub setup: Option<Hook>,
-    /// After a change of a level that a server reads when it starts: kernel setting, file, command.
+    /// Runs after a change that servers only read when they start: of a kernel setting, file or
+    /// command.
     pub restart: Option<Hook>,
-    /// What must answer before a trial.
+    /// When a server is ready for a trial.
     pub ready: Option<Ready>,
     /// Time between ready and the run.
     pub settle: Duration,
-    /// Before each trial.
+    /// Runs before each trial.
     pub before: Option<Hook>,
-    /// After each trial.
+    /// Runs after each trial.
     pub after: Option<Hook>,
-    /// Once, at the end, when everything is put back.
+    /// Runs once at the end, after the restore.
     pub teardown: Option<Hook>,
 }
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// A line of shell.
+    /// A shell command line.
     pub command: String,
-    /// The longest it may take.
+    /// Its time limit.
     pub limit: Duration,
-    /// Line of the plan.
+    /// Line in the experiment file.
     pub line: usize,
 }
 
-/// The question whether a server is ready.
+/// When a server is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// Asked until the answer is right; `None` is the URL of the trial's target.
+    /// The URL that is requested; `None` is the URL of the trial's target.
     pub url: Option<String>,
-    /// For so long.
+    /// The time limit.
     pub within: Duration,
-    /// The status that is right; `None` is every one from 200 to 399.
+    /// The expected status; `None` accepts 200 to 399.
     pub status: Option<u16>,
 }
 
 impl Ready {
-    /// Whether this status is the right one.
+    /// Whether this status means ready.
     #[must_use]
     pub fn takes(&self, status: u16) -> bool {
         match self.status {
@@ -176,16 +178,16 @@ impl Ready {
 }
 
 impl Spec {
-    /// Reads a plan's text. `file` is named in messages, and what the plan names relatively lies
-    /// beside it.
+    /// Parses the text of an experiment file. `file` is named in messages, and its folder is that
+    /// of relative paths.
     ///
     /// # Errors
-    /// Everything that is wrong with it, a line each.
+    /// All problems of the file, a line each.
     pub fn parse(text: &str, file: &Path) -> Result<Self, SpecError> {
         read::read(text, file, folder_of(file))
     }
 
-    /// Reads a plan's file.
+    /// Loads an experiment file.
     ///
     /// # Errors
     /// When it cannot be read, and as [`Self::parse`].
@@ -194,10 +196,10 @@ impl Spec {
         read::read(&text, file, &folder)
     }
 
-    /// Another number of rounds, in place of the plan's.
+    /// Overrides the number of rounds.
     ///
     /// # Errors
-    /// When it is none, or comes to more trials than are made; nothing is changed then.
+    /// When it is out of range or gives too many trials; nothing is changed then.
     pub fn set_rounds(&mut self, rounds: u32) -> Result<(), String> {
         if !(1..=MAX_ROUNDS).contains(&rounds) {
             return Err(format!("must be from 1 to {MAX_ROUNDS}"));
@@ -223,8 +225,8 @@ impl Spec {
         self.factors.iter().find(|factor| factor.name == name)
     }
 
-    /// The options of a cell's runs: the plan's, replaced by the profile's, these by the target's, these by
-    /// the levels of factors.
+    /// The options of a cell's runs. Levels of factors override options of the target, these
+    /// override those of the profile, and these those of the experiment.
     #[must_use]
     pub fn options_of(&self, cell: &results::Cell) -> LoadOptions {
         let mut options = self.load.clone();
@@ -244,14 +246,15 @@ impl Spec {
         options
     }
 
-    /// The command line of a cell's runs, without the program's name; `None` for a cell of another plan.
+    /// The command line of a cell's runs, without the program's name; `None` for a cell of another
+    /// experiment.
     #[must_use]
     pub fn arguments_of(&self, cell: &results::Cell) -> Option<Vec<String>> {
         let target = self.target(&cell.target)?;
         Some(self.options_of(cell).arguments(&target.url))
     }
 
-    /// What every command of a trial finds in its environment: the level of each factor as
+    /// The environment variables for the commands of a trial: the level of each factor as
     /// `WRKBENCH_<FACTOR>`, and `WRKBENCH_TARGET`, `WRKBENCH_URL`, `WRKBENCH_PROFILE`,
     /// `WRKBENCH_PLAN_DIR`.
     #[must_use]
@@ -272,14 +275,14 @@ impl Spec {
         environment
     }
 
-    /// What `setup` and `teardown` find in their environment: `WRKBENCH_PLAN_DIR`.
+    /// The environment variables for `setup` and `teardown`: `WRKBENCH_PLAN_DIR`.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
         let folder = self.folder.to_string_lossy().into_owned();
         BTreeMap::from([("WRKBENCH_PLAN_DIR".to_owned(), folder)])
     }
 
-    /// Every kernel setting that the plan names, once, in the order of the plan.
+    /// The distinct kernel settings that the factors set, in the order of the file.
     #[must_use]
     pub fn sysctls(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = Vec::new();
@@ -292,14 +295,7 @@ impl Spec {
     }
 }
 
-fn folder_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// The variable that a factor's level is in.
+/// The environment variable of a factor's level.
 pub(crate) fn variable(name: &str) -> String {
     let plain = name.chars().map(|c| match c {
         c if c.is_ascii_alphanumeric() => c.to_ascii_uppercase(),

@@ -55,7 +55,8 @@ pub enum SafetyError {
         what: String,
     },
     /// The lock cannot be taken.
-    #[error("{}: cannot be locked ({error}): choose another folder for the journal with --journal DIR", path.display())]
+    #[error("{}: cannot be locked ({error}): choose another folder for the journal with --journal \
+             DIR", path.display())]
     Lock {
         /// The lock file.
         path: PathBuf,
@@ -115,7 +116,8 @@ pub enum SafetyError {
     },
     /// A newer version of the program wrote the journal.
     #[error(
-        "{}: the journal has version {version}, this program knows versions up to {FORMAT_VERSION}: \
+        "{}: the journal has version {version}, this program knows versions up to \
+         {FORMAT_VERSION}: \
          run `{}` with the program that wrote it",
         folder.display(),
         restore_command(folder)
@@ -129,7 +131,8 @@ pub enum SafetyError {
     /// The journal belongs to another network namespace.
     #[error(
         "the sweep ran in network namespace {theirs}, this is {ours}{changed}: run \
-         `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If that namespace is gone, so are its settings: `{restore} --force` restores the rest",
+         `nsenter --net=/proc/PID/ns/net {restore}` with the PID of a process in that one. If \
+         that namespace is gone, so are its settings: `{restore} --force` restores the rest",
         restore = restore_command(folder)
     )]
     OtherNamespace {
@@ -144,7 +147,8 @@ pub enum SafetyError {
     },
     /// The journal belongs to another machine.
     #[error(
-        "the sweep ran on another machine{changed}: run `{restore}` there. If it is this machine under another name, `{restore} --force` restores what the journal records",
+        "the sweep ran on another machine{changed}: run `{restore}` there. If it is this machine \
+         under another name, `{restore} --force` restores what the journal records",
         restore = restore_command(folder)
     )]
     OtherMachine {
@@ -166,7 +170,8 @@ pub enum SafetyError {
     },
     /// Somebody else has changed the resource since the sweep wrote it.
     #[error(
-        "{what}: changed by someone else during the sweep: is {now}, the sweep had set {expected}; not overwritten"
+        "{what}: changed by someone else during the sweep: is {now}, the sweep had set \
+         {expected}; not overwritten"
     )]
     Foreign {
         /// The resource.
@@ -220,7 +225,8 @@ impl SafetyError {
 /// What a damaged journal still says, to restore it by hand.
 fn known(readable: Option<&Journal>) -> String {
     let Some(journal) = readable else {
-        return "Its first record cannot be read: open it in an editor, restore by hand what it records, and remove it"
+        return "Its first record cannot be read: open it in an editor, restore by hand what it \
+                records, and remove it"
             .to_owned();
     };
     let line = |entry: &Entry| match (&entry.resource, &entry.old, &entry.undo) {
@@ -615,7 +621,8 @@ impl Transaction {
             };
             if entry.has_own_write {
                 return Err(Some(format!(
-                    "writing it also changes {}, which the experiment sets as well: vary one of the two",
+                    "writing it also changes {}, which the experiment sets as well: vary one of \
+                     the two",
                     entry.resource
                 )));
             }
@@ -832,7 +839,8 @@ fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), 
             };
             if is_zero(host.read(path)) && !is_zero(host.read(Path::new(other))) {
                 return Err(format!(
-                    "is 0 because {other} is set, and the kernel does not accept 0 again: vary that one instead"
+                    "is 0 because {other} is set, and the kernel does not accept 0 again: vary \
+                     that one instead"
                 ));
             }
         }

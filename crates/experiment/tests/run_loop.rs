@@ -301,7 +301,7 @@ fn story(host: &Fake) -> Vec<String> {
 }
 
 #[test]
-fn everything_around_a_trial_happens_in_its_order() {
+fn the_steps_of_a_trial_happen_in_order() {
     let mut host = machine();
     let plan = PLAN.replace("rounds = 2", "rounds = 1");
     let ended = session(&plan).run(&mut host).unwrap();
@@ -376,7 +376,7 @@ fn everything_around_a_trial_happens_in_its_order() {
 }
 
 #[test]
-fn only_what_the_plan_names_is_ever_written() {
+fn only_resources_of_the_experiment_are_ever_written() {
     let mut host = machine();
     session(PLAN).run(&mut host).unwrap();
     let own = [JOURNALS, RESULTS];
@@ -402,7 +402,7 @@ fn only_what_the_plan_names_is_ever_written() {
 }
 
 #[test]
-fn what_a_trial_was_made_with_is_kept_beside_what_came_of_it() {
+fn a_trial_is_saved_with_its_settings_and_its_result() {
     let mut host = machine();
     // This kernel takes at most 1500.
     host.on_setting(RMEM_MAX, |value| {
@@ -435,7 +435,7 @@ fn what_a_trial_was_made_with_is_kept_beside_what_came_of_it() {
 }
 
 #[test]
-fn servers_are_restarted_only_when_something_of_the_machine_has_changed() {
+fn servers_are_restarted_only_after_a_change_to_the_machine() {
     let mut host = machine();
     let ended = session(LOAD_ONLY).run(&mut host).unwrap();
     assert_eq!(ended.outcome.finished, 4);
@@ -484,7 +484,7 @@ fn a_failing_run_is_tried_once_more_with_a_fresh_server() {
 }
 
 #[test]
-fn whatever_fails_around_a_run_is_the_reason_of_its_failure() {
+fn whatever_fails_around_a_run_is_the_reason_for_its_failure() {
     /// The trial that fails, what breaks it, and the recorded reason.
     type Case = (&'static str, fn(&mut Fake), &'static str);
     let cases: [Case; 7] = [
@@ -580,7 +580,8 @@ fn a_setting_that_someone_else_changes_spoils_the_trial() {
     assert_eq!(
         first,
         [
-            "net.core.rmem_max is 4711, but was 2000 when the level was set: something else changes it"
+            "net.core.rmem_max is 4711, but was 2000 when the level was set: something else \
+             changes it"
         ]
     );
     // Not overwritten, but reported.
@@ -605,7 +606,7 @@ fn a_setting_that_another_sweep_has_claimed_ends_the_sweep() {
 }
 
 #[test]
-fn how_many_failures_end_a_sweep_is_said_in_the_plan_and_it_goes_on_after_them() {
+fn the_limit_of_failures_ends_a_sweep_which_can_be_resumed() {
     let with = |most: u32| format!("max_failures = {most}\n{PLAN}");
     for (most, failed) in [(1, 1), (5, 5), (0, 8)] {
         let mut host = machine();
@@ -648,7 +649,7 @@ fn a_setup_that_fails_ends_it_before_anything_is_changed() {
 }
 
 #[test]
-fn a_sweep_that_is_taken_up_again_makes_what_is_left_and_nothing_twice() {
+fn a_resumed_sweep_runs_what_is_left_and_nothing_twice() {
     let mut whole = machine();
     session(PLAN).run(&mut whole).unwrap();
     let all = finished(&whole);
@@ -675,7 +676,7 @@ fn a_sweep_that_is_taken_up_again_makes_what_is_left_and_nothing_twice() {
 }
 
 #[test]
-fn a_run_that_the_user_has_ended_is_no_trial() {
+fn an_interrupted_run_is_not_a_trial() {
     let mut host = machine();
     let mut session = session(LOAD_ONLY);
     let mut cut = result();
@@ -689,7 +690,7 @@ fn a_run_that_the_user_has_ended_is_no_trial() {
 }
 
 #[test]
-fn trials_that_failed_and_files_that_are_damaged_are_made_again() {
+fn failed_trials_and_damaged_files_are_repeated() {
     let mut host = machine();
     let mut first = session(LOAD_ONLY);
     let fail = || Err("refused".to_owned());
@@ -758,7 +759,7 @@ fn a_folder_with_another_sweep_or_another_plan_is_left_alone() {
 }
 
 #[test]
-fn without_a_place_for_results_it_ends_and_puts_everything_back() {
+fn if_results_cannot_be_saved_the_sweep_ends_and_restores_everything() {
     let mut host = machine();
     let trial = format!("{RESULTS}/trials/r01-c002-1000-b.json");
     host.read_only.insert(trial.clone().into());
@@ -784,7 +785,7 @@ fn operations(plan: &str) -> usize {
 }
 
 #[test]
-fn any_operation_may_fail_and_the_machine_is_as_it_was_all_the_same() {
+fn whatever_operation_fails_the_machine_is_restored() {
     let plan = short_plan();
     for operation in 0..operations(&plan) {
         let mut host = machine();
@@ -814,7 +815,7 @@ fn any_operation_may_fail_and_the_machine_is_as_it_was_all_the_same() {
 }
 
 #[test]
-fn killed_at_any_moment_it_is_restored_taken_up_and_has_every_trial_once() {
+fn killed_at_any_moment_it_is_restored_and_resumed_and_has_every_trial_once() {
     let plan = short_plan();
     let mut whole = machine();
     session(&plan).run(&mut whole).unwrap();

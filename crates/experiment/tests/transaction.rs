@@ -199,7 +199,7 @@ fn assert_as_before(host: &Fake, when: &str) {
 }
 
 #[test]
-fn a_sweep_that_ends_leaves_everything_as_it_was() {
+fn a_finished_sweep_restores_everything() {
     let mut host = machine();
     let report = sweep(&mut host, &changes()).unwrap();
     assert!(report.is_complete(), "{report:?}");
@@ -223,7 +223,7 @@ fn a_sweep_that_ends_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn changes_are_made_and_the_effective_value_is_told() {
+fn changes_are_made_and_the_effective_value_is_returned() {
     let mut host = machine();
     let mut transaction = begin(&mut host).unwrap();
     let mut change = |change: Change| transaction.change(&mut host, &change).unwrap();
@@ -252,7 +252,7 @@ fn changes_are_made_and_the_effective_value_is_told() {
 }
 
 #[test]
-fn killed_before_any_operation_everything_is_put_back() {
+fn killed_before_any_operation_everything_is_restored() {
     for operation in 0.. {
         let mut host = machine();
         host.fail_at(operation, Failure::KilledBefore);
@@ -268,7 +268,7 @@ fn killed_before_any_operation_everything_is_put_back() {
 }
 
 #[test]
-fn after_a_death_the_next_sweep_begins_or_is_refused_and_nothing_is_lost() {
+fn after_a_kill_the_next_sweep_starts_or_is_refused_and_nothing_is_lost() {
     let (mut begun, mut refused) = (0, 0);
     for operation in 0.. {
         let mut host = machine();
@@ -302,7 +302,7 @@ fn after_a_death_the_next_sweep_begins_or_is_refused_and_nothing_is_lost() {
 }
 
 #[test]
-fn killed_within_any_write_at_any_byte_everything_is_put_back() {
+fn killed_at_any_byte_of_any_write_everything_is_restored() {
     let changes = [
         sysctl("net.core.rmem_max", "262144"),
         file(CONF, "x y z"),
@@ -336,7 +336,7 @@ fn killed_within_any_write_at_any_byte_everything_is_put_back() {
 }
 
 #[test]
-fn killed_while_putting_back_it_can_be_put_back_again() {
+fn killed_during_a_restore_it_can_be_restored_again() {
     let changes = changes();
     for operation in 0.. {
         let mut host = died_after(&changes);
@@ -354,7 +354,7 @@ fn killed_while_putting_back_it_can_be_put_back_again() {
 }
 
 #[test]
-fn killed_in_the_sweep_and_in_the_restore_it_can_be_put_back_again() {
+fn killed_in_the_sweep_and_in_the_restore_it_can_be_restored_again() {
     let changes = changes();
     for first in (0..).step_by(7) {
         for second in 0.. {
@@ -380,7 +380,7 @@ fn killed_in_the_sweep_and_in_the_restore_it_can_be_put_back_again() {
 }
 
 #[test]
-fn whatever_operation_fails_everything_is_put_back_or_the_journal_stays() {
+fn whatever_operation_fails_everything_is_restored_or_the_journal_is_kept() {
     for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied] {
         let mut incomplete = 0;
         for operation in 0.. {
@@ -412,7 +412,7 @@ fn whatever_operation_fails_everything_is_put_back_or_the_journal_stays() {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_changed_that_the_journal_does_not_have() {
+fn on_a_full_disk_nothing_is_changed_that_is_not_in_the_journal() {
     for limit in (0..4500).step_by(7) {
         let mut host = machine();
         host.disk_limit = Some(limit);
@@ -430,7 +430,7 @@ fn on_a_full_disk_nothing_is_changed_that_the_journal_does_not_have() {
 }
 
 #[test]
-fn when_the_journal_cannot_be_written_the_setting_is_not() {
+fn if_the_journal_cannot_be_written_the_setting_is_not_changed() {
     let mut host = machine();
     host.disk_limit = Some(10);
     let mut transaction = begin(&mut host).unwrap();
@@ -444,7 +444,7 @@ fn when_the_journal_cannot_be_written_the_setting_is_not() {
 }
 
 #[test]
-fn after_half_a_record_nothing_more_is_added_although_there_is_room_again() {
+fn after_a_partial_record_nothing_is_appended_even_if_there_is_room_again() {
     let mut host = machine();
     let mut transaction = begin(&mut host).unwrap();
     let first = sysctl("net.core.rmem_max", "262144");
@@ -477,7 +477,7 @@ fn without_a_guardian_nothing_is_changed() {
 }
 
 #[test]
-fn the_guardian_is_looked_after_before_each_change() {
+fn the_guardian_is_checked_before_each_change() {
     let mut host = machine();
     let mut transaction = begin(&mut host).unwrap();
     for change in changes() {
@@ -489,7 +489,7 @@ fn the_guardian_is_looked_after_before_each_change() {
 }
 
 #[test]
-fn after_a_damage_nothing_is_touched_without_force() {
+fn with_a_damaged_journal_nothing_is_touched_without_force() {
     let mut host = died_after(&changes());
     let died = host.files.clone();
     let journal = died[Path::new(JOURNAL)].clone();
@@ -517,7 +517,7 @@ fn after_a_damage_nothing_is_touched_without_force() {
 }
 
 #[test]
-fn a_level_that_is_set_again_and_again_is_in_the_journal_once() {
+fn a_level_that_is_set_repeatedly_is_in_the_journal_once() {
     let levels = ["a", "b"].map(|letter| file(CONF, &letter.repeat(10_000)));
     let changes: Vec<_> = levels.iter().cycle().take(100).cloned().collect();
     let host = died_after(&changes);
@@ -531,7 +531,7 @@ fn a_level_that_is_set_again_and_again_is_in_the_journal_once() {
 }
 
 #[test]
-fn of_a_damaged_journal_force_puts_back_what_can_be_read_and_keeps_it() {
+fn force_restores_the_readable_part_of_a_damaged_journal_and_keeps_it() {
     let mut host = died_after(&changes());
     let mut journal = host.text(JOURNAL).unwrap();
     let at = journal.find("16384").unwrap();
@@ -552,7 +552,7 @@ fn of_a_damaged_journal_force_puts_back_what_can_be_read_and_keeps_it() {
 }
 
 #[test]
-fn a_journal_of_something_else_is_no_journal() {
+fn other_files_are_not_journals() {
     for content in [
         "\n",
         "hello\n",
@@ -572,7 +572,7 @@ fn a_journal_of_something_else_is_no_journal() {
 }
 
 #[test]
-fn zeros_that_a_power_cut_left_at_the_end_are_no_damage() {
+fn zeros_at_the_end_after_a_power_cut_are_not_damage() {
     let mut host = died_after(&changes());
     let journal = host.files.get_mut(Path::new(JOURNAL)).unwrap();
     journal.extend([0; 300]);
@@ -628,7 +628,7 @@ fn a_value_that_someone_else_has_set_is_left_and_reported() {
 }
 
 #[test]
-fn what_is_back_already_is_not_looked_at_again() {
+fn restored_entries_are_not_checked_again() {
     let mut host = died_after(&changes());
     host.files.insert(CONF.into(), b"edited".to_vec());
     let _ = restore_by(&mut host, Conflicts::Report).unwrap();
@@ -663,7 +663,7 @@ fn a_value_changed_by_someone_else_during_the_sweep_is_not_overwritten() {
 }
 
 #[test]
-fn settings_that_change_with_another_one_are_put_back_with_it() {
+fn settings_that_change_with_another_one_are_restored_with_it() {
     let mut host = died_after(&[
         sysctl("net.ipv4.neigh.default.unres_qlen", "300"),
         sysctl("net.ipv4.conf.default.tag", "7"),
@@ -679,7 +679,7 @@ fn settings_that_change_with_another_one_are_put_back_with_it() {
 }
 
 #[test]
-fn a_setting_that_someone_else_changed_after_it_went_with_another_is_left() {
+fn a_related_setting_that_someone_else_changed_later_is_left() {
     let mut host = died_after(&[sysctl("net.ipv4.conf.default.tag", "7")]);
     host.files.insert(TAG_OF_ETH0.into(), b"5\n".to_vec());
     // From here on the interface has its own value.
@@ -696,7 +696,7 @@ fn a_setting_that_someone_else_changed_after_it_went_with_another_is_left() {
 }
 
 #[test]
-fn of_an_interrupted_write_only_what_it_changed_is_put_back() {
+fn after_an_interrupted_write_only_what_it_changed_is_restored() {
     // Killed after the value was written, and before the journal has what changed with it.
     let mut host = (0..)
         .find_map(|operation| {
@@ -720,7 +720,7 @@ fn of_an_interrupted_write_only_what_it_changed_is_put_back() {
 }
 
 #[test]
-fn two_settings_of_a_plan_that_change_each_other_are_refused_and_put_back() {
+fn two_factors_that_change_each_other_are_refused_and_restored() {
     for keys in [
         [
             "net.ipv4.neigh.default.unres_qlen",
@@ -748,7 +748,7 @@ fn two_settings_of_a_plan_that_change_each_other_are_refused_and_put_back() {
 }
 
 #[test]
-fn a_setting_that_is_gone_is_reported_and_can_be_forgotten() {
+fn a_missing_setting_is_reported_and_can_be_forgotten() {
     let mut host = died_after(&changes());
     host.files.remove(Path::new(TCP_RMEM));
     let report = restore_by(&mut host, Conflicts::Report).unwrap().unwrap();
@@ -767,7 +767,7 @@ fn a_setting_that_is_gone_is_reported_and_can_be_forgotten() {
 }
 
 #[test]
-fn after_a_restart_of_the_machine_settings_are_dropped_and_the_rest_is_put_back() {
+fn after_a_reboot_settings_are_dropped_and_the_rest_is_restored() {
     let mut host = died_after(&changes());
     let mut defaults = machine().files;
     defaults.retain(|path, _| path.starts_with("/proc"));
@@ -787,7 +787,7 @@ fn after_a_restart_of_the_machine_settings_are_dropped_and_the_rest_is_put_back(
 }
 
 #[test]
-fn a_journal_of_another_network_namespace_is_refused_or_its_settings_left_out() {
+fn a_journal_of_another_network_namespace_is_refused_or_its_settings_skipped() {
     let mut host = died_after(&changes());
     host.namespace = "net:[2]".to_owned();
     let before = host.files.clone();
@@ -814,7 +814,7 @@ fn a_journal_of_another_network_namespace_is_refused_or_its_settings_left_out() 
 }
 
 #[test]
-fn a_machine_that_has_changed_since_is_named_in_every_refusal() {
+fn every_refusal_tells_how_the_machine_has_changed() {
     let mut host = died_after(&changes());
     host.boot = "boot-2".to_owned();
     host.kernel = "6.2.0".to_owned();
@@ -876,7 +876,7 @@ fn a_journal_that_others_could_have_written_is_not_touched() {
 }
 
 #[test]
-fn what_a_restore_would_do_is_said_without_being_done() {
+fn a_preview_describes_a_restore_without_doing_it() {
     let mut host = died_after(&changes());
     host.files.insert(RMEM_MAX.into(), b"5\n".to_vec());
     let before = host.files.clone();
@@ -885,10 +885,13 @@ fn what_a_restore_would_do_is_said_without_being_done() {
         .unwrap();
     assert_eq!(text(&host.files), text(&before));
     for expected in [
-        "net.ipv4.neigh.default.unres_qlen_bytes: is 42240, was 212992 before the sweep: would be restored",
-        "net.core.rmem_max: is 5, was 212992 before the sweep, and someone else has changed it: would be left",
+        "net.ipv4.neigh.default.unres_qlen_bytes: is 42240, was 212992 before the sweep: would be \
+         restored",
+        "net.core.rmem_max: is 5, was 212992 before the sweep, and someone else has changed it: \
+         would be left",
         "command \"mtu\": would run `reset-mtu` (at most 1m)",
-        "/etc/nginx/conf.d/tuned.conf: is 9 bytes, was not there before the sweep: would be restored",
+        "/etc/nginx/conf.d/tuned.conf: is 9 bytes, was not there before the sweep: would be \
+         restored",
     ] {
         assert!(
             lines.iter().any(|line| line == expected),
@@ -915,7 +918,7 @@ fn two_sweeps_do_not_overlap() {
 }
 
 #[test]
-fn whether_a_sweep_could_begin_is_known_without_making_anything() {
+fn checking_whether_a_sweep_can_begin_creates_nothing() {
     let look = |host: &mut Fake| {
         let before = host.files.clone();
         let found = Transaction::check(host, FOLDER.as_ref());
@@ -935,7 +938,7 @@ fn whether_a_sweep_could_begin_is_known_without_making_anything() {
 }
 
 #[test]
-fn a_command_that_fails_is_forgotten_only_if_the_user_wants_it() {
+fn a_failing_command_is_forgotten_only_on_request() {
     for wish in [Conflicts::Report, Conflicts::Overwrite, Conflicts::Keep] {
         let mut host = died_after(&changes());
         host.on_command("reset-mtu", |_, _| CommandOutput {
@@ -954,7 +957,7 @@ fn a_command_that_fails_is_forgotten_only_if_the_user_wants_it() {
 }
 
 #[test]
-fn who_is_not_root_is_told_and_nothing_remains() {
+fn without_root_a_change_fails_and_nothing_remains() {
     let mut host = machine();
     host.root = false;
     let mut transaction = begin(&mut host).unwrap();
@@ -970,7 +973,7 @@ fn who_is_not_root_is_told_and_nothing_remains() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_refused_by_its_name() {
+fn a_resource_that_cannot_be_changed_is_refused_by_name() {
     let mut host = machine();
     host.files
         .insert("/proc/sys/vm/dirty_ratio".into(), b"20\n".to_vec());
@@ -1078,7 +1081,7 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
 }
 
 #[test]
-fn after_a_value_that_the_kernel_refused_another_one_is_still_someone_elses() {
+fn after_a_refused_value_other_values_still_belong_to_someone_else() {
     let mut host = machine();
     let mut transaction = begin(&mut host).unwrap();
     let refused = sysctl("kernel.threads-max", "many");

@@ -54,7 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cpu_ms = cpu_ns as f64 / 1e6;
     let percent = cpu_ms / (f64::from(seconds) * 1e3) * 100.0;
     println!(
-        "{seen} sockets, {samples} samples in {seconds} s: {cpu_ms:.1} ms of CPU time, {percent:.3} % of a core"
+        "{seen} sockets, {samples} samples in {seconds} s: {cpu_ms:.1} ms of CPU time, \
+         {percent:.3} % of a core"
     );
     for note in telemetry.notes {
         println!("{note}");

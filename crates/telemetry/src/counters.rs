@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_grown_is_zero_and_what_is_in_one_reading_only_is_absent() {
+    fn unchanged_counters_are_zero_and_those_in_only_one_reading_are_absent() {
         let begin = [("A", 0, 5), ("B", 0, 7), ("C", 0, 1)];
         let end = [("A", 0, 5), ("B", 0, 17), ("D", 0, 1)];
         let expected = [("A".to_owned(), 0), ("B".to_owned(), 10)];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_wraps_for_itself_and_one_that_went_is_left_out() {
+    fn each_cpu_wraps_by_itself_and_a_removed_one_is_left_out() {
         let name = "softnet.processed";
         let begin = [(name, 0, u64::from(u32::MAX)), (name, 1, 10), (name, 2, 5)];
         let end = [(name, 0, 1), (name, 1, 30), (name, 3, 900)];
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn without_proc_there_is_no_counter_at_all() {
+    fn without_proc_there_are_no_counters() {
         let nothing = Counters::below(&recorded("nothing"));
         assert_eq!(nothing, Counters::default());
         assert_eq!(Counters::now().growth_since(&nothing), BTreeMap::new());

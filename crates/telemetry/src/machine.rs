@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn of_groups_around_each_other_the_most_throttled_one_counts() {
+    fn the_most_throttled_of_nested_groups_counts() {
         let found = between("version-2-begin", "version-2-end").unwrap();
         assert_eq!(found.throttled_periods, Some(9));
         assert_eq!(found.throttled_ns, Some(450_000_000));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_appears_only_at_the_end_has_no_difference() {
+    fn a_reading_at_the_end_only_gives_no_difference() {
         assert_eq!(between("nothing", "no-quota"), None);
     }
 

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_does_not_come_about_leaves_no_thread_behind() {
+    fn without_a_run_no_thread_is_left() {
         let Sampling { window, thread, .. } = sampler().start(None).unwrap();
         drop(window);
         assert!(thread.join().is_ok());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_read_is_not_waited_for() {
+    fn finish_does_not_wait_for_a_reader_that_does_not_read() {
         let (_held, gate) = channel();
         let sampling = sampler().start(Some(Box::new(Stuck(gate)))).unwrap();
         sampling.begin(window());
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sampler_that_dies_is_told() {
+    fn a_sampler_that_panics_is_reported() {
         struct Deadly;
         impl Write for Deadly {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_seen_as_cpu_time_of_the_thread_that_does_it() {
+    fn work_counts_as_cpu_time_of_its_thread() {
         let mut meter = ThreadMeter::new();
         let before = meter.usage().unwrap();
         use_cpu(before.cpu_ns + 2_000_000);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_file_the_cpu_time_is_known_all_the_same() {
+    fn without_the_file_the_cpu_time_is_still_known() {
         let mut meter = ThreadMeter {
             schedstat: Schedstat::Missing,
         };

@@ -569,12 +569,14 @@ fn compare(
 }
 
 #[test]
-fn every_value_that_ss_prints_is_ours_too() {
+fn every_value_that_ss_prints_is_the_same_here() {
     let scene = Scene::set();
     let filter = scene.filter();
     let seen = compare("-tieOnH", &filter, States::OPEN, &scene.cookies[0]);
-    let usual = "inode cookie pmtu rcvmss advmss cwnd bytessent bytesacked bytesreceived segsout segsin \
-                 datasegsout datasegsin lastsnd lastrcv lastack delivered rcvspace rcvssthresh minrtt \
+    let usual = "inode cookie pmtu rcvmss advmss cwnd bytessent bytesacked bytesreceived segsout \
+                 segsin \
+                 datasegsout datasegsin lastsnd lastrcv lastack delivered rcvspace rcvssthresh \
+                 minrtt \
                  sndwnd rto rtt rttvar snd_mss snd_wscale pacing_rate delivery_rate";
     for name in usual.split_whitespace() {
         assert!(seen.contains(name), "ss never said {name}");
@@ -586,7 +588,7 @@ fn every_value_that_ss_prints_is_ours_too() {
 }
 
 #[test]
-fn listening_sockets_have_sss_queue_and_limit() {
+fn listening_sockets_have_the_same_queue_and_limit_as_in_ss() {
     let scene = Scene::set();
     let either: Vec<_> = scene
         .ports
@@ -663,7 +665,7 @@ fn filters_find_the_sockets_that_ss_finds() {
 }
 
 #[test]
-fn a_socket_that_has_to_send_again_is_told_as_by_ss() {
+fn a_retransmitting_socket_has_the_same_values_as_in_ss() {
     // One connection fills the queue; from then on the listener drops connections.
     let full = listener(Ipv4Addr::LOCALHOST.into(), 0);
     let address = full.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! The guardian's process: outlives a sweep that dies, and puts back what that one had changed.
+//! The guardian process: it outlives a sweep that dies, and restores the machine.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,19 +13,20 @@ use crate::args::GuardianArgs;
 
 use super::{restore, tell};
 
-/// The name in its messages.
+/// The program name in its messages.
 const PROGRAM: &str = "wrkbench guardian";
 
-/// Guards who is at the other end of stdin. Its stdout is the sweep's lock and is never written to.
+/// Guards the process at the other end of stdin. Stdout is the sweep's lock file and is never
+/// written to.
 ///
 /// # Errors
-/// When it could not put anything back.
+/// When nothing could be restored.
 pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
-    // A handler that only sets a flag: what is started later must not find the signals ignored.
+    // The handlers only set a flag. Unlike ignored signals, handlers are not inherited by commands.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
         flag::register(signal, Arc::default()).context("guardian: cannot handle signals")?;
     }
-    // In ps and top it would be `exe`. Without the name it guards as well.
+    // ps and top would show `exe`. Failure does not matter.
     let _ = rustix::thread::set_name(c"wrkbench-guard");
     let mut machine = restore::quiet_machine();
     let stdin = io::stdin();
@@ -47,8 +48,8 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_complete())))
 }
 
-/// What starts one, but for the journal's folder: this program, also if its file has been replaced or
-/// removed meanwhile.
+/// The command that starts a guardian, without the journal's folder: this program, even if its file
+/// was replaced or removed meanwhile.
 pub(super) fn command() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg(GuardianArgs::WORD);

@@ -1,4 +1,4 @@
-//! Puts back by hand what an interrupted sweep has left changed.
+//! `wrkbench restore`: restores what an interrupted sweep left changed.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,13 +11,13 @@ use experiment::{Host, Machine, MachineSettings, RestoreReport, restore_command}
 
 use crate::args::RestoreArgs;
 
-/// Where root's sweeps keep their journal: what must outlive a restart of the machine (FHS 3.0, 5.8).
+/// The journal folder of root's sweeps: its content survives a reboot (FHS 3.0, 5.8).
 const ROOT_FOLDER: &str = "/var/lib/wrkbench/restore";
 
-/// Puts everything back and says so. Exit code 1 if something is not as it was.
+/// Restores everything and reports it. Exit code 1 if something was not restored.
 ///
 /// # Errors
-/// When nothing was touched, and why.
+/// When nothing was touched.
 pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let mut machine = quiet_machine();
     let folder = journal_folder(arguments.journal.as_deref(), &machine)?;
@@ -36,11 +36,10 @@ pub(super) fn restore(arguments: &RestoreArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Where the journal is: where the user says, or where sweeps keep it otherwise. It is absolute, so that what is said
-/// of it holds in every folder.
+/// The journal's folder as an absolute path: the given one or the default.
 ///
 /// # Errors
-/// When there is no home.
+/// When there is neither a home directory nor a given folder.
 pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow::Result<PathBuf> {
     if let Some(folder) = given {
         return std::path::absolute(folder)
@@ -51,18 +50,19 @@ pub(super) fn journal_folder(given: Option<&Path>, machine: &Machine) -> anyhow:
     }
     let folder = user_folder(env::var_os("XDG_STATE_HOME"), env::var_os("HOME"));
     folder.context(
-        "neither XDG_STATE_HOME nor HOME is set: choose a folder for the journal with --journal DIR",
+        "neither XDG_STATE_HOME nor HOME is set: choose a folder for the journal with --journal \
+         DIR",
     )
 }
 
-/// As the XDG base directory specification has it: what is not absolute is not there.
+/// By the XDG base directory specification, which ignores relative paths.
 fn user_folder(state_home: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |folder: Option<OsString>| folder.map(PathBuf::from).filter(|f| f.is_absolute());
     let state = absolute(state_home).or_else(|| Some(absolute(home)?.join(".local/state")))?;
     Some(state.join("wrkbench/restore"))
 }
 
-/// The machine for who puts back only: it asks nobody, and guards nothing.
+/// A machine that only restores: it makes no requests and starts no guardian.
 pub(super) fn quiet_machine() -> Machine {
     Machine::new(MachineSettings {
         https_status: Box::new(|_, _| Err(io::ErrorKind::Unsupported.into())),
@@ -89,7 +89,8 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
         (false, _) => {
             let again = restore_command(folder);
             format!(
-                "some settings were not restored; the journal is kept. `{again}` tries again, `{again} --keep` gives up what cannot be restored"
+                "some settings were not restored; the journal is kept. `{again}` tries again, \
+                 `{again} --keep` gives up what cannot be restored"
             )
         }
     };
@@ -98,7 +99,7 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_complete())))
 }
 
-/// Says on stderr what became of each thing, or only of those that are not as they were.
+/// Prints what happened to each resource on stderr, or only the unsettled ones.
 pub(super) fn tell_steps(report: &RestoreReport, program: &str, all: bool) {
     let shown = |step: &&experiment::RestoreStep| all || !step.outcome.is_settled();
     for step in report.steps.iter().filter(shown) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use experiment::folder_of;
 
 /// The kernel's limit for following symbolic links (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -160,13 +161,6 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
         .create_new(true)
         .open(&temporary)?;
     Ok((temporary, file))
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(test)]

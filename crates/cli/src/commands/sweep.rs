@@ -352,7 +352,8 @@ fn report_end(
         tell(
             program,
             format_args!(
-                "{failed} failed every attempt; excluded from averages. Run {them} again with `{resume}`"
+                "{failed} failed every attempt; excluded from averages. Run {them} again with \
+                 `{resume}`"
             ),
         );
     }

@@ -78,14 +78,14 @@ proptest! {
     }
 
     #[test]
-    fn more_rounds_only_add_to_the_end(seed: u64, rounds in 1..6_u32) {
+    fn more_rounds_only_append_to_the_schedule(seed: u64, rounds in 1..6_u32) {
         let of = |rounds| Schedule::new(&plan(&[5], 0, 1, &format!("rounds = {rounds}")), seed);
         let (short, long) = (numbers(&of(rounds)), numbers(&of(rounds + 3)));
         prop_assert_eq!(&long[..short.len()], &short[..]);
     }
 
     #[test]
-    fn exclusions_leave_out_exactly_what_they_say(
+    fn exclusions_leave_out_exactly_the_matching_cells(
         first in 1..4_usize, second in 1..4_usize, third in prop::collection::vec(1..4_usize, 1..3),
     ) {
         let third: Vec<_> = third.iter().map(ToString::to_string).collect();
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn a_baseline_stands_before_each_group_and_at_the_very_end(
+    fn a_baseline_runs_before_each_group_and_at_the_very_end(
         others in 0..8_usize, every in 1..4_usize, rounds in 1..4_u32, seed: u64,
     ) {
         let more = format!("rounds = {rounds}\nbaseline = {{ f0 = 1, every = {every} }}");
@@ -139,7 +139,7 @@ proptest! {
 
 /// Pearson's chi-squared test of each cell's position, over many seeds.
 #[test]
-fn each_cell_comes_to_each_place_equally_often() {
+fn each_cell_has_each_position_equally_often() {
     let spec = plan(&[5], 0, 1, "rounds = 2");
     let mut counts: BTreeMap<(usize, u32), f64> = BTreeMap::new();
     let seeds = 4000;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_and_everything_else_is_kept() {
+    fn placeholders_are_filled_in_and_everything_else_is_kept() {
         for (template, expected) in [
             ("{{level}}", "big"),
             (
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_kept() {
+    fn bytes_that_are_not_utf8_are_kept() {
         let values = [("level".to_owned(), "1".to_owned())];
         let bytes = render(b"\xff\x00{{level}}\xfe", &values);
         assert_eq!(bytes, Ok(b"\xff\x001\xfe".to_vec()));
     }
 
     #[test]
-    fn a_place_for_nothing_known_is_refused_with_its_line() {
+    fn an_unknown_placeholder_is_refused_with_its_line() {
         let error = filled("a\nb {{level}}\nc {{lvel}}").expect_err("lvel is no value");
         assert_eq!(
             error.to_string(),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_without_a_place_is_refused() {
+    fn a_template_without_a_placeholder_is_refused() {
         assert_eq!(filled("worker_processes 4;"), Err(TemplateError::NoPlace));
         assert_eq!(filled(""), Err(TemplateError::NoPlace));
     }

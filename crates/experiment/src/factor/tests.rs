@@ -15,7 +15,7 @@ fn no_file(_: &Path) -> io::Result<Vec<u8>> {
 }
 
 #[test]
-fn a_command_gets_its_level_and_what_undoes_it() {
+fn a_command_gets_its_level_and_its_inverse() {
     let spec = spec(
         "[[factor]]\nname = 'gro-1'\napply = 'a $LEVEL'\nrestore = 'b'\ntimeout = 5\n\
          levels = ['on', { name = 'off', rx = 0 }]\n",
@@ -56,7 +56,7 @@ fn a_command_gets_its_level_and_what_undoes_it() {
 }
 
 #[test]
-fn a_file_is_made_of_its_template_and_the_level() {
+fn a_file_is_made_from_its_template_and_the_level() {
     let spec = spec(
         "[[factor]]\nfile = 'out.conf'\ntemplate = 'in.tmpl'\n\
          levels = [4, { name = 'x', workers = 2 }]\n",
@@ -102,7 +102,7 @@ fn an_option_changes_nothing_on_the_machine() {
 }
 
 #[test]
-fn a_factor_goes_before_the_target_the_target_before_the_profile_and_all_before_the_load() {
+fn a_factor_overrides_the_target_the_target_the_profile_and_the_profile_the_load() {
     let spec = spec(
         "timeout = '3s'\n[load]\npipeline = 1\ntimeout = 1\nthreads = 1\nrate = 1\n\
          [[profile]]\nname = 'p'\ntimeout = '2s'\nthreads = 2\n[[factor]]\nrate = [4]\n",

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_are_kept_byte_for_byte() {
+    fn contents_are_saved_byte_for_byte() {
         for bytes in [
             &b""[..],
             b"4096\t131072\t6291456\n",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_known_as_such_whatever_else_it_has() {
+    fn a_later_version_is_recognized_whatever_it_contains() {
         let json = br#"{"begin":{"version":3,"news":[]}}"#;
         let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
         assert_eq!(lines(line.as_bytes()).0, [Line::OtherVersion(3)]);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_undone_where_it_was_done() {
+    fn a_command_is_undone_in_the_folder_where_it_ran() {
         let undo = |folder: Option<&str>| Undo {
             command: "./undo".to_owned(),
             environment: BTreeMap::new(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 
-use crate::host::replacement_name;
+use crate::host::{folder_of, replacement_name};
 
 /// The longest list of extended attributes, and the longest value (`XATTR_LIST_MAX`,
 /// `XATTR_SIZE_MAX` in the kernel's include/uapi/linux/limits.h).
@@ -49,13 +49,6 @@ pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
             Ok(path.to_owned())
         }
         real => real,
-    }
-}
-
-pub(super) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
     }
 }
 

@@ -103,7 +103,7 @@ fn a_link_stays_a_link_and_its_file_is_replaced() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_made_and_one_with_two_names_is_refused() {
+fn a_missing_file_is_created_and_one_with_hard_links_is_refused() {
     let folder = Folder::new();
     let path = folder.join("new.conf");
     machine().replace(&path, b"made").unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_is_not_there_is_made_and_one_with_two_names_is_refused() {
 }
 
 #[test]
-fn what_an_interrupted_replacement_left_is_removed_also_behind_a_link() {
+fn the_temporary_file_of_an_interrupted_replacement_is_removed_also_behind_a_link() {
     let folder = Folder::new();
     let path = file_in(&folder, "server.conf", "old");
     fs::create_dir(folder.join("enabled")).unwrap();
@@ -149,7 +149,7 @@ fn appends_are_added_and_closed_to_others() {
 }
 
 #[test]
-fn folders_are_made_down_to_the_last_and_closed_to_others() {
+fn folders_are_created_with_their_parents_and_closed_to_others() {
     let folder = Folder::new();
     let path = folder.join("a/b/c");
     machine().make_folder(&path).unwrap();
@@ -158,7 +158,7 @@ fn folders_are_made_down_to_the_last_and_closed_to_others() {
 }
 
 #[test]
-fn who_comes_second_to_the_lock_is_told_who_has_it() {
+fn a_second_process_learns_who_holds_the_lock() {
     let folder = Folder::new();
     let path = folder.join("lock");
     let (mut first, mut second) = (machine(), machine());
@@ -174,7 +174,7 @@ fn who_comes_second_to_the_lock_is_told_who_has_it() {
 }
 
 #[test]
-fn a_command_gets_the_environment_and_says_how_it_ended() {
+fn a_command_gets_the_environment_and_returns_how_it_ended() {
     let output = run("echo \"$LEVEL\"; echo why >&2; exit 3");
     assert_eq!(output.exit_code, Some(3));
     assert_eq!(text(&output.stdout), "a b\n");
@@ -196,7 +196,7 @@ fn a_command_has_nothing_to_read_and_its_quotes_are_its_own() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
+fn a_command_that_takes_too_long_is_killed_with_everything_it_started() {
     let output = run_within("sleep 1000 & echo $!; wait", Duration::from_millis(300));
     assert!(output.timed_out);
     assert_eq!(output.exit_code, None);
@@ -209,7 +209,7 @@ fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
 }
 
 #[test]
-fn a_server_left_in_the_background_is_not_waited_for_and_may_go_on_talking() {
+fn a_background_server_is_not_waited_for_and_may_keep_writing() {
     let folder = Folder::new();
     let go = folder.join("go");
     let said = folder.join("said");
@@ -229,7 +229,7 @@ fn a_server_left_in_the_background_is_not_waited_for_and_may_go_on_talking() {
 }
 
 #[test]
-fn of_much_output_the_end_is_kept_with_a_note() {
+fn the_end_of_long_output_is_kept_with_a_note() {
     let output = run("head -c 300000 /dev/zero | tr '\\0' x; echo; echo the end");
     let text = text(&output.stdout);
     assert!(
@@ -279,7 +279,7 @@ fn devices_and_pipes_are_not_read() {
 }
 
 #[test]
-fn what_cannot_be_written_is_known_before() {
+fn unwritable_paths_are_detected_without_writing() {
     let folder = Folder::new();
     let path = file_in(&folder, "a.conf", "x");
     let machine = machine();
@@ -317,7 +317,7 @@ fn answering(answer: &'static [u8]) -> String {
 }
 
 #[test]
-fn a_question_brings_the_status_or_the_reason() {
+fn a_request_returns_the_status_or_the_reason() {
     let mut ask = {
         let mut machine = machine();
         move |url: &str| machine.ask(url, LONG).map_err(|error| error.to_string())
@@ -382,7 +382,7 @@ fn a_guardian_that_has_died_is_replaced() {
 }
 
 #[test]
-fn a_guardian_that_does_not_come_up_is_an_error() {
+fn a_guardian_that_does_not_start_is_an_error() {
     let folder = Folder::new();
     for (line, why) in [
         (Some("exit 0"), "exited immediately"),
@@ -401,7 +401,7 @@ fn a_guardian_that_does_not_come_up_is_an_error() {
 }
 
 #[test]
-fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
+fn dismissing_a_guardian_waits_until_it_has_released_the_lock() {
     let folder = Folder::new();
     let lock = folder.join("lock");
     let mut first = machine_with(shell(
@@ -420,7 +420,7 @@ fn a_guardian_that_is_let_go_is_awaited_and_gives_the_lock_back() {
 }
 
 #[test]
-fn what_one_sweep_has_claimed_another_does_not_get() {
+fn a_claimed_resource_cannot_be_claimed_by_another_sweep() {
     let folder = Folder::new();
     let [mut one, mut other] = [machine(), machine()];
     assert!(one.claim(folder.path()).unwrap());

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Load, programs, settings, units};
+use super::{Load, settings, units};
 use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
@@ -180,7 +180,8 @@ fn check_same_values(spec: &Spec, findings: &mut Findings) {
 fn unreadable(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "no such setting on this machine (sysctl -a lists them; some need a kernel module or the initial network namespace)"
+            "no such setting on this machine (sysctl -a lists them; some need a kernel module or \
+             the initial network namespace)"
                 .to_owned()
         }
         _ => format!("cannot be read, so it could not be restored ({error})"),
@@ -191,7 +192,8 @@ fn unreadable(error: &io::Error) -> String {
 fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
     if path.starts_with("/proc/sys/net") && !is_first_namespace(host) {
         format!(
-            "read-only in this network namespace ({error}): it can only be set in the machine's initial one"
+            "read-only in this network namespace ({error}): it can only be set in the machine's \
+             initial one"
         )
     } else {
         format!("read-only ({error})")
@@ -226,7 +228,8 @@ fn check_available(
         let value = factor.sysctl_value(key, level).unwrap_or_default();
         if !available.split_whitespace().any(|known| known == value) {
             findings.note(format!(
-                "{}:{}: {key}: {value} is not loaded now (loaded: {available}); if the kernel has no module \
+                "{}:{}: {key}: {value} is not loaded now (loaded: {available}); if the kernel has \
+                 no module \
                  tcp_{value}, its trials will fail",
                 spec.file.display(),
                 level.line
@@ -299,18 +302,20 @@ fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
     let has_processes = host.read(Path::new("/proc/1/comm")).is_ok();
     if has_processes && !is_machine && is_first_namespace(host) {
         findings.problems.push(format!(
-            "{key}: this container shares the machine's network namespace, so the setting would change for the whole machine: run the sweep on the machine itself, or give the container its own network"
+            "{key}: this container shares the machine's network namespace, so the setting would \
+             change for the whole machine: run the sweep on the machine itself, or give the \
+             container its own network"
         ));
     }
 }
 
-/// Programs that cannot be found.
+/// The first program of each command, unless the shell would have to expand its name.
 fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
     for (what, command, line) in commands(spec) {
-        for program in programs::named(command) {
-            if !host.has_program(&program) {
-                findings.problem(spec, line, format!("{what}: program {program} not found"));
-            }
+        let program = command.split_whitespace().next().unwrap_or_default();
+        if !program.is_empty() && program.chars().all(is_plain) && !host.has_program(program) {
+            findings.problem(spec, line, format!("{what}: program {program} not found"));
         }
     }
 }
@@ -480,28 +485,38 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
     let varies = schedule.cells.len() > 1;
     if spec.order == results::Order::Sequential && varies {
         findings.note(
-            "order = \"sequential\": slow changes of the machine (caches, temperature, other guests) will look like effects of the levels; remove it unless changing levels is very slow",
+            "order = \"sequential\": slow changes of the machine (caches, temperature, other \
+             guests) will look like effects of the levels; remove it unless changing levels is \
+             very slow",
         );
     }
     // Every cell with a level adds to its runs.
     let is_pair = schedule.cells.len() == 2;
     if spec.rounds < FEW_ROUNDS && is_pair {
         findings.note(format!(
-            "rounds = {}: fewer than {FEW_ROUNDS} cannot show a difference between two levels at p < 0.05",
+            "rounds = {}: fewer than {FEW_ROUNDS} cannot show a difference between two levels at \
+             p < 0.05",
             spec.rounds
         ));
     }
     if let Some(telemetry) = &spec.telemetry
         && telemetry.sockets.as_deref() == Some("")
     {
-        findings.note("telemetry: samples all sockets of this network namespace, not only those of the server");
+        findings.note(
+            "telemetry: samples all sockets of this network namespace, not only those \
+                       of the server",
+        );
     }
     if spec.hooks.restart.is_some() && !spec.factors.iter().any(Factor::needs_restart) {
-        findings.note("the restart hook never runs: it follows changes of kernel settings, files or commands, and no factor makes any");
+        findings.note(
+            "the restart hook never runs: it follows changes of kernel settings, files \
+                       or commands, and no factor makes any",
+        );
     }
     if spec.hooks.restart.is_none() && spec.factors.iter().any(Factor::needs_restart) {
         findings.note(
-            "no restart hook: servers read many settings only when they start, and open connections keep their buffers",
+            "no restart hook: servers read many settings only when they start, and open \
+             connections keep their buffers",
         );
     }
 }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_kernel_takes_are_not_refused() {
+    fn values_that_the_kernel_accepts_are_not_refused() {
         for (path, present, value) in [
             ("net/core/rmem_max", "212992", "16777216"),
             ("net/core/rmem_max", "212992", "2147483647"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_the_kernel_cannot_take_are_told_with_their_reason() {
+    fn values_that_the_kernel_refuses_are_reported_with_the_reason() {
         for (path, present, value, expected) in [
             (
                 "net/core/rmem_max",
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_in_two_units_is_known() {
+    fn two_units_of_the_same_value_are_recognized() {
         for (one, other, is_same) in [
             ("a/unres_qlen", "a/unres_qlen_bytes", true),
             ("a/gc_min_interval_ms", "a/gc_min_interval", true),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_could_not_be_put_back_are_known() {
+    fn irreversible_settings_are_recognized() {
         for (path, is_known) in [
             ("/proc/sys/net/ipv4/ip_forward", true),
             ("/proc/sys/net/ipv6/conf/eth0/disable_ipv6", true),

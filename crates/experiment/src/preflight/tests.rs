@@ -1,4 +1,4 @@
-//! Plans before their start, on machines that a test made up.
+//! Checks before the start, on simulated machines.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn machine() -> Fake {
     host
 }
 
-/// What every load here comes to: 30 s after 3 s.
+/// The plan of every load here: 30 s after 3 s of warm-up.
 fn run_plan(_: &Cell) -> Result<RunPlan, String> {
     let target = Target::parse("http://localhost/index.php").map_err(|error| error.to_string())?;
     Ok(RunPlan {
@@ -67,7 +67,7 @@ fn look(text: &str, host: &mut Fake) -> Preflight {
     preflight(&spec, &schedule, host, &mut run_plan)
 }
 
-/// The problems of a plan with these lines, without the file's name.
+/// The problems of an experiment with these lines, without the file's name.
 fn problems(more: &str, host: &mut Fake) -> Vec<String> {
     let text =
         format!("name = 'n'\nrounds = 5\n{more}\n[[target]]\nname = 't'\nurl = 'http://h/'\n");
@@ -81,7 +81,7 @@ fn problems(more: &str, host: &mut Fake) -> Vec<String> {
 const RMEM: &str = "[[factor]]\nsysctl = 'net.core.rmem_max'\nlevels = [262144]\n";
 
 #[test]
-fn the_printed_plan_is_the_one_on_record() {
+fn the_printed_description_matches_the_golden_file() {
     for (text, golden) in [
         (BUFFERS, include_str!("../../tests/golden/tcp-buffers.txt")),
         (NGINX, include_str!("../../tests/golden/nginx-file.txt")),
@@ -92,7 +92,7 @@ fn the_printed_plan_is_the_one_on_record() {
         assert_eq!(found.problems, Vec::<String>::new());
         assert!(found.text == golden, "is now:\n{}", found.text);
         assert_eq!(host.files, before);
-        // A server may be asked, and whether its unit is there; nothing else happens.
+        // Only requests and queries of systemd are allowed.
         let asks = ["ask ", "run systemctl show ", "run systemctl list-units "];
         let is_harmless = |line: &String| asks.iter().any(|ask| line.starts_with(ask));
         assert!(host.log.iter().all(is_harmless), "{:?}", host.log);
@@ -100,7 +100,7 @@ fn the_printed_plan_is_the_one_on_record() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_set_is_told_with_the_reason() {
+fn a_setting_that_cannot_be_set_is_reported_with_the_reason() {
     let rmem = PathBuf::from("/proc/sys/net/core/rmem_max");
     let mut host = machine();
     host.files.remove(&rmem);
@@ -154,7 +154,7 @@ fn a_setting_that_cannot_be_set_is_told_with_the_reason() {
 }
 
 #[test]
-fn a_container_in_the_network_of_its_machine_changes_nothing() {
+fn a_container_in_the_network_of_its_machine_is_refused() {
     let mut host = machine();
     host.files.remove(Path::new("/proc/2/comm"));
     let found = problems(RMEM, &mut host);
@@ -162,7 +162,7 @@ fn a_container_in_the_network_of_its_machine_changes_nothing() {
         found[0].contains("this container shares the machine's network namespace"),
         "{found:?}"
     );
-    // With a network of its own it may; and a plan without settings does not ask.
+    // With its own network it is accepted; without settings the check does not apply.
     assert_eq!(problems("", &mut host), Vec::<String>::new());
     host.files
         .remove(Path::new("/proc/sys/net/core/netdev_budget"));
@@ -264,7 +264,7 @@ fn a_file_that_cannot_be_made_from_its_template_is_found() {
 }
 
 #[test]
-fn a_silent_target_is_found_unless_setup_may_start_it() {
+fn an_unreachable_target_is_found_unless_setup_may_start_it() {
     let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
     let mut host = machine();
     host.answers.insert(
@@ -278,7 +278,7 @@ fn a_silent_target_is_found_unless_setup_may_start_it() {
     );
     let found = problems("[hooks]\nsetup = 'start'", &mut host);
     assert_eq!(found, Vec::<String>::new());
-    // `before` comes when the server is ready.
+    // `before` runs when the server is ready.
     let answers = VecDeque::from([refused(), refused()]);
     host.answers.insert("http://h/".to_owned(), answers);
     let found = problems(
@@ -291,7 +291,7 @@ fn a_silent_target_is_found_unless_setup_may_start_it() {
 }
 
 #[test]
-fn a_target_behind_a_socket_is_not_asked_over_tcp() {
+fn a_target_behind_a_unix_socket_is_not_requested_over_tcp() {
     let mut host = machine();
     assert_eq!(
         problems("[load]\nunix_socket = '/run/x'", &mut host),
@@ -304,7 +304,7 @@ fn a_target_behind_a_socket_is_not_asked_over_tcp() {
 }
 
 #[test]
-fn an_answer_that_ready_would_never_take_is_found() {
+fn a_status_that_ready_would_never_accept_is_found() {
     let mut host = machine();
     let answers = [500, 500, 200].map(Ok);
     host.answers
@@ -341,7 +341,7 @@ fn one_value_under_two_names_is_not_varied_twice() {
 }
 
 #[test]
-fn options_that_the_caller_refuses_are_told_once_with_their_line() {
+fn options_that_the_caller_refuses_are_reported_once_with_their_line() {
     let text = "name = 'n'\n[load]\nconections = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
                 [[factor]]\nrate = [1, 2]\n";
     let spec = spec(text);
@@ -360,7 +360,7 @@ fn options_that_the_caller_refuses_are_told_once_with_their_line() {
 }
 
 #[test]
-fn a_results_folder_that_takes_no_files_is_found() {
+fn an_unwritable_results_folder_is_found() {
     let mut host = machine();
     host.read_only
         .insert(PathBuf::from("/plans/results/.wrkbench"));
@@ -372,7 +372,7 @@ fn a_results_folder_that_takes_no_files_is_found() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let mut host = machine();
     host.files.remove(Path::new("/proc/sys/net/core/rmem_max"));
     host.read_only
@@ -388,7 +388,7 @@ fn all_problems_are_told_at_once() {
 }
 
 #[test]
-fn what_would_move_the_cursor_is_printed_harmlessly() {
+fn control_characters_are_escaped() {
     let text = "name = 'n'\nrounds = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
                 [hooks]\nbefore = \"echo \\u001b[2J\"\n[load]\nheader = \"a: \\u001b[2J'\"\n";
     let found = look(text, &mut machine());
@@ -397,7 +397,7 @@ fn what_would_move_the_cursor_is_printed_harmlessly() {
 }
 
 #[test]
-fn the_order_and_few_rounds_are_worth_a_note() {
+fn a_sequential_order_and_few_rounds_give_a_note() {
     let text = "name = 'n'\norder = 'sequential'\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
                 [[factor]]\nrate = [1, 2]\n[hooks]\nrestart = 'x'\n";
     let notes = look(text, &mut machine()).notes.join("\n");

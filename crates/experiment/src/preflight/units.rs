@@ -23,6 +23,11 @@ const VERBS: [&str; 8] = [
     "kill",
 ];
 
+/// Words after which another command begins.
+const INTRODUCTIONS: [&str; 11] = [
+    "if", "then", "else", "elif", "while", "until", "do", "!", "{", "exec", "time",
+];
+
 /// The most units that are suggested.
 const SHOWN: usize = 3;
 
@@ -79,7 +84,10 @@ fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
             &format!("systemctl list-units --all --plain --no-legend -- {name}"),
         )?;
         return listed.trim().is_empty().then(|| {
-            format!("no loaded unit matches {name}, so nothing would be restarted: start the service first")
+            format!(
+                "no loaded unit matches {name}, so nothing would be restarted: start the \
+                     service first"
+            )
         });
     }
     let state = ask(
@@ -178,7 +186,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
     }
     for command in &mut commands {
         let is_before = |word: &String| {
-            super::programs::INTRODUCTIONS.contains(&word.as_str())
+            INTRODUCTIONS.contains(&word.as_str())
                 || word.split_once('=').is_some_and(|(name, _)| {
                     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
                 })
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_is_not_there_is_found_with_what_it_may_be_called() {
+    fn a_missing_unit_is_found_with_a_suggestion() {
         for (command, expected) in [
             ("systemctl restart nginx", vec![]),
             (
@@ -253,7 +261,8 @@ mod tests {
             (
                 "systemctl restart 'x*'",
                 vec![
-                    "no loaded unit matches 'x*', so nothing would be restarted: start the service first",
+                    "no loaded unit matches 'x*', so nothing would be restarted: start the \
+                     service first",
                 ],
             ),
             (
@@ -275,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_answers_nothing_is_said() {
+    fn without_systemd_nothing_is_reported() {
         let mut host = Fake::default();
         host.on_command(
             "systemctl show --property=LoadState --value -- x",

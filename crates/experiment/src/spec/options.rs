@@ -32,7 +32,7 @@ pub enum OptionValue {
     List(Vec<String>),
 }
 
-/// The arguments of the script's `init`. They are not an option: on the command line they follow `--`.
+/// The arguments of the script's `init`. They are not an option: they follow `--`.
 const SCRIPT_ARGUMENTS: &str = "script-arguments";
 
 /// Options that may be repeated, and therefore take a list.

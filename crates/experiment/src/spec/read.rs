@@ -21,10 +21,11 @@ use super::value::{
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS, Profile,
-    Ready, Selection, Spec, TargetSpec, folder_of, variable,
+    Ready, Selection, Spec, TargetSpec, variable,
 };
 use crate::design;
 use crate::factor::FactorKind;
+use crate::host::folder_of;
 
 /// Default time limit of hooks.
 const HOOK_LIMIT: Duration = Duration::from_secs(60);
@@ -543,7 +544,8 @@ fn check_layers(spec: &Spec, problems: &mut Problems) {
                 problems.add(
                     option.line,
                     format!(
-                        "{} is set by the {what} {} and varied by the factor {}: remove one of them",
+                        "{} is set by the {what} {} and varied by the factor {}: remove one of \
+                         them",
                         option.name,
                         shown(name),
                         shown(&factor.name)

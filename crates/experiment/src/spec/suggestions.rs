@@ -45,7 +45,7 @@ pub(super) fn misplaced(key: &str) -> Option<String> {
     ))
 }
 
-pub(super) const TOP_OF_FILE: &str = "the top of the file";
+pub(super) const TOP_OF_FILE: &str = "the top level";
 
 /// Load options that are often written in other tables.
 const OPTIONS: [&str; 17] = [

@@ -31,7 +31,7 @@ fn example(name: &str) -> Spec {
 }
 
 #[test]
-fn the_first_example_says_what_the_script_did() {
+fn the_first_example_is_read_completely() {
     let spec = example("tcp-buffers.toml");
     assert_eq!(spec.name, "socket buffers behind nginx and php-fpm");
     assert_eq!(
@@ -71,7 +71,7 @@ fn the_first_example_says_what_the_script_did() {
 }
 
 #[test]
-fn every_example_is_a_plan() {
+fn every_example_is_a_valid_experiment() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments");
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
@@ -89,7 +89,7 @@ fn every_example_is_a_plan() {
 }
 
 #[test]
-fn a_small_plan_has_sensible_defaults() {
+fn a_minimal_experiment_has_sensible_defaults() {
     let spec = read("").expect("a plan");
     assert_eq!((spec.rounds, spec.retries, spec.seed), (1, 1, None));
     assert_eq!(spec.order, Order::Shuffled);
@@ -104,7 +104,7 @@ fn a_small_plan_has_sensible_defaults() {
 }
 
 #[test]
-fn everything_that_a_plan_can_say_is_understood() {
+fn every_key_is_understood() {
     let spec = read(
         r#"
 rounds = 3
@@ -233,7 +233,7 @@ sockets = true
 }
 
 #[test]
-fn levels_of_settings_are_one_value_or_several_with_a_name() {
+fn levels_of_settings_are_one_value_or_a_named_set() {
     let spec = read(
         r#"
 [[factor]]
@@ -295,12 +295,12 @@ fn flags_and_paths_can_be_levels() {
 
 /// The lines of the plan begin with the second one of the text, since `name` is the first.
 #[test]
-fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
+fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
     let mut wrong = Vec::new();
     for (more, expected) in [
         (
             "round = 5",
-            "p.toml:2: unknown key \"round\" in the top of the file (did you mean rounds?)",
+            "p.toml:2: unknown key \"round\" in the top level (did you mean rounds?)",
         ),
         (
             "rounds = 0",
@@ -347,7 +347,7 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
         ),
         (
             "settle = '1s'",
-            "\"settle\" does not belong in the top of the file but in [hooks]",
+            "\"settle\" does not belong in the top level but in [hooks]",
         ),
         (
             "connections = [1, 2]",
@@ -518,7 +518,7 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
         ),
         (
             "[load]\nrounds = 5",
-            "\"rounds\" is not a load option; it belongs in the top of the file, before its first [table]",
+            "\"rounds\" is not a load option; it belongs in the top level, before its first [table]",
         ),
         (
             "[[profile]]\nname = 'p'\nsettle = '1s'",
@@ -526,7 +526,7 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
         ),
         (
             "connections = 4",
-            "\"connections\" does not belong in the top of the file but in [load]",
+            "\"connections\" does not belong in the top level but in [load]",
         ),
         (
             "[hooks]\nno-keepalive = true",
@@ -584,7 +584,7 @@ fn a_wrong_plan_is_refused_with_the_line_and_what_is_expected() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+fn all_problems_are_reported_at_once_in_the_order_of_their_lines() {
     let text = refusal("rounds = 0\norder = 'x'\n[hooks]\nsettle = 'y'\n[[factor]]\nsysctl = 'z'");
     let lines: Vec<_> = text.lines().map(|line| line.split(':').nth(1)).collect();
     assert_eq!(
@@ -626,7 +626,7 @@ fn too_many_cells_are_refused_before_they_are_made() {
 }
 
 #[test]
-fn a_file_that_is_no_plan_is_refused_without_a_panic() {
+fn a_file_that_is_not_an_experiment_is_refused_without_a_panic() {
     let folder = testkit::Folder::new();
     let load = |name: &str, content: &[u8]| {
         let path = folder.file_with(name, content);
@@ -649,7 +649,7 @@ fn a_file_that_is_no_plan_is_refused_without_a_panic() {
 }
 
 #[test]
-fn hostile_plans_are_refused_in_time_and_in_few_lines() {
+fn hostile_files_are_refused_quickly_and_in_few_lines() {
     let many = |line: &dyn Fn(usize) -> String| (0..20_000).map(line).collect::<String>();
     for (text, expected) in [
         (
@@ -701,7 +701,7 @@ fn hostile_plans_are_refused_in_time_and_in_few_lines() {
 }
 
 #[test]
-fn a_damaged_plan_is_read_or_refused() {
+fn a_damaged_file_is_read_or_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments");
     let mut random = fastrand::Rng::with_seed(20_261_121);
     let words = [
@@ -750,7 +750,7 @@ fn a_damaged_plan_is_read_or_refused() {
 }
 
 #[test]
-fn a_plan_cut_anywhere_is_read_or_refused() {
+fn a_truncated_file_is_read_or_refused() {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments/tcp-rmem.toml");
     let text = std::fs::read_to_string(path).expect("the example is there");
@@ -761,7 +761,7 @@ fn a_plan_cut_anywhere_is_read_or_refused() {
 }
 
 #[test]
-fn other_rounds_are_taken_unless_they_are_too_many() {
+fn rounds_can_be_overridden_unless_they_are_too_many() {
     let mut spec = read("[[factor]]\naa = [1, 2]").expect("a plan");
     assert_eq!(spec.set_rounds(7), Ok(()));
     assert_eq!(
@@ -784,7 +784,7 @@ fn other_rounds_are_taken_unless_they_are_too_many() {
 const FRAGMENTS: [&str; 3] = ["exclude", "baseline", "levels"];
 
 #[test]
-fn every_plan_of_the_reference_is_one() {
+fn every_example_of_the_reference_is_valid() {
     let reference = include_str!("../../../../docs/experiments.md");
     let blocks = reference.split("```toml\n").skip(1);
     let blocks = blocks.map(|rest| rest.split("```").next().unwrap_or_default());

@@ -142,7 +142,7 @@ mod tests {
     const V1_MEMBER: &str = "9:name=systemd:/\n3:cpuset:/\n1:cpu,cpuacct:/a/b\n0::/c\n";
 
     #[test]
-    fn the_groups_of_both_interfaces_are_found_from_the_inside_out() {
+    fn groups_of_both_interfaces_are_found_innermost_first() {
         let cpu = |path: &str| Path::new("/sys/fs/cgroup/cpu").join(path);
         let found = folders(Version::V1, V1_MEMBER, V1_MOUNTS);
         assert_eq!(found, [cpu("a/b"), cpu("a"), cpu("")]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_in_a_mounts_path_are_read() {
+    fn blanks_in_mount_paths_are_decoded() {
         let mounts = "30 23 0:26 / /my\\040groups\\134x ro - cgroup2 cgroup rw\n";
         let found = folders(Version::V2, "0::/\n", mounts);
         assert_eq!(found, [Path::new("/my groups\\x")]);

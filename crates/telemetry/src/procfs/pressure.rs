@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn both_totals_are_read_unless_their_line_is_cut() {
+    fn both_totals_are_read_unless_their_line_is_truncated() {
         let totals = |text: &str| totals_us(text).collect::<Vec<_>>();
         let text = "some avg10=1.00 total=12\nfull avg10=0.00 total=3\n";
         assert_eq!(totals(text), [("some", 12), ("full", 3)]);
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pressure_is_unknown() {
+    fn invalid_pressure_is_unknown() {
         for text in [
             "",
             "full total=7",

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_statistic_is_unknown() {
+    fn invalid_statistics_are_unknown() {
         for text in [
             "",
             "0 0 0\n",

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_have_the_names_of_their_groups_and_settings_are_none() {
+    fn counters_are_named_after_their_groups_and_settings_are_left_out() {
         let expected = [
             ("Ip.InReceives", 230_173_746),
             ("IcmpMsg.InType3", 2),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_cut_anywhere_has_only_values_of_the_whole_one() {
+    fn a_truncated_text_has_only_values_of_the_complete_one() {
         let whole = parsed(SNMP);
         for end in 0..SNMP.len() {
             let cut = parsed(&SNMP[..end]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_do_not_belong_together_are_left_out() {
+    fn mismatched_lines_are_left_out() {
         for text in [
             "",
             "\n\n",

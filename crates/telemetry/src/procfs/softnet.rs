@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_and_a_line_that_is_cut_are_left_out() {
+    fn invalid_numbers_and_truncated_lines_are_left_out() {
         assert_eq!(values(""), []);
         assert_eq!(values("00000001 00000002"), []);
         assert_eq!(values("x 00000002 1ffffffff\n"), [(0, "dropped", 2)]);

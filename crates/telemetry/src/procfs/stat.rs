@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cpu_line_is_unknown() {
+    fn an_invalid_cpu_line_is_unknown() {
         for text in [
             "",
             "cpu",

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn in_one_interval_only_so_many_closed_sockets_are_written() {
+    fn the_number_of_closed_sockets_written_per_interval_is_limited() {
         let page = SharedBuffer::default();
         let mut lines = SampleWriter::new(Some(Box::new(page.clone())));
         let count = |line: &Value| {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_of_any_calendar_is_no_time() {
+    fn a_time_outside_of_the_calendar_is_empty() {
         assert_eq!(rfc3339(i64::MAX), "");
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
     }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_is_told_with_its_last_values_under_the_same_cookie() {
+    fn a_closed_connection_is_reported_with_its_final_values_and_the_same_cookie() {
         use std::io::{Read as _, Write as _};
 
         for address in [
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_the_filter_does_not_want_and_those_that_live_are_not_told() {
+    fn open_sockets_and_those_that_do_not_match_the_filter_are_not_reported() {
         let (wanted, filter) = listener((Ipv4Addr::LOCALHOST, 0));
         let (other, _) = listener((Ipv4Addr::LOCALHOST, 0));
         let filter = filter.with_default_states(States::LISTENING);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_was_no_room_for_is_counted_as_an_overflow() {
+    fn dropped_reports_are_counted_as_an_overflow() {
         let (listener, _) = listener((Ipv4Addr::LOCALHOST, 0));
         let mut destroyed = Destroyed::subscribe().unwrap();
         // The least that the kernel gives: a few messages.

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_answer_is_asked_for_again_and_only_the_whole_one_counts() {
+    fn an_interrupted_dump_is_repeated_and_only_the_complete_one_counts() {
         let mut played = played();
         played.says(&[socket_message(1), socket_message(1), interrupted(1)]);
         played.says(&[socket_message(2), interrupted(2)]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_always_interrupted_is_taken_with_each_socket_once() {
+    fn a_dump_that_is_always_interrupted_has_each_socket_once() {
         let mut played = played();
         for sequence in 1..=ATTEMPTS {
             let socket = socket_message(sequence);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_another_answer_is_passed_over() {
+    fn the_rest_of_another_reply_is_ignored() {
         let mut played = played();
         played.says(&[socket_message(77), done(77)]);
         played.says(&[socket_message(1), done(1)]);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_everything_is_asked_for_afresh() {
+    fn after_a_loss_the_dump_is_repeated() {
         let mut played = played();
         // Longer than any datagram may be: it arrives truncated, which counts as lost.
         played.says(&[socket_message(1), vec![0; DATAGRAM_BYTES_MAX]]);

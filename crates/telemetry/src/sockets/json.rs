@@ -338,8 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn names_that_scripts_have_are_there() {
-        let names = "state local_address_port peer_address_port uid pmtu rcvmss advmss cwnd ssthresh \
+    fn the_names_that_scripts_use_are_present() {
+        let names = "state local_address_port peer_address_port uid pmtu rcvmss advmss cwnd \
+                     ssthresh \
                      bytessent bytesretrans bytesacked bytesreceived segsout segsin datasegsout \
                      datasegsin lastsnd lastrcv lastack delivered busy retrans dsackdups reordseen \
                      rcvrtt rcvspace rcvssthresh minrtt sndwnd";
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_there() {
+    fn unknown_values_are_absent() {
         let mut info = TcpInfo::parse(&[0; 104]).unwrap();
         info.rtt_us = None;
         let socket = Socket {
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_written_as_ss_writes_it() {
+    fn endpoints_are_printed_as_in_ss() {
         let written =
             |local: &str, port: u16, interface: Option<&str>, is_v6_only: Option<bool>| {
                 Socket {

@@ -346,7 +346,7 @@ mod tests {
 
     /// How many optional members exist in the structure, for each length that Linux has had.
     #[test]
-    fn an_older_kernels_structure_has_the_members_up_to_its_end() {
+    fn the_structure_of_an_older_kernel_has_the_members_up_to_its_end() {
         let optional = |info: &TcpInfo| {
             [
                 ("pacing_rate", info.pacing_rate_bytes_per_sec.is_some()),
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_cut_anywhere_keeps_what_stands_before_the_cut() {
+    fn a_truncated_structure_keeps_the_members_before_the_cut() {
         let bytes = pattern(LENGTH_NOW);
         let whole = TcpInfo::parse(&bytes).unwrap();
         for length in 0..=bytes.len() {
@@ -441,13 +441,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_kernel_has_behind_the_end_changes_nothing() {
+    fn additional_members_of_a_newer_kernel_change_nothing() {
         let bytes = pattern(LENGTH_NOW + 64);
         assert_eq!(TcpInfo::parse(&bytes), TcpInfo::parse(&bytes[..LENGTH_NOW]));
     }
 
     #[test]
-    fn the_kernels_words_for_not_known_and_unlimited_are_no_numbers() {
+    fn unknown_and_unlimited_values_are_absent() {
         let mut bytes = vec![0; LENGTH_NOW];
         bytes[76..80].copy_from_slice(&INFINITE_SSTHRESH.to_ne_bytes());
         bytes[104..120].fill(0xff);

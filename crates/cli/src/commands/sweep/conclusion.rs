@@ -1,4 +1,4 @@
-//! What all trials say together: the table, and whether anything made a difference.
+//! Compares the runs of a sweep and prints the results.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use plan::shell::quoted;
 
 use super::super::{compare, tell};
 
-/// What is asked of the runs of a sweep.
+/// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
     /// A difference up to this share does not matter.
     pub(super) threshold: Option<f64>,
@@ -20,10 +20,11 @@ pub(super) struct ComparisonLimits {
     pub(super) regression: Option<f64>,
 }
 
-/// Shows what the folder of a sweep says: a sentence for each factor and metric, then a short table of levels. The exit code is that of a regression, if that was asked and is found.
+/// Prints the results in a sweep's folder: a sentence for each factor and metric, and a short table
+/// of levels. Returns the exit code, which reports a regression if a limit is set.
 ///
 /// # Errors
-/// When the folder cannot be read, a regression cannot be judged, or the output not be written.
+/// When the folder cannot be read, regressions cannot be judged, or the output cannot be written.
 pub(super) fn conclude(
     folder: &Path,
     limits: &ComparisonLimits,
@@ -79,12 +80,13 @@ fn compared(
 
 const UNWRITTEN: &str = "the results cannot be written to stdout";
 
-/// Where the rest is.
+/// Prints the commands that show more.
 fn more(folder: &Path, output: &mut dyn Write) -> io::Result<()> {
     let folder = quoted(&folder.to_string_lossy());
     writeln!(
         output,
-        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\nAs a page: wrkbench report {folder} -o report.html"
+        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\nAs a page: \
+         wrkbench report {folder} -o report.html"
     )?;
     output.flush()
 }

@@ -15,7 +15,7 @@ use super::super::samples;
 use super::Runs;
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
-/// Makes the run, which the observer of its plan watches; the error is why it must not be taken for one, in a line.
+/// Makes the run. The error is the reason why it cannot be used, in a line.
 pub(super) fn make<'s>(
     assignment: Assignment<'_>,
     runs: &Runs,
@@ -42,7 +42,7 @@ pub(super) fn make<'s>(
     if let Some(failure) = finished.failure() {
         return Err(failure);
     }
-    // The script's own words, which go to stderr here.
+    // The output of the script's `done`, which goes to stderr here.
     finished.done().map_err(|error| error.to_string())?;
     runner::flush_script_output();
     let verdict = &finished.result.generator.verdict;
@@ -52,8 +52,8 @@ pub(super) fn make<'s>(
     Ok(finished.result)
 }
 
-/// The plan of a cell's run, after all that can fail before a run has been tried. Whether the target
-/// answers is not looked at: a hook may start it first.
+/// The plan of a cell's run, after everything but the target was checked: a hook may start the
+/// server first.
 ///
 /// # Errors
 /// What would fail, in a line.
@@ -75,7 +75,7 @@ fn request<'r>(cell: &Cell, runs: &'r Runs) -> Result<&'r RunRequest, String> {
     }
 }
 
-/// Where samples go, if the run takes any.
+/// The file for samples, if the run takes any.
 fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>, String> {
     if plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
         return Ok(None);
@@ -85,10 +85,10 @@ fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>,
         .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
 }
 
-/// Asks a URL once and says the status.
+/// Requests a URL once and returns the status.
 ///
 /// # Errors
-/// Why there was no answer.
+/// Why there was no response.
 pub(super) fn ask(url: &str, limit: Duration) -> io::Result<u16> {
     let request = run_of_plan(&LoadOptions::default(), url)
         .map_err(|Refusal(line)| io::Error::new(io::ErrorKind::InvalidInput, line))?;

@@ -1,4 +1,4 @@
-//! What is seen of a sweep while it runs, on stderr.
+//! Reports the progress of a sweep on stderr.
 
 use std::io::{self, Write};
 use std::mem;
@@ -18,9 +18,10 @@ use super::super::screen::Screen;
 use super::super::terminal::{StatusLine, Terminal};
 use super::super::watching::RunLine;
 
-/// Says, after the first signal, what is still waited for: a command is not ended in its midst.
+/// Reports, after the first signal, which command is still waited for: commands are not
+/// interrupted.
 pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
-    /// What is over sooner needs no words.
+    /// Shorter waits are not reported.
     const AT_FIRST: Duration = Duration::from_millis(500);
     const AGAIN_AFTER: Duration = Duration::from_secs(10);
     let program = program.to_owned();
@@ -31,7 +32,7 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
             elapsed,
             limit,
         } = waiting;
-        // Another command begins anew.
+        // A shorter time means another command.
         last = last.filter(|last| *last <= elapsed);
         let is_due = last.map_or(elapsed >= AT_FIRST, |last| elapsed >= last + AGAIN_AFTER);
         if !stop.load(Ordering::Relaxed) || !is_due {
@@ -53,22 +54,22 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
     })
 }
 
-/// More of a command is not needed to know which one it is.
+/// The most characters of a command that are shown.
 const COMMAND_CHARS: usize = 60;
 
-/// Writes a line for each event; what only says how something goes on, only where it can be
+/// Writes a line for each event; transient states are only shown on a terminal, where they are
 /// overwritten.
 pub(super) struct Progress<'a> {
     program: &'a str,
     quiet: bool,
     terminal: Option<Terminal>,
     line: Option<StatusLine>,
-    /// Which trial is on.
+    /// The current trial.
     place: Option<line::TrialName>,
     screen: Option<Screen>,
-    /// How large samples become has been said.
+    /// The size of samples was reported.
     has_announced: bool,
-    /// Lines that wait until the screen is gone, so that they are there to be read afterwards.
+    /// Lines that are written when the screen is closed.
     waiting: Vec<String>,
 }
 
@@ -88,7 +89,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Who watches the run of the trial that is on, until `stop` is raised.
+    /// The observer of the current run, until `stop` is set.
     pub(super) fn observer<'s>(
         &self,
         plan: &RunPlan,
@@ -102,7 +103,7 @@ impl<'a> Progress<'a> {
         Some(Box::new(line))
     }
 
-    /// Says once what room the samples of all trials will take, as the first ones do.
+    /// Estimates, once, the disk space for the samples of all trials.
     pub(super) fn announce_samples(&mut self, bytes: u64, trials: usize) {
         if mem::replace(&mut self.has_announced, true) || self.quiet {
             return;
@@ -140,7 +141,7 @@ impl<'a> Progress<'a> {
                 result,
                 progress,
             } => {
-                // It counts already.
+                // The trial already counts as done.
                 let place = Place {
                     trial: progress.done(),
                     ..place(progress, &trial.cell, trial.round)
@@ -192,7 +193,7 @@ impl Drop for Progress<'_> {
     }
 }
 
-/// Shows in the grid what has happened.
+/// Passes an event on to the grid.
 fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
     let spot = |cell: &Cell, round| TilePosition {
         cell: cell.number,
@@ -231,7 +232,7 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
     }
 }
 
-/// Of a trial that is not over yet.
+/// The name of the current trial.
 fn place<'c>(progress: &experiment::Progress, cell: &'c Cell, round: u32) -> Place<'c> {
     Place {
         trial: progress.done() + 1,

@@ -157,7 +157,7 @@ fn at(seconds: f64) -> u64 {
 }
 
 #[test]
-fn samples_are_taken_just_before_the_begin_at_each_interval_and_at_the_end() {
+fn samples_are_taken_just_before_the_start_at_each_interval_and_at_the_end() {
     let (telemetry, world, lines) = watched(World::default(), 3);
     assert_eq!(seconds(&world.dumps_ns), [-0.001, 1.0, 2.0, 3.0]);
     assert_eq!(telemetry.samples, 4);
@@ -196,7 +196,7 @@ fn what_was_sent_before_the_window_and_after_it_does_not_count() {
 }
 
 #[test]
-fn an_end_that_is_told_late_belongs_to_the_time_before_the_window() {
+fn a_late_report_belongs_to_the_time_before_the_window() {
     let world = World {
         lives: vec![(1, at(-4.0), at(-0.002))],
         telling_ns: 1_500_000,
@@ -220,7 +220,7 @@ fn samples_that_take_longer_than_the_interval_are_not_made_up_for() {
 }
 
 #[test]
-fn who_ends_the_window_ends_it_at_once_and_closing_sockets_are_waited_for() {
+fn ending_the_window_takes_effect_at_once_and_waits_for_closing_sockets() {
     let world = World {
         ended_ns: Some(at(1.5)),
         lives: vec![(1, at(0.0), at(1.45)), (2, at(0.0), at(9.0))],
@@ -236,7 +236,7 @@ fn who_ends_the_window_ends_it_at_once_and_closing_sockets_are_waited_for() {
 }
 
 #[test]
-fn a_socket_that_closes_at_the_end_is_waited_for_also_when_time_has_ended_the_window() {
+fn a_socket_that_closes_at_the_end_is_waited_for_also_if_the_window_ended_by_time() {
     let world = World {
         lives: vec![(1, at(0.0), at(2.999))],
         telling_ns: 15_000_000,
@@ -249,7 +249,7 @@ fn a_socket_that_closes_at_the_end_is_waited_for_also_when_time_has_ended_the_wi
 }
 
 #[test]
-fn a_socket_that_nobody_tells_of_is_not_waited_for_for_ever() {
+fn the_wait_for_an_unreported_socket_is_bounded() {
     let world = World {
         ended_ns: Some(at(1.5)),
         lives: vec![(1, at(0.0), at(1.45))],
@@ -277,14 +277,14 @@ fn a_window_that_is_ended_during_the_warm_up_is_empty() {
 }
 
 #[test]
-fn closed_sockets_are_fetched_before_the_kernel_has_no_room_left() {
+fn closed_sockets_are_fetched_before_the_kernels_queue_is_full() {
     let (_, world, _) = watched(World::default(), 3);
     // Eight seconds, ten times a second.
     assert!((80..100).contains(&world.fetches), "{}", world.fetches);
 }
 
 #[test]
-fn samples_that_fail_are_told_and_the_others_count() {
+fn failed_samples_are_reported_and_the_others_count() {
     let world = World {
         lives: vec![(1, at(-2.0), u64::MAX)],
         fails_ns: vec![at(1.0), at(2.0)],
@@ -301,7 +301,7 @@ fn samples_that_fail_are_told_and_the_others_count() {
 }
 
 #[test]
-fn where_the_first_sample_fails_the_next_one_is_the_begin() {
+fn if_the_first_sample_fails_the_next_one_is_the_start() {
     let world = World {
         lives: vec![(1, at(-2.0), u64::MAX)],
         fails_ns: vec![at(-0.001)],
@@ -312,7 +312,7 @@ fn where_the_first_sample_fails_the_next_one_is_the_begin() {
 }
 
 #[test]
-fn ends_that_the_kernel_had_no_room_for_are_told() {
+fn dropped_reports_of_closed_sockets_are_noted() {
     let world = World {
         overflows: 7,
         ..World::default()
@@ -324,7 +324,7 @@ fn ends_that_the_kernel_had_no_room_for_are_told() {
 }
 
 #[test]
-fn without_sockets_nobody_wakes_up_in_between() {
+fn without_sockets_there_are_no_intermediate_wakeups() {
     let world = Rc::new(RefCell::new(World::default()));
     let watch: SamplingLoop<Handle> = SamplingLoop {
         kernel: None,
@@ -389,7 +389,7 @@ fn each_interval_has_a_row_with_what_was_sent_in_it() {
 }
 
 #[test]
-fn where_samples_are_missing_the_next_one_has_what_was_sent() {
+fn after_missing_samples_the_next_one_has_what_was_sent() {
     let world = World {
         lives: vec![(1, at(-2.0), u64::MAX)],
         fails_ns: vec![at(2.0)],

@@ -54,7 +54,7 @@ fn sent(stats: &SocketStats) -> (u64, u64) {
 }
 
 #[test]
-fn of_sockets_that_lived_before_the_window_only_the_growth_counts() {
+fn only_the_growth_counts_of_sockets_opened_before_the_window() {
     let mut stats = SocketStats::default();
     stats.begin(&[connection(1, 5_000, 50)], everything);
     assert_eq!(sent(&stats), (0, 0));
@@ -73,7 +73,7 @@ fn of_sockets_that_lived_before_the_window_only_the_growth_counts() {
 }
 
 #[test]
-fn all_that_sockets_born_within_the_window_did_counts() {
+fn everything_counts_of_sockets_opened_within_the_window() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     stats.sample(&[connection(1, 100, 1), connection(2, 10, 2)]);
@@ -100,7 +100,7 @@ fn closed_sockets_count_with_their_final_values_and_once() {
 }
 
 #[test]
-fn a_socket_that_came_and_went_between_two_samples_counts() {
+fn a_socket_that_opened_and_closed_between_two_samples_counts() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     close(&mut stats, &[connection(7, 70, 7)], true);
@@ -111,7 +111,7 @@ fn a_socket_that_came_and_went_between_two_samples_counts() {
 }
 
 #[test]
-fn where_only_some_states_are_wanted_a_socket_that_was_never_seen_does_not_count() {
+fn with_a_filter_for_states_a_socket_that_was_never_sampled_does_not_count() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     stats.sample(&[connection(1, 10, 1)]);
@@ -122,7 +122,7 @@ fn where_only_some_states_are_wanted_a_socket_that_was_never_seen_does_not_count
 }
 
 #[test]
-fn what_a_socket_did_before_the_window_does_not_count_when_it_is_wanted_only_later() {
+fn earlier_activity_does_not_count_if_a_socket_matches_only_later() {
     let mut stats = SocketStats::default();
     stats.begin(&[connection(1, 1_000, 10)], |_| false);
     assert_eq!(stats.summary().sockets, 0);
@@ -137,7 +137,7 @@ fn what_a_socket_did_before_the_window_does_not_count_when_it_is_wanted_only_lat
 }
 
 #[test]
-fn a_cookie_whose_counters_went_back_is_another_socket() {
+fn a_cookie_whose_counters_decreased_is_another_socket() {
     let mut stats = SocketStats::default();
     stats.begin(&[connection(1, 1_000, 10)], everything);
     stats.sample(&[connection(1, 1_200, 12)]);
@@ -152,7 +152,7 @@ fn a_cookie_whose_counters_went_back_is_another_socket() {
 }
 
 #[test]
-fn counters_of_32_bits_wrap() {
+fn counters_wrap_at_32_bits() {
     let mut stats = SocketStats::default();
     let begin = [connection(1, 0, u32::MAX - 5), listener(2, u32::MAX, 0)];
     stats.begin(&begin, everything);
@@ -162,7 +162,7 @@ fn counters_of_32_bits_wrap() {
 }
 
 #[test]
-fn sockets_that_nobody_has_told_of_go_with_their_last_values() {
+fn unreported_sockets_count_with_their_last_values() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     stats.sample(&[connection(1, 100, 1)]);
@@ -178,7 +178,7 @@ fn sockets_that_nobody_has_told_of_go_with_their_last_values() {
 }
 
 #[test]
-fn a_socket_that_is_missing_for_a_moment_is_the_same_socket() {
+fn a_socket_that_is_missing_briefly_is_the_same_socket() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     stats.sample(&[connection(1, 100, 1)]);
@@ -190,7 +190,7 @@ fn a_socket_that_is_missing_for_a_moment_is_the_same_socket() {
 }
 
 #[test]
-fn listening_sockets_tell_drops_and_queues_and_are_no_connections() {
+fn listening_sockets_have_drops_and_queues_and_are_not_connections() {
     let mut stats = SocketStats::default();
     stats.begin(&[listener(1, 40, 0)], everything);
     stats.sample(&[listener(1, 41, 129)]);
@@ -204,7 +204,7 @@ fn listening_sockets_tell_drops_and_queues_and_are_no_connections() {
 }
 
 #[test]
-fn what_this_kernel_does_not_count_is_absent_and_not_zero() {
+fn missing_counters_are_absent_and_not_zero() {
     let mut old = connection(1, 0, 0);
     old.info = Some(TcpInfo {
         snd_cwnd: 10,
@@ -227,7 +227,7 @@ fn what_this_kernel_does_not_count_is_absent_and_not_zero() {
 }
 
 #[test]
-fn stubs_are_no_sockets() {
+fn stubs_do_not_count() {
     let stub = crate::sampler::fixtures::socket(9, State::TimeWait, None);
     let mut stats = SocketStats::default();
     stats.begin(std::slice::from_ref(&stub), everything);
@@ -249,7 +249,7 @@ fn round_trip_times_and_windows_spread_over_all_samples_of_all_sockets() {
 }
 
 #[test]
-fn memory_is_bounded_by_the_sockets_that_live() {
+fn memory_is_bounded_by_the_open_sockets() {
     let mut stats = SocketStats::default();
     stats.begin(&[], everything);
     for round in 0..1_000_u64 {
@@ -282,7 +282,7 @@ fn addresses_and_ports_do_not_matter() {
 }
 
 #[test]
-fn the_rows_over_time_add_up_to_the_summary_whatever_becomes_of_the_sockets() {
+fn the_rows_of_the_timeline_add_up_to_the_summary() {
     let mut stats = SocketStats::default();
     stats.begin(
         &[

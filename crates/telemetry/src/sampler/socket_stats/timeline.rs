@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_follow_each_other_and_stand_for_what_is_in_them() {
+    fn bins_are_ordered_and_close_to_their_values() {
         let mut last = None;
         for value in (0..5_000).chain((5_000..5_000_000).step_by(997)) {
             let bin = bin_of(value);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_become_one_have_the_percentiles_of_all_their_samples() {
+    fn merged_rows_have_the_percentiles_of_all_their_samples() {
         let mut timeline = Timeline::default();
         // As many values per interval as its number, so that a mean of medians would be wrong.
         let intervals = 4 * ROWS_MAX as u64;
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_that_nothing_was_told_of_are_rows_of_nothing() {
+    fn intervals_without_samples_are_empty_rows() {
         let mut timeline = Timeline::default();
         timeline.sample(3);
         timeline.advance(2);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_far_ahead_makes_no_more_rows() {
+    fn a_clock_that_jumps_far_ahead_does_not_add_rows() {
         let mut timeline = Timeline::default();
         timeline.sample(1);
         timeline.advance(u64::MAX);

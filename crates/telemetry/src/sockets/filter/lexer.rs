@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_are_words_with_and_without_blanks() {
+    fn symbols_are_tokens_with_and_without_blanks() {
         let of = |text| -> Vec<_> { tokens(text).into_iter().map(|word| word.text).collect() };
         let expected = [
             "(",

@@ -69,7 +69,7 @@ fn ports_compare_with_each_of_sss_signs_and_words() {
 }
 
 #[test]
-fn addresses_match_by_their_first_bits_and_by_a_port_if_there_is_one() {
+fn addresses_match_by_prefix_and_by_port_if_there_is_one() {
     for text in [
         "src 10.1.2.3",
         "src = 10.1.2.3",
@@ -133,7 +133,7 @@ fn addresses_of_ipv6_match_and_ipv4_within_them_matches_ipv4() {
 }
 
 #[test]
-fn conditions_join_from_left_to_right_as_in_ss() {
+fn conditions_associate_to_the_left_as_in_ss() {
     let (yes, no) = ("dport = :80", "dport = :81");
     for (text, expected) in [
         ("Y", true),
@@ -246,7 +246,7 @@ fn states_and_their_groups_are_those_of_ss() {
 }
 
 #[test]
-fn states_that_the_filter_names_go_before_those_of_options() {
+fn states_in_the_filter_override_those_of_options() {
     let states = |text| {
         parse(text)
             .unwrap()
@@ -261,7 +261,7 @@ fn states_that_the_filter_names_go_before_those_of_options() {
 }
 
 #[test]
-fn the_state_of_a_socket_that_is_gone_does_not_matter() {
+fn the_state_of_a_closed_socket_does_not_matter() {
     let filter = parse("state established dport = :80").unwrap();
     let mut gone = socket();
     gone.state = State::Closed;
@@ -272,7 +272,7 @@ fn the_state_of_a_socket_that_is_gone_does_not_matter() {
 }
 
 #[test]
-fn what_is_not_understood_is_said_in_one_line_with_its_place() {
+fn errors_are_one_line_with_their_column() {
     for (text, expected) in [
         (
             "sport",
@@ -381,7 +381,7 @@ fn what_is_not_understood_is_said_in_one_line_with_its_place() {
 }
 
 #[test]
-fn no_filter_is_too_long_or_too_deep_to_be_refused() {
+fn very_long_and_deep_filters_are_refused() {
     let many = vec!["sport = :80"; 1000].join(" or ");
     assert!(parse(&many).unwrap().takes_endpoints(&Socket {
         local_port: 80,
@@ -514,7 +514,7 @@ fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn the_kernel_finds_the_same_sockets_as_we_do() {
+fn the_kernel_matches_the_same_sockets_as_we_do() {
     let sockets = Sockets::open();
     let mut diag = Diag::open().unwrap();
     // Other programs may leave thousands of sockets in TIME-WAIT, and all would be described.
@@ -548,7 +548,7 @@ fn the_kernel_finds_the_same_sockets_as_we_do() {
 }
 
 #[test]
-fn the_kernel_takes_the_longest_filter_that_we_take() {
+fn the_kernel_accepts_the_longest_filter_that_we_accept() {
     let many: Vec<_> = (0..1000).map(|port| format!("sport != :{port}")).collect();
     let filter = parse(&many.join(" or ")).unwrap();
     assert!(!filter.bytecode.is_empty());

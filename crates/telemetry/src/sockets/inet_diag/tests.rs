@@ -139,7 +139,7 @@ fn recorded_addresses_of_ipv6_are_written_as_ss_writes_them() {
 }
 
 #[test]
-fn a_recorded_end_has_the_last_values_of_the_socket_that_was() {
+fn a_recorded_close_has_the_final_values_of_the_socket() {
     let before = recorded(IPV4, 40001, 8080);
     let after = recorded(DESTROYED, 40001, 8080);
     assert_eq!(after.cookie, before.cookie);
@@ -159,7 +159,7 @@ fn a_recorded_end_has_the_last_values_of_the_socket_that_was() {
 }
 
 #[test]
-fn a_recording_cut_at_any_byte_gives_the_sockets_before_the_cut() {
+fn a_truncated_recording_has_the_sockets_before_the_cut() {
     for recording in RECORDINGS {
         let whole = parse_datagram(recording);
         assert!(whole.len() >= 4);
@@ -174,7 +174,7 @@ fn a_recording_cut_at_any_byte_gives_the_sockets_before_the_cut() {
 }
 
 #[test]
-fn a_message_that_ends_early_leaves_out_what_it_has_not_and_changes_nothing_else() {
+fn a_truncated_message_lacks_only_what_is_missing() {
     for message in RECORDINGS.into_iter().flat_map(messages) {
         let Some(whole) = socket(message.payload) else {
             continue;
@@ -194,7 +194,7 @@ fn a_message_that_ends_early_leaves_out_what_it_has_not_and_changes_nothing_else
 }
 
 #[test]
-fn only_answers_to_the_question_are_taken_and_its_end_is_seen() {
+fn only_replies_to_the_request_are_read_up_to_their_end() {
     let count = |sequence| {
         let mut sockets = 0;
         let aside = read_datagram(IPV6, sequence, &mut |_| sockets += 1);
@@ -220,7 +220,7 @@ fn made(kind: i32, flags: i32, payload: i32) -> Vec<u8> {
 }
 
 #[test]
-fn a_refusal_and_an_interrupted_answer_are_told_apart_from_a_whole_one() {
+fn refusals_and_interrupted_replies_are_distinguished_from_complete_ones() {
     let read = |bytes: &[u8]| read_datagram(bytes, Some(SEQUENCE), &mut |_| panic!("no socket"));
     let refused = |errno| Some(End::Refused(errno));
     assert_eq!(
@@ -270,7 +270,7 @@ fn unknown_families_states_and_attributes_are_left_out() {
 }
 
 #[test]
-fn a_question_is_as_long_as_it_says_and_names_family_states_and_filter() {
+fn a_request_has_the_stated_length_and_contains_family_states_and_filter() {
     let request = request(libc::AF_INET as u8, States::LISTENING, &[1, 4, 8, 0], 9);
     let head = Members(&request);
     assert_eq!(request.len(), 16 + 56 + 4 + 4);
@@ -288,7 +288,7 @@ fn a_question_is_as_long_as_it_says_and_names_family_states_and_filter() {
 
 proptest::proptest! {
     #[test]
-    fn whatever_the_bytes_are_reading_them_ends(
+    fn parsing_ends_for_all_bytes(
         recording in proptest::sample::select(RECORDINGS.to_vec()),
         changes in proptest::collection::vec((0_usize..6024, proptest::num::u8::ANY), 0..40),
     ) {
