@@ -169,7 +169,13 @@ impl Recorder {
     /// A batch of requests was sent at `sent_ns`. It was due at `due_ns`, and a connection for it
     /// was free at `free_ns`.
     #[inline]
-    pub(crate) fn lagged(&mut self, requests: u64, due_ns: u64, free_ns: u64, sent_ns: u64) {
+    pub(crate) fn record_send_lag(
+        &mut self,
+        requests: u64,
+        due_ns: u64,
+        free_ns: u64,
+        sent_ns: u64,
+    ) {
         let lags = &mut self.recording.lags;
         lags.send.record_n(sent_ns.saturating_sub(due_ns), requests);
         let own_ns = sent_ns.saturating_sub(due_ns.max(free_ns));
@@ -183,12 +189,12 @@ impl Recorder {
 
     /// The event loop returned this much later than requested.
     #[inline]
-    pub(crate) fn woke_late(&mut self, late_ns: u64) {
+    pub(crate) fn record_late_wakeup(&mut self, late_ns: u64) {
         self.recording.lags.wakeup.record(late_ns);
     }
 
     /// Bytes were in the kernel for this long before they were read.
-    pub(crate) fn received_after(&mut self, delay_ns: u64) {
+    pub(crate) fn record_receive_delay(&mut self, delay_ns: u64) {
         self.recording.lags.receive.record(delay_ns);
     }
 

@@ -47,10 +47,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 /// nothing.
 #[cfg(not(test))]
 #[inline]
-fn may_cross() {}
+fn crossing_point() {}
 
 #[cfg(test)]
-use tests::may_cross;
+use tests::crossing_point;
 
 /// No request, or no time.
 const NEVER: u64 = u64::MAX;
@@ -149,17 +149,17 @@ impl Share {
     }
 
     /// Closes the share: nothing can be claimed from now on. `report` gets the requests that were
-    /// due before `end_ns` and were not claimed, as in [`Pacer::leave`].
-    fn close(&self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
+    /// due before `end_ns` and were not claimed, as in [`Pacer::report_unsent`].
+    fn close(&self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
         let (pacer, returned_ns) = self.change(|position| {
             let returned_ns = std::mem::take(&mut position.returned_ns);
             (position.pacer.take(), returned_ns)
         });
         for due_ns in returned_ns {
-            seen(due_ns, 1);
+            report(due_ns, 1);
         }
         if let Some(mut pacer) = pacer {
-            pacer.leave(end_ns, seen);
+            pacer.report_unsent(end_ns, report);
         }
     }
 }
@@ -203,8 +203,8 @@ impl SharedSchedule {
     }
 
     /// Closes the share of a worker that cannot do it itself, see [`ScheduleShare::close`].
-    pub(crate) fn close(&self, worker: usize, end_ns: u64, seen: impl FnMut(u64, u64)) {
-        self.0.shares[worker].close(end_ns, seen);
+    pub(crate) fn close(&self, worker: usize, end_ns: u64, report: impl FnMut(u64, u64)) {
+        self.0.shares[worker].close(end_ns, report);
     }
 }
 
@@ -289,7 +289,7 @@ impl ScheduleShare {
                 _ => self.first_share(),
             };
             let share = &self.shared.shares[from];
-            may_cross();
+            crossing_point();
             if share.next_due_ns.load(SeqCst) > now_ns {
                 return None;
             }
@@ -300,7 +300,7 @@ impl ScheduleShare {
             });
             // If there is none, another worker was faster.
             let Some(due_ns) = claimed else { continue };
-            may_cross();
+            crossing_point();
             if from != self.worker
                 && share.next_due_ns.load(SeqCst) < share.sleeps_until_ns.load(SeqCst)
             {
@@ -363,7 +363,7 @@ impl ScheduleShare {
         }
         self.shows_free = has_free;
         self.own().has_free.store(has_free, SeqCst);
-        may_cross();
+        crossing_point();
         match has_free {
             true => self.shared.with_free.0.fetch_add(1, SeqCst),
             false => self.shared.with_free.0.fetch_sub(1, SeqCst),
@@ -395,13 +395,13 @@ impl ScheduleShare {
                 true => following_ns,
                 false => NEVER,
             };
-            may_cross();
+            crossing_point();
             self.own().sleeps_until_ns.store(until_ns, SeqCst);
             if !self.is_queueing {
                 self.is_queueing = true;
                 self.shared.queueing.0.fetch_add(1, SeqCst);
             }
-            may_cross();
+            crossing_point();
             // Claims made before that store are seen here. Later ones wake this worker if
             // necessary.
             is_overdue = self.next_due_ns() <= now_ns;
@@ -432,7 +432,7 @@ impl ScheduleShare {
         let mut others = others.map(|worker| &self.shared.shares[worker]);
         let asleep = |share: &&Share| share.has_free.load(SeqCst) && !share.is_woken.load(SeqCst);
         if let Some(share) = others.find(asleep) {
-            may_cross();
+            crossing_point();
             share.wake();
         }
     }
@@ -453,10 +453,10 @@ impl ScheduleShare {
 
     /// Ends this worker's part. `report` gets the requests of its share that were due before
     /// `end_ns` and were never claimed: their time and their number.
-    pub(crate) fn close(&mut self, end_ns: u64, seen: impl FnMut(u64, u64)) {
+    pub(crate) fn close(&mut self, end_ns: u64, report: impl FnMut(u64, u64)) {
         self.show_free(false);
         self.end_queueing();
-        self.own().close(end_ns, seen);
+        self.own().close(end_ns, report);
     }
 }
 
@@ -477,7 +477,7 @@ mod tests {
         static CROSSING: RefCell<Option<fastrand::Rng>> = const { RefCell::new(None) };
     }
 
-    pub(super) fn may_cross() {
+    pub(super) fn crossing_point() {
         CROSSING.with_borrow_mut(|random| match random.as_mut().map(|it| it.u32(0..64)) {
             Some(0..8) => std::thread::yield_now(),
             Some(spins @ 8..16) => (0..spins * 8).for_each(|_| std::hint::spin_loop()),

@@ -295,7 +295,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
-            self.recorder().woke_late(late_ns);
+            self.recorder().record_late_wakeup(late_ns);
         }
         if now_ns >= self.times.end_ns || state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
@@ -303,8 +303,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(share) = &mut self.share {
             share.begin_turn();
         }
-        self.open_some(now_ns, state)?;
-        self.return_some();
+        self.open_next_connections(now_ns, state)?;
+        self.reopen_after_outage();
         while let Some(key) = self.pool.wakes.take_due(now_ns) {
             self.on_wake(key, now_ns)?;
         }

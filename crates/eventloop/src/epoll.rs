@@ -456,7 +456,7 @@ impl Epoll {
     }
 
     /// Like [`Self::read_bytes`], for bytes to discard.
-    fn read_away(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
+    fn read_discarding(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
         let socket = &mut self.sockets[index as usize];
         let asked = socket::discard_length(socket.discard_bytes);
         let (received, control_bytes) = match socket.timestamped {
@@ -475,7 +475,7 @@ impl Epoll {
         let fd = socket.fd.as_ref()?.as_raw_fd();
         let discards = socket.discard_bytes > 0;
         let (received, asked, control_bytes) = if discards {
-            self.read_away(work.token.index, fd)
+            self.read_discarding(work.token.index, fd)
         } else {
             self.read_bytes(work.token.index, fd)
         };

@@ -781,7 +781,7 @@ impl<P: Peer> World<P> {
         Ok(())
     }
 
-    fn has_something_to_take(&mut self) -> bool {
+    fn has_completion(&mut self) -> bool {
         let now_ns = self.clock_ns;
         let mut loops = self.loops.iter_mut();
         loops.any(|state| {
@@ -880,7 +880,7 @@ impl<P: Peer> World<P> {
         }
         let mut budget = EVENTS_PER_WAIT_MAX;
         self.run_due(&mut budget)?;
-        while !self.has_something_to_take() {
+        while !self.has_completion() {
             if !self.jump(until_ns)? {
                 break;
             }

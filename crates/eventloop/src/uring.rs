@@ -383,7 +383,7 @@ impl Uring {
     /// attributed to the server. On loopback, the connection is then already established.
     fn submit_connect(&mut self, token: Token) {
         self.begin_submission();
-        if self.submit_and_look().is_err() {
+        if self.submit_and_poll().is_err() {
             // The error recurs in `wait`, which reports it.
             return;
         }
@@ -424,7 +424,7 @@ impl Uring {
     }
 
     /// Restarts receives that have ended.
-    fn arm_again(&mut self) {
+    fn rearm(&mut self) {
         for at in 0..self.to_arm.len() {
             let token = self.to_arm[at];
             let Some(socket) = self.live(token).filter(|socket| socket.armed == Armed::No) else {
@@ -602,7 +602,7 @@ impl Uring {
     }
 
     fn on_quiet_failure(&mut self, token: Token, result: i32) {
-        let Some(socket) = self.live_24(token) else {
+        let Some(socket) = self.live_by_truncated_generation(token) else {
             return;
         };
         let socket_entry = &mut self.sockets[socket.index as usize];
@@ -626,7 +626,7 @@ impl Uring {
     }
 
     /// The full token for one whose generation was truncated in the user data.
-    fn live_24(&self, token: Token) -> Option<Token> {
+    fn live_by_truncated_generation(&self, token: Token) -> Option<Token> {
         let socket = self.sockets.get(token.index as usize)?;
         let same = socket.generation & GENERATION_MASK == token.generation;
         let live = same && !matches!(socket.state, State::Free | State::Closing);
@@ -685,7 +685,7 @@ impl Uring {
         };
         let entered = match timeout_ns {
             None => self.ring.submit_and_wait(1),
-            Some(0) => self.submit_and_look(),
+            Some(0) => self.submit_and_poll(),
             Some(ns) => {
                 let timeout = Timespec::new()
                     .sec(ns / 1_000_000_000)
@@ -709,7 +709,7 @@ impl Uring {
 
     /// Submits and makes the kernel report completions, without blocking. A wait with a timeout of
     /// zero would set a timer and yield the CPU.
-    fn submit_and_look(&mut self) -> io::Result<usize> {
+    fn submit_and_poll(&mut self) -> io::Result<usize> {
         let queued = self.ring.submission().len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
         let no_mask = None::<&libc::sigset_t>;
@@ -1220,7 +1220,7 @@ impl EventLoop for Uring {
         let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
         let mut first = true;
         loop {
-            self.arm_again();
+            self.rearm();
             self.flush_held()?;
             let polls = self.poll_until_ns > 0 && monotonic_ns() < self.poll_until_ns;
             let slept = self.enter(if polls { Some(0) } else { sleep_until_ns })?;

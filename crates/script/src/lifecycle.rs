@@ -220,7 +220,7 @@ impl StateTemplate {
 fn given(settings: &Settings<'_>) -> Value {
     let mut headers: Vec<(String, &str)> = Vec::new();
     for (name, value) in settings.headers {
-        let name = usual_spelling(name);
+        let name = canonical_spelling(name);
         match headers.iter_mut().find(|(known, _)| *known == name) {
             Some(known) => known.1 = value,
             None => headers.push((name, value)),
@@ -247,7 +247,7 @@ fn given(settings: &Settings<'_>) -> Value {
 }
 
 /// Headers that `wrk.format` knows by name get one spelling, so that none is sent twice.
-fn usual_spelling(name: &str) -> String {
+fn canonical_spelling(name: &str) -> String {
     let known = [HOST, CONTENT_LENGTH]
         .into_iter()
         .find(|known| known.eq_ignore_ascii_case(name));

@@ -8,7 +8,7 @@ use std::process::Command;
 use results::Recording;
 use script_test::{ScriptTest, next_failure, one_line, response, run_result};
 
-const ANSWER: (&str, &str) = ("A", "b");
+const RESPONSE: (&str, &str) = ("A", "b");
 
 /// The message from the file's name on.
 fn tail(message: &str) -> &str {
@@ -103,7 +103,7 @@ fn an_error_has_file_line_and_phase_during_the_run() {
         tail(&next_failure(&mut source)),
         "script.lua:3: attempt to index upvalue 'n' (a number value) (in request)"
     );
-    let answer = response(200, &[ANSWER], b"");
+    let answer = response(200, &[RESPONSE], b"");
     let message = one_line(source.response(&answer).unwrap_err().message);
     let expected = "script.lua:7: attempt to call global 'nothing' (a nil value) (in response)";
     assert_eq!(tail(&message), expected);

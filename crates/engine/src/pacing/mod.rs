@@ -26,7 +26,7 @@ pub(crate) struct PacingWindow {
 pub(crate) struct Pacer {
     curve: RateCurve,
     window: PacingWindow,
-    distances: Distances,
+    gaps: Gaps,
     /// Number of the next request of this share. An integer, because adding floats drifts.
     number: u64,
     /// Position of the next request on the curve, in requests of the whole run.
@@ -39,14 +39,14 @@ pub(crate) struct Pacer {
 
 /// The gaps between consecutive requests of the run.
 #[derive(Debug, Clone)]
-enum Distances {
+enum Gaps {
     Even,
     Exponential(fastrand::Rng),
 }
 
 /// Up to this many unsent requests are reported one by one, further ones in even groups.
-const LEFT_ONE_BY_ONE: u64 = 100_000;
-const LEFT_GROUPS: u64 = 10_000;
+const UNSENT_ONE_BY_ONE: u64 = 100_000;
+const UNSENT_GROUPS: u64 = 10_000;
 
 impl Pacer {
     /// The schedule of worker `worker` of `workers`. `None` for a closed loop.
@@ -66,9 +66,9 @@ impl Pacer {
         let mut pacer = Self {
             curve: pacing.rate_curve(warmup)?,
             window,
-            distances: match arrivals {
-                Arrivals::Even => Distances::Even,
-                Arrivals::Poisson => Distances::Exponential(fastrand::Rng::with_seed(seed).fork()),
+            gaps: match arrivals {
+                Arrivals::Even => Gaps::Even,
+                Arrivals::Poisson => Gaps::Exponential(fastrand::Rng::with_seed(seed).fork()),
             },
             number: 0,
             position: 0.0,
@@ -76,10 +76,10 @@ impl Pacer {
             end_number: u64::MAX,
             next_due_ns: u64::MAX,
         };
-        if let Distances::Exponential(random) = &mut pacer.distances {
+        if let Gaps::Exponential(random) = &mut pacer.gaps {
             pacer.position = exponential(random);
         }
-        pacer.look_for_end(0);
+        pacer.find_end(0);
         pacer.advance(u64::from(worker));
         Some(pacer)
     }
@@ -96,12 +96,12 @@ impl Pacer {
         if number >= self.end_number {
             return u64::MAX;
         }
-        match &self.distances {
-            Distances::Even => self.due_ns(number as f64),
-            Distances::Exponential(random) => {
+        match &self.gaps {
+            Gaps::Even => self.due_ns(number as f64),
+            Gaps::Exponential(random) => {
                 let mut random = random.clone();
-                let distances = (0..self.workers).map(|_| exponential(&mut random));
-                self.due_ns(distances.fold(self.position, |position, gap| position + gap))
+                let gaps = (0..self.workers).map(|_| exponential(&mut random));
+                self.due_ns(gaps.fold(self.position, |position, gap| position + gap))
             }
         }
     }
@@ -128,19 +128,19 @@ impl Pacer {
     /// Reports the requests that are due before `end_ns` and were not taken: `report` gets the time
     /// and their number. If the server has been gone for long, there can be too many to report one
     /// by one. The later ones are then reported in groups, each at the middle of the group.
-    pub(crate) fn leave(&mut self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
+    pub(crate) fn report_unsent(&mut self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
         let mut left = 0;
         while self.next_due_ns < end_ns {
-            if left == LEFT_ONE_BY_ONE {
-                return self.leave_groups(end_ns, seen);
+            if left == UNSENT_ONE_BY_ONE {
+                return self.report_unsent_in_groups(end_ns, report);
             }
-            seen(self.next_due_ns, 1);
+            report(self.next_due_ns, 1);
             left += 1;
             self.take(1);
         }
     }
 
-    fn leave_groups(&mut self, end_ns: u64, mut seen: impl FnMut(u64, u64)) {
+    fn report_unsent_in_groups(&mut self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
         let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
         let window = self
             .curve
@@ -155,16 +155,16 @@ impl Pacer {
                 _ => self.remaining(),
             });
         }
-        for group in 0..LEFT_GROUPS {
+        for group in 0..UNSENT_GROUPS {
             let (first, after) = (
-                u128::from(left) * u128::from(group) / u128::from(LEFT_GROUPS),
-                u128::from(left) * u128::from(group + 1) / u128::from(LEFT_GROUPS),
+                u128::from(left) * u128::from(group) / u128::from(UNSENT_GROUPS),
+                u128::from(left) * u128::from(group + 1) / u128::from(UNSENT_GROUPS),
             );
             if after > first {
                 let middle = f64::midpoint(first as f64, (after - 1) as f64);
                 let position = middle.mul_add(self.workers as f64, begin);
                 let due_ns = self.due_ns(position).min(end_ns.saturating_sub(1));
-                seen(due_ns, (after - first) as u64);
+                report(due_ns, (after - first) as u64);
             }
         }
         self.next_due_ns = u64::MAX;
@@ -173,20 +173,20 @@ impl Pacer {
     /// Skips this many requests of the run. Each exponential gap has to be drawn, which takes about
     /// 10 ns.
     fn advance(&mut self, requests: u64) {
-        match &mut self.distances {
-            Distances::Even => {
+        match &mut self.gaps {
+            Gaps::Even => {
                 let last = self.number;
                 self.number = last.saturating_add(requests);
                 self.position = self.number as f64;
-                self.look_for_end(last);
+                self.find_end(last);
             }
-            Distances::Exponential(_) => {
+            Gaps::Exponential(_) => {
                 for _ in 0..requests {
-                    if let Distances::Exponential(random) = &mut self.distances {
+                    if let Gaps::Exponential(random) = &mut self.gaps {
                         self.position += exponential(random);
                     }
                     self.number += 1;
-                    self.look_for_end(self.number);
+                    self.find_end(self.number);
                 }
             }
         }
@@ -200,7 +200,7 @@ impl Pacer {
     /// counted from the first request of the whole run that is due in the window, so that it is the
     /// same for every worker. The requests from `last` to the current number were skipped.
     #[inline]
-    fn look_for_end(&mut self, last: u64) {
+    fn find_end(&mut self, last: u64) {
         let Some(requests) = self.window.requests else {
             return;
         };
@@ -413,7 +413,7 @@ mod tests {
         let mut pacer = Pacer::new(&pacing, 1, 4, window(0, 0)).expect("open");
         pacer.take(2);
         let mut left = Vec::new();
-        pacer.leave(20_000_000, |due_ns, count| left.push((due_ns, count)));
+        pacer.report_unsent(20_000_000, |due_ns, count| left.push((due_ns, count)));
         assert_eq!(left, [(9_000_000, 1), (13_000_000, 1), (17_000_000, 1)]);
         assert_eq!(pacer.next_due_ns(), 21_000_000);
     }
@@ -424,7 +424,7 @@ mod tests {
             let pacing = constant(1e9, arrivals, 1);
             let mut pacer = Pacer::new(&pacing, 0, 1, window(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
-            pacer.leave(10_000_000_000, |due_ns, count| {
+            pacer.report_unsent(10_000_000_000, |due_ns, count| {
                 total += count;
                 calls += 1;
                 assert!((last_ns..10_000_000_000).contains(&due_ns));
@@ -441,7 +441,7 @@ mod tests {
                 };
                 let mut limited = Pacer::new(&pacing, 0, 1, limited).expect("open");
                 let mut total = 0;
-                limited.leave(10_000_000_000, |due_ns, count| {
+                limited.report_unsent(10_000_000_000, |due_ns, count| {
                     total += if due_ns >= measure_ns { count } else { 0 };
                 });
                 assert_eq!(total, 250_000, "{arrivals:?} {measure_ns}");

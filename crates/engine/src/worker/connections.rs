@@ -145,7 +145,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.note_unserved();
         }
         let connection = &self.pool.connections[key as usize];
-        if connection.failures > 1 && self.is_cut_off() {
+        if connection.failures > 1 && self.has_no_connection() {
             return self.await_server(key, now_ns);
         }
         let doublings = connection.failures.saturating_sub(2).min(20);
@@ -281,7 +281,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         connection.state = State::Open;
-        self.go_on(key, now_ns)
+        self.send_or_offer(key, now_ns)
     }
 
     pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) {

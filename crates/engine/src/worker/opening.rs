@@ -28,7 +28,7 @@ const PROBE_NS: u64 = 5_000_000;
 const HOLD_NS: u64 = 1_000_000_000;
 const HOLD_SHARE: u64 = 10;
 /// How often to check whether the other workers are ready.
-const LOOK_NS: u64 = 200_000;
+const CHECK_NS: u64 = 200_000;
 /// Waiting connections that send per turn.
 const RELEASED_PER_TURN: usize = 64;
 
@@ -84,7 +84,7 @@ impl Opening {
         match self.probe {
             Some((_, until_ns)) => Some(until_ns.max(now_ns)),
             None if !is_open => Some(now_ns),
-            None if self.hold_until_ns > 0 => Some(now_ns.saturating_add(LOOK_NS)),
+            None if self.hold_until_ns > 0 => Some(now_ns.saturating_add(CHECK_NS)),
             None => (!self.held.is_empty()).then_some(now_ns),
         }
     }
@@ -92,7 +92,11 @@ impl Opening {
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens the next connections, and releases the waiting ones once all are open.
-    pub(super) fn open_some(&mut self, now_ns: u64, run: &RunState) -> Result<(), StopReason> {
+    pub(super) fn open_next_connections(
+        &mut self,
+        now_ns: u64,
+        run: &RunState,
+    ) -> Result<(), StopReason> {
         self.end_probe(now_ns);
         let connections = self.settings.connections;
         if self.opening.opened < connections && self.opening.probe.is_none() {
@@ -111,7 +115,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         if self.opening.hold_until_ns == 0 && !self.opening.held.is_empty() {
-            self.release_some()?;
+            self.release_held()?;
         }
         Ok(())
     }
@@ -147,7 +151,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn release_some(&mut self) -> Result<(), StopReason> {
+    fn release_held(&mut self) -> Result<(), StopReason> {
         for _ in 0..RELEASED_PER_TURN {
             let Some(key) = self.opening.held.pop_front() else {
                 break;

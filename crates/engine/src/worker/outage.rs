@@ -57,7 +57,7 @@ impl Outage {
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether a failed connection should wait with the others, because no connection of this
     /// worker is established.
-    pub(super) fn is_cut_off(&self) -> bool {
+    pub(super) fn has_no_connection(&self) -> bool {
         self.is_paced() && self.pool.established == 0
     }
 
@@ -102,7 +102,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Opens some of the connections that have waited for the server.
-    pub(super) fn return_some(&mut self) {
+    pub(super) fn reopen_after_outage(&mut self) {
         for _ in 0..OPENED_PER_TURN {
             let Some(key) = self.outage.returning.pop_front() else {
                 return;

@@ -26,12 +26,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return Ok(());
             }
         }
-        self.go_on(key, now_ns)
+        self.send_or_offer(key, now_ns)
     }
 
     /// Sends what a connection can take now. At a fixed rate, adds it to the free connections
     /// instead.
-    pub(super) fn go_on(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+    pub(super) fn send_or_offer(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         if !self.is_paced() {
             let is_answered = self.pool.connections[key as usize].answered > 0;
             if self.opening.takes(key, is_answered) {
@@ -210,7 +210,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let recorder = self.recorder();
             recorder.sent(u64::from(requests));
             if let Some(due_ns) = due_ns {
-                recorder.lagged(u64::from(requests), due_ns, free_ns, sent_ns);
+                recorder.record_send_lag(u64::from(requests), due_ns, free_ns, sent_ns);
                 if paused_ns > 0 {
                     recorder.paused(u64::from(requests), paused_ns);
                 }

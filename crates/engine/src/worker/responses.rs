@@ -56,7 +56,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(delay_ns) = self.io.receive_delay_ns()
             && self.recorder().measures(at_ns)
         {
-            self.recorder().received_after(delay_ns);
+            self.recorder().record_receive_delay(delay_ns);
         }
     }
 

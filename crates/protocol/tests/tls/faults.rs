@@ -7,7 +7,7 @@ use protocol::tls::{self, Options, Roots};
 use protocol::{RequestKind, Session, SessionError};
 
 use crate::authority::{Authority, Certified};
-use crate::pair::{ANSWER, Pair, VERSIONS, plain_server, server_config, shared, trusting_client};
+use crate::pair::{Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client};
 
 fn fresh() -> Pair {
     Pair::new(
@@ -173,7 +173,7 @@ fn a_damaged_record_is_rejected() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain]);
-        let mut records = pair.encrypt(ANSWER);
+        let mut records = pair.encrypt(RESPONSE);
         let last = records.len() - 1;
         records[last] ^= 1;
         let error = pair.deliver(&records).expect_err("it cannot be decrypted");
@@ -187,7 +187,7 @@ fn plaintext_after_the_handshake_is_rejected() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain]);
-        let error = pair.deliver(ANSWER).expect_err("it is not encrypted");
+        let error = pair.deliver(RESPONSE).expect_err("it is not encrypted");
         assert!(matches!(error, SessionError::TlsRecord(_)), "{error:?}");
     }
 }
@@ -197,7 +197,7 @@ fn responses_before_a_fault_count() {
     for version in VERSIONS {
         let mut pair = Pair::ready(version);
         pair.request(&[RequestKind::Plain; 2]);
-        let mut records = pair.encrypt(ANSWER);
+        let mut records = pair.encrypt(RESPONSE);
         records.extend_from_slice(b"garbage that is no record");
         assert!(pair.deliver(&records).is_err());
         assert_eq!(pair.responses().len(), 1, "{version:?}");
@@ -211,7 +211,7 @@ fn an_http_error_inside_tls_is_reported() {
     let records = pair.encrypt(b"garbage\r\n\r\n");
     assert_eq!(pair.deliver(&records), Err(SessionError::BadStatusLine));
     let mut idle = Pair::ready(VERSIONS[1]);
-    let records = idle.encrypt(ANSWER);
+    let records = idle.encrypt(RESPONSE);
     assert_eq!(idle.deliver(&records), Err(SessionError::Unsolicited));
 }
 
@@ -235,7 +235,7 @@ fn after_close(response: &[u8]) -> [(Option<SessionError>, usize); 2] {
 fn a_close_within_a_response_truncates_it_with_or_without_notice() {
     let expected = (Some(SessionError::Truncated), 0);
     assert_eq!(
-        after_close(&ANSWER[..ANSWER.len() - 1]),
+        after_close(&RESPONSE[..RESPONSE.len() - 1]),
         [expected.clone(), expected]
     );
 }
@@ -248,7 +248,7 @@ fn a_close_before_a_response_is_early_with_or_without_notice() {
 
 #[test]
 fn a_close_after_a_response_is_fine_with_or_without_notice() {
-    assert_eq!(after_close(ANSWER), [(None, 1), (None, 1)]);
+    assert_eq!(after_close(RESPONSE), [(None, 1), (None, 1)]);
     let until_close = b"HTTP/1.1 200 OK\r\n\r\nuntil the end";
     assert_eq!(after_close(until_close), [(None, 1), (None, 1)]);
 }

@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs;
 
 use crate::authority::{Authority, Certified, self_signed};
 use crate::pair::{
-    ANSWER, GET, Pair, VERSIONS, plain_server, server_config, shared, trusting_client,
+    GET, Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client,
 };
 
 #[test]
@@ -23,12 +23,12 @@ fn each_version_is_ready_once_and_then_sends_a_request() {
         assert_eq!(pair.server.alpn_protocol(), Some(b"http/1.1".as_slice()));
         assert_eq!(pair.server.server_name(), Some("test.example"));
         assert_eq!(pair.request(&[RequestKind::Plain]), GET);
-        let records = pair.encrypt(ANSWER);
+        let records = pair.encrypt(RESPONSE);
         pair.deliver(&records).expect("the response is good");
         let response = pair.responses()[0];
         assert_eq!(
             (response.status, response.bytes),
-            (200, ANSWER.len() as u64)
+            (200, RESPONSE.len() as u64)
         );
         assert_eq!(pair.events.len(), 2, "{:?}", pair.events);
         pair.close().expect("nothing is outstanding");
@@ -87,7 +87,7 @@ fn reconnecting_resumes_the_session() {
                 Some(true)
             );
             pair.request(&[RequestKind::Plain]);
-            let records = pair.encrypt(ANSWER);
+            let records = pair.encrypt(RESPONSE);
             pair.deliver(&records).expect("the response is good");
             assert_eq!(pair.responses().len(), 1);
         }
@@ -173,7 +173,7 @@ fn a_client_certificate_is_presented_to_a_server_that_asks() {
         let seen = pair.server.peer_certificates().expect("one was shown");
         assert_eq!((seen.len(), &seen[0]), (1, &me.certificate));
         pair.request(&[RequestKind::Plain]);
-        let records = pair.encrypt(ANSWER);
+        let records = pair.encrypt(RESPONSE);
         pair.deliver(&records).expect("the response is good");
         assert_eq!(pair.responses().len(), 1);
     }

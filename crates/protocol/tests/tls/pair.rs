@@ -17,7 +17,7 @@ pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] =
 
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: test.example\r\n\r\n";
 
-pub(crate) const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 /// A server's settings: one certificate, one TLS version, ALPN http/1.1. If `clients` is given, its
 /// client certificates are required.

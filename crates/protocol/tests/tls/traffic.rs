@@ -2,7 +2,7 @@
 
 use protocol::{Event, RequestKind, Session};
 
-use crate::pair::{ANSWER, GET, Pair, VERSIONS};
+use crate::pair::{GET, Pair, RESPONSE, VERSIONS};
 
 #[test]
 fn a_response_split_at_every_byte_is_the_same() {
@@ -11,21 +11,21 @@ fn a_response_split_at_every_byte_is_the_same() {
         // Ciphertext depends on the record's number, so each split needs its own exchange.
         let length = {
             pair.request(&[RequestKind::Plain]);
-            let records = pair.encrypt(ANSWER);
+            let records = pair.encrypt(RESPONSE);
             pair.deliver(&records).expect("the response is good");
             records.len()
         };
         for cut in 0..=length {
             pair.events.clear();
             pair.request(&[RequestKind::Plain]);
-            let records = pair.encrypt(ANSWER);
+            let records = pair.encrypt(RESPONSE);
             pair.deliver(&records[..cut])
                 .expect("the beginning is good");
             pair.deliver(&records[cut..]).expect("the rest is good");
             let [Event::Finished(response)] = pair.events.as_slice() else {
                 panic!("cut at {cut}: {:?}", pair.events);
             };
-            assert_eq!(response.bytes, ANSWER.len() as u64);
+            assert_eq!(response.bytes, RESPONSE.len() as u64);
         }
     }
 }
@@ -33,16 +33,16 @@ fn a_response_split_at_every_byte_is_the_same() {
 #[test]
 fn a_response_split_into_records_at_every_byte_is_joined() {
     let mut pair = Pair::ready(VERSIONS[1]);
-    for cut in 1..ANSWER.len() {
+    for cut in 1..RESPONSE.len() {
         pair.events.clear();
         pair.request(&[RequestKind::Plain]);
-        let mut records = pair.encrypt(&ANSWER[..cut]);
-        records.extend(pair.encrypt(&ANSWER[cut..]));
+        let mut records = pair.encrypt(&RESPONSE[..cut]);
+        records.extend(pair.encrypt(&RESPONSE[cut..]));
         pair.deliver(&records).expect("the response is good");
         let found = pair.responses();
         assert_eq!(
             (found.len(), found[0].bytes),
-            (1, ANSWER.len() as u64),
+            (1, RESPONSE.len() as u64),
             "cut at {cut}"
         );
     }
@@ -53,7 +53,7 @@ fn a_record_in_two_pieces_reports_that_the_response_has_begun() {
     let mut pair = Pair::ready(VERSIONS[1]);
     pair.events.clear();
     pair.request(&[RequestKind::Plain]);
-    let first = pair.encrypt(&ANSWER[..20]);
+    let first = pair.encrypt(&RESPONSE[..20]);
     pair.deliver(&first).expect("it is good");
     assert_eq!(pair.events, [Event::Began]);
     assert_eq!(pair.client.partial_bytes(), 20);
@@ -65,7 +65,7 @@ fn pipelined_responses_in_one_piece_are_separated() {
         let mut pair = Pair::ready(version);
         let kinds = [RequestKind::Plain; 16];
         assert_eq!(pair.request(&kinds), GET.repeat(16));
-        let records = pair.encrypt(&ANSWER.repeat(16));
+        let records = pair.encrypt(&RESPONSE.repeat(16));
         pair.deliver(&records).expect("the expected are good");
         assert_eq!(pair.responses().len(), 16);
     }
@@ -109,7 +109,7 @@ fn a_server_may_update_its_keys_between_responses() {
         let update = pair.server_output();
         pair.deliver(&update).expect("the update is good");
         pair.request(&[RequestKind::Plain]);
-        let records = pair.encrypt(ANSWER);
+        let records = pair.encrypt(RESPONSE);
         pair.deliver(&records).expect("the response is good");
         assert_eq!(pair.responses().len(), 1);
     }
