@@ -1,10 +1,10 @@
-//! Where the run happens, read from /proc and /sys.
+//! The environment of a run, read from /proc and /sys.
 
 use results::Environment;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Kernel settings that bear on what a load generator measures; every result has them.
+/// Kernel settings that affect what a load generator measures. They are part of every result.
 pub const WATCHED_SYSCTLS: &[&str] = &[
     "net.core.somaxconn",
     "net.core.rmem_max",
@@ -20,7 +20,7 @@ pub const WATCHED_SYSCTLS: &[&str] = &[
     "kernel.io_uring_disabled",
 ];
 
-/// Reads what can be read; the rest stays unknown.
+/// Reads what is available. The rest stays unknown.
 pub(crate) fn collect(command_line: Vec<String>, started_at: Option<String>) -> Environment {
     let kernel = ["ostype", "osrelease", "version"]
         .iter()
@@ -73,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_processor_is_named_as_the_kernel_names_it() {
+    fn the_processor_has_the_name_that_the_kernel_reports() {
         let text = "processor\t: 0\nvendor_id\t: X\nmodel name\t: Some CPU @ 3 GHz\n";
         assert_eq!(cpu_model(text).as_deref(), Some("Some CPU @ 3 GHz"));
         assert_eq!(cpu_model("nothing here"), None);
     }
 
     #[test]
-    fn what_this_machine_is_can_be_found_out() {
+    fn the_environment_of_this_machine_is_known() {
         let environment = collect(vec!["wrkbench".to_owned()], None);
         assert!(
             environment

@@ -1,16 +1,17 @@
-//! One run from end to end: resolve, script, TLS, engine, environment, and what it cost the machine.
+//! One run from end to end: resolver, script, TLS, engine, environment, and resource usage.
 //!
-//! [`prepare`] does everything that can fail before the first byte of load; [`Prepared::run`] makes the
-//! load; [`Finished`] holds the result and lets the script have its say at the end. Nothing is printed.
+//! [`prepare`] does everything that can fail before the first byte of load. [`Prepared::run`]
+//! generates the load. [`Finished`] contains the result and can call the script's `done`. The crate
+//! prints nothing.
 
 #![forbid(unsafe_code)]
 
 mod environment;
 mod resolve;
-mod sampling;
+mod run_telemetry;
 mod sources;
 mod tls;
-mod watch;
+mod usage_probes;
 
 pub use environment::WATCHED_SYSCTLS;
 
@@ -30,21 +31,22 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use telemetry::{MachineMeter, Sampler};
 
-/// Facts about the invocation that only the program's entry knows.
+/// Facts about the invocation that only the entry point of the program knows.
 #[derive(Debug, Clone, Default)]
 pub struct Invocation {
-    /// The command line, program name first.
+    /// The command line, starting with the program's name.
     pub command_line: Vec<String>,
-    /// Wall-clock now, milliseconds since 1970 (UTC). [`prepare`] is called at once, and counts on from here on the
-    /// monotonic clock: later jumps of the wall clock move nothing.
+    /// The wall clock in milliseconds since 1970 (UTC). [`prepare`] is called right after reading
+    /// it and continues on the monotonic clock, so that later jumps of the wall clock have no
+    /// effect.
     pub unix_ms: u64,
-    /// The same as RFC 3339 text.
+    /// The same time as RFC 3339 text.
     pub started_at: Option<String>,
-    /// Passwords, tokens and cookies stay in what is shown and saved.
+    /// Do not remove passwords, tokens and cookies from output and saved results.
     pub shows_secrets: bool,
 }
 
-/// Why a run could not be prepared or carried out; one line each.
+/// Why a run could not be prepared or carried out, on one line.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
     /// The target cannot be resolved or reached.
@@ -56,17 +58,17 @@ pub enum RunnerError {
     /// A file named by an option cannot be read.
     #[error("{option} {}: {error}", .path.display())]
     File {
-        /// Which option.
+        /// The option.
         option: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// TLS cannot be set up from what the options say.
+    /// TLS cannot be set up as the options ask.
     #[error("{0}")]
     Tls(String),
-    /// What is to be watched beside the run cannot be.
+    /// Telemetry cannot be collected as the options ask.
     #[error("{0}")]
     Telemetry(String),
     /// The engine could not start.
@@ -74,13 +76,13 @@ pub enum RunnerError {
     Engine(#[from] engine::EngineError),
 }
 
-/// Who is told of a run while it is on; nobody by default.
+/// Receivers of data during a run. None by default.
 #[derive(Default)]
 pub struct Audience<'a> {
-    /// Gets each sample of telemetry, a line of JSON each (`docs/telemetry.md`), if the plan asks for
-    /// sockets. Without it only the summary is kept.
+    /// Receives each sample of telemetry as a line of JSON (`docs/telemetry.md`), if the plan asks
+    /// for sockets. Without it, only the summary is kept.
     pub samples: Option<Box<dyn Write + Send>>,
-    /// Sees what was done so far, about once a second.
+    /// Observes the progress of the run, about once a second.
     pub observer: Option<&'a mut dyn Observer>,
 }
 
@@ -92,7 +94,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// What the wall clock shows at a later moment of the monotonic clock, if nobody sets it meanwhile.
+    /// The wall clock at a later time of the monotonic clock, if nobody sets it in between.
     fn unix_ms_at(self, monotonic_ns: u64) -> u64 {
         let since_ns = monotonic_ns.saturating_sub(self.monotonic_ns);
         self.unix_ms.saturating_add(since_ns / 1_000_000)
@@ -111,10 +113,11 @@ pub struct Prepared {
     notes: Vec<String>,
 }
 
-/// Looks up, loads and makes all that the run needs: addresses, script states, TLS settings, limits.
+/// Looks up, loads and creates everything that the run needs: addresses, script states, TLS
+/// settings, limits.
 ///
 /// # Errors
-/// Whatever can be known to fail before the start.
+/// Everything that can be known to fail before the start.
 pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
     let read_at = Moment {
         unix_ms: invocation.unix_ms,
@@ -129,9 +132,9 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         Scheme::Http => None,
         Scheme::Https => Some(tls::client(&plan)?),
     };
-    let sampler = sampling::prepare(plan.telemetry.as_ref())?;
+    let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan)?;
-    // From here on nobody needs them.
+    // Not needed from here on.
     let hide = |texts: Vec<String>| texts.iter().map(|text| hide_secrets(text)).collect();
     let (plan, command_line) = if invocation.shows_secrets {
         (plan, invocation.command_line)
@@ -142,7 +145,7 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
         inputs: RunInputs {
             address: sources.address,
             tls,
-            usage_probes: watch::workers(sources.workers.len()),
+            usage_probes: usage_probes::of_workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
             worker_base: 0,
@@ -158,13 +161,13 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
 }
 
 impl Prepared {
-    /// What will run, as it may be shown.
+    /// The plan of the run, without secrets unless they are to be shown.
     #[must_use]
     pub fn plan(&self) -> &RunPlan {
         &self.plan
     }
 
-    /// Things the user should know before the start, a line each.
+    /// Notes for the user before the start, one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -176,16 +179,17 @@ impl Prepared {
         self.chosen.backend.name()
     }
 
-    /// Why that one.
+    /// Why this backend was chosen.
     #[must_use]
     pub fn backend_reason(&self) -> &str {
         &self.chosen.reason
     }
 
-    /// Makes the load. Raising `interrupted` ends it early; the result then covers what was.
+    /// Generates the load. Setting `interrupted` ends the run early; the result then covers the
+    /// time until then.
     ///
     /// # Errors
-    /// When the engine could not start. What goes wrong with telemetry stands in the result.
+    /// If the engine could not start. Errors of telemetry are part of the result.
     pub fn run(
         self,
         interrupted: &AtomicBool,
@@ -202,16 +206,16 @@ impl Prepared {
             sampler,
             ..
         } = self;
-        let sampling = sampling::start(sampler, samples);
+        let telemetry = run_telemetry::start(sampler, samples);
         let machine = MachineMeter::begin();
         let armed = engine::prepare(&plan, inputs)?;
         let start_ns = armed.earliest_start_ns();
         let times = armed.times(start_ns);
         let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
-        sampling.begin(times);
+        telemetry.begin(times);
         let outcome = armed.start(start_ns, interrupted, observer);
         let machine = machine.end();
-        let telemetry = sampling.finish(plan.telemetry.as_ref());
+        let telemetry = telemetry.finish(plan.telemetry.as_ref());
         let RunOutcome {
             recording,
             duration_ns,
@@ -267,7 +271,7 @@ impl Prepared {
     }
 }
 
-/// What to try where the two sides do not agree on TLS.
+/// What to try if the two sides do not agree on TLS.
 fn scheme_advice(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotTls => ": use http://?",
@@ -277,7 +281,7 @@ fn scheme_advice(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// What really ran: under `auto` a worker that cannot have a ring takes epoll.
+/// The backend that was really used: with `auto`, a worker that cannot have a ring uses epoll.
 fn used_backend(chosen: ChosenBackend, threads: u32, without_ring: &[String]) -> Backend {
     let (name, reason) = match without_ring.first() {
         None => (chosen.backend.name(), chosen.reason),
@@ -301,7 +305,7 @@ fn used_backend(chosen: ChosenBackend, threads: u32, without_ring: &[String]) ->
 
 /// A run that is over.
 pub struct Finished {
-    /// What came of it.
+    /// The result of the run.
     pub result: RunResult,
     script: Option<Script>,
     failures: Vec<String>,
@@ -310,8 +314,8 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Why this run must not be taken for a success, in one line: the script failed on the way, or
-    /// no response at all came in the window.
+    /// Why this run is not a success, on one line: the script failed during the run, or there was
+    /// no response in the window.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(failure) = self.failures.first() {
@@ -319,7 +323,7 @@ impl Finished {
         }
         let recording = &self.result.recording;
         let counters = &recording.counters;
-        // Responses to requests of the warm-up are in no figure, but the server did respond.
+        // Responses to requests of the warm-up are in no total, but the server did respond.
         let responses = counters
             .answered
             .saturating_add(counters.answered_of_warmup);
@@ -331,7 +335,7 @@ impl Finished {
             .iter()
             .max_by_key(|(_, count)| count.events);
         let why = most.map_or_else(
-            || "no answer came".to_owned(),
+            || "no response arrived".to_owned(),
             |(kind, count)| {
                 let detail = match &self.first_error_detail {
                     Some((told, detail)) if *told == kind => format!(": {detail}"),
@@ -348,26 +352,27 @@ impl Finished {
         Some(format!("no request succeeded: {why}"))
     }
 
-    /// Why this run did less than it was asked for, though some requests were answered.
+    /// Why this run did less than requested although some requests were answered.
     #[must_use]
     pub fn shortfall(&self) -> Option<&Finding<Warning>> {
         let mut warnings = self.result.warnings.iter();
         warnings.find(|warning| matches!(warning.data, Warning::GaveUp { .. }))
     }
 
-    /// Waits until the run's sockets are closed. The report can be shown before; what opens files
-    /// comes after, since the run may have used up all that this process may open.
+    /// Waits until the run's sockets are closed. The report can be shown before. Do not open files
+    /// before, because the run may have used up all file descriptors of this process.
     pub fn settle(&mut self) {
         for worker in self.leaving.drain(..) {
-            // It has reported already: a panic while closing takes nothing away.
+            // The worker has already reported, so a panic while closing loses nothing.
             let _ = worker.join();
         }
     }
 
-    /// Calls the script's `done`. Its output goes to C's stdout, in order after what was flushed.
+    /// Calls the script's `done`. Its output goes to C's stdout, after everything that was flushed
+    /// before.
     ///
     /// # Errors
-    /// When the script fails; the result stands all the same.
+    /// If the script fails. The result is still valid.
     pub fn done(&mut self) -> Result<(), RunnerError> {
         let Some(script) = &mut self.script else {
             return Ok(());
@@ -380,7 +385,7 @@ impl Finished {
             .map_err(|error| RunnerError::Script(error.to_string()))
     }
 
-    /// What is to be said about the run beyond its result, a line each.
+    /// Notes about the run beyond its result, one line each.
     pub fn take_notes(&mut self) -> Vec<String> {
         let mut notes = self
             .script
@@ -391,7 +396,7 @@ impl Finished {
         notes
     }
 
-    /// Servers that speak TLS on a port answer plain HTTP there with 400, whatever was asked for.
+    /// Servers that speak TLS on a port answer plain HTTP there with 400, whatever the request.
     fn plaintext_note(&self) -> Option<String> {
         let statuses = &self.result.recording.statuses;
         let is_it = self.result.plan.target.scheme == Scheme::Http
@@ -401,26 +406,26 @@ impl Finished {
     }
 }
 
-/// Writes out what scripts have printed so far; before anything else is printed.
+/// Flushes what scripts have printed so far. Call it before printing anything else.
 pub fn flush_script_output() {
     script::flush_stdout();
 }
 
-/// Sends what scripts print to stderr from here on; the file given is the real stdout.
+/// Redirects the scripts' output to stderr from here on. The returned file is the real stdout.
 ///
 /// # Errors
-/// When the system has no descriptor left.
+/// If there is no free file descriptor.
 pub fn divert_script_output() -> std::io::Result<std::fs::File> {
     script::divert_stdout()
 }
 
-/// Files that are open now.
+/// Number of files that are open now.
 fn open_files() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count() as u64)
 }
 
-/// Says that the limit of open files is too low for the connections, if it certainly is. When it comes out later, the
-/// verdict says it.
+/// A note that the open-file limit is too low for the connections, if that is certain. If it only
+/// shows during the run, the verdict reports it.
 fn open_file_note(
     load: &plan::Load,
     backend: engine::IoBackend,
@@ -429,15 +434,17 @@ fn open_file_note(
 ) -> Option<String> {
     let (connections, threads) = (u64::from(load.connections), u64::from(load.threads));
     let needed = match backend {
-        // Each ring keeps its sockets in a table of its own, which the limit bounds: they are no open files.
+        // Each ring keeps its sockets in its own table, whose size is limited in the same way. They
+        // are not open files.
         engine::IoBackend::Uring => connections.div_ceil(threads.max(1)),
-        // Each thread has an epoll instance, too.
+        // Each thread also has an epoll instance.
         engine::IoBackend::Epoll => connections + open + threads,
     };
     (limit < needed).then(|| {
         let enough = needed + 64;
         format!(
-            "the limit of open files is {limit}, too low for {connections} connections: raise it with ulimit -n {enough}"
+            "the limit of open files ({limit}) is too low for {connections} connections; \
+             raise it with ulimit -n {enough}"
         )
     })
 }
@@ -447,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_begins_as_long_after_the_program_as_the_monotonic_clock_says() {
+    fn the_start_of_the_window_is_computed_on_the_monotonic_clock() {
         let read_at = Moment {
             unix_ms: 1_795_204_800_000,
             monotonic_ns: 5_000_000_000,
@@ -457,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_of_open_files_is_told_of_only_where_it_will_be_reached() {
+    fn a_low_open_file_limit_is_noted_only_if_it_will_be_reached() {
         let note = |backend, limit, threads, connections| {
             let load = plan::Load {
                 threads,
@@ -467,12 +474,12 @@ mod tests {
             open_file_note(&load, backend, limit, 10)
         };
         let (uring, epoll) = (engine::IoBackend::Uring, engine::IoBackend::Epoll);
-        // Two tables of 64 places each.
+        // Two tables with 64 entries each.
         assert_eq!(note(uring, 64, 2, 100), None);
         assert_eq!(note(uring, 64, 2, 128), None);
         let told = note(uring, 64, 2, 129).expect("one place is missing");
         assert!(
-            told.contains("is 64, too low for 129 connections"),
+            told.contains("(64) is too low for 129 connections"),
             "{told}"
         );
         assert_eq!(note(epoll, 112, 2, 100), None);
@@ -480,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_could_not_have_a_ring_are_told_of() {
+    fn threads_without_a_ring_are_reported() {
         let chosen = || ChosenBackend {
             backend: engine::IoBackend::Uring,
             reason: "allowed here".to_owned(),

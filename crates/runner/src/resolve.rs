@@ -1,4 +1,4 @@
-//! Names to addresses, and which of them answers.
+//! Resolves names to addresses, and finds the address that accepts connections.
 
 use plan::{Load, RunPlan, SourceRange, Target};
 use script::{Address, Network};
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 /// The system's resolver and sockets.
 pub(crate) struct SystemNetwork {
-    /// Stands for every host when requests go through a Unix socket.
+    /// Replaces every host if requests go through a Unix socket.
     unix_socket: Option<PathBuf>,
-    /// The longest time for one connection attempt.
+    /// Time limit of one connection attempt.
     timeout: Duration,
-    /// Where connections come from: only addresses of the same family can be reached from there.
+    /// Source addresses of connections. Only addresses of the same family can be reached from them.
     source: Option<SourceRange>,
 }
 
@@ -58,8 +58,8 @@ impl SystemNetwork {
             Address::Unix(path) => UnixStream::connect(path).map(drop),
         };
         match outcome {
-            // It was accepted and reset before we looked: somebody is there, and the run will count
-            // what it does.
+            // It was accepted and reset at once. There is a server, and the run will count what it
+            // does.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(()),
             outcome => outcome,
         }
@@ -103,13 +103,13 @@ impl Network for SystemNetwork {
     }
 }
 
-/// Of a large network only so many addresses are tried before the run.
+/// At most this many addresses of a large network are checked before the run.
 const SOURCES_TRIED: u32 = 1024;
 
-/// Tries the source addresses that the first connections will have.
+/// Checks the source addresses that the first connections will use.
 ///
 /// # Errors
-/// When one of them is not an address of this machine.
+/// If one of them is not an address of this machine.
 pub(crate) fn check_source(load: &Load) -> Result<(), String> {
     let Some(source) = load.source else {
         return Ok(());
@@ -120,18 +120,20 @@ pub(crate) fn check_source(load: &Load) -> Result<(), String> {
         .try_for_each(try_bind)
 }
 
-/// Binding a datagram socket asks the same question as binding a connection's, and uses up nothing.
+/// Binding a datagram socket has the same result as binding a connection's socket, and uses nothing
+/// up.
 fn try_bind(address: IpAddr) -> Result<(), String> {
     UdpSocket::bind((address, 0)).map(drop).map_err(|error| {
         let reason = plain(&error);
         format!(
-            "--bind-ip: unable to bind to {address} {reason} (it must be an address of this machine)"
+            "--bind-ip: unable to bind to {address} {reason} \
+             (it must be an address of this machine)"
         )
     })
 }
 
-/// A port by number, or by a name from the services database. http and https are known without one,
-/// as small containers lack the file.
+/// A port by number, or by its name in the services database. http and https are built in, because
+/// small containers lack the file.
 fn port_of(service: &str) -> Option<u16> {
     if let Ok(port) = service.parse() {
         return Some(port);
@@ -154,7 +156,7 @@ fn port_in(services: &str, name: &str) -> Option<u16> {
     })
 }
 
-/// The system's own words, without the number and without what std puts before them.
+/// The system's message without the number and without the prefix of the standard library.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text
@@ -193,10 +195,11 @@ mod tests {
         // 203.0.113.0/24 is for documentation (RFC 5737).
         assert_eq!(
             from("203.0.113.7", 1).unwrap_err(),
-            "--bind-ip: unable to bind to 203.0.113.7 Cannot assign requested address (it must be an address of this machine)"
+            "--bind-ip: unable to bind to 203.0.113.7 Cannot assign requested address \
+             (it must be an address of this machine)"
         );
         assert!(from("203.0.113.0/24", 1).is_err());
-        // Only as many as there are connections: ::1 is ours, ::2 is not.
+        // Only as many as there are connections: ::1 is local, ::2 is not.
         assert_eq!(from("::1/126", 1), Ok(()));
         assert!(
             from("::1/126", 2)
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_in_the_systems_words() {
+    fn errors_have_the_message_of_the_system() {
         let refused = std::io::Error::from_raw_os_error(111);
         assert_eq!(plain(&refused), "Connection refused");
     }

@@ -1,4 +1,4 @@
-//! What will be sent: a fixed request from the plan, or a script.
+//! What to send: a fixed request from the plan, or a script.
 
 use crate::RunnerError;
 use crate::resolve::{SystemNetwork, check_source};
@@ -10,7 +10,7 @@ use protocol::h1::encode::{Request, encode};
 use script::{Address, Script, Settings};
 use std::sync::Arc;
 
-/// Sources for the workers, and where they connect.
+/// Sources for the workers, and the address to connect to.
 pub(crate) struct Sources {
     pub(crate) address: Address,
     pub(crate) workers: Vec<Box<dyn RequestSource>>,
@@ -18,7 +18,7 @@ pub(crate) struct Sources {
     pub(crate) script: Option<Script>,
 }
 
-/// Resolves the target and makes the sources; a script's `setup` and `init` run here.
+/// Resolves the target and creates the sources. A script's `setup` and `init` run here.
 pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
     check_source(&plan.load).map_err(RunnerError::Target)?;
     let network = SystemNetwork::new(plan);
@@ -65,8 +65,8 @@ pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
     }
 }
 
-/// Of headers with the same name the last one counts, as with wrk, whose headers are a table; it takes
-/// the place of the first.
+/// The last of several headers with the same name wins, in the position of the first. wrk does the
+/// same, because its headers are a table.
 fn last_of_each_name(given: &[(String, String)]) -> Vec<(String, String)> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for (name, value) in given {
@@ -100,7 +100,7 @@ impl RequestParts {
                 })?)
             }
         };
-        // As curl does: a body without a method is a POST.
+        // As in curl, a body without a method is a POST.
         let default = if body.is_some() { "POST" } else { "GET" };
         let method = plan
             .request
@@ -113,7 +113,7 @@ impl RequestParts {
                 .iter()
                 .any(|(name, _)| name.eq_ignore_ascii_case(wanted))
         };
-        // What was written out goes before what the URL implies, as in curl.
+        // As in curl, explicit headers have precedence over what the URL implies.
         if let Some(credentials) = plan.target.credentials()
             && !has(&headers, "Authorization")
         {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_headers_with_one_name_the_last_value_is_sent_in_the_first_place() {
+    fn the_last_of_several_headers_with_one_name_wins_in_the_position_of_the_first() {
         let given = [("A", "1"), ("B", "2"), ("a", "3")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let kept = last_of_each_name(&given);

@@ -1,4 +1,4 @@
-//! TLS settings from the files that the options name.
+//! TLS settings from the files in the options.
 
 use crate::RunnerError;
 use engine::TlsClient;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// Reads the files and sets up TLS for all workers.
 ///
 /// # Errors
-/// When a file cannot be read or holds nothing usable; names the option.
+/// If a file cannot be read or has nothing usable. The message names the option.
 pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
     let spec = &plan.tls;
     let cacert = read(spec.cacert.as_deref(), "--cacert")?;
@@ -32,8 +32,8 @@ pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
     Ok(TlsClient { config, name })
 }
 
-/// What the system's store has; entries that cannot be read are passed over, an empty list is
-/// refused later.
+/// The system's certificate store. Entries that cannot be parsed are skipped; an empty list is
+/// rejected later.
 fn system_roots() -> Vec<protocol::tls::CertificateDer<'static>> {
     rustls_native_certs::load_native_certs().certs
 }

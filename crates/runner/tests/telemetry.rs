@@ -1,4 +1,4 @@
-//! Sockets and counters are watched beside a run, and what was seen stands in the result.
+//! Sockets and counters are sampled during a run, and the summary is part of the result.
 
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
@@ -14,7 +14,7 @@ const CONNECTIONS: u64 = 4;
 
 fn server() -> origin::Server {
     let options = origin::Options {
-        // Rings are for the run: all of a user's share one limit.
+        // Rings are left to the run, because all rings of a user share one limit.
         backend: origin::Backend::Epoll,
         ..origin::Options::default()
     };
@@ -95,8 +95,8 @@ fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Tel
     (finished.result, telemetry.expect("it was asked for"))
 }
 
-/// All connections, and perhaps the one that the preparation has tried: on a busy machine the server may
-/// not have come to close its end of it.
+/// All connections, and possibly the one that the preparation has made: on a busy machine, the
+/// server may not have closed its end yet.
 fn assert_all_connections(sockets: u64) {
     assert!(
         (CONNECTIONS..=CONNECTIONS + 1).contains(&sockets),
@@ -105,7 +105,7 @@ fn assert_all_connections(sockets: u64) {
 }
 
 #[test]
-fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() {
+fn the_servers_sockets_are_summarized_over_the_window_and_written_as_lines() {
     let server = server();
     let page = Page::default();
     let plan = plan(&server, spec(of(&server)));
@@ -117,8 +117,9 @@ fn the_servers_sockets_are_summed_up_over_the_window_and_written_line_by_line() 
 
     let sockets = telemetry.sockets.expect("they were asked for");
     assert_all_connections(sockets.sockets);
-    // The server sent what the client received, but for what was on its way and for the moments that
-    // samples take. Were the warm-up counted, or a sum made twice, it would be more than that.
+    // The server sent what the client received, except for what was on its way and for the time
+    // that samples take. If the warm-up were counted or a sum were doubled, it would be more than
+    // that.
     let bytes = result.recording.counters.bytes as f64;
     let sent = sockets.bytes_sent.expect("this kernel counts them") as f64;
     assert!((0.5..1.2).contains(&(sent / bytes)), "{sent} of {bytes}");
@@ -166,17 +167,17 @@ fn counters_alone_need_no_sockets() {
 }
 
 #[test]
-fn samples_that_cannot_be_written_are_told_and_harm_nothing() {
+fn failing_to_write_samples_is_noted_and_does_no_harm() {
     let server = server();
     let (result, telemetry) = run(plan(&server, spec(of(&server))), Some(Box::new(Broken)));
     assert!(result.recording.counters.answered > 0);
     assert_eq!(telemetry.notes.len(), 1, "{:?}", telemetry.notes);
-    assert!(telemetry.notes[0].starts_with("samples could not be written"));
+    assert!(telemetry.notes[0].starts_with("writing samples failed"));
     assert_all_connections(telemetry.sockets.expect("they were asked for").sockets);
 }
 
 #[test]
-fn a_run_that_is_ended_early_has_the_telemetry_until_then() {
+fn an_interrupted_run_has_the_telemetry_until_then() {
     let server = server();
     let mut plan = plan(&server, spec(of(&server)));
     plan.stop.duration = Some(Duration::from_secs(3_600));
@@ -188,7 +189,7 @@ fn a_run_that_is_ended_early_has_the_telemetry_until_then() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_refused_before_the_run() {
+fn invalid_telemetry_options_are_rejected_before_the_run() {
     let server = server();
     let plan = plan(&server, spec(Some("sport ~ 80".to_owned())));
     match runner::prepare(plan, Invocation::default()) {

@@ -163,7 +163,7 @@ fn a_low_limit_of_open_files_is_reported_and_counted() {
     let run = run.in_shell_after("ulimit -n 50").run();
     assert!(run.answered() > 0, "{}", run.story());
     let first = run.stderr.lines().next().unwrap();
-    let expected = "wrkbench: note: the limit of open files is 50, too low for 100 connections: \
+    let expected = "wrkbench: note: the limit of open files (50) is too low for 100 connections; \
                     raise it with ulimit -n ";
     let enough = first
         .strip_prefix(expected)

@@ -1,5 +1,4 @@
-//! Telemetry beside a run: from the plan's words to what stands in the result. Nothing of it can harm
-//! the run.
+//! Telemetry of a run, from the plan to the result. Its errors never affect the run.
 
 use std::io::{self, Write};
 
@@ -11,10 +10,10 @@ use telemetry::{Sampler, SamplerOptions, Sampling, Window};
 
 use crate::RunnerError;
 
-/// Opens what is needed to watch.
+/// Opens everything that telemetry needs.
 ///
 /// # Errors
-/// When the filter is not understood, or this system does not tell of its sockets.
+/// If the filter is invalid, or the system does not report its sockets.
 pub(crate) fn prepare(spec: Option<&TelemetrySpec>) -> Result<Option<Sampler>, RunnerError> {
     let Some(spec) = spec else {
         return Ok(None);
@@ -31,37 +30,41 @@ pub(crate) fn prepare(spec: Option<&TelemetrySpec>) -> Result<Option<Sampler>, R
     };
     Sampler::prepare(options).map(Some).map_err(|error| {
         RunnerError::Telemetry(format!(
-            "--sockets: the kernel does not tell of its sockets: {error} (it needs the modules inet_diag and tcp_diag)"
+            "--sockets: the kernel does not report its sockets: {error} \
+             (it needs the modules inet_diag and tcp_diag)"
         ))
     })
 }
 
-/// Telemetry while the run is on.
-pub(crate) enum Beside {
-    /// None was asked for.
-    Nothing,
-    /// On its way.
-    On(Sampling),
+/// Telemetry during a run.
+pub(crate) enum RunTelemetry {
+    /// Not requested.
+    Off,
+    /// In progress.
+    Sampling(Sampling),
     /// It could not be started.
     Failed(io::Error),
 }
 
-/// Starts what was prepared.
-pub(crate) fn start(sampler: Option<Sampler>, samples: Option<Box<dyn Write + Send>>) -> Beside {
+/// Starts the prepared sampler.
+pub(crate) fn start(
+    sampler: Option<Sampler>,
+    samples: Option<Box<dyn Write + Send>>,
+) -> RunTelemetry {
     match sampler.map(|sampler| sampler.start(samples)) {
-        None => Beside::Nothing,
-        Some(Ok(sampling)) => Beside::On(sampling),
-        Some(Err(error)) => Beside::Failed(error),
+        None => RunTelemetry::Off,
+        Some(Ok(sampling)) => RunTelemetry::Sampling(sampling),
+        Some(Err(error)) => RunTelemetry::Failed(error),
     }
 }
 
-impl Beside {
-    /// The engine has said when the window is.
-    pub(crate) fn begin(&self, schedule: RunTimes) {
-        if let Self::On(sampling) = self {
+impl RunTelemetry {
+    /// The times of the window are known.
+    pub(crate) fn begin(&self, times: RunTimes) {
+        if let Self::Sampling(sampling) = self {
             sampling.begin(Window {
-                begin_ns: schedule.measure_ns,
-                end_ns: schedule.end_ns,
+                begin_ns: times.measure_ns,
+                end_ns: times.end_ns,
             });
         }
     }
@@ -69,13 +72,13 @@ impl Beside {
     /// The run is over.
     pub(crate) fn finish(self, spec: Option<&TelemetrySpec>) -> Option<Telemetry> {
         match self {
-            Self::Nothing => None,
-            Self::On(sampling) => Some(sampling.finish()),
+            Self::Off => None,
+            Self::Sampling(sampling) => Some(sampling.finish()),
             Self::Failed(error) => Some(Telemetry {
                 interval_ns: spec.map_or(0, |spec| {
                     u64::try_from(spec.interval.as_nanos()).unwrap_or(u64::MAX)
                 }),
-                notes: vec![format!("nothing was watched: no thread for it: {error}")],
+                notes: vec![format!("no telemetry: unable to create a thread: {error}")],
                 ..Telemetry::default()
             }),
         }

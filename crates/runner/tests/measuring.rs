@@ -1,4 +1,4 @@
-//! A run watches its threads and its machine, and what it saw stands in the result.
+//! A run measures its threads and its machine, and the measurements are part of the result.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use runner::{Audience, Invocation, Observer};
 
 const REQUESTS: u64 = 400;
 
-/// Two threads against a server of our own.
+/// Two threads against the built-in server.
 fn plan(server: &origin::Server, backend: BackendChoice, pacing: Pacing, stop: Stop) -> RunPlan {
     let target = Target::parse(&server.url()).expect("the server knows its URL");
     RunPlan {
@@ -46,7 +46,7 @@ fn made(plan: RunPlan, observer: Option<&mut dyn Observer>) -> RunResult {
     finished.result
 }
 
-/// Some requests.
+/// A run with some requests.
 fn run(backend: BackendChoice, pacing: Pacing) -> RunResult {
     let server = server();
     let stop = Stop {
@@ -84,7 +84,7 @@ fn check(result: &RunResult) {
 }
 
 #[test]
-fn every_thread_and_the_machine_are_asked_in_a_closed_loop() {
+fn every_thread_and_the_machine_are_measured_in_a_closed_loop() {
     for backend in [BackendChoice::Auto, BackendChoice::Epoll] {
         let result = run(backend, Pacing::Closed);
         check(&result);
@@ -93,7 +93,7 @@ fn every_thread_and_the_machine_are_asked_in_a_closed_loop() {
 }
 
 #[test]
-fn every_thread_and_the_machine_are_asked_at_a_rate() {
+fn every_thread_and_the_machine_are_measured_at_a_fixed_rate() {
     for backend in [BackendChoice::Auto, BackendChoice::Epoll] {
         let pacing = Pacing::Constant {
             rate_per_sec: 2_000.0,
@@ -106,7 +106,8 @@ fn every_thread_and_the_machine_are_asked_at_a_rate() {
     }
 }
 
-/// Looks at the first snapshot until the server has had nothing to do for a while: the run is over by then.
+/// Blocks in the first snapshot until the server has been idle for a while: by then the run is
+/// over.
 struct Slow<'a> {
     server: &'a origin::Server,
     seen: Vec<Snapshot>,
@@ -128,7 +129,7 @@ impl Observer for Slow<'_> {
 }
 
 #[test]
-fn who_is_slow_to_look_moves_neither_the_window_nor_a_figure() {
+fn a_slow_observer_affects_neither_the_window_nor_a_number() {
     let server = server();
     let duration = Duration::from_millis(1_600);
     let stop = Stop {
@@ -154,6 +155,6 @@ fn who_is_slow_to_look_moves_neither_the_window_nor_a_figure() {
             .is_some_and(|share| share > 0.0 && share <= 1.0)
     );
     assert!(seen.counters.answered > 0 && seen.counters.answered < counters.answered);
-    // The server has read nothing more than it was sent.
+    // The server has read nothing beyond what was sent to it.
     assert_eq!(counters.sent, counters.answered + counters.in_flight);
 }
