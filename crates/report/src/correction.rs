@@ -1,19 +1,18 @@
-//! wrk's arithmetic against coordinated omission: samples invented after the run.
+//! wrk's correction for coordinated omission (`stats_correct`): samples invented after the run.
 //!
-//! It supposes that a connection would have sent a request every `interval`, had it not waited for
-//! a slow answer, and adds for each slow sample the ones that those requests might have seen. The
-//! outcome is no measured distribution; it is here so that figures can be laid beside old ones.
-//! See wrk's `stats_correct`.
+//! It assumes that a connection would have sent a request every `interval` if it had not waited for
+//! a slow response, and adds for each slow sample those that these requests might have had. The
+//! result is not a measured distribution; it is for comparisons with old numbers.
 
 use results::Histogram;
 
-/// Honest runs need fewer steps than they have requests. The limit is for damaged files, in which
-/// a sample may be a century long.
+/// Valid runs need fewer steps than they have requests. The limit is for damaged files, in which a
+/// sample may last a century.
 const STEPS_MAX: u64 = 100_000_000;
 
-/// The mean time per request of one connection, as wrk computes it: in whole microseconds, each
-/// division rounded down. `None` when there is no whole request per connection, or when the
-/// interval would be zero.
+/// The mean time per request of a connection, computed as in wrk: in whole microseconds, each
+/// division rounded down. `None` with less than one request per connection, or if the interval is
+/// zero.
 pub(crate) fn expected_interval_ns(
     duration_ns: u64,
     answered: u64,
@@ -24,11 +23,11 @@ pub(crate) fn expected_interval_ns(
     (interval_us > 0).then(|| interval_us.saturating_mul(1000))
 }
 
-/// For each sample v of at least twice the interval, adds v - interval, v - 2 interval, ... as long
-/// as they exceed the interval.
+/// For each sample v of at least twice the interval, adds v - interval, v - 2 interval, ... while
+/// they exceed the interval.
 ///
-/// wrk keeps its smallest sample as it was and thereby leaves invented ones below it out of its
-/// percentiles, though not out of their count; here they are in both.
+/// wrk does not update its smallest sample and so leaves invented samples below it out of the
+/// percentiles, but not out of their count; here they are in both.
 pub(crate) fn corrected(measured: &Histogram, interval_ns: u64) -> Histogram {
     corrected_within(STEPS_MAX, measured, interval_ns)
 }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_slow_sample_brings_the_ones_that_it_may_have_delayed() {
+    fn each_slow_sample_adds_those_it_may_have_delayed() {
         let corrected = corrected(&of(&[10, 10, 100, 100]), 30 * US);
         // 70 and 40 for each 100; not 10, which is no more than the interval.
         let values: Vec<(u64, u64)> = corrected
@@ -101,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_exactly_two_intervals_brings_none() {
+    fn a_sample_of_exactly_two_intervals_adds_none() {
         let measured = of(&[59, 60]);
         assert_eq!(corrected(&measured, 30 * US), measured);
         assert_eq!(corrected(&of(&[61]), 30 * US).count(), 2);
     }
 
     #[test]
-    fn a_century_in_a_damaged_file_does_not_hold_up_the_report() {
+    fn a_century_in_a_damaged_file_does_not_delay_the_report() {
         let mut measured = Histogram::new();
         measured.record(u64::MAX);
         let corrected = corrected_within(500, &measured, 1000);

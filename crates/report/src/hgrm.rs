@@ -7,7 +7,7 @@ use results::RunResult;
 
 use crate::spectrum::{self, Step};
 
-/// Milliseconds, which is what the readers take for granted.
+/// In milliseconds, as readers expect.
 pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
     let latency = result.recording.latency();
     writeln!(
@@ -26,7 +26,7 @@ pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<(
             output,
             "{value_ms:>12.3} {fraction:.12} {cumulative_count:>10}"
         )?;
-        // The readers draw every line of four columns, and infinity cannot be drawn.
+        // Readers draw every line with four columns, and infinity cannot be drawn.
         if fraction < 1.0 {
             write!(output, " {:>14.2}", 1.0 / (1.0 - fraction))?;
         }

@@ -1,4 +1,4 @@
-//! Shows results: a finished run goes in, bytes come out; nothing is measured, nothing else is read.
+//! Renders results: a finished run goes in, bytes come out.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ use std::io::{self, Write};
 
 use results::RunResult;
 
-/// The ways to show a run.
+/// The formats of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// The text that wrk prints, line for line.
@@ -29,7 +29,7 @@ pub enum Format {
     Wrk2,
     /// The text that wrk-cmm, the centminmod fork of wrk, prints.
     Cmm,
-    /// The saved document: everything, see docs/result-format.md.
+    /// The saved document (docs/result-format.md).
     Json,
     /// The distribution of latency as text, in milliseconds, for HdrHistogram's plotter.
     Hgrm,
@@ -38,7 +38,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: &[Self] = &[
         Self::Wrk,
         Self::Wrk2,
@@ -48,7 +48,7 @@ impl Format {
         Self::Hlog,
     ];
 
-    /// The name that selects it.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,29 +62,28 @@ impl Format {
     }
 }
 
-/// What the texts show beyond their fixed lines. All of it works in each of them.
+/// Additions to the fixed lines of a text; each works in every style.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TextOptions {
     /// Show the latency distribution (`--latency`); wrk2's text has the detailed spectrum with it.
     pub latency: bool,
-    /// Show the latency distribution and after it the one of service times (`--u_latency`), which
-    /// leaves out how late requests were sent.
+    /// Show the latency distribution, then the one of service times (`--u_latency`), which leaves
+    /// out how late requests were sent.
     pub uncorrected: bool,
     /// Add rows for the phases of a request: Connect, TTFB, TTLB, and TLS for https (`--breakout`).
     pub breakout: bool,
-    /// The percentiles (0..=100) of the distributions instead of the text's own; giving any shows
-    /// the one of latency. The JSON document has them beside its standard ones.
+    /// The percentiles (0..=100) of the distributions in place of the style's own; setting any
+    /// shows the latency distribution. The JSON document has them in addition to its own.
     pub percentiles: Option<Vec<f64>>,
-    /// Apply wrk's arithmetic against coordinated omission to the latency figures of the text:
-    /// invented samples are added for every slow one. Without effect on a run with a rate, whose
-    /// latency counts from the moment that a request was due and so omits nothing.
+    /// Apply wrk's correction for coordinated omission to the latency of the text: samples are
+    /// invented for every slow one. Ignored for a run with a rate, whose latency counts from when a
+    /// request was due and omits nothing.
     pub wrk_correction: bool,
-    /// Where there is no latency at all say so in a line, instead of a table of zeros and `-nan%`.
+    /// Without any latency, print a sentence in place of a table of zeros and `-nan%`.
     pub plain_if_empty: bool,
 }
 
-/// Writes a result. Of a text, everything that follows [`text::banner`], which is printed before a
-/// run begins.
+/// Writes a result; of a text, what follows [`text::banner`], which is printed before the run.
 ///
 /// # Errors
 /// Those of the writer.

@@ -1,28 +1,26 @@
-//! A distribution from its lowest value to its highest, in steps that get finer towards the end:
-//! HdrHistogram's percentile iteration.
+//! HdrHistogram's percentile iteration: a distribution in steps that get finer towards 100 %.
 
 use std::io::{self, Write};
 
 use results::Histogram;
 
-/// Steps for each halving of the distance to 100 %: what HdrHistogram's own tools use.
+/// Steps for each halving of the distance to 100 %, as in HdrHistogram's own tools.
 const TICKS_PER_HALF_DISTANCE: f64 = 5.0;
 
 /// One line of the distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Step {
-    /// The value that stands for the bucket; in the last step the exact maximum.
+    /// The value of the bucket; in the last step the exact maximum.
     pub(crate) value_ns: u64,
-    /// The percentile that the iteration stood at, as a fraction; 1 in the last step only.
+    /// The percentile of the iteration, as a fraction; 1 in the last step only.
     pub(crate) fraction: f64,
     /// Samples up to this value.
     pub(crate) cumulative_count: u64,
 }
 
-/// The steps as `hdr_percentiles_print` of HdrHistogram's C library makes them: a step for each
-/// tick, at the first bucket that reaches it, until the samples are used up; then one for 100 %.
-/// Values and counts never fall from one step to the next. Without samples there is the last step
-/// alone, of zeros.
+/// The steps of `hdr_percentiles_print` in HdrHistogram's C library: one for each tick, at the
+/// first bucket that reaches it, and one for 100 %. Values and counts never decrease. Without
+/// samples there is only the last step, with zeros.
 pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
     let total = samples.count();
     let mut steps = Vec::new();
@@ -38,7 +36,7 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
                 cumulative_count,
             });
             tick_percent = next_tick_percent(tick_percent);
-            // In the last bucket one step is enough: the next one is that of 100 %.
+            // The last bucket has one step; the next is 100 %.
             if cumulative_count >= total {
                 break;
             }
@@ -52,9 +50,9 @@ pub(crate) fn steps(samples: &Histogram) -> Vec<Step> {
     steps
 }
 
-/// Further by 100 / (5 * 2^(floor(log2(100 / (100 - tick))) + 1)), which halves the distance to 100
-/// every five ticks. After some 230 of them it is too small to be added: then there is no next one.
-/// A percentage so close to 100 takes more than 2^40 samples, or a damaged file.
+/// Adds 100 / (5 * 2^(floor(log2(100 / (100 - tick))) + 1)), which halves the distance to 100 every
+/// five ticks. After about 230 ticks the increment is lost to rounding: then there is no next tick.
+/// A percentage that close to 100 takes more than 2^40 samples, or a damaged file.
 fn next_tick_percent(tick_percent: f64) -> f64 {
     let halvings = (100.0 / (100.0 - tick_percent)).log2().floor() + 1.0;
     let next_percent = tick_percent + 100.0 / (TICKS_PER_HALF_DISTANCE * halvings.exp2());
@@ -65,8 +63,8 @@ fn next_tick_percent(tick_percent: f64) -> f64 {
     }
 }
 
-/// The comment lines below the steps, in milliseconds. The deviation is the one of a sample (n - 1),
-/// as everywhere in this program; HdrHistogram divides by n.
+/// Writes the comment lines below the steps, in milliseconds. The standard deviation is that of a
+/// sample (n - 1), as everywhere in this program; HdrHistogram divides by n.
 pub(crate) fn write_footer(
     samples: &Histogram,
     (buckets, sub_buckets): (u32, u32),
@@ -94,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_distance_to_one_hundred_halves_every_five_ticks_until_it_cannot_be_told() {
+    fn the_distance_to_100_percent_halves_every_five_ticks_until_it_is_lost_to_rounding() {
         let mut ticks = vec![0.0_f64];
         while let Some(&tick) = ticks.last().filter(|tick| tick.is_finite()) {
             assert!(ticks.len() < 300, "{tick}");
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_beyond_counting_do_not_make_steps_beyond_counting() {
+    fn a_huge_number_of_samples_makes_a_bounded_number_of_steps() {
         let mut samples = Histogram::new();
         samples.record_n(1, 1 << 62);
         samples.record(2);

@@ -1,28 +1,31 @@
-//! What is said while a sweep runs: a line when a trial begins, one when it has ended.
+//! Lines of progress of an experiment: when a trial starts, and when it ends.
 
 use std::time::Duration;
 
+use plan::readable::{counted, time_ns};
 use plan::units;
 use results::{Cell, RunResult};
 
-/// Where a sweep is.
+use crate::page::words::number;
+
+/// The trial that an experiment is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// Which trial, from 1.
+pub struct TrialPosition<'a> {
+    /// Number of the trial, from 1.
     pub trial: usize,
-    /// Of how many.
+    /// Number of all trials.
     pub trials: usize,
-    /// Which round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Of how many.
+    /// Number of all rounds.
     pub rounds: u32,
-    /// What is run.
+    /// Its levels, profile and target.
     pub cell: &'a Cell,
 }
 
-/// A trial begins: `[3/35] round 1/5, buffers 262144, php: running, 15m20s left`.
+/// A trial starts: `[3/35] round 1/5, buffers 262144, php: running, 15m20s left`.
 #[must_use]
-pub fn begins(place: Place<'_>, attempt: u32, left: Duration) -> String {
+pub fn started(place: TrialPosition<'_>, attempt: u32, left: Duration) -> String {
     let again = match attempt {
         0 | 1 => "running".to_owned(),
         attempt => format!("attempt {attempt} running"),
@@ -30,10 +33,10 @@ pub fn begins(place: Place<'_>, attempt: u32, left: Duration) -> String {
     format!("{}: {again}{}", at(place), time_left(left))
 }
 
-/// Which trial it is, for a line that goes on with how its run goes: with the time left of the sweep, without it,
-/// and as short as can be.
+/// The trial in three lengths, for a line that continues with the progress of its run: with the
+/// time left of the experiment, without it, and its number alone.
 #[must_use]
-pub fn places(place: Place<'_>, attempt: u32, left: Duration) -> [String; 3] {
+pub fn labels(place: TrialPosition<'_>, attempt: u32, left: Duration) -> [String; 3] {
     let again = match attempt {
         0 | 1 => String::new(),
         attempt => format!(", attempt {attempt}"),
@@ -41,46 +44,48 @@ pub fn places(place: Place<'_>, attempt: u32, left: Duration) -> [String; 3] {
     let whole = at(place) + &again;
     let in_all = match left.as_secs() {
         0 => String::new(),
-        _ => format!("{} in all", time_left(left)),
+        _ => format!("{} in total", time_left(left)),
     };
     let number = format!("[{}/{}]", place.trial, place.trials);
     [whole.clone() + &in_all, whole, number]
 }
 
-/// A trial was measured.
+/// A trial ended.
 #[must_use]
-pub fn finished(place: Place<'_>, result: &RunResult, left: Duration) -> String {
+pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) -> String {
     let latency = result.recording.latency();
-    let mut line = format!("{}: {:.2} requests/s", at(place), result.requests_per_sec());
+    let mut line = format!(
+        "{}: {} requests/s",
+        at(place),
+        number(result.requests_per_sec())
+    );
     if !latency.is_empty() {
-        let [p50, p99] = [50.0, 99.0].map(|percent| latency.value_at_percentile(percent));
-        let text = |value_ns: u64| units::time_us(value_ns as f64 / 1000.0);
-        line += &format!(", p50 {}, p99 {}", text(p50), text(p99));
+        let [p50, p99] = [50.0, 99.0].map(|percent| time_ns(latency.value_at_percentile(percent)));
+        line += &format!(", p50 {p50}, p99 {p99}");
     }
-    match result.recording.errors.events() {
-        0 => {}
-        1 => line += ", 1 error",
-        errors => line += &format!(", {errors} errors"),
+    let errors = result.recording.errors.events();
+    if errors > 0 {
+        line += &format!(", {}", counted(errors, "error"));
     }
     let over_399 = result.recording.statuses.over_399();
     if over_399 > 0 {
-        line += &format!(", {over_399} with a status over 399");
+        line += &format!(", {over_399} with a status above 399");
     }
     if result.generator.verdict.is_saturated() {
-        line += ", limited by the generator";
+        line += ", load generator saturated";
     }
     line + &time_left(left)
 }
 
 /// An attempt failed.
 #[must_use]
-pub fn failed(place: Place<'_>, reason: &str, again: bool) -> String {
-    let next = if again { "; once more" } else { "" };
+pub fn failed(place: TrialPosition<'_>, reason: &str, again: bool) -> String {
+    let next = if again { "; trying again" } else { "" };
     format!("{}: FAILED: {reason}{next}", at(place))
 }
 
-fn at(place: Place<'_>) -> String {
-    let Place {
+fn at(place: TrialPosition<'_>) -> String {
+    let TrialPosition {
         trial,
         trials,
         round,
@@ -104,7 +109,6 @@ pub fn cell_name(cell: &Cell) -> String {
     levels.chain(names).collect::<Vec<_>>().join(", ")
 }
 
-/// Whole seconds are enough, and nothing at the end.
 fn time_left(left: Duration) -> String {
     match left.as_secs() {
         0 => String::new(),
@@ -131,8 +135,8 @@ mod tests {
         }
     }
 
-    fn place(cell: &Cell) -> Place<'_> {
-        Place {
+    fn place(cell: &Cell) -> TrialPosition<'_> {
+        TrialPosition {
             trial: 3,
             trials: 35,
             round: 1,
@@ -142,27 +146,27 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_where_the_sweep_is_and_how_long_it_will_take() {
+    fn a_line_has_the_trial_and_the_time_left() {
         let cell = cell();
         let left = Duration::from_millis(920_900);
         assert_eq!(
-            begins(place(&cell), 1, left),
+            started(place(&cell), 1, left),
             "[3/35] round 1/5, buffers 262144, focused, php: running, 15m20s left"
         );
         assert_eq!(
-            begins(place(&cell), 2, Duration::from_millis(999)),
+            started(place(&cell), 2, Duration::from_millis(999)),
             "[3/35] round 1/5, buffers 262144, focused, php: attempt 2 running"
         );
         let whole = "[3/35] round 1/5, buffers 262144, focused, php";
         assert_eq!(
-            places(place(&cell), 1, left),
-            [&*format!("{whole}, 15m20s left in all"), whole, "[3/35]"]
+            labels(place(&cell), 1, left),
+            [&*format!("{whole}, 15m20s left in total"), whole, "[3/35]"]
         );
-        let [longest, ..] = places(place(&cell), 2, Duration::ZERO);
+        let [longest, ..] = labels(place(&cell), 2, Duration::ZERO);
         assert_eq!(longest, format!("{whole}, attempt 2"));
         assert_eq!(
             failed(place(&cell), "not ready", true),
-            "[3/35] round 1/5, buffers 262144, focused, php: FAILED: not ready; once more"
+            "[3/35] round 1/5, buffers 262144, focused, php: FAILED: not ready; trying again"
         );
     }
 }

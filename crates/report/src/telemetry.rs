@@ -1,9 +1,9 @@
-//! Telemetry in a few words.
+//! Notes about sockets and kernel counters.
 
-use plan::units::time_us;
+use plan::readable::{counted, percent, time_us};
 use results::{SocketSummary, Spread, Telemetry};
 
-/// Counters that tell of something lost, refused or late.
+/// Counters of lost, refused or late packets and connections.
 const TROUBLES: [&str; 20] = [
     "TcpExt.ListenOverflows",
     "TcpExt.ListenDrops",
@@ -27,12 +27,12 @@ const TROUBLES: [&str; 20] = [
     "stat.cpu_steal_ms",
 ];
 
-/// Whether a counter that grows tells of something lost, refused or late.
+/// Whether a counter counts lost, refused or late packets or connections.
 pub(crate) fn is_trouble(counter: &str) -> bool {
     TROUBLES.contains(&counter)
 }
 
-/// A line for the sockets, one for the counters, one for each thing that could not be watched.
+/// A line for the sockets, one for the counters, and one for each failure.
 pub(crate) fn notes(telemetry: &Telemetry) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(telemetry.sockets.as_ref().map(sockets));
@@ -48,7 +48,7 @@ fn sockets(summary: &SocketSummary) -> String {
     let SocketSummary {
         sockets, closed, ..
     } = summary;
-    let share = |share: f64| format!("{:.2} %", share * 100.0);
+    let share = |share: f64| percent(share * 100.0);
     let at = |spread: Spread, print: fn(f64) -> String| {
         format!("median {}, p99 {}", print(spread.p50), print(spread.p99))
     };
@@ -60,16 +60,16 @@ fn sockets(summary: &SocketSummary) -> String {
         }),
         summary
             .retransmitted_share()
-            .map(|again| format!("{} of the segments sent again", share(again))),
+            .map(|again| format!("{} of segments retransmitted", share(again))),
         summary
             .rtt_us
-            .map(|rtt| format!("round trip {}", at(rtt, time_us))),
+            .map(|rtt| format!("round-trip time {}", at(rtt, time_us))),
         summary
             .cwnd
             .map(|cwnd| format!("congestion window {}", at(cwnd, count))),
         summary.rwnd_limited_share().map(|limited| {
             format!(
-                "{} of the busy time limited by the peer's window",
+                "{} of the time with data to send limited by the peer's window",
                 share(limited)
             )
         }),
@@ -78,10 +78,10 @@ fn sockets(summary: &SocketSummary) -> String {
             .map(|limited| format!("{} by the send buffer", share(limited))),
         summary
             .listen_drops
-            .map(|drops| format!("{drops} connections dropped while listening")),
+            .map(|drops| format!("{} dropped by the listener", counted(drops, "connection"))),
         summary
             .listen_queue_max
-            .map(|waiting| format!("at most {waiting} waiting to be accepted")),
+            .map(|waiting| format!("longest accept queue {waiting}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
@@ -98,7 +98,7 @@ fn counters(telemetry: &Telemetry) -> String {
         .collect();
     if grown.is_empty() {
         let known = known.len();
-        format!("counters: none of {known} that tell of trouble has grown")
+        format!("counters: none of {known} of lost, refused or late packets has grown")
     } else {
         format!("counters: {}", grown.join(", "))
     }
@@ -142,27 +142,28 @@ mod tests {
             listen_queue_max: Some(129),
             ..SocketSummary::default()
         };
-        let expected = "sockets: 300, 12 of them closed; 0.12 % of the segments sent again; \
-            round trip median 45.00us, p99 1.20ms; congestion window median 10, p99 43; \
-            3.10 % of the busy time limited by the peer's window; 0.50 % by the send buffer; \
-            3 connections dropped while listening; at most 129 waiting to be accepted";
+        let expected = "sockets: 300, 12 of them closed; 0.12 % of segments retransmitted; \
+            round-trip time median 45 us, p99 1.2 ms; congestion window median 10, p99 43; \
+            3.1 % of the time with data to send limited by the peer's window; \
+            0.5 % by the send buffer; \
+            3 connections dropped by the listener; longest accept queue 129";
         assert_eq!(notes(&telemetry(Some(summary), &[])), [expected]);
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
+    fn unknown_values_are_left_out() {
         let summary = SocketSummary::default();
         assert_eq!(notes(&telemetry(Some(summary), &[])), ["sockets: 0"]);
         assert_eq!(notes(&telemetry(None, &[])), Vec::<String>::new());
     }
 
     #[test]
-    fn counters_of_trouble_are_told_where_they_have_grown() {
+    fn counters_that_grew_are_listed() {
         let quiet = [("Tcp.InSegs", 9_999), ("Tcp.RetransSegs", 0)];
         let notes_of = |counters| notes(&telemetry(None, counters)).join("\n");
         assert_eq!(
             notes_of(&quiet),
-            "counters: none of 1 that tell of trouble has grown"
+            "counters: none of 1 of lost, refused or late packets has grown"
         );
         let loud = [
             ("Tcp.InSegs", 9_999),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_watched_is_told() {
+    fn failures_of_the_sampler_are_listed() {
         let mut telemetry = telemetry(None, &[]);
         telemetry.notes.push("the sampler died".to_owned());
         assert_eq!(notes(&telemetry), ["telemetry: the sampler died"]);

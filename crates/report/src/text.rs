@@ -1,13 +1,14 @@
-//! What is said in text around a report: the banner before a run, the notes after it.
+//! Text around a report: the banner before a run, and notes after it.
 
 use judging::{LowerBounds, ThinPercentiles};
+use plan::readable::counted;
 use plan::{RunPlan, units};
 use results::{ErrorCount, ErrorKind, RunResult};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
-/// The two lines printed when a run begins, as wrk prints them. A run that is limited by requests
-/// alone, which wrk does not have, names their number in place of the duration.
+/// The two lines that wrk prints at the start of a run. A run limited only by requests, which wrk
+/// does not have, has their number in place of the duration.
 #[must_use]
 pub fn banner(plan: &RunPlan) -> String {
     let url = &plan.target.url;
@@ -20,24 +21,21 @@ pub fn banner(plan: &RunPlan) -> String {
     format!("Running {length} @ {url}\n  {threads} threads and {connections} connections\n")
 }
 
-/// The kinds of errors behind the report's line "Socket errors", one line each, for stderr. Empty when nothing went
-/// wrong.
+/// A line for each kind of error, for stderr.
 #[must_use]
 pub fn error_notes(result: &RunResult) -> Vec<String> {
     let note = |(kind, count): (ErrorKind, ErrorCount)| {
         let ErrorCount { events, exchanges } = count;
         let lost = match exchanges {
             0 => String::new(),
-            1 => ", 1 request lost".to_owned(),
-            _ => format!(", {exchanges} requests lost"),
+            _ => format!(", {} lost", counted(exchanges, "request")),
         };
         format!("{events} x {kind}: {}{lost}", kind.describe())
     };
     result.recording.errors.iter().map(note).collect()
 }
 
-/// What telemetry comes to, a line for each of its parts, for stderr; the document has all of it. Empty
-/// when none was asked for.
+/// Notes about telemetry, for stderr; the document has all of it. Empty without telemetry.
 #[must_use]
 pub fn telemetry_notes(result: &RunResult) -> Vec<String> {
     result
@@ -47,8 +45,7 @@ pub fn telemetry_notes(result: &RunResult) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Which of the percentiles that a text shows rest on too few samples, for stderr. The document says
-/// it itself.
+/// The percentiles of a text that have too few samples, for stderr.
 #[must_use]
 pub fn thin_percentiles(
     result: &RunResult,
@@ -59,7 +56,7 @@ pub fn thin_percentiles(
     ThinPercentiles::among(shown_percentiles(format, options), samples)
 }
 
-/// Which of the percentiles that a text shows are only lower bounds, for stderr. The document says it itself.
+/// The percentiles of a text that are only lower bounds, for stderr.
 #[must_use]
 pub fn lower_bounds(
     result: &RunResult,
@@ -69,7 +66,7 @@ pub fn lower_bounds(
     LowerBounds::among(shown_percentiles(format, options), &result.recording)
 }
 
-/// None in formats that are no text.
+/// Empty for formats that are not text.
 fn shown_percentiles(format: Format, options: &TextOptions) -> &[f64] {
     let style = match format {
         Format::Wrk => &styles::WRK,

@@ -15,8 +15,9 @@ mod swept;
 /// Of the five runs of a level.
 type Runs = [(f64, f64); 5];
 
-/// Requests per second and 99th percentile of latency, microseconds: the table published in the readme of
-/// github.com/centminmod/centminmod-buffertests, five runs of each size in the order in which they ran.
+/// Requests per second and 99th percentile of latency, microseconds: the table published in the
+/// readme of github.com/centminmod/centminmod-buffertests, five runs of each size in the order in
+/// which they ran.
 const PUBLISHED: [(&str, Runs); 7] = [
     (
         "262144",
@@ -295,8 +296,8 @@ fn what_does_not_matter_what_may_matter_and_what_the_rate_sets_are_said_apart() 
     );
 }
 
-/// A sweep of two levels, the second of which is 10 % faster; so many runs of each, the first few of them with a
-/// saturated load generator.
+/// A sweep of two levels, the second of which is 10 % faster; so many runs of each, the first few
+/// of them with a saturated load generator.
 fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     let cells = swept::cells_of_levels(&["4096", "8192"]);
     let answers = |cell: usize, position: u32| {

@@ -444,7 +444,8 @@ fn a_field_that_the_schema_does_not_know_is_refused_wherever_it_stands() {
     }
 }
 
-/// A field by its object, whichever of a list that is, and by the kind that the object says it is of.
+/// A field by its object, whichever of a list that is, and by the kind that the object says it is
+/// of.
 fn place(document: &Value, pointer: &str) -> String {
     let is_index = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let parts = pointer.split('/').skip(1);

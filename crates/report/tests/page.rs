@@ -18,8 +18,8 @@ fn html(page: &Page) -> String {
     String::from_utf8(output).unwrap()
 }
 
-/// The texts between `<name ...>` and `</name>`, with what stands in the opening tag; a browser ends a script
-/// at the first `</script`, whatever stands around it.
+/// The texts between `<name ...>` and `</name>`, with what stands in the opening tag; a browser
+/// ends a script at the first `</script`, whatever stands around it.
 fn elements<'a>(html: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     let (open, close) = (format!("<{name}"), format!("</{name}"));
     let mut rest = html;

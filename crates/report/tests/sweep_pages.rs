@@ -571,7 +571,8 @@ fn values_that_were_always_zero_are_named_and_not_drawn() {
     let page = page_of(&runs, &experiments);
     check_page(&page);
     let lead = &section(&page, "telemetry").unwrap().lead;
-    let expected = "Zero in every run: retransmitted segments per second, listen drops and TcpExt.ListenDrops.";
+    let expected = "Zero in every run: retransmitted segments per second, listen drops and \
+                    TcpExt.ListenDrops.";
     assert!(lead.contains(expected), "{lead}");
     let drawn: Vec<&str> = charts(&page).map(|chart| chart.id.as_str()).collect();
     assert!(drawn.contains(&"telemetry-cwnd"));

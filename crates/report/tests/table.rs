@@ -11,8 +11,8 @@ use results::{Recording, Setting};
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fixture;
 
-/// Runs that buffertest's author has published: size, run, then the values of the object. One of them
-/// is left out.
+/// Runs that buffertest's author has published: size, run, then the values of the object. One of
+/// them is left out.
 const RUNS: &str = include_str!("fixture/buffertest_runs.txt");
 
 const PLACES: &str = include_str!("../../analysis/tests/data/places.txt");

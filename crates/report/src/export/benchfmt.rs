@@ -1,10 +1,10 @@
 //! Go's benchmark format, which benchstat reads:
 //! <https://golang.org/design/14313-benchmark-format>.
 //!
-//! A line for each run; runs of one thing have the same name, so that benchstat takes them for repetitions.
-//! Runs that failed have no line. What pairs are made across, the target and the file, is no part of a name: where
-//! there are several it is a line of configuration, so that `-col target` puts them side by side; where there is one
-//! it is a comment, so that two exports pair.
+//! A line for each run; repetitions have the same name, as benchstat expects. Runs that failed have
+//! no line. Target and file are not part of a name: if there are several they are configuration
+//! lines, so that `-col target` shows them side by side; if there is one it is a comment, so that
+//! two exports pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -17,11 +17,11 @@ use super::{Export, names, trusted};
 /// benchstat's scanner gives up on lines of 64 KiB.
 const NAME_CHARS_MAX: usize = 400;
 
-/// A quantity in a unit of the format.
+/// A metric in a unit of the format.
 struct Measure {
     quantity: &'static str,
     unit: &'static str,
-    /// From the quantity's unit to this one.
+    /// Factor from the metric's unit to this one.
     factor: f64,
     better: Better,
 }
@@ -35,7 +35,7 @@ const fn time(quantity: &'static str, unit: &'static str) -> Measure {
     }
 }
 
-/// Names of units are benchstat's where it knows them: it shows `ns` as seconds.
+/// Units that benchstat knows have its names: it shows `ns` as seconds.
 const MEASURES: [Measure; 9] = [
     time(quantity::LATENCY_MEAN_US, "ns/op"),
     time("latency_p50_us", "p50-ns/op"),
@@ -63,7 +63,7 @@ const MEASURES: [Measure; 9] = [
     },
 ];
 
-/// Writes what is better of each unit, and the runs.
+/// Writes the direction of each unit, and the runs.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     for measure in &MEASURES {
         let better = match measure.better {
@@ -83,7 +83,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         }),
     ];
     for key in &mut configuration[1..] {
-        key.begin(&runs, output)?;
+        key.write_comment(&runs, output)?;
     }
     for run in runs {
         let Some((requests, pairs)) = numbers(run) else {
@@ -102,12 +102,12 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// Whether there is anything to say of this run.
+/// Whether the run has a line.
 pub(super) fn has_line(run: &Observation) -> bool {
     numbers(run).is_some()
 }
 
-/// Answers, and what else was measured, each with its unit. `None` of a run that failed.
+/// Responses, and other metrics with their units. `None` for a run that failed.
 fn numbers(run: &Observation) -> Option<(f64, Vec<String>)> {
     if run.failure.is_some() {
         return None;
@@ -123,7 +123,7 @@ fn numbers(run: &Observation) -> Option<(f64, Vec<String>)> {
     (!pairs.is_empty()).then_some((requests, pairs))
 }
 
-/// Six decimals without zeros at their end: behind them is the noise of binary fractions.
+/// In six decimals without zeros at the end; more are noise of binary fractions.
 fn short(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -135,13 +135,13 @@ fn cpu_model(run: &Observation) -> Option<String> {
     (!model.is_empty()).then_some(model)
 }
 
-/// A line `key: value` that holds for the lines below it, until the next one of its kind.
+/// A line `key: value`, which holds for the lines below it until the next line with the same key.
 struct Configuration {
     key: &'static str,
     value_of: fn(&Observation) -> Option<String>,
-    /// Values with what is written of them: what differs must not become one.
+    /// Values with their text; different values have different texts.
     written: Vec<(String, String)>,
-    /// What holds now; nothing at the begin.
+    /// The value that holds now.
     current: Option<String>,
     is_comment: bool,
 }
@@ -157,8 +157,8 @@ impl Configuration {
         }
     }
 
-    /// Looks at all runs: if they have one value it is told by a comment, which keeps nothing apart.
-    fn begin(&mut self, runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
+    /// If all runs have one value it is a comment, by which benchstat does not split.
+    fn write_comment(&mut self, runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
         let runs = runs.iter().filter(|run| has_line(run));
         let mut values: Vec<Option<String>> = runs.map(|run| (self.value_of)(run)).collect();
         values.sort_unstable();
@@ -178,7 +178,7 @@ impl Configuration {
         }
     }
 
-    /// Writes the line where the value changes; an empty one takes it back.
+    /// Writes the line if the value changes; an empty value clears it.
     fn write(&mut self, run: &Observation, output: &mut dyn Write) -> io::Result<()> {
         let value = (self.value_of)(run);
         if self.is_comment || value == self.current {
@@ -195,7 +195,7 @@ impl Configuration {
             return written.clone();
         }
         let base = match word_breaks(&names::short(value)) {
-            // Nothing behind the point would take the line before it back.
+            // An empty value would clear the line before it.
             empty if empty.is_empty() => "unnamed".to_owned(),
             base => base,
         };
@@ -210,13 +210,13 @@ impl Configuration {
     }
 }
 
-/// Single blanks in place of whatever else parts words.
+/// With single blanks between words.
 fn word_breaks(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Names that were given: what differs only in what a name cannot hold, or behind where it is cut, must not
-/// become repetitions of one thing.
+/// Names of runs. Runs that differ only in characters that a name cannot have, or after the cut,
+/// must not become repetitions.
 #[derive(Default)]
 struct Names {
     given: BTreeMap<Vec<(String, String)>, String>,
@@ -253,36 +253,35 @@ impl Names {
     }
 }
 
-/// `-2` at the end of a name would be taken for the number of processors.
+/// `-2` at the end of a name would be read as the number of processors.
 fn ends_like_gomaxprocs(name: &str) -> bool {
     let rest = name.trim_end_matches(|c: char| c.is_ascii_digit());
     rest.len() < name.len() && rest.ends_with('-')
 }
 
-/// What the run is one of, wherever it was measured: levels, names, and the load.
+/// Levels, profile and load of a run.
 fn parts(run: &Observation) -> Vec<(String, String)> {
     let levels = run.settings.iter();
     let levels = levels.filter(|setting| setting.factor != FILE_FACTOR);
     let levels = levels.map(|setting| (setting.factor.clone(), setting.level.clone()));
-    // Of a result without a plan it is threads and connections again.
+    // Without an experiment the profile is threads and connections.
     let profile = run.profile.iter().filter(|_| run.trial.is_some());
     let profile = profile.map(|profile| ("profile".to_owned(), profile.clone()));
     let load = ["connections", "threads"].map(|what| {
         let value = run.value(what).map(|value| value.to_string());
-        // Something must follow the other names, whose last `-2` would be taken for GOMAXPROCS.
+        // Something must follow the other names, whose last `-2` would be read as GOMAXPROCS.
         (
             what.to_owned(),
             value.unwrap_or_else(|| "unknown".to_owned()),
         )
     });
-    // With another rate it is another load.
     let rate = run.value("rate").map(short);
     let rate = rate.map(|rate| ("rate".to_owned(), rate));
     let named = levels.chain(profile);
     named.chain(rate).chain(load).collect()
 }
 
-/// `key=value`: a name has no blanks, and slashes part it.
+/// `key=value`; a name has no blanks, and slashes separate its parts.
 fn part(key: &str, value: &str) -> String {
     format!("{}={}", word(key).replace('=', "_"), word(value))
 }

@@ -1,7 +1,7 @@
 //! Tidy data as comma-separated values (RFC 4180): one row for each run and metric.
 //!
-//! Spreadsheets take text that begins with `=`, `+`, `-` or `@` for a formula and run it. Such text gets an
-//! apostrophe in front, which they take off; numbers are left alone.
+//! Spreadsheets run text that starts with `=`, `+`, `-` or `@` as a formula. Such text gets an
+//! apostrophe in front, which they remove; numbers do not.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,12 +11,13 @@ use analysis::quantity;
 use super::{Export, names};
 use crate::table::csv::line;
 
-/// Columns beside the factors.
+/// Columns next to those of the factors.
 const FIXED: [&str; 9] = [
     "source", "profile", "target", "run", "position", "failure", "metric", "unit", "value",
 ];
 
-/// Writes the rows, results before the kernel's counters. A run without any value has one row, without a metric.
+/// Writes the rows, results before kernel counters. A run without values has one row without a
+/// metric.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let factors = names::factors(export.runs());
     let mut titles: Vec<Cow<'_, str>> = vec![FIXED[0].into()];
@@ -55,7 +56,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// The factors' names, changed where one is that of another column.
+/// The names of the factors, with a prefix where another column has the same.
 fn titles_of(factors: &[&str]) -> Vec<String> {
     let mut titles: Vec<String> = Vec::new();
     for factor in factors {
@@ -68,7 +69,7 @@ fn titles_of(factors: &[&str]) -> Vec<String> {
     titles
 }
 
-/// Text that no spreadsheet runs.
+/// Text that spreadsheets do not run.
 fn text(text: &str) -> Cow<'_, str> {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']);
     if is_formula && text.parse::<f64>().is_err() {

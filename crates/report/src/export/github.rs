@@ -7,8 +7,8 @@ use super::remarks::{self, Weight};
 use super::{Export, names};
 use crate::page::words::counted;
 
-/// Writes what there is to say, errors first: GitHub shows ten of each kind. The last line says what was
-/// looked at, so that silence is no answer.
+/// Writes the remarks, errors first: GitHub shows ten of each kind. The last line is a summary, so
+/// that the log is never empty.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     for remark in remarks::all(export) {
         let command = match remark.weight {
@@ -20,12 +20,12 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     }
     let runs = export.runs();
     let failed = runs.iter().filter(|run| run.failure.is_some()).count();
-    let looked_at = format!(
+    let summary = format!(
         "{}, {failed} failed; {}",
         counted(runs.len() as u64, "run"),
         counted(export.criteria.len() as u64, "condition")
     );
-    write_command("notice", &names::short(export.title()), &looked_at, output)
+    write_command("notice", &names::short(export.title()), &summary, output)
 }
 
 fn write_command(
@@ -38,14 +38,14 @@ fn write_command(
     writeln!(output, "::{command} title={title}::{message}")
 }
 
-/// A message, as the runner's own toolkit escapes it.
+/// A message, escaped as in GitHub's own toolkit.
 fn data(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// A property's value.
+/// The value of a property.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,5 +1,5 @@
-//! One document with every run's values and summary, and what the runs say together. Of one saved result
-//! it is that result.
+//! One document with the values and the summary of each run, and their comparison. A single saved
+//! result is written as it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,22 +13,22 @@ use serde::Serialize;
 
 use super::Export;
 
-/// Version of the document. It grows when a field changes its meaning or goes away.
+/// Version of the document; increased when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct RunsDocument<'a> {
     schema_version: u32,
     title: &'a str,
     experiments: Vec<ExperimentDocument<'a>>,
     runs: Vec<RunDocument<'a>>,
-    /// How far the runs can be trusted, in words.
+    /// Sentences that limit all conclusions.
     limits: Vec<String>,
-    /// What the runs say together, in words.
+    /// A sentence for each comparison.
     sentences: Vec<String>,
-    /// What speaks against that, in words.
+    /// Sentences that speak against the conclusions.
     doubts: Vec<String>,
-    /// The numbers behind all three.
+    /// The numbers of all three.
     #[serde(skip_serializing_if = "Option::is_none")]
     conclusions: Option<&'a Conclusions>,
 }
@@ -59,14 +59,14 @@ struct RunDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
     conditions: Vec<ConditionDocument>,
-    /// By name; see docs/tables.md.
+    /// By name (docs/tables.md).
     values: BTreeMap<&'a str, f64>,
-    /// As in a saved result; only of those.
+    /// As in a saved result; only of saved results.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Summary>,
-    /// Whether the load generator was the limit.
+    /// Whether the load generator was saturated.
     is_saturated: bool,
-    /// The same in words, a line for each sign.
+    /// The same in words, a line for each symptom.
     verdict: Vec<String>,
     warnings: Vec<String>,
 }
@@ -88,7 +88,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     {
         return results::file::save(result, &[], output);
     }
-    let document = Document {
+    let document = RunsDocument {
         schema_version: SCHEMA_VERSION,
         title: export.title(),
         experiments: export

@@ -1,10 +1,10 @@
-//! JUnit's XML, in the form that Jenkins and its like read: a test suite for each run, a test case for each
+//! JUnit's XML, as Jenkins and others read it: a test suite for each run, a test case for each
 //! condition.
 //!
-//! Beside the conditions each run has two cases: that it was measured, which is an error if it failed, and
-//! that the generator was not the limit, which is skipped if it was or if that is not known: numbers of
-//! the client are no failure of the server. Of several runs a suite before the others says how far they can be
-//! trusted together.
+//! Two more cases of each run: `measured`, which is an error if the run failed, and `generator`,
+//! which is skipped if the load generator was saturated or that is not known, since the client's
+//! limits are not a failure of the server. With several runs, the first suite says how far they can
+//! be trusted.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ use super::{Export, names};
 
 #[derive(Template)]
 #[template(path = "junit.xml")]
-struct Document {
+struct JunitTemplate {
     name: String,
     tests: usize,
     failures: usize,
@@ -29,7 +29,6 @@ struct Suite {
     name: String,
     timestamp: Option<String>,
     hostname: Option<String>,
-    /// Length of the window.
     time_s: Option<String>,
     properties: Vec<(String, String)>,
     cases: Vec<Case>,
@@ -73,18 +72,17 @@ impl Suite {
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let of_runs = export.runs().iter().map(|run| suite(run, export));
     let suites: Vec<Suite> = validity(export).into_iter().chain(of_runs).collect();
-    let document = Document {
+    let template = JunitTemplate {
         name: text(&names::short(export.title())),
         tests: suites.iter().map(|suite| suite.cases.len()).sum(),
         failures: suites.iter().map(Suite::failures).sum(),
         errors: suites.iter().map(Suite::errors).sum(),
         suites,
     };
-    document.write_into(output)
+    template.write_into(output)
 }
 
-/// Of several runs, how far they can be trusted: no failure of the server, so that the case is skipped if something
-/// limits them.
+/// With several runs, how far they can be trusted; skipped if something limits them.
 fn validity(export: &Export<'_>) -> Option<Suite> {
     if export.runs().len() < 2 {
         return None;
@@ -111,7 +109,7 @@ fn validity(export: &Export<'_>) -> Option<Suite> {
 
 fn suite(run: &Observation, export: &Export<'_>) -> Suite {
     let result = run.result.as_deref();
-    // Readers take points for packages.
+    // Readers split class names at points.
     let class = text(&names::of_cell(run)).replace('.', "_");
     let class = if class.is_empty() {
         "run".to_owned()
@@ -168,7 +166,7 @@ fn condition(judged: &Judged<'_>) -> (String, Outcome) {
     (text(&judged.criterion.to_string()), outcome)
 }
 
-/// What it was a run of, and the numbers that people ask for first.
+/// Levels, profile and target, and the main numbers.
 fn properties(run: &Observation) -> Vec<(String, String)> {
     let levels = run.settings.iter();
     let levels = levels.map(|setting| (text(&setting.factor), text(&setting.level)));
@@ -192,8 +190,8 @@ fn properties(run: &Observation) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Without the characters that XML 1.0 has no way to write
-/// (<https://www.w3.org/TR/xml/#charsets>); the template escapes the rest.
+/// Without the characters that XML 1.0 cannot contain (<https://www.w3.org/TR/xml/#charsets>); the
+/// template escapes the rest.
 fn text(text: &str) -> String {
     let plain = |c: char| match c {
         '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',

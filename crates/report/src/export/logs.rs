@@ -9,11 +9,11 @@ use super::{Export, ExportError, ExportFormat};
 use crate::hlog::TaggedRun;
 use crate::{hgrm, hlog};
 
-/// The readers take a tag as a whole; a longer one only fills the file.
+/// Longer tags are cut.
 const TAG_CHARS_MAX: usize = 120;
 
-/// Writes the distribution of the one run that has a histogram. Histograms of several are not added up
-/// here: runs of different things have no distribution in common.
+/// Writes the distribution of the one run with a histogram. Histograms of several runs are not
+/// added up, since they may be of different things.
 pub(super) fn render_hgrm(export: &Export<'_>, output: &mut dyn Write) -> Result<(), ExportError> {
     match measured(export).as_slice() {
         [] => Err(ExportError::NoHistogram {
@@ -26,8 +26,8 @@ pub(super) fn render_hgrm(export: &Export<'_>, output: &mut dyn Write) -> Result
     }
 }
 
-/// Writes the log: of one run as `--hlog` does, of several with a tag for each, in the order in which they
-/// began.
+/// Writes the log: one run as `--hlog` does, several with a tag for each, in the order of their
+/// start.
 pub(super) fn render_hlog(export: &Export<'_>, output: &mut dyn Write) -> Result<(), ExportError> {
     let mut runs = measured(export);
     match runs.as_slice() {
@@ -57,7 +57,8 @@ fn measured<'a>(export: &Export<'a>) -> Vec<(&'a Observation, &'a RunResult)> {
         .collect()
 }
 
-/// `7:buffers=262144:php:run=3`. The number makes it unique; readers part fields at commas and blanks.
+/// `7:buffers=262144:php:run=3`. The number makes it unique; readers split fields at commas and
+/// blanks.
 fn tag(run: &Observation, number: usize) -> String {
     let levels = run
         .settings

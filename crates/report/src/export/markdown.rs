@@ -1,4 +1,4 @@
-//! Markdown for a pull request: what the runs say, what is in doubt, averages, and all runs folded away.
+//! Markdown for a pull request: conclusions, warnings, averages, and all runs.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use super::{Export, names, trusted};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
 
-/// More rows than fit beside a discussion are folded.
+/// Longer tables are folded.
 const ROWS_OPEN_MAX: usize = 12;
 
 /// Of the latency.
@@ -27,7 +27,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     };
     writeln!(output, "{}{failed}\n", counted(runs.len() as u64, "run"))?;
     write_remarks(export, output)?;
-    // Columns of its own choice are always there.
+    // The default columns are always there.
     let table = table(runs, &Wish::default()).map_err(io::Error::other)?;
     if table.cells.iter().any(|cell| cell.runs.len() > 1) {
         writeln!(output, "### Averages\n")?;
@@ -42,7 +42,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     })
 }
 
-/// How far the runs can be trusted and the conclusions first, in bold; a fixed word begins each other line, so that
+/// Writes limits and conclusions first, in bold. Each other line starts with a fixed word, so that
 /// no text of a run does.
 fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let remarks = remarks::all(export);
@@ -84,13 +84,13 @@ fn folded(
         return writeln!(output);
     }
     let count = runs.len();
-    // A table begins behind an empty line, also here.
+    // A table needs an empty line before it, also here.
     writeln!(output, "<details><summary>{title}: all {count}</summary>\n")?;
     content(output)?;
     writeln!(output, "\n</details>\n")
 }
 
-/// A row for each run, times in units for people.
+/// Writes a row for each run.
 fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
     let known: Vec<f64> = PERCENTILES
         .into_iter()

@@ -1,6 +1,6 @@
-//! Runs in formats that people and other tools read: one file for each format.
+//! Runs in the formats of other tools.
 //!
-//! What a run does not have is left out, never zero.
+//! Unknown values are left out, never written as zero.
 
 mod benchfmt;
 mod csv;
@@ -23,25 +23,25 @@ use crate::page::{self, Subject};
 
 pub use names::of_run as run_name;
 
-/// What is shown, and what it is held against.
+/// Runs, and the conditions to check them against.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Export<'a> {
-    /// The runs and what they say together.
+    /// The runs and their comparison.
     pub subject: Subject<'a>,
-    /// Conditions under which a run counts as failed.
+    /// Conditions under which a run fails.
     pub criteria: &'a [Criterion],
 }
 
-/// The formats.
+/// A format of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
     /// One page with charts.
     Html,
     /// For a pull request.
     Markdown,
-    /// A row for each run and metric.
+    /// Comma-separated values.
     Csv,
-    /// Everything in numbers.
+    /// One JSON document.
     Json,
     /// HdrHistogram's distribution, of one run.
     Hgrm,
@@ -55,7 +55,7 @@ pub enum ExportFormat {
     Github,
 }
 
-/// Why there is nothing to write; one line.
+/// Why nothing was written; one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The writer's.
@@ -63,16 +63,15 @@ pub enum ExportError {
     Io(#[from] io::Error),
     /// The format holds one run.
     #[error(
-        "hgrm holds one distribution, and there are {runs} runs (give one result, or --format hlog, which tags each run)"
+        "hgrm contains one distribution, but there are {runs} runs: give one result, or use \
+         --format hlog"
     )]
     OneRunOnly {
         /// How many there are.
         runs: usize,
     },
     /// The format is made of histograms.
-    #[error(
-        "{format} is made of histograms, which only saved results have (--json); the text of a run has none"
-    )]
+    #[error("{format} needs histograms, which only saved results have (--json), not text reports")]
     NoHistogram {
         /// The format's name.
         format: &'static str,
@@ -80,7 +79,7 @@ pub enum ExportError {
 }
 
 impl ExportFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: &[Self] = &[
         Self::Html,
         Self::Markdown,
@@ -93,7 +92,7 @@ impl ExportFormat {
         Self::Github,
     ];
 
-    /// The name that selects it.
+    /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -109,23 +108,23 @@ impl ExportFormat {
         }
     }
 
-    /// What it is, in one phrase.
+    /// One phrase for `--help`.
     #[must_use]
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Html => "one page with charts, which needs no network",
-            Self::Markdown => "for a pull request: what the runs say, averages, runs",
+            Self::Markdown => "for a pull request: conclusions, averages, runs",
             Self::Csv => "a row for each run and metric",
-            Self::Json => "one document: values, summaries, conclusions; of one result the result",
+            Self::Json => "one document: values, summaries, conclusions; a single result as it is",
             Self::Hgrm => "HdrHistogram's distribution of one run",
-            Self::Hlog => "HdrHistogram's log, with a tag for each of several runs",
+            Self::Hlog => "HdrHistogram's log, with a tag for each run",
             Self::Benchfmt => "lines that Go's benchstat reads",
             Self::Junit => "a test suite for each run, a test case for each condition of --fail-if",
             Self::Github => "annotations of GitHub's workflows",
         }
     }
 
-    /// The ends of the names of its files, without the point.
+    /// Its file name extensions.
     #[must_use]
     pub const fn endings(self) -> &'static [&'static str] {
         match self {
@@ -142,7 +141,7 @@ impl ExportFormat {
         }
     }
 
-    /// The format that a file's name asks for.
+    /// The format of a file by its extension.
     #[must_use]
     pub fn of_file(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?;
@@ -157,7 +156,7 @@ impl ExportFormat {
 /// Writes runs in a format.
 ///
 /// # Errors
-/// Those of the writer; when the format cannot hold these runs, of which nothing is written then.
+/// Those of the writer; if the format cannot contain these runs, nothing is written.
 pub fn render(
     export: &Export<'_>,
     format: ExportFormat,
@@ -177,8 +176,8 @@ pub fn render(
     Ok(())
 }
 
-/// What was measured, without percentiles of the latency that rest on too few samples: those are chance.
-/// A text is taken at its word, since it does not say on how many.
+/// A value, without percentiles of the latency that have too few samples. The number of samples of
+/// a text report is not known; its percentiles are kept.
 fn trusted(run: &Observation, name: &str) -> Option<f64> {
     let value = run.value(name).filter(|value| value.is_finite())?;
     let is_enough = match (quantity::percentile_of(name), &run.result) {
@@ -191,8 +190,8 @@ fn trusted(run: &Observation, name: &str) -> Option<f64> {
     is_enough.then_some(value)
 }
 
-/// How many of the runs are not in what [`render`] writes: the format has no place for what failed, or for what
-/// has no histograms.
+/// The number of runs that [`render`] leaves out: failed ones, or those without histograms,
+/// depending on the format.
 #[must_use]
 pub fn left_out(export: &Export<'_>, format: ExportFormat) -> usize {
     let has_place = |run: &&Observation| match format {
@@ -209,14 +208,14 @@ impl<'a> Export<'a> {
         self.subject.observations
     }
 
-    /// The runs of a sweep cell by cell, as the plan has them; others as they are.
+    /// The runs of an experiment cell by cell; others in their order.
     fn by_cell(&self) -> Vec<&'a Observation> {
         let mut runs: Vec<&Observation> = self.runs().iter().collect();
         runs.sort_by_key(|run| run.cell.unwrap_or(u32::MAX));
         runs
     }
 
-    /// As it was asked for, or the sweep's name.
+    /// The given title, or the name of the experiment.
     fn title(&self) -> &'a str {
         let of_sweep = match self.subject.experiments {
             [experiment] => Some(experiment.name.as_str()),
@@ -225,8 +224,8 @@ impl<'a> Export<'a> {
         self.subject.title.or(of_sweep).unwrap_or("wrkbench")
     }
 
-    /// How far the runs can be trusted, in words, which go before all conclusions. Of one run its own verdict says
-    /// that.
+    /// Sentences that limit all conclusions, which go before them. A single run has its own
+    /// verdict.
     fn limits(&self) -> Vec<String> {
         let validity = match self.subject.conclusions {
             Some(conclusions) => conclusions.validity.clone(),
@@ -236,7 +235,7 @@ impl<'a> Export<'a> {
         crate::comparison::validity_sentences(&validity)
     }
 
-    /// What runs of one cell have to do with each other is said by the conclusions, a sentence each.
+    /// A sentence for each comparison.
     fn sentences(&self) -> Vec<String> {
         let comparisons = self
             .subject
@@ -246,7 +245,7 @@ impl<'a> Export<'a> {
         comparisons.map(crate::comparison::sentence).collect()
     }
 
-    /// What speaks against the conclusions.
+    /// Sentences that speak against the conclusions.
     fn doubts(&self) -> Vec<String> {
         let doubts = self.subject.conclusions.iter().flat_map(|of| &of.doubts);
         doubts.map(crate::comparison::doubt_sentence).collect()

@@ -1,10 +1,9 @@
-//! What runs are called in formats that know one name for a thing.
+//! Names of runs in formats that have one name for a run.
 
 use analysis::Observation;
 
 use crate::page::words::cut;
 
-/// Names are read by people; a longer one hides what it names.
 const NAME_CHARS_MAX: usize = 200;
 
 /// `buffers 262144, focused, php, run 3`, on one line.
@@ -16,7 +15,7 @@ pub fn of_run(run: &Observation) -> String {
     }
 }
 
-/// `buffers 262144, focused, php`; empty if nothing is known of it.
+/// `buffers 262144, focused, php`; empty if nothing is known.
 pub(super) fn of_cell(run: &Observation) -> String {
     let levels = run
         .settings
@@ -27,12 +26,12 @@ pub(super) fn of_cell(run: &Observation) -> String {
     short(&words.join(", "))
 }
 
-/// On one line, and cut where it is longer than anyone reads.
+/// On one line, and cut.
 pub(super) fn short(text: &str) -> String {
     cut(text, NAME_CHARS_MAX).replace(char::is_control, " ")
 }
 
-/// Names of the factors, in the order in which they are met.
+/// Names of the factors, in the order of the runs.
 pub(super) fn factors(runs: &[Observation]) -> Vec<&str> {
     let mut factors: Vec<&str> = Vec::new();
     for setting in runs.iter().flat_map(|run| &run.settings) {

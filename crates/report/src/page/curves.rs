@@ -141,8 +141,8 @@ fn percents() -> Vec<f64> {
     percents
 }
 
-/// Latency in microseconds by percentile. It ends where fewer than ten samples are above; beyond, only
-/// the maximum is known.
+/// Latency in microseconds by percentile. It ends where fewer than ten samples are above; beyond,
+/// only the maximum is known.
 pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     let mut curve = Curve::default();
     if samples.is_empty() {
@@ -161,8 +161,8 @@ pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     curve
 }
 
-/// The share of each histogram's samples, in percent, in buckets of equal width on a logarithmic axis,
-/// the same for all. A value holds from its x to the next; the last one ends the curve.
+/// The share of each histogram's samples, in percent, in buckets of equal width on a logarithmic
+/// axis, the same for all. A value holds from its x to the next; the last one ends the curve.
 pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
     // A sample of 0 ns has no place on a logarithmic axis; it counts as 1 ns.
     let least = histograms.iter().filter_map(|samples| samples.min_ns());
@@ -256,8 +256,8 @@ impl OverTime {
     }
 }
 
-/// Rates over time, to the end of the window, in about `points_max` points. A step without events has
-/// the rate 0.
+/// Rates over time, to the end of the window, in about `points_max` points. A step without events
+/// has the rate 0.
 pub(crate) fn rates(result: &RunResult, points_max: u64) -> OverTime {
     const NS_PER_MS: u64 = 1_000_000;
     let series = &result.recording.series;
@@ -269,8 +269,8 @@ pub(crate) fn rates(result: &RunResult, points_max: u64) -> OverTime {
     let intervals = (window_ms / interval_ms as f64).ceil().max(1.0) as u64;
     let joined = intervals.div_ceil(points_max.max(1)).max(1);
     let step_ms = interval_ms.saturating_mul(joined);
-    // The last step is not a whole one. If it is much shorter it joins the one before, since its rate
-    // would be noise.
+    // The last step is not a whole one. If it is much shorter it joins the one before, since its
+    // rate would be noise.
     let whole = (window_ms / step_ms as f64).floor() as u64;
     let rest = window_ms / step_ms as f64 - whole as f64;
     let steps = (whole + u64::from(rest >= 0.5)).max(1);
@@ -334,8 +334,8 @@ pub(crate) struct LatencyOverTime {
 
 /// Latency over time in at most `points_max` points. A step with fewer than ten samples above a
 /// percentile has no value for it. Most responses of a step in which the server stalled belong to
-/// requests sent before it, so that percentiles are not known then; the slowest request is at least as
-/// old as the stall.
+/// requests sent before it, so that percentiles are not known then; the slowest request is at least
+/// as old as the stall.
 pub(crate) fn latencies(
     result: &RunResult,
     stalls: &[Stall],

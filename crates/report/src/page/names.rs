@@ -14,8 +14,8 @@ pub(crate) const NAME_CHARS_MAX: usize = 60;
 /// A title names at most this many files.
 const NAMED_FILES_MAX: usize = 4;
 
-/// A short name for each run, no two equal: its levels, profile and target as far as they differ, with
-/// a number where several runs have the same.
+/// A short name for each run, no two equal: its levels, profile and target as far as they differ,
+/// with a number where several runs have the same.
 pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
     // Profile and target are in the name where levels alone do not tell runs apart.
     let differs = |run: &Observation, part: fn(&Observation) -> Option<&str>| {

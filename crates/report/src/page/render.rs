@@ -1,7 +1,8 @@
 //! One HTML file of a page: text by templates, charts as data for the scripts inside.
 //!
-//! The file asks for nothing but itself. A policy in its head forbids every request and every script that is
-//! not one of [`SCRIPTS`], known by its hash, so that even text that got past the escaping would not run.
+//! The file asks for nothing but itself. A policy in its head forbids every request and every
+//! script that is not one of [`SCRIPTS`], known by its hash, so that even text that got past the
+//! escaping would not run.
 
 use std::io::{self, Write};
 
@@ -158,7 +159,8 @@ fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-/// Up to so many characters a number in large type stays on one line; longer ones, and words, may take two.
+/// Up to so many characters a number in large type stays on one line; longer ones, and words, may
+/// take two.
 const WHOLE_CHARS: usize = 12;
 
 /// The classes of a number in large type.
@@ -175,8 +177,8 @@ fn value_class(value: &str) -> &'static str {
 /// Width and height of the drawing of a small line; the page stretches it.
 const SPARK: (f64, f64) = (100.0, 24.0);
 
-/// The line through values as an SVG path, from zero at the bottom to the greatest at the top; a value without neighbours is
-/// a dot. Empty if there are not two values.
+/// The line through values as an SVG path, from zero at the bottom to the greatest at the top; a
+/// value without neighbours is a dot. Empty if there are not two values.
 fn spark_path(values: &[Option<f64>]) -> String {
     const EDGE: f64 = 1.5;
     let (width, height) = SPARK;

@@ -82,7 +82,8 @@ pub(crate) fn bytes_per_sec(per_sec: f64) -> String {
     format!("{}/s", bytes(per_sec))
 }
 
-/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only all is 100 %, and only nothing is 0 %.
+/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only all is 100 %, and only nothing is 0
+/// %.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {

@@ -8,11 +8,11 @@ use results::Histogram;
 use super::time_ns;
 use crate::spectrum::{self, Step};
 
-/// How a text lists percentiles.
+/// The list of percentiles of a style.
 pub(super) struct Percentiles {
-    /// Those that it shows unless others are asked for.
+    /// Shown unless others are requested.
     pub(super) usual: &'static [f64],
-    /// Decimals of a percentile; more where it has more.
+    /// Least number of decimals of a percentile.
     pub(super) decimals: usize,
 }
 
@@ -38,8 +38,8 @@ impl Percentiles {
     }
 }
 
-/// The layout of HdrHistogram's buckets that wrk2 always has (1 us to 24 h, three digits), and thus
-/// always prints. Ours has more of them; the line stands for those who count lines.
+/// The layout of wrk2's histogram (1 us to 24 h, three digits), which wrk2 always prints. Ours has
+/// more buckets; the line is for scripts that count lines.
 const WRK2_BUCKETS: u32 = 27;
 /// See [`WRK2_BUCKETS`].
 const WRK2_SUB_BUCKETS: u32 = 2048;

@@ -1,8 +1,7 @@
-//! The reports that wrk, wrk2 and wrk-cmm print after a run: the same lines, columns and units, byte
-//! for byte.
+//! The reports of wrk, wrk2 and wrk-cmm, with the same lines, columns and units, byte for byte.
 //!
-//! Scripts cut these texts with awk by line, word and column; no line may move. What is printed in
-//! them are our numbers: measured samples, no correction unless it is asked for.
+//! Scripts parse these texts by line, word and column, so that no line may move. The numbers are
+//! our own: measured samples, without a correction unless it is requested.
 
 mod distribution;
 mod table;
@@ -17,13 +16,12 @@ use crate::{TextOptions, correction};
 use distribution::Percentiles;
 use table::{Row, Table};
 
-/// What differs between the three texts.
+/// The differences between the three texts.
 pub(crate) struct Style {
     table: Table,
     percentiles: Percentiles,
-    /// Title of the latency distribution.
     title: &'static str,
-    /// Whether the detailed spectrum follows the percentiles, and a line of dashes the spectrum.
+    /// Whether wrk2's detailed spectrum follows the percentiles.
     spectrum: bool,
 }
 
@@ -66,11 +64,11 @@ pub(crate) const CMM: Style = Style {
     spectrum: false,
 };
 
-/// wrk2's title, in every text.
+/// wrk2's title, used in every style.
 const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrected Latency \
      (measured without taking delayed starts into account))";
 
-/// Instead of the table of a run in which nothing was answered.
+/// Printed in place of the table of a run without a response.
 const NO_LATENCY: &str = "  No response came, so there is no latency to show";
 
 pub(crate) fn render(
@@ -102,7 +100,7 @@ fn shows_latency(options: &TextOptions) -> bool {
     options.latency || options.uncorrected || options.percentiles.is_some()
 }
 
-/// The percentiles of latency that a text shows; none unless a distribution is asked for.
+/// The percentiles of latency that a text shows; empty unless a distribution is requested.
 pub(crate) fn shown_percentiles<'a>(style: &Style, options: &'a TextOptions) -> &'a [f64] {
     match &options.percentiles {
         Some(asked) => asked,
@@ -111,7 +109,7 @@ pub(crate) fn shown_percentiles<'a>(style: &Style, options: &'a TextOptions) -> 
     }
 }
 
-/// What the texts call latency, with the invented samples when they are asked for.
+/// The latency of the texts, with invented samples if they are requested.
 fn latency(result: &RunResult, options: &TextOptions) -> Histogram {
     let measured = result.recording.latency();
     if !options.wrk_correction || result.plan.pacing.is_open() {
@@ -130,7 +128,7 @@ fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<R
     let mut rows = vec![Row::of_times("Latency", latency)];
     if options.breakout {
         rows.push(Row::of_times("Connect", &phases.connect));
-        // wrk-cmm's Connect contains the handshake; here they are samples of their own.
+        // wrk-cmm's Connect includes the handshake; here it is a row of its own.
         if result.plan.target.scheme == Scheme::Https {
             rows.push(Row::of_times("TLS", &phases.tls));
         }
@@ -141,7 +139,6 @@ fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<R
     rows
 }
 
-/// A distribution as the style shows it.
 fn write_block(
     style: &Style,
     title: &str,
@@ -160,7 +157,7 @@ fn write_block(
     Ok(())
 }
 
-/// wrk's times are whole microseconds; ours keep the fraction that they have.
+/// Unlike wrk's times, ours are not rounded to whole microseconds first.
 fn time_ns(time_ns: f64) -> String {
     units::time_us(time_ns / 1000.0)
 }

@@ -1,4 +1,4 @@
-//! The table "Thread Stats": one row for each thing that was measured.
+//! The table "Thread Stats".
 
 use std::io::{self, Write};
 
@@ -7,24 +7,24 @@ use results::{Histogram, Rates};
 
 use super::time_ns;
 
-/// How a text sets its table.
+/// The table of a style.
 pub(super) struct Table {
     pub(super) columns: &'static [Column],
-    /// What stands for the share within one standard deviation where there are no samples. wrk
-    /// prints what C's printf makes of 0/0, wrk2 a zero.
+    /// Printed as the share within one standard deviation if there are no samples: wrk prints 0/0
+    /// as C's printf does, wrk2 a zero.
     pub(super) no_share: &'static str,
 }
 
-/// One column before the last.
+/// A column before the last.
 pub(super) struct Column {
     heading: &'static str,
-    /// Of the heading, which stands a little to the left of the numbers.
+    /// The heading is not aligned with the numbers.
     heading_width: usize,
     width: usize,
     cell: fn(&Row) -> &str,
 }
 
-/// One row, before it is set.
+/// The texts of a row.
 pub(super) struct Row {
     label: &'static str,
     mean: String,

@@ -1,4 +1,4 @@
-//! Comma-separated values as RFC 4180 has them, in full precision: one row for each run and average.
+//! Comma-separated values (RFC 4180) in full precision: a row for each run and each average.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use analysis::table::Table;
 
 use super::{key_values, keys, spread_rows};
 
-/// Writes the table. What is not known is empty.
+/// Unknown values are empty.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let is_percentile = |name: &&String| quantity::percentile_of(name).is_some();
     let mut titles: Vec<Cow<'_, str>> = keys(table).into_iter().map(Cow::from).collect();

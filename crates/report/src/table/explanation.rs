@@ -1,4 +1,4 @@
-//! How each run got its name: which text or file said what, and what was left aside.
+//! The origin of each run's name: which text or file set which part, and what was ignored.
 
 use std::io::{self, Write};
 
@@ -6,11 +6,11 @@ use analysis::{Observation, Origin};
 
 use super::summary::on_one_line;
 
-/// Names of parts that stand in one column.
+/// Width of the column of parts.
 const PART_WIDTH: usize = 8;
 
-/// Writes a block for each run: where it was found, a line for each part of its name, a line for each ignored
-/// line of text.
+/// Writes a block for each run: its source, a line for each part of its name, and a line for each
+/// ignored line of text.
 pub(super) fn render(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
     for (at, run) in runs.iter().enumerate() {
         if at > 0 {

@@ -1,4 +1,4 @@
-//! The table as one JSON document: what is not known is null.
+//! The table as one JSON document; unknown values are null.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use analysis::quantity;
 use analysis::table::{Cell, ColumnSpread, Table};
 use serde::Serialize;
 
-/// Version of the document. It grows when a field changes its meaning or goes away.
+/// Version of the document; increased when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Serialize)]

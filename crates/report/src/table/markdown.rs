@@ -1,4 +1,5 @@
-//! The text of generate-table.sh: a row for each run, an average for each cell, and the averages again.
+//! The text of generate-table.sh: a row for each run, an average for each cell, then the averages
+//! again.
 
 use std::io::{self, Write};
 
@@ -7,7 +8,7 @@ use analysis::table::{Cell, Table};
 
 use super::{key_values, keys, spread_rows};
 
-/// Writes the table, and below it the averages only.
+/// Writes the table, then the averages only.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     rows(table, true, output)?;
     output.write_all(b"\nAverages only:\n")?;
@@ -19,7 +20,7 @@ pub(crate) fn runs_only(table: &Table, output: &mut dyn Write) -> io::Result<()>
     rows(table, false, output)
 }
 
-/// A row for each run, and where wanted an average for each cell.
+/// Writes a row for each run, optionally with an average for each cell.
 fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Result<()> {
     let has_failures = has_failures(table);
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();
@@ -51,7 +52,8 @@ fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// The averages, those of percentiles beside the percentiles of all samples where they are known.
+/// Writes the averages; next to averages of percentiles, the percentiles of all samples where they
+/// are known.
 pub(crate) fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let has_failures = has_failures(table);
     let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
@@ -85,7 +87,7 @@ fn has_failures(table: &Table) -> bool {
     runs.any(|run| run.failure.is_some())
 }
 
-/// What an average with failed runs is of.
+/// The number of runs in an average if some failed.
 fn averaged_runs(cell: &Cell) -> String {
     let good = cell.runs.iter().filter(|run| run.failure.is_none()).count();
     let all = cell.runs.len();
@@ -115,7 +117,7 @@ fn shown(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map(show).unwrap_or_default()
 }
 
-/// As the object of json.lua has it: two decimals for times and rates, none for what is whole.
+/// As in the object of json.lua: two decimals for times and rates, none for whole numbers.
 fn of_run(name: &str, value: f64) -> String {
     let is_fraction = [
         quantity::DURATION_US,
@@ -129,13 +131,13 @@ fn of_run(name: &str, value: f64) -> String {
     }
 }
 
-/// Two decimals as generate-table.sh's; shares are small and have four.
+/// Two decimals as in generate-table.sh; four for shares, which are small.
 fn average(name: &str, value: f64) -> String {
     let decimals = if name.ends_with("_percent") { 4 } else { 2 };
     format!("{value:.decimals$}")
 }
 
-/// `99% latency`, as generate-table.sh says; other things by their names.
+/// `99% latency` as in generate-table.sh; other metrics by their names.
 pub(super) fn title(name: &str) -> String {
     match quantity::percentile_of(name) {
         Some(("latency", percent)) => format!("{percent}% latency"),
@@ -143,7 +145,7 @@ pub(super) fn title(name: &str) -> String {
     }
 }
 
-/// Titles to which generate-table.sh gives one dash less than the others.
+/// Titles for which generate-table.sh prints one dash less.
 const SHORT_DASHES: [&str; 3] = [
     quantity::DURATION_US,
     quantity::REQUESTS_PER_SEC,
@@ -155,7 +157,7 @@ fn header(titles: &[String], output: &mut dyn Write) -> io::Result<()> {
     for title in titles {
         let dashes =
             title.chars().count() + 2 - usize::from(SHORT_DASHES.contains(&title.as_str()));
-        // Not as a width, which ends at 65,535: names of factors can be longer.
+        // Not a format width, which is limited to 65,535: names of factors can be longer.
         write!(output, "|{}", "-".repeat(dashes))?;
     }
     output.write_all(b"|\n")
@@ -168,8 +170,7 @@ fn line(cells: &[String], output: &mut dyn Write) -> io::Result<()> {
     output.write_all(b"|\n")
 }
 
-/// Text within a cell: no end of the cell, no end of the line, and nothing that Markdown or HTML has a
-/// meaning for.
+/// Text within a cell, with the special characters of Markdown and HTML escaped.
 pub(crate) fn escaped(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let mut escaped = String::with_capacity(text.len());

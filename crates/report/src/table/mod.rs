@@ -11,10 +11,10 @@ use std::io::{self, Write};
 use analysis::Observation;
 use analysis::table::Table;
 
-/// The ways to show a table.
+/// The formats of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// The text of generate-table.sh, and below it each target's rounds side by side.
+    /// The text of generate-table.sh, then each target's rounds side by side.
     #[default]
     Markdown,
     /// Comma-separated values (RFC 4180), in full precision.
@@ -23,7 +23,7 @@ pub enum Format {
     Json,
 }
 
-/// Writes a table. As Markdown with each target's rounds below it where there are several profiles or
+/// Writes a table; as Markdown followed by each target's rounds if there are several profiles or
 /// targets.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub fn render(table: &Table, format: Format, output: &mut dyn Write) -> io::Resu
     }
 }
 
-/// Writes each target's rounds side by side and nothing else.
+/// Writes only each target's rounds side by side.
 ///
 /// # Errors
 /// Those of the writer.
@@ -51,7 +51,7 @@ pub fn render_summary(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     summary::render(&table.groups, output)
 }
 
-/// Writes how each run got its name, and what of the text around it was left aside.
+/// Writes the origin of each run's name, and which lines of text were ignored.
 ///
 /// # Errors
 /// Those of the writer.
@@ -59,8 +59,8 @@ pub fn render_explanation(runs: &[Observation], output: &mut dyn Write) -> io::R
     explanation::render(runs, output)
 }
 
-/// Names and values of what a cell is a combination of, for every cell in the same order: the factors,
-/// then profile and target where they differ.
+/// The names of a cell's levels, in the same order for every cell: the factors, then profile and
+/// target where they differ.
 pub(crate) fn keys(table: &Table) -> Vec<&str> {
     let factors = table.factors.iter().map(String::as_str);
     factors
@@ -69,7 +69,7 @@ pub(crate) fn keys(table: &Table) -> Vec<&str> {
         .collect()
 }
 
-/// The values of [`keys`]; empty where a cell has none.
+/// The values of [`keys`]; empty if a cell has none.
 pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) -> Vec<&'a str> {
     let level = |factor: &String| {
         let setting = cell
@@ -87,7 +87,7 @@ pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) 
         .collect()
 }
 
-/// Which row of a cell's spread, and its values.
+/// The rows of a cell's spread.
 fn spread_rows(cell: &analysis::table::Cell) -> [(&'static str, Vec<Option<f64>>); 5] {
     use analysis::table::ColumnSpread;
     let row = |of: fn(&ColumnSpread) -> Option<f64>| {

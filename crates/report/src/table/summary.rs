@@ -1,11 +1,13 @@
-//! Each target's rounds side by side: `x86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, 534.29`.
+//! Each target's rounds side by side: `x86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55,
+//! 534.29`.
 
 use std::io::{self, Write};
 
 use analysis::table::{Group, GroupLine};
 use plan::units;
 
-/// Writes a group for each profile, a line for each target; the heading of a section before its groups.
+/// Writes a group for each profile with a line for each target; a section's heading comes before
+/// its groups.
 pub(super) fn render(groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
     let mut section = None;
     for (at, group) in groups.iter().enumerate() {

@@ -320,7 +320,8 @@ pub(super) fn levels() -> Section {
     )
 }
 
-/// Nothing measured, one point, zeros on a logarithmic axis, one value many times, thousands of points.
+/// Nothing measured, one point, zeros on a logarithmic axis, one value many times, thousands of
+/// points.
 pub(super) fn odd_charts() -> Section {
     let chart = |id: &str, title: &str, y: Axis, marks: Vec<Marks>| Chart {
         id: id.to_owned(),

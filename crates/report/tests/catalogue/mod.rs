@@ -7,8 +7,8 @@ use report::page::{
 
 mod charts;
 
-/// What would run as a script, load something or break the page if it were not escaped. A script of it sets
-/// `hacked`.
+/// What would run as a script, load something or break the page if it were not escaped. A script of
+/// it sets `hacked`.
 pub(crate) const HOSTILE: [&str; 8] = [
     "</script><script>hacked=1;alert(1)</script>",
     "\"><img src=x onerror=hacked=1>",

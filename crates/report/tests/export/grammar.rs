@@ -1,4 +1,5 @@
-//! Readers of the formats, by the letter of what is written about them: strict, and only for these tests.
+//! Readers of the formats, by the letter of what is written about them: strict, and only for these
+//! tests.
 
 use std::collections::BTreeMap;
 
@@ -132,8 +133,8 @@ fn gomaxprocs(name: &str) -> bool {
     digits.len() < name.len() && digits.ends_with('-')
 }
 
-/// Attributes of the elements of an XML document, by element. Knows only what a JUnit document needs, and
-/// refuses everything else.
+/// Attributes of the elements of an XML document, by element. Knows only what a JUnit document
+/// needs, and refuses everything else.
 pub(crate) fn junit(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     let legal = |c: char| {
         matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}')

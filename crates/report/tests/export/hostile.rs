@@ -1,4 +1,5 @@
-//! Labels that try to break out of each format: quotes, line ends, markup, formulas, very long ones.
+//! Labels that try to break out of each format: quotes, line ends, markup, formulas, very long
+//! ones.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Formats for other tools: golden files, runs of every kind in every format, and labels that try to break
-//! out of each.
+//! Formats for other tools: golden files, runs of every kind in every format, and labels that try
+//! to break out of each.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 #[path = "../fixture/mod.rs"]

@@ -10,7 +10,6 @@ mod fixture;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod runs;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -174,7 +173,8 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     };
     let file = Written::new(&sweep(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
-    // The median of the three runs of the level, in seconds: their p50 are 3.117, 3.168 and 3.217 ms.
+    // The median of the three runs of the level, in seconds: their p50 are 3.117, 3.168 and 3.217
+    // ms.
     let row = |unit: &str| {
         let (_, behind) = text
             .split_once(unit)

@@ -151,7 +151,8 @@ pub(crate) fn cells_of_levels(levels: &[&str]) -> Vec<Cell> {
     levels.iter().zip(1..).map(cell).collect()
 }
 
-/// Rounds of these cells, each in another order; `answers` says how many a run has by cell and position.
+/// Rounds of these cells, each in another order; `answers` says how many a run has by cell and
+/// position.
 pub(crate) fn rounds(
     cells: &[Cell],
     rounds: u32,

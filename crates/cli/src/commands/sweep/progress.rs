@@ -10,7 +10,7 @@ use experiment::{Event, OnWait, Planned, Waiting};
 use live::grid::{self, TilePosition};
 use live::line;
 use plan::{RunPlan, units};
-use report::sweep::{Place, begins, failed, finished, places};
+use report::sweep::{TrialPosition, failed, finished, labels, started};
 use results::Cell;
 use runner::Observer;
 
@@ -129,12 +129,12 @@ impl<'a> Progress<'a> {
                 progress,
             } => {
                 let place = place(progress, &planned.cell, planned.round);
-                let [_, whole, number] = places(place, attempt, progress.time_left());
-                let texts = [begins(place, attempt, progress.time_left()), whole, number];
+                let [_, whole, number] = labels(place, attempt, progress.time_left());
+                let texts = [started(place, attempt, progress.time_left()), whole, number];
                 if let Some(line) = &mut self.line {
                     line.draw(|columns, _| line::waiting(&texts, columns));
                 }
-                self.place = Some(places(place, attempt, progress.time_left()));
+                self.place = Some(labels(place, attempt, progress.time_left()));
             }
             Event::Finished {
                 trial,
@@ -142,7 +142,7 @@ impl<'a> Progress<'a> {
                 progress,
             } => {
                 // The trial already counts as done.
-                let place = Place {
+                let place = TrialPosition {
                     trial: progress.done(),
                     ..place(progress, &trial.cell, trial.round)
                 };
@@ -233,8 +233,8 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
 }
 
 /// The name of the current trial.
-fn place<'c>(progress: &experiment::Progress, cell: &'c Cell, round: u32) -> Place<'c> {
-    Place {
+fn place<'c>(progress: &experiment::Progress, cell: &'c Cell, round: u32) -> TrialPosition<'c> {
+    TrialPosition {
         trial: progress.done() + 1,
         trials: progress.total(),
         round,

@@ -50,8 +50,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         blocks.extend(table_of_runs(runs));
     }
     let lead = words::sentences([
-        "Percentiles are of the latency. An average of percentiles is not a percentile: the columns \
-         \"all samples\" have the percentiles of all samples of a group together, where they were kept",
+        "Percentiles are of the latency. An average of percentiles is not a percentile: the \
+         columns \"all samples\" have those of all samples of a group together, where they were kept",
         &changes.sentence(),
         &thin_percentiles(&table, runs).unwrap_or_default(),
     ]);
@@ -159,7 +159,8 @@ fn averages(table: &Table, changes: &Changes) -> Block {
     )
 }
 
-/// The change of the first metric against the first level, for cells that are a level by themselves.
+/// The change of the first metric against the first level, for cells that are a level by
+/// themselves.
 struct Changes {
     /// The metric and the first level.
     of: Option<(String, String)>,

@@ -63,7 +63,8 @@ pub(super) fn limits(validity: &Validity, details: Vec<String>) -> Option<Block>
     Some(finding(tone, full_stop(sentences.first()?), details))
 }
 
-/// From this number of comparisons on the verdict is a table, and the sentences are next to the charts.
+/// From this number of comparisons on the verdict is a table, and the sentences are next to the
+/// charts.
 const MATRIX_FROM: usize = 3;
 
 pub(super) fn is_matrix(conclusions: &Conclusions) -> bool {

@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(
             sentences(&[stall(13.5, 15.0)], &latency, 15.0),
             [
-                "Stalled from 13.5 s to the end of the run: no response came; 10 % of requests took at least 456 ms."
+                "Stalled from 13.5 s to the end of the run: no response came; 10 % of requests took \
+                 at least 456 ms."
             ]
         );
         let many: Vec<Episode> = (0..5)
@@ -238,7 +239,8 @@ mod tests {
             [
                 "Stalled from 1.0 to 2.0 s: no response came.",
                 "Errors from 2.0 to 2.1 s: 32 errors and 1 response.",
-                "Slow from 4.0 to 6.0 s: 42 % of the responses took more than 9 ms, otherwise 0.1 %.",
+                "Slow from 4.0 to 6.0 s: 42 % of the responses took more than 9 ms, otherwise \
+                 0.1 %.",
             ]
         );
         assert!(sentences(&[], &Histogram::new(), 15.0).is_empty());

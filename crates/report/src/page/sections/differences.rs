@@ -66,8 +66,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let lead = match (is_clean, by_group.is_empty()) {
         (true, true) => "Machine, kernel, settings and plan were the same in all runs.",
         (true, false) if is_experiment => {
-            "Runs of a group do not differ except in values that change by themselves, and the kernel took \
-             every known setting as requested."
+            "Runs of a group do not differ except in values that change by themselves, and the kernel \
+             took every known setting as requested."
         }
         (_, false) => {
             "A difference between groups may be the cause of a difference in the numbers."

@@ -52,8 +52,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let lead = words::sentences([
         "The change of each level against the first, with its 95 % confidence interval",
         &format!("Changes within the band of {threshold} % do not matter"),
-        "A change is found if its p-value, corrected for the number of levels, is below 0.05 and its \
-         interval excludes zero",
+        "A change is found if its p-value, corrected for the number of levels, is below 0.05 and \
+         its interval excludes zero",
     ]);
     Some(Section::new("effects", "Effects", lead, blocks))
 }

@@ -98,9 +98,9 @@ fn lead(runs: &Runs<'_>) -> String {
              server. Service time counts from when it was sent"
         }
         (false, true) => {
-            "Service time counts from when a request was sent to the last byte of its response. In a \
-             closed loop a stalled server is sent no requests, so that its stall delays few of them. \
-             To measure how long users would wait, set a rate (-R)"
+            "Service time counts from when a request was sent to the last byte of its response. In \
+             a closed loop a stalled server is sent no requests, so that its stall delays few of \
+             them. To measure how long users would wait, set a rate (-R)"
         }
         (false, false) => {
             "Percentiles as the reports name them; lines between them are not measured"
@@ -371,8 +371,8 @@ pub(super) fn distribution(runs: &Runs<'_>) -> Option<Section> {
         });
     }
     let lead = format!(
-        "The share of samples in each bucket of latency. Each bucket is {} wider than the one before. \
-         Several peaks mean several kinds of responses.",
+        "The share of samples in each bucket of latency. Each bucket is {} wider than the one \
+         before. Several peaks mean several kinds of responses.",
         words::percent(width_ratio - 1.0)
     );
     let blocks = vec![Block::Charts { charts }];

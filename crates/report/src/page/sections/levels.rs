@@ -53,7 +53,7 @@ fn interval_sentence(confidences: &[Option<f64>]) -> String {
     let least = known.iter().copied().reduce(f64::min);
     let most = known.iter().copied().reduce(f64::max);
     let (Some(least), Some(most)) = (least, most) else {
-        return "The median is next to them; its confidence interval needs at least five runs of a group"
+        return "The median is next to them; its confidence interval needs at least five runs"
             .to_owned();
     };
     let confidence = if least < most {
@@ -66,7 +66,7 @@ fn interval_sentence(confidences: &[Option<f64>]) -> String {
         confidence_phrase(least)
     };
     let few = if known.len() < confidences.len() {
-        ". Levels with fewer than five runs, or with runs that differ in other factors, have no interval"
+        ". Levels with fewer than five runs, or whose runs differ in other factors, have none"
     } else {
         ""
     };

@@ -54,8 +54,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         false => "",
     };
     blocks.extend(charts.into_iter().map(tables::chart));
-    let how = "Runs in the order in which they were made: a trend from left to right is not the effect of a \
-               level";
+    let how = "Runs in the order in which they were made: a trend from left to right is not the \
+               effect of a level";
     let lead = words::sentences([lead, how]);
     Some(Section::new("order", "Order of the runs", lead, blocks))
 }

@@ -50,8 +50,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = vec![table(caption, columns, rows)];
     blocks.extend(chart.map(tables::chart));
     let lead = words::sentences([
-        "Connect and TLS are timed once per connection; first byte (from sending the request) and last \
-         byte (from the first) once per response",
+        "Connect and TLS are timed once per connection; first byte (from sending the request) and \
+         last byte (from the first) once per response",
         &without_samples(runs),
         if is_in_one_piece {
             "Most responses came in one piece: the last byte came with the first"
@@ -112,8 +112,8 @@ fn spans(phases: &[Phase<'_>]) -> Option<Chart> {
             words::time_ns(max_ns)
         );
         described.push(format!("{name}: {label}."));
-        // A logarithmic axis has no zero: such a phase is only described, and a bar from zero begins
-        // at its dot.
+        // A logarithmic axis has no zero: such a phase is only described, and a bar from zero
+        // begins at its dot.
         if median_ns == 0 {
             continue;
         }
