@@ -178,7 +178,7 @@ fn input_without_a_run_is_refused_in_one_line_and_writes_nothing() {
         (&[&good, "--format", "xml"], "--format: "),
         (&[&good, "-o", &nowhere], "there is no directory"),
         (&[&good, "--format", "md", "-o", &good], "is also an input"),
-        (&[&good, "-o", &other], "hlog is made of histograms"),
+        (&[&good, "-o", &other], "hlog needs histograms"),
         (&["/nonexistent", "-o", &other], "cannot read /nonexistent"),
         (
             &[&good, "--format", "md", "--fail-if", "speed>1"],
