@@ -58,7 +58,7 @@ pub(crate) fn duration_ns(duration_ns: u64) -> String {
     let parts = [
         (hours > 0).then(|| format!("{} h", count(hours))),
         (minutes > 0).then(|| format!("{minutes} min")),
-        (ms % 60_000 > 0).then(|| format!("{} s", (ms % 60_000) as f64 / 1e3)),
+        (!ms.is_multiple_of(60_000)).then(|| format!("{} s", (ms % 60_000) as f64 / 1e3)),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

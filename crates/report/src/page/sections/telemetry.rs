@@ -14,6 +14,8 @@ use crate::page::words::{bytes, count, counted, duration_ns, list, number, perce
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, TableCell, Tone, Unit};
 use crate::table::{key_values, keys};
 
+type SocketValue = fn(&SocketMoment) -> Option<f64>;
+
 /// A value of sockets over time.
 struct Gauge {
     id: &'static str,
@@ -23,7 +25,7 @@ struct Gauge {
     is_growth: bool,
     mark: Mark,
     /// Values with name and colour. On a page of several runs only the first is drawn.
-    values: &'static [(&'static str, usize, fn(&SocketMoment) -> Option<f64>)],
+    values: &'static [(&'static str, usize, SocketValue)],
 }
 
 const GAUGES: [Gauge; 7] = [
@@ -235,12 +237,7 @@ fn step_ms(runs: &Runs<'_>) -> u64 {
 }
 
 /// The values of a run in steps of equal length. A row counts in the step in which it starts.
-fn curve(
-    is_growth: bool,
-    value: fn(&SocketMoment) -> Option<f64>,
-    result: &RunResult,
-    step_ms: u64,
-) -> Option<Curve> {
+fn curve(is_growth: bool, value: SocketValue, result: &RunResult, step_ms: u64) -> Option<Curve> {
     /// More steps than any line has: such a row has a wrong time.
     const STEPS_MAX: usize = 600;
     let (timeline, result) = timeline(result)?;
