@@ -29,8 +29,8 @@ if ! command -v cargo-deny >/dev/null 2>&1; then
     rm -rf "$tools/build"
 fi
 
-"$CARGO" deny --locked check bans licenses sources
-if timeout "$fetch_limit_s" "$CARGO" deny --locked fetch db </dev/null; then
+"$CARGO" deny --locked check --hide-inclusion-graph bans licenses sources
+if timeout "$fetch_limit_s" "$CARGO" deny --locked fetch db </dev/null >/dev/null 2>&1; then
     "$CARGO" deny --locked --offline check advisories
 else
     say "SKIPPED: advisories: their database cannot be downloaded"

@@ -4,6 +4,7 @@
 fn main() {
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/lua-symbols.txt");
     println!("cargo:rerun-if-changed={list}");
-    // GNU ld, lld and mold all know dynamic lists. They also keep what one names from being collected as unused.
+    // GNU ld, lld and mold all know dynamic lists. They also keep what one names from being
+    // collected as unused.
     println!("cargo:rustc-link-arg-bins=-Wl,--dynamic-list={list}");
 }

@@ -39,7 +39,8 @@ pub(crate) fn write_heading(
     )?;
     writeln!(
         out,
-        "ratios: median ratio to wrk's run of the same repetition (rows with a rate: to wrk2's; rows \
+        "ratios: median ratio to wrk's run of the same repetition (rows with a rate: to wrk2's; \
+         rows \
          with a display: to the run without one)"
     )
 }

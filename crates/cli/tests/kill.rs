@@ -2,7 +2,7 @@
 //!
 //! | module | what is done |
 //! |---|---|
-//! | `moments` | `kill -9` of the sweep or its process group at random moments (fifty in `make kill`) |
+//! | `moments` | `kill -9` of the sweep or its process group at random moments |
 //! | `by_hand` | `wrkbench restore` and the journals it may find |
 //! | `held` | a sweep that is stopped within a trial, and what can happen to it there |
 //! | `settings` | every network setting is changed and restored |

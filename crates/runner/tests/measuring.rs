@@ -106,8 +106,8 @@ fn every_thread_and_the_machine_are_measured_at_a_fixed_rate() {
     }
 }
 
-/// Blocks in the first snapshot until the server has been idle for a while: by then the run is
-/// over.
+/// Blocks in the first snapshot until the server has been idle for a second: by then the run is
+/// over, also on a busy machine.
 struct Slow<'a> {
     server: &'a origin::Server,
     seen: Vec<Snapshot>,
@@ -123,7 +123,7 @@ impl Observer for Slow<'_> {
                 return;
             }
             before = requests;
-            std::thread::park_timeout(Duration::from_millis(300));
+            std::thread::park_timeout(Duration::from_secs(1));
         }
     }
 }

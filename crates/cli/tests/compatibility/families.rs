@@ -66,7 +66,8 @@ fn missing_fields_are_printed_alike_by_both() {
         ("latency-3", "latency[3]"),
     ] {
         let text = format!(
-            "function done(summary, latency, requests)\n  io.write('value: ' .. {field} .. '\\n')\n  print(type({field}))\nend\n"
+            "function done(summary, latency, requests)\n  io.write('value: ' .. {field} .. \
+             '\\n')\n  print(type({field}))\nend\n"
         );
         silent(name, &text);
     }
@@ -81,9 +82,11 @@ fn latencies_are_printed_as_whole_numbers_by_both() {
     silent(
         "whole",
         "function done(s, l, r)\n\
-           for _, v in ipairs({ l.min, l.max, l:percentile(50), l:percentile(99.9), r.min, r.max, (l(1)) }) do\n\
+           for _, v in ipairs({ l.min, l.max, l:percentile(50), l:percentile(99.9), r.min, r.max, \
+           (l(1)) }) do\n\
              print(tostring(v):find('[.e]') == nil)\n  end\n\
-           io.write(string.format('{\"p50\": %d, \"mean\": %.2f}\\n', l:percentile(50), l.mean))\nend\n",
+           io.write(string.format('{\"p50\": %d, \"mean\": %.2f}\\n', l:percentile(50), \
+           l.mean))\nend\n",
     );
 }
 
@@ -92,18 +95,23 @@ fn a_counter_a_header_and_a_login_print_the_same() {
     silent(
         "counted",
         "local threads, number = {}, 0\n\
-         function setup(thread)\n  number = number + 1\n  thread:set('id', number)\n  threads[number] = thread\nend\n\
+         function setup(thread)\n  number = number + 1\n  thread:set('id', number)\n  \
+         threads[number] = thread\nend\n\
          function init()\n  sent, got = 0, 0\n  print('thread ' .. id)\nend\n\
-         function request()\n  sent = sent + 1\n  wrk.headers['X-Count'] = sent\n  return wrk.format(nil, '/?n=' .. sent)\nend\n\
+         function request()\n  sent = sent + 1\n  wrk.headers['X-Count'] = sent\n  return \
+         wrk.format(nil, '/?n=' .. sent)\nend\n\
          function response(status)\n  got = got + 1\nend\n\
          function done()\n  for i, thread in ipairs(threads) do\n\
-             print(i, thread:get('sent') >= thread:get('got'), thread:get('got') > 0)\n  end\nend\n",
+             print(i, thread:get('sent') >= thread:get('got'), thread:get('got') > 0)\n  \
+             end\nend\n",
     );
     silent(
         "login",
         "local token\n\
-         function request()\n  if token then wrk.headers['X-Token'] = token end\n  return wrk.format('GET', token and '/in' or '/login')\nend\n\
-         function response(status, headers)\n  if not token and status == 200 then token = headers['Content-Length'] end\nend\n\
+         function request()\n  if token then wrk.headers['X-Token'] = token end\n  return \
+         wrk.format('GET', token and '/in' or '/login')\nend\n\
+         function response(status, headers)\n  if not token and status == 200 then token = \
+         headers['Content-Length'] end\nend\n\
          function done(s) print(s.errors.status, s.requests > 0) end\n",
     );
 }
@@ -112,7 +120,8 @@ fn a_counter_a_header_and_a_login_print_the_same() {
 fn both_send_batches_of_the_depth_in_the_arguments() {
     silent(
         "depth",
-        "function init(args)\n  local batch = {}\n  for i = 1, tonumber(args[1]) or 16 do batch[i] = wrk.format() end\n\
+        "function init(args)\n  local batch = {}\n  for i = 1, tonumber(args[1]) or 16 do batch[i] \
+         = wrk.format() end\n\
            all = table.concat(batch)\nend\n\
          function request() return all end\n\
          function done(s) print('pipelined', s.requests > 0, s.errors.read) end\n",
@@ -121,7 +130,8 @@ fn both_send_batches_of_the_depth_in_the_arguments() {
 
 #[test]
 fn both_send_an_empty_path() {
-    let text = "local n = 0\nfunction request()\n  n = n + 1\n  return wrk.format('GET', n % 10 == 0 and '' or '/')\nend\n\
+    let text = "local n = 0\nfunction request()\n  n = n + 1\n  return wrk.format('GET', n % 10 == \
+        0 and '' or '/')\nend\n\
          function done(s) print('refused by the server', s.errors.status > 0) end\n";
     silent("empty-path", text);
 }
@@ -154,9 +164,11 @@ fn tables_of_statuses_are_collected_by_both() {
         "statuses",
         "local threads = {}\nfunction setup(thread) threads[#threads + 1] = thread end\n\
          function init() codes = {} end\n\
-         function response(status)\n  local key = tostring(status)\n  codes[key] = (codes[key] or 0) + 1\nend\n\
+         function response(status)\n  local key = tostring(status)\n  codes[key] = (codes[key] or \
+         0) + 1\nend\n\
          function done()\n  local all = {}\n  for _, thread in ipairs(threads) do\n\
-             for key, count in pairs(thread:get('codes')) do all[key] = (all[key] or 0) + count end\n  end\n\
+             for key, count in pairs(thread:get('codes')) do all[key] = (all[key] or 0) + count \
+             end\n  end\n\
            for key, count in pairs(all) do print(key, count > 0) end\nend\n",
     );
 }

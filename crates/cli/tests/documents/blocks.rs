@@ -204,7 +204,9 @@ pub(crate) fn spans(markdown: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# A\n\n```sh\nwrkbench -v\n```\n\n<!-- not run: needs\nanother machine -->\n```console\n$ a \\\n  b\nout\n$ c\n```\n\n    indented\n\n<!-- run first:\nmake it\n-->\nSay `make x`.\n\n<!-- file: p.toml -->\n```toml\nx = 1\n```\n";
+    const TEXT: &str = "# A\n\n```sh\nwrkbench -v\n```\n\n<!-- not run: needs\nanother machine \
+        -->\n```console\n$ a \\\n  b\nout\n$ c\n```\n\n    indented\n\n<!-- run first:\nmake \
+        it\n-->\nSay `make x`.\n\n<!-- file: p.toml -->\n```toml\nx = 1\n```\n";
 
     #[test]
     fn blocks_are_found_with_what_comments_say_of_them() {

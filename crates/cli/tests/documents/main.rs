@@ -209,8 +209,8 @@ fn the_arguments_of_every_command_are_valid() {
     assert!(count > 50, "only {count} commands were found");
 }
 
-/// Options of other programs in the documents: of nsenter, a script, the bench and oha, and prefixes
-/// that wrk accepts too.
+/// Options of other programs in the documents: of nsenter, a script, the bench and oha, and
+/// prefixes that wrk accepts too.
 const FOREIGN_OPTIONS: &str =
     "--net --target --fast --only --latency-correction --t --h --s --d --r --b --u --co";
 
@@ -315,15 +315,16 @@ fn a_removed_option_would_be_noticed() {
 
 /// Runs a document's commands and holds what they print against what it says.
 fn run_document(document: &str) {
-    // `make test` runs everything once more on another backend, which documents do not depend on.
+    // Documents do not depend on the backend.
     if std::env::var_os("WRKBENCH_TEST_IO").is_some() {
         return;
     }
     let blocks = read(document);
-    let Some(place) = place::Place::new() else {
+    let steps = script::steps(&blocks);
+    let commands: String = steps.iter().map(|step| step.text.as_str()).collect();
+    let Some(place) = place::Place::new(&commands) else {
         return;
     };
-    let steps = script::steps(&blocks);
     let needs_server = !steps
         .iter()
         .any(|step| step.text.contains("wrkbench serve"));
@@ -333,7 +334,8 @@ fn run_document(document: &str) {
         let printed = place.printed(index);
         if let Some(missing) = shape::missing(&step.expected, &printed, step.is_exact) {
             findings.push(format!(
-                "{document}:{}: `{}` does not print this line, or not there:\n    {missing}\n  it printed:\n{printed}",
+                "{document}:{}: `{}` does not print this line, or not there:\n    {missing}\n  it \
+                 printed:\n{printed}",
                 step.line,
                 step.text.trim(),
             ));

@@ -28,7 +28,8 @@ rm -f "$OUT/nginx.pid"
 # The port may be taken until the one that was killed is quite gone.
 while :; do
     : >"$OUT/nginx"
-    wrkbench serve --listen 127.0.0.1:80 --answer 'size=2k&delay=exp:1ms' >>"$OUT/nginx" 2>&1 </dev/null &
+    wrkbench serve --listen 127.0.0.1:80 --answer 'size=2k&delay=exp:1ms' \
+        >>"$OUT/nginx" 2>&1 </dev/null &
     echo $! >"$OUT/nginx.pid"
     until grep -q . "$OUT/nginx"; do sleep 0.01; done
     ! grep -q '^serving ' "$OUT/nginx" || exit 0
@@ -48,8 +49,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// A place for these commands. Tools that are missing are replaced by one that prints nothing.
     /// `None`: the test is skipped.
-    pub(crate) fn new() -> Option<Self> {
+    pub(crate) fn new(commands: &str) -> Option<Self> {
         let unshare = unshare().ok_or("neither root nor allowed to make user namespaces");
         let place = Self {
             unshare: testkit::require_ok("namespaces", unshare)?,
@@ -69,16 +71,18 @@ impl Place {
         place.program("systemctl", SYSTEMCTL);
         place.program("taskset", TASKSET);
         place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
-        // `make readers` puts it there.
+        // `make readers` installs it there.
         let benchstat = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../readers/benchstat");
         let found = benchstat.is_file().then_some(benchstat);
-        match testkit::require_ok("benchstat", found.ok_or("`make readers` installs it")) {
-            Some(benchstat) => symlink(benchstat, place.path("bin/benchstat")).unwrap(),
-            None => place.program("benchstat", SILENT),
+        if commands.contains("benchstat") {
+            match testkit::require_ok("benchstat", found.ok_or("`make readers` installs it")) {
+                Some(benchstat) => symlink(benchstat, place.path("bin/benchstat")).unwrap(),
+                None => place.program("benchstat", SILENT),
+            }
         }
-        for optional in ["jq", "curl"] {
-            if testkit::require(optional).is_none() {
-                place.program(optional, SILENT);
+        for tool in ["jq", "curl"] {
+            if commands.contains(tool) && testkit::require(tool).is_none() {
+                place.program(tool, SILENT);
             }
         }
         Some(place)

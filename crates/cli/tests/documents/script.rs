@@ -80,7 +80,8 @@ pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
     let mut script = PROLOGUE.to_owned();
     if needs_server {
         script.push_str(
-            "wrkbench serve --listen 127.0.0.1:8080 >\"$OUT/server\" &\nawait_serving \"$OUT/server\" 1\n",
+            "wrkbench serve --listen 127.0.0.1:8080 >\"$OUT/server\" &\nawait_serving \
+             \"$OUT/server\" 1\n",
         );
     }
     for (index, step) in steps.iter().enumerate() {
@@ -105,7 +106,8 @@ pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
             let _ = writeln!(
                 script,
                 "set +e; {body} >\"$OUT/{index}\" 2>&1 </dev/null; code=$?; set -e\n\
-                 case $code in {}) ;; *) echo \"exit code $code, not {}\" >>\"$OUT/{index}\"; exit 1 ;; esac",
+                 case $code in {}) ;; *) echo \"exit code $code, not {}\" >>\"$OUT/{index}\"; exit \
+                 1 ;; esac",
                 codes.join("|"),
                 codes.join(" or ")
             );
@@ -145,7 +147,8 @@ mod tests {
     #[test]
     fn a_server_in_the_background_is_waited_for() {
         let text = with_waits("wrkbench serve &\nx\nwrkbench serve -l 8081 & # two\n", 7);
-        let expected = "wrkbench serve &\nawait_serving \"$OUT/7\" 1\nx\nwrkbench serve -l 8081 & # two\n\
+        let expected = "wrkbench serve &\nawait_serving \"$OUT/7\" 1\nx\nwrkbench serve -l 8081 & \
+            # two\n\
                         await_serving \"$OUT/7\" 2\n";
         assert_eq!(text, expected);
     }

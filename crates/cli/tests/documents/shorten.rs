@@ -89,9 +89,11 @@ mod tests {
     fn only_times_of_load_are_made_short() {
         assert_eq!(
             commands(
-                "wrkbench -t2 -d30s --warmup 3s -R2k\\\n  --timeout 5s --fail-if 'p99>50ms' u -d 1m\n"
+                "wrkbench -t2 -d30s --warmup 3s -R2k\\\n  --timeout 5s --fail-if 'p99>50ms' u -d \
+                 1m\n"
             ),
-            "wrkbench -t2 -d300ms --warmup 100ms -R2k\\\n  --timeout 5s --fail-if 'p99>50ms' u -d 300ms\n"
+            "wrkbench -t2 -d300ms --warmup 100ms -R2k\\\n  --timeout 5s --fail-if 'p99>50ms' u -d \
+             300ms\n"
         );
         assert_eq!(
             commands("x --stages 1k:30s,1k-5k:1m u"),

@@ -10,9 +10,12 @@ use crate::harness::program;
 fn notes(rates: &[f64]) -> String {
     let report = |rate: &f64| {
         format!(
-            "Running 10s test @ http://localhost/\n  2 threads and 10 connections\n  Thread Stats   Avg      \
-             Stdev     Max   +/- Stdev\n    Latency     1.00ms    0.10ms   3.00ms   80.00%\n    Req/Sec     \
-             5.00k   100.00     6.00k    70.00%\n  {:.0} requests in 10.00s, 1.00MB read\nRequests/sec: \
+            "Running 10s test @ http://localhost/\n  2 threads and 10 connections\n  Thread \
+             Stats   Avg      \
+             Stdev     Max   +/- Stdev\n    Latency     1.00ms    0.10ms   3.00ms   80.00%\n    \
+             Req/Sec     \
+             5.00k   100.00     6.00k    70.00%\n  {:.0} requests in 10.00s, 1.00MB \
+             read\nRequests/sec: \
              {rate:9.2}\nTransfer/sec:    102.40KB\n\n",
             rate * 10.0
         )

@@ -86,7 +86,8 @@ fn a_script_can_be_read_from_a_pipe() {
         "wrk.path = \"/?status=404\" function done(s) print(\"done \" .. s.errors.status) end";
     let io = io_arguments().join(" ");
     command.arg("-c").arg(format!(
-        "{program} {io} -t2 -c4 -n20 -s <(echo '{script}') {url} && echo '{script}' | {program} {io} -t2 -c4 -n20 -s /dev/stdin {url}",
+        "{program} {io} -t2 -c4 -n20 -s <(echo '{script}') {url} && echo '{script}' | {program} \
+         {io} -t2 -c4 -n20 -s /dev/stdin {url}",
         url = site.url("/")
     ));
     let output = Process::start(command).finish();

@@ -61,7 +61,8 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         (
             vec!["-k"],
             text(
-                "-k: unknown option (certificates are verified only with --verify, and connections are kept open by default)",
+                "-k: unknown option (certificates are verified only with --verify, and connections \
+                 are kept open by default)",
             ),
         ),
         (
@@ -103,7 +104,8 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         (
             vec!["--percentiles", "50,101"],
             text(
-                "--percentiles: \"101\" is not a percentile (expected numbers up to 100, like 50,90,99.9)",
+                "--percentiles: \"101\" is not a percentile (expected numbers up to 100, like \
+                 50,90,99.9)",
             ),
         ),
         (
@@ -162,23 +164,39 @@ fn a_wrong_option_is_one_line_that_names_it() {
 fn a_wrong_url_is_one_line_that_shows_it() {
     for (url, expected) in [
         ("host:80/", format!("\"host:80/\" has no scheme {URL}")),
-        ("ftp://h/", "\"ftp://h/\": scheme \"ftp\" is not supported (expected http or https)".to_owned()),
+        (
+            "ftp://h/",
+            "\"ftp://h/\": scheme \"ftp\" is not supported (expected http or \
+            https)"
+                .to_owned(),
+        ),
         ("http://", format!("\"http://\" has no host {URL}")),
         ("http:///x", format!("\"http:///x\" has no host {URL}")),
-        ("http://h:99999/", "\"http://h:99999/\": \"99999\" is not a port (expected 1 to 65535)".to_owned()),
+        (
+            "http://h:99999/",
+            "\"http://h:99999/\": \"99999\" is not a port (expected 1 to \
+            65535)"
+                .to_owned(),
+        ),
         (
             "http://h/a b",
-            "\"http://h/a b\" contains a blank or a control character (write a blank as %20)".to_owned(),
+            "\"http://h/a b\" contains a blank or a control character (write a blank as \
+             %20)"
+                .to_owned(),
         ),
         (
             "http://[::1/",
-            "\"http://[::1/\": \"[::1\" is not a host (expected a name, an IPv4 address, or an IPv6 \
+            "\"http://[::1/\": \"[::1\" is not a host (expected a name, an IPv4 address, or an \
+             IPv6 \
              address in brackets)"
                 .to_owned(),
         ),
     ] {
         let output = Process::start(program(&["-c1", "-t1", url])).finish();
-        assert_eq!(output.only_line(), format!("wrkbench: invalid URL: {expected}"));
+        assert_eq!(
+            output.only_line(),
+            format!("wrkbench: invalid URL: {expected}")
+        );
     }
 }
 
@@ -199,11 +217,13 @@ fn wrong_input_of_other_commands_is_one_line() {
         ),
         (
             &["completions", "csh"],
-            "<SHELL>: \"csh\" is not a valid value (expected one of bash, elvish, fish, powershell, zsh)",
+            "<SHELL>: \"csh\" is not a valid value (expected one of bash, elvish, fish, \
+             powershell, zsh)",
         ),
         (
             &["man", "x"],
-            "[COMMAND]: \"x\" is not a valid value (expected one of run, serve, demo, sweep, restore, table, report, compare, sockets, completions, man)",
+            "[COMMAND]: \"x\" is not a valid value (expected one of run, serve, demo, sweep, \
+             restore, table, report, compare, sockets, completions, man)",
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),
     ] {

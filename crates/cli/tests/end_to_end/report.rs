@@ -357,7 +357,8 @@ fn without_a_name_a_page_goes_to_report_html() {
     }
     fs::write(&page, "<html>mine</html>").unwrap();
     let output = make();
-    let refused = "wrkbench: report.html exists and was not written by wrkbench (give -o FILE; -o report.html overwrites it)";
+    let refused = "wrkbench: report.html exists and was not written by wrkbench (give -o FILE; -o \
+        report.html overwrites it)";
     assert_eq!((output.code, output.only_line()), (Some(1), refused));
     assert_eq!(fs::read_to_string(&page).unwrap(), "<html>mine</html>");
 }

@@ -154,8 +154,9 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
     let site = recording();
     let plan = |load: &str| {
         format!(
-            "name = 'secret'\nrounds = 1\nresults = 'results'\n\
-             [load]\nthreads = 1\nrequests = 20\nheader = [\"Authorization: Bearer hush hush\", 'X-Trace: shown']\n{load}\
+            "name = 'secret'\nseed = 1\nrounds = 1\nresults = 'results'\n\
+             [load]\nthreads = 1\nrequests = 20\nheader = [\"Authorization: Bearer hush hush\", \
+             'X-Trace: shown']\n{load}\
              [[target]]\nname = 'origin'\nurl = '{}'\n[[factor]]\nconnections = [1, 2]\n",
             url_with_user(&site)
         )

@@ -196,7 +196,8 @@ fn an_invalid_filter_is_one_line_and_lists_nothing() {
         ),
         (
             &["sport = :80 or"],
-            "filter, column 15: the filter ends here: expected sport, dport, src, dst, `not` or `(`",
+            "filter, column 15: the filter ends here: expected sport, dport, src, dst, `not` or \
+             `(`",
         ),
         (&["--watch", "0"], "--watch 0: must be longer than 0"),
     ] {

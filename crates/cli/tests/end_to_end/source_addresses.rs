@@ -158,7 +158,8 @@ fn a_foreign_source_address_is_refused_before_the_start() {
     let output = run(&server, &["-n5", "-b203.0.113.7"]);
     assert_eq!(
         output.only_line(),
-        "wrkbench: --bind-ip: unable to bind to 203.0.113.7 Cannot assign requested address (it must be an address of this machine)"
+        "wrkbench: --bind-ip: unable to bind to 203.0.113.7 Cannot assign requested address (it \
+         must be an address of this machine)"
     );
     assert_eq!(server.peers(), []);
 }

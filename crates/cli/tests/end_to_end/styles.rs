@@ -72,7 +72,8 @@ fn each_style_has_the_lines_of_its_tool() {
                 "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%",
                 "\n  Detailed Percentile spectrum:\n",
                 "\n#[Buckets =           27, SubBuckets     =         2048]\n",
-                "  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))\n",
+                "  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without \
+                 taking delayed starts into account))\n",
             ][..],
         ),
         (

@@ -42,7 +42,7 @@ impl<'a> Experiment<'a> {
         let load = io().map_or_else(String::new, |io| format!("io = {io:?}\n"));
         let folder = self.folder.display();
         format!(
-            "name = 'try'\nrounds = 2\nresults = 'results'\n\
+            "name = 'try'\nseed = 7\nrounds = 2\nresults = 'results'\n\
              [load]\nthreads = 1\nrequests = 200\n{load}\
              [[target]]\nname = 'origin'\nurl = '{}'\n\
              [[factor]]\nconnections = [2, 4]\n\
@@ -131,7 +131,8 @@ fn a_sweep_runs_and_restores_everything() {
     let plan = experiment.plan(&format!(
         "[hooks]\nrestart = 'cat {folder}/server.conf >> {folder}/log'\n\
          before = 'echo $WRKBENCH_CONF $WRKBENCH_CONNECTIONS'\n\
-         ready = {{ within = '10s' }}\n[telemetry]\nsockets = true\ninterval = '10ms'\ncounters = true"
+         ready = {{ within = '10s' }}\n[telemetry]\nsockets = true\ninterval = '10ms'\ncounters = \
+         true"
     ));
     let output = experiment.run(&plan, &[]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -355,8 +356,7 @@ fn failed_trials_are_saved_with_reasons_and_retried() {
         "[hooks]\nbefore = 'test -e {folder}/good || test $WRKBENCH_CONF = a || \
          {{ echo no good >&2; exit 3; }}'"
     ));
-    // The order is random: three of the four that fail may come in a row, which would end the
-    // sweep.
+    // Three failures in a row would end the sweep.
     let output = experiment.run(&plan, &["--max-failures", "0"]);
     assert_eq!(output.code, Some(4), "{output:?}");
     let failed = output.stderr.matches("FAILED: before: ").count();
@@ -562,7 +562,8 @@ fn after_a_signal_the_awaited_command_is_named() {
     let folder = experiment.folder.display();
     // The hook ends after that message.
     let hooks = format!(
-        "[hooks]\nbefore = ': >{folder}/begun; until grep -q \"a second signal\" {folder}/stderr; do sleep 0.05; done'"
+        "[hooks]\nbefore = ': >{folder}/begun; until grep -q \"a second signal\" {folder}/stderr; \
+         do sleep 0.05; done'"
     );
     let path = experiment.path("plan.toml");
     fs::write(&path, experiment.plan(&hooks)).unwrap();

@@ -66,7 +66,8 @@ fn notes_with_reports_give_rounds_side_by_side() {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
         output.stdout.starts_with(
-            "-t12 -c400 heading=Basic:\nx86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, 534.29\n"
+            "-t12 -c400 heading=Basic:\nx86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, \
+             534.29\n"
         ),
         "{output:?}"
     );
@@ -262,7 +263,8 @@ fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(
         output.stdout.starts_with(
-            "Run the tests from office:\n\nWide test -t6 -c200:\nblue server: Latency 282.38ms, 314.55ms  Requests/sec: 1531.50, 1592.25\ngreen server: Latency 556.04ms, 127.10ms  "
+            "Run the tests from office:\n\nWide test -t6 -c200:\nblue server: Latency 282.38ms, \
+             314.55ms  Requests/sec: 1531.50, 1592.25\ngreen server: Latency 556.04ms, 127.10ms  "
         ),
         "{output:?}"
     );
@@ -270,8 +272,10 @@ fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
     let explained = table(&[&notes, "--explain"]);
     assert_eq!(explained.code, Some(0), "{explained:?}");
     for said in [
-        "places.txt:44\n  place     Run the tests from office  (line 39: \"Run the tests from office:\")\n",
-        "  ignored   line 196: \"Requests/sec:   1234.56\"  (a part of a report that is not there)\n",
+        "places.txt:44\n  place     Run the tests from office  (line 39: \"Run the tests from \
+         office:\")\n",
+        "  ignored   line 196: \"Requests/sec:   1234.56\"  (a part of a report that is not \
+         there)\n",
     ] {
         assert!(explained.stdout.contains(said), "{said}: {explained:?}");
     }

@@ -21,7 +21,8 @@ fn a_run_of_redirects_reports_their_location_first() {
     let site = site();
     let target = "/?status=301&header=Location:https://site.example/new";
     let run = load(&site).at(target).requests(20).run();
-    let said = "all 20 responses were redirects (status 301) to https://site.example/new: measure that URL";
+    let said = "all 20 responses were redirects (status 301) to https://site.example/new: measure \
+        that URL";
     assert_eq!(told(&run)[0], format!("warning: {said}"), "{}", run.story());
     assert_eq!(run.document["warnings"][0]["kind"], "only_redirects");
     assert_eq!(run.document["warnings"][0]["text"], said);
@@ -199,7 +200,8 @@ fn a_document_is_written_through_a_link_and_into_a_pipe() {
         site.folder.file("pipe"),
     );
     let command = format!(
-        "ln -s target.json {link}; mkfifo {pipe}; cat {pipe} > {target}.read & $W --json {link} --hlog {pipe}; wait"
+        "ln -s target.json {link}; mkfifo {pipe}; cat {pipe} > {target}.read & $W --json {link} \
+         --hlog {pipe}; wait"
     );
     let output = Process::start(in_shell(&command, &site.url("/"))).finish();
     assert_eq!(output.code, Some(0), "{output:?}");

@@ -490,11 +490,19 @@ fn ports() -> Vec<Row> {
              code=0; \"$W\" $O -c20 -d1s http://127.0.0.1:8080/ || code=$?; keep; exit $code",
             |run| {
                 assert_eq!(run.output.code, Some(0), "{:?}", run.output);
-                assert_eq!(run.kinds(), [ErrorKind::AddressUnavailable], "{:?}", run.output);
+                assert_eq!(
+                    run.kinds(),
+                    [ErrorKind::AddressUnavailable],
+                    "{:?}",
+                    run.output
+                );
                 assert!(run.answered() > 0);
                 let said = "no local port was free";
                 assert!(run.output.stderr.contains(said), "{:?}", run.output);
-                format!("{} connections", run.result().recording.counters.connections_opened)
+                format!(
+                    "{} connections",
+                    run.result().recording.counters.connections_opened
+                )
             },
         ),
         row(
@@ -508,7 +516,12 @@ fn ports() -> Vec<Row> {
              keep; exit $code",
             |run| {
                 assert_eq!(run.output.code, Some(0), "{:?}", run.output);
-                assert_eq!(run.kinds(), [ErrorKind::AddressUnavailable], "{:?}", run.output);
+                assert_eq!(
+                    run.kinds(),
+                    [ErrorKind::AddressUnavailable],
+                    "{:?}",
+                    run.output
+                );
                 format!("{} answers", run.answered())
             },
         ),
@@ -518,14 +531,19 @@ fn ports() -> Vec<Row> {
             "no answer is made up: exit 1, one line",
             3000,
             "echo 41000 41000 >/proc/sys/net/ipv4/ip_local_port_range
-             code=0; \"$W\" $O -c1 -d3s -T500ms http://127.0.0.1:41000/ || code=$?; keep; exit $code",
+             code=0; \"$W\" $O -c1 -d3s -T500ms http://127.0.0.1:41000/ || code=$?; keep; exit \
+             $code",
             |run| {
                 let known = [
                     ErrorKind::AddressUnavailable,
                     ErrorKind::BadStatusLine,
                     ErrorKind::Refused,
                 ];
-                assert!(run.kinds().iter().all(|kind| known.contains(kind)), "{:?}", run.output);
+                assert!(
+                    run.kinds().iter().all(|kind| known.contains(kind)),
+                    "{:?}",
+                    run.output
+                );
                 assert_eq!(run.answered(), 0);
                 run.line_with(&["no request succeeded: "]);
                 format!("{:?}", run.kinds())

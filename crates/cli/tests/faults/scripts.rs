@@ -66,7 +66,8 @@ fn failing<'a>(load: Load<'a>, script: &str) -> Run<'a> {
 fn an_error_during_the_load_names_its_position_and_keeps_the_result() {
     for (script, expected) in [
         (
-            "n = 0\nfunction request()\nn = n + 1; if n > 9 then error('no') end; return wrk.request() end",
+            "n = 0\nfunction request()\nn = n + 1; if n > 9 then error('no') end; return \
+             wrk.request() end",
             "s.lua:3: no (in request)",
         ),
         (

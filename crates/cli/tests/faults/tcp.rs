@@ -83,48 +83,103 @@ fn ends() -> Vec<Row> {
     // An end that arrives with a response makes the request in flight stale.
     let lost = [Stale, ClosedEarly, Reset, BrokenPipe];
     [
-        asked("F7", "FIN after an answer, unannounced", &[send(RIGHT), Step::Fin])
-            .and_in_tls()
-            .then(&lost),
-        asked("F8", "half close after an answer", &[send(RIGHT), Step::HalfClose])
-            .and_in_tls()
-            .then(&lost),
-        asked("F9", "RST instead of an answer", &[Step::Reset]).and_in_tls().fails(Reset),
-        asked("F9", "RST after the head", &[send(HEAD), Step::Pause(10), Step::Reset])
+        asked(
+            "F7",
+            "FIN after an answer, unannounced",
+            &[send(RIGHT), Step::Fin],
+        )
+        .and_in_tls()
+        .then(&lost),
+        asked(
+            "F8",
+            "half close after an answer",
+            &[send(RIGHT), Step::HalfClose],
+        )
+        .and_in_tls()
+        .then(&lost),
+        asked("F9", "RST instead of an answer", &[Step::Reset])
             .and_in_tls()
             .fails(Reset),
-        asked("F9", "RST within the body", &[send(HALF), Step::Pause(10), Step::Reset])
+        asked(
+            "F9",
+            "RST after the head",
+            &[send(HEAD), Step::Pause(10), Step::Reset],
+        )
+        .and_in_tls()
+        .fails(Reset),
+        asked(
+            "F9",
+            "RST within the body",
+            &[send(HALF), Step::Pause(10), Step::Reset],
+        )
+        .and_in_tls()
+        .fails(Reset),
+        asked(
+            "F9",
+            "RST right after the last byte",
+            &[send(RIGHT), Step::Pause(10), Step::Reset],
+        )
+        .and_in_tls()
+        .then(&lost),
+        asked(
+            "F9",
+            "RST behind an announced \
+            close",
+            &[send(ANNOUNCED), Step::Pause(10), Step::Reset],
+        )
+        .and_in_tls(),
+        asked("F9", "FIN instead of an answer", &[Step::Fin])
             .and_in_tls()
-            .fails(Reset),
-        asked("F9", "RST right after the last byte", &[send(RIGHT), Step::Pause(10), Step::Reset])
-            .and_in_tls()
-            .then(&lost),
-        asked("F9", "RST behind an announced close", &[send(ANNOUNCED), Step::Pause(10), Step::Reset])
-            .and_in_tls(),
-        asked("F9", "FIN instead of an answer", &[Step::Fin]).and_in_tls().fails(ClosedEarly),
-        asked("F9", "FIN within the head", &[send(b"HTTP/1.1 200 OK\r\nContent-Le"), Step::Fin])
+            .fails(ClosedEarly),
+        asked(
+            "F9",
+            "FIN within the head",
+            &[send(b"HTTP/1.1 200 OK\r\nContent-Le"), Step::Fin],
+        )
+        .and_in_tls()
+        .fails(Truncated),
+        asked(
+            "F9",
+            "FIN before the empty line",
+            &[send(b"HTTP/1.1 200 OK\r\n"), Step::Fin],
+        )
+        .fails(Truncated),
+        asked("F9", "FIN within the body", &[send(HALF), Step::Fin])
             .and_in_tls()
             .fails(Truncated),
-        asked("F9", "FIN before the empty line", &[send(b"HTTP/1.1 200 OK\r\n"), Step::Fin])
-            .fails(Truncated),
-        asked("F9", "FIN within the body", &[send(HALF), Step::Fin]).and_in_tls().fails(Truncated),
         asked("F16", "an announced close", &[send(ANNOUNCED), Step::Fin]).and_in_tls(),
         asked(
             "F16",
             "Keep-Alive: timeout=1, max=1, and an unannounced end",
             &[
-                send(b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1\r\nContent-Length: 2\r\n\r\nok"),
+                send(
+                    b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1, max=1\r\nContent-Length: \
+                    2\r\n\r\nok",
+                ),
                 Step::Fin,
             ],
         )
         .then(&lost),
-        asked("F50", "the end of an open body without closing alert", &[send(UNTIL_CLOSE), Step::BareFin])
-            .over(&[usual_tls()]),
-        asked("F50", "the end within a body without closing alert", &[send(HALF), Step::BareFin])
-            .over(&[usual_tls()])
-            .fails(Truncated),
-        asked("F50", "an announced end without closing alert", &[send(ANNOUNCED), Step::BareFin])
-            .over(&[usual_tls()]),
+        asked(
+            "F50",
+            "the end of an open body without closing \
+            alert",
+            &[send(UNTIL_CLOSE), Step::BareFin],
+        )
+        .over(&[usual_tls()]),
+        asked(
+            "F50",
+            "the end within a body without closing alert",
+            &[send(HALF), Step::BareFin],
+        )
+        .over(&[usual_tls()])
+        .fails(Truncated),
+        asked(
+            "F50",
+            "an announced end without closing alert",
+            &[send(ANNOUNCED), Step::BareFin],
+        )
+        .over(&[usual_tls()]),
     ]
     .into_iter()
     .flat_map(crate::case::Case::rows)

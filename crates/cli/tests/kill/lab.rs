@@ -143,8 +143,8 @@ levels = [50, 300]
 [[factor]]
 name = "wmem"
 levels = [
-  {{ name = "small", "net.ipv4.tcp_wmem" = "4096 4096 65536", "net.ipv4.tcp_slow_start_after_idle" = 0 }},
-  {{ name = "large", "net.ipv4.tcp_wmem" = "4096 65536 1048576", "net.ipv4.tcp_slow_start_after_idle" = 1 }},
+{{name="small", "net.ipv4.tcp_wmem"="4096 4096 65536", "net.ipv4.tcp_slow_start_after_idle"=0}},
+{{name="large", "net.ipv4.tcp_wmem"="4096 65536 1048576", "net.ipv4.tcp_slow_start_after_idle"=1}},
 ]
 [[factor]]
 name = "file"

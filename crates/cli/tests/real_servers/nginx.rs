@@ -89,7 +89,8 @@ fn configuration(place: &Folder, port: u16, listener: &str, extra: &str) -> Stri
         "daemon off;\n{user}\nworker_processes 1;\npid {at}/nginx.pid;\nerror_log stderr notice;\n\
          events {{ worker_connections 1024; }}\n\
          http {{\n\
-           log_format seen '$request_uri $request_completion $status $ssl_protocol $ssl_session_reused';\n\
+           log_format seen '$request_uri $request_completion $status $ssl_protocol \
+           $ssl_session_reused';\n\
            access_log {at}/access.log seen;\n\
            client_body_temp_path {at}/body;\n  proxy_temp_path {at}/proxy;\n\
            fastcgi_temp_path {at}/fastcgi;\n  uwsgi_temp_path {at}/uwsgi;\n\
@@ -300,7 +301,8 @@ fn start_tls(version: &str) -> Option<Nginx> {
         .expect("openssl starts");
     assert!(status.success());
     let extra = format!(
-        "    ssl_certificate {cert};\n    ssl_certificate_key {key};\n    ssl_protocols {version};\n\
+        "    ssl_certificate {cert};\n    ssl_certificate_key {key};\n    ssl_protocols \
+         {version};\n\
              ssl_session_cache shared:tls:1m;\n"
     );
     Nginx::start_in(place, " ssl", &extra)

@@ -240,7 +240,7 @@ fn without_a_terminal_a_long_run_has_a_line_every_ten_seconds() {
 fn the_line_of_a_trial_begins_with_its_number() {
     let site = site();
     let plan = format!(
-        "name = 'try'\nrounds = 1\nresults = 'results'\n\
+        "name = 'try'\nseed = 1\nrounds = 1\nresults = 'results'\n\
          [load]\nthreads = 1\nduration = '1500ms'\n\
          [[target]]\nname = 'origin'\nurl = '{}'\n\
          [[factor]]\nconnections = [2, 4]\n",
