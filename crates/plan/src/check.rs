@@ -1,4 +1,4 @@
-//! Whether a plan can run: everything that can be said without touching the machine.
+//! Checks a plan without access to the machine.
 
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
@@ -14,15 +14,15 @@ use crate::{
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
 const MAX_UNIX_PATH_BYTES: usize = 107;
 
-/// One setting that cannot be run with; displays as `connections 2: must be ...`.
+/// A setting with an invalid value; displays as `connections 2: must be ...`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{setting} {value}: {problem}")]
 pub struct PlanError {
-    /// Name of the setting, which is the long option of the command line without its dashes.
+    /// Name of the setting: the long option of the command line without its dashes.
     pub setting: &'static str,
     /// Its value, short enough for one line.
     pub value: String,
-    /// What is wrong with it and what is expected.
+    /// What is wrong, and what is expected.
     pub problem: String,
 }
 
@@ -37,10 +37,10 @@ impl PlanError {
 }
 
 impl RunPlan {
-    /// Checks every setting and how they go together; the first problem found is returned.
+    /// Checks every setting and their combinations.
     ///
     /// # Errors
-    /// When the plan cannot be run as it stands.
+    /// The first setting with which the plan cannot run.
     pub fn check(&self) -> Result<(), PlanError> {
         check_target(&self.target)?;
         check_load(&self.load)?;
@@ -49,7 +49,7 @@ impl RunPlan {
             .source
             .filter(|_| self.target.unix_socket.is_some())
         {
-            let problem = "a Unix socket is connected to without an address";
+            let problem = "a connection to a Unix socket has no source address";
             return Err(PlanError::new("bind-ip", source, problem));
         }
         check_pacing(&self.pacing)?;
@@ -61,13 +61,13 @@ impl RunPlan {
 }
 
 fn check_target(target: &Target) -> Result<(), PlanError> {
-    // A saved plan may have been edited: what goes on the wire is looked at again.
+    // A saved plan may have been edited, so everything that is sent is checked again.
     let breaks_line = |text: &str| {
         text.chars()
             .any(|c| c.is_ascii_whitespace() || c.is_control())
     };
     if !target.path.starts_with('/') || breaks_line(&target.path) {
-        let problem = "must begin with / and contain no blank and no control character";
+        let problem = "must start with / and contain no space and no control character";
         return Err(PlanError::new(
             "path",
             format!("{:?}", target.path),
@@ -75,7 +75,7 @@ fn check_target(target: &Target) -> Result<(), PlanError> {
         ));
     }
     if target.host.is_empty() || breaks_line(&target.host) || breaks_line(&target.host_header) {
-        let problem = "must not be empty or contain a blank or a control character";
+        let problem = "must not be empty or contain a space or a control character";
         return Err(PlanError::new(
             "host",
             format!("{:?}", target.host),
@@ -135,7 +135,7 @@ fn check_load(load: &Load) -> Result<(), PlanError> {
     }
     if pipeline > 1 && (!load.keepalive || per_connection.is_some_and(|n| n < u64::from(pipeline)))
     {
-        let problem = "cannot be more than the requests that a connection may carry";
+        let problem = "must not exceed the requests per connection";
         return Err(PlanError::new("pipeline", pipeline, problem));
     }
     Ok(())
@@ -376,13 +376,13 @@ mod tests {
             ),
             (
                 refused(|plan| (plan.load.pipeline, plan.load.keepalive) = (2, false)),
-                "pipeline 2: cannot be more than the requests that a connection may carry",
+                "pipeline 2: must not exceed the requests per connection",
             ),
             (
                 refused(|plan| {
                     (plan.load.pipeline, plan.load.requests_per_connection) = (9, Some(8));
                 }),
-                "pipeline 9: cannot",
+                "pipeline 9: must not exceed",
             ),
             (
                 refused(|plan| plan.load.requests_per_connection = Some(0)),
@@ -393,7 +393,7 @@ mod tests {
                     plan.target.unix_socket = Some("/run/s".into());
                     plan.load.source = Some(SourceRange::parse("10.0.0.9/24").unwrap());
                 }),
-                "bind-ip 10.0.0.0/24: a Unix socket",
+                "bind-ip 10.0.0.0/24: a connection to a Unix socket",
             ),
             (
                 refused(|plan| plan.pacing = constant(0.0)),
@@ -500,7 +500,7 @@ mod tests {
             ),
             (
                 refused(|plan| plan.target.path = "p".into()),
-                "path \"p\": must begin with /",
+                "path \"p\": must start with /",
             ),
             (
                 refused(|plan| plan.target.path = "/\r\nX: y".into()),
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_telemetry_comes_back_equal_and_a_plan_without_it_has_no_word_of_it() {
+    fn saved_telemetry_comes_back_equal_and_a_plan_without_it_does_not_mention_it() {
         let mut plan = plan();
         let saved = serde_json::to_value(&plan).unwrap();
         assert!(saved.get("telemetry").is_none());

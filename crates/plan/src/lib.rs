@@ -18,7 +18,7 @@ mod request;
 mod saved;
 pub mod secrets;
 pub mod shell;
-mod source;
+mod source_range;
 mod stop;
 mod target;
 mod telemetry;
@@ -32,7 +32,7 @@ pub use options::{OptionName, OptionValue, PlanOption};
 pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};
 pub use rate_curve::RateCurve;
 pub use request::{Body, HeaderError, RequestSpec, parse_headers};
-pub use source::SourceRange;
+pub use source_range::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
 pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
@@ -75,8 +75,8 @@ pub struct RunPlan {
 }
 
 impl RunPlan {
-    /// A plan with the defaults of wrk: a closed loop with 2 threads and 10 connections for 10 s, and a
-    /// timeout of 2 s.
+    /// A plan with the defaults of wrk: a closed loop with 2 threads and 10 connections for 10 s,
+    /// and a timeout of 2 s.
     #[must_use]
     pub fn new(target: Target) -> Self {
         Self {

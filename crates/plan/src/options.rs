@@ -143,8 +143,8 @@ impl OptionName {
         )
     }
 
-    /// Its label, the flag that sets it (empty for arguments without one), and its role. The flag of a
-    /// switch may have several words.
+    /// Its label, the flag that sets it (empty for arguments without one), and its role. The flag
+    /// of a switch may have several words.
     const fn describe(self) -> (&'static str, &'static str, Role) {
         use Role::{Load, Named, Other};
         match self {
@@ -253,8 +253,8 @@ impl PlanOption {
         }
     }
 
-    /// The words by which a command line sets the option: `-T2s`, or `--warmup` and `1s`. None where
-    /// the default applies.
+    /// The words by which a command line sets the option: `-T2s`, or `--warmup` and `1s`. None
+    /// where the default applies.
     fn words(&self) -> Vec<String> {
         let flag = match (self.name, &self.value) {
             (OptionName::Rate, OptionValue::Stages(_)) => "--stages",
@@ -340,8 +340,9 @@ impl RunPlan {
         options
     }
 
-    /// The options that make the load, the same ones for every plan. Not among them are the seed and
-    /// the telemetry. Secrets are hidden, so plans that differ only in a token have the same load.
+    /// The options that make the load, the same ones for every plan. Not among them are the seed
+    /// and the telemetry. Secrets are hidden, so plans that differ only in a token have the same
+    /// load.
     #[must_use]
     pub fn load_options(&self) -> Vec<PlanOption> {
         let mut options = self.without_secrets().options();
@@ -349,15 +350,15 @@ impl RunPlan {
         options
     }
 
-    /// Whether both plans make the same load, so that their results can be averaged. Seed, telemetry
-    /// and secrets may differ.
+    /// Whether both plans make the same load, so that their results can be averaged. Seed,
+    /// telemetry and secrets may differ.
     #[must_use]
     pub fn same_load(&self, other: &Self) -> bool {
         self.load_options() == other.load_options()
     }
 
-    /// The name of the load, in the form of a command line: `-t12 -c400 -R2000`. Target, times and TLS
-    /// settings are not in it.
+    /// The name of the load, in the form of a command line: `-t12 -c400 -R2000`. Target, times and
+    /// TLS settings are not in it.
     #[must_use]
     pub fn load_name(&self) -> String {
         let options = self.load_options().into_iter();
@@ -409,8 +410,8 @@ impl RunPlan {
         ends.join(" or ")
     }
 
-    /// The words of a command line that makes this plan again, with the seed. `None` if it cannot be
-    /// written as text.
+    /// The words of a command line that makes this plan again, with the seed. `None` if it cannot
+    /// be written as text.
     #[must_use]
     pub fn command(&self) -> Option<Vec<String>> {
         let options = self.options();

@@ -8,8 +8,8 @@ use crate::{MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Stage};
 const RATE_EXAMPLES: &str = "1000, 1.5k, 600/m";
 const STAGES_EXAMPLES: &str = "1k:30s,5k:1m or 0-5k:1m";
 
-/// Powers of a thousand, in upper or lower case. Rates are parsed in billionths of a request, so that
-/// fractions are exact.
+/// Powers of a thousand, in upper or lower case. Rates are parsed in billionths of a request, so
+/// that fractions are exact.
 const NANO_METRIC: &[(&str, u128)] = &[
     ("", 1_000_000_000),
     ("k", 1_000_000_000_000),

@@ -66,8 +66,8 @@ impl Pacing {
         Some(curve)
     }
 
-    /// The rate asked for at a time after the start of the window, requests per second. `None` for a
-    /// closed loop.
+    /// The rate asked for at a time after the start of the window, requests per second. `None` for
+    /// a closed loop.
     #[must_use]
     pub fn rate_at(&self, at: Duration) -> Option<f64> {
         let curve = self.rate_curve(Duration::ZERO)?;

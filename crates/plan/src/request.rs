@@ -13,9 +13,9 @@ pub struct RequestSpec {
     /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Names and values in the order given. A `Host` header (in upper or lower case) replaces the one
-    /// made from the URL, since two would make the request invalid (RFC 9112 section 3.2). If a name
-    /// is given twice, the last one counts, as in wrk.
+    /// Names and values in the order given. A `Host` header (in upper or lower case) replaces the
+    /// one made from the URL, since two would make the request invalid (RFC 9112 section 3.2). If a
+    /// name is given twice, the last one counts, as in wrk.
     pub headers: Vec<(String, String)>,
     /// The body; `Content-Length` is made from it.
     #[cfg_attr(feature = "schema", schemars(with = "Option<saved::SavedBody>"))]
@@ -60,8 +60,8 @@ pub enum HeaderError {
     Value(String),
 }
 
-/// Parses the value of `-H`: a header per line, as wrk would send them. As in wrk, an empty value is
-/// no header, since a shell variable in quotes may be empty.
+/// Parses the value of `-H`: a header per line, as wrk would send them. As in wrk, an empty value
+/// is no header, since a shell variable in quotes may be empty.
 ///
 /// # Errors
 /// If a line has no colon, its name is not a token, or its value would break the header section.

@@ -46,8 +46,8 @@ pub(crate) mod optional_duration_ns {
 
 /// An optional path as text.
 ///
-/// A name that is not UTF-8 is written with replacement characters. serde's own form would fail, and
-/// the name of its script is no reason to lose a finished run.
+/// A name that is not UTF-8 is written with replacement characters. serde's own form would fail,
+/// and the name of its script is no reason to lose a finished run.
 pub(crate) mod optional_path {
     use super::*;
 

@@ -38,11 +38,11 @@ pub fn is_secret_header(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Hides the user information of URLs and the values of secret headers in a text: a URL, an argument,
-/// the TOML of an experiment.
+/// Hides the user information of URLs and the values of secret headers in a text: a URL, an
+/// argument, the TOML of an experiment.
 ///
-/// The value of a header ends at the quote that was opened before its name. Without one it ends with
-/// the line, or at the next space if other words precede the name.
+/// The value of a header ends at the quote that was opened before its name. Without one it ends
+/// with the line, or at the next space if other words precede the name.
 #[must_use]
 pub fn hide_secrets(text: &str) -> String {
     hide_headers(&hide_userinfo(text))

@@ -1,4 +1,4 @@
-//! Where the requests go: an http or https URL, taken apart.
+//! The target of a run: an http or https URL.
 
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -8,27 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::saved;
 use crate::secrets::hide_secrets;
 
-/// A URL taken apart, with what the wire and the resolver need.
+/// A parsed URL, with the parts that the request and the resolver need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Target {
-    /// The URL as typed; in what is shown and saved without its user information
+    /// The URL as typed. What is shown and saved has no user information
     /// ([`RunPlan::without_secrets`](crate::RunPlan::without_secrets)).
     pub url: String,
-    /// http or https.
+    /// http or https
     pub scheme: Scheme,
-    /// Name or address, an IPv6 address without brackets but with its zone (`fe80::1%eth0`).
+    /// Name or address. An IPv6 address has no brackets, but may have a zone (`fe80::1%eth0`).
     pub host: String,
-    /// What the resolver is asked for: the port as typed, else `http` or `https`.
+    /// The service to resolve: the port as typed, otherwise `http` or `https`.
     pub service: String,
     /// The port as typed, if the URL has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
-    /// From the first `/`, byte for byte, with query and fragment; begins with `/`.
+    /// Path, query and fragment, byte for byte; starts with `/`.
     pub path: String,
-    /// Value of the `Host` header unless a header replaces it.
+    /// Value of the `Host` header, unless another header replaces it.
     pub host_header: String,
-    /// Connect to this socket instead of the host, which then only fills the `Host` header.
+    /// Unix socket to connect to; the host is then used for the `Host` header only.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
         with = "saved::optional_path",
@@ -38,7 +38,7 @@ pub struct Target {
     pub unix_socket: Option<PathBuf>,
 }
 
-/// How the connection is spoken to.
+/// The scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -50,7 +50,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The name in lower case, which is also the service to resolve when a URL has no port.
+    /// The name in lower case, which is also the service to resolve if a URL has no port.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Scheme {
         }
     }
 
-    /// The port when a URL has none.
+    /// The port if a URL has none.
     #[must_use]
     pub fn default_port(self) -> u16 {
         match self {
@@ -72,21 +72,21 @@ impl Scheme {
 /// Why a URL is refused; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Not even `letters://`.
+    /// It does not start with `letters://`.
     #[error("invalid URL: {0:?} has no scheme (expected like http://host:port/path)")]
     NoScheme(String),
-    /// wrk speaks plain HTTP to any scheme but https.
+    /// wrk would use plain HTTP for every scheme except https.
     #[error("invalid URL: {url:?}: scheme {scheme:?} is not supported (expected http or https)")]
     Scheme {
         /// The URL as typed.
         url: String,
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
-    /// Nothing between `://` and the port or path.
+    /// There is nothing between `://` and the port or path.
     #[error("invalid URL: {0:?} has no host (expected like http://host:port/path)")]
     NoHost(String),
-    /// A character that no host name has, or an IPv6 address that is none.
+    /// The host has a character that host names do not have, or is not a valid IPv6 address.
     #[error(
         "invalid URL: {url:?}: {host:?} is not a host \
          (expected a name, an IPv4 address, or an IPv6 address in brackets)"
@@ -94,31 +94,31 @@ pub enum UrlError {
     Host {
         /// The URL as typed.
         url: String,
-        /// The part that was taken for the host.
+        /// The part that should be the host.
         host: String,
     },
-    /// Empty, not digits, zero, or too large.
+    /// The port is empty, zero, too large, or not a number.
     #[error("invalid URL: {url:?}: {port:?} is not a port (expected 1 to 65535)")]
     Port {
         /// The URL as typed.
         url: String,
-        /// The part that was taken for the port.
+        /// The part that should be the port.
         port: String,
     },
-    /// The request line would fall apart.
-    #[error("invalid URL: {0:?} contains a blank or a control character (write a blank as %20)")]
+    /// Such a character would break the request line.
+    #[error("invalid URL: {0:?} contains a space or a control character (write a space as %20)")]
     Blank(String),
 }
 
 impl Target {
-    /// Takes a URL apart: wrk's splitting, with its defects repaired.
+    /// Parses a URL as wrk does, without its defects.
     ///
-    /// As in wrk the path goes out byte for byte, fragment included. Unlike wrk, user information is kept for
-    /// [`Target::credentials`], a query directly after the host is kept (`/?a=b`), the scheme is read
-    /// without regard to case (`HTTPS://` is TLS), and a host may contain an underscore.
+    /// As in wrk, the path is sent byte for byte, including the fragment. Unlike in wrk, user
+    /// information is used ([`Target::credentials`]), a query directly after the host is sent
+    /// (`/?a=b`), the scheme may be in upper case, and a host may contain an underscore.
     ///
     /// # Errors
-    /// When there is no http or https URL in `url`.
+    /// If `url` is not a valid http or https URL.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         if url
             .chars()
@@ -146,8 +146,8 @@ impl Target {
         })
     }
 
-    /// User and password of the URL, as `user:password` with percent-encoding undone (RFC 3986 section 3.2.1), for HTTP's
-    /// Basic authentication; `None` if the URL has none.
+    /// `user:password` of the URL, percent-decoded (RFC 3986 section 3.2.1), for Basic
+    /// authentication; `None` if the URL has no user.
     #[must_use]
     pub fn credentials(&self) -> Option<Vec<u8>> {
         let (_, rest) = self.url.split_once("://")?;
@@ -164,8 +164,8 @@ impl Target {
         )
     }
 
-    /// The port to connect to, 1..=65535; the scheme's own when the URL has none or the plan was
-    /// made with one that is no number.
+    /// The port to connect to, 1..=65535: the default port of the scheme if the URL has none, or if
+    /// an edited plan has one that is not a number.
     #[must_use]
     pub fn port_number(&self) -> u16 {
         self.port
@@ -175,7 +175,7 @@ impl Target {
     }
 }
 
-/// Bytes with every `%XX` replaced by what it stands for; a `%` that no two hexadecimal digits follow stays.
+/// Decodes every `%XX`. A `%` without two hexadecimal digits after it remains.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_split_into_their_parts() {
         use Scheme::{Http, Https};
         let table = [
             ("http://h", Http, "h", "http", "/", "h"),
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_the_reason() {
+    fn an_invalid_url_is_refused_with_the_reason() {
         let table = [
             ("", "has no scheme"),
             ("localhost", "has no scheme"),
@@ -423,11 +423,11 @@ mod tests {
             ("http://[::1%]/", "is not a host"),
             ("http://h*st/", "is not a host"),
             ("http://b\u{fc}cher.example/", "is not a host"),
-            ("http://h/a b", "blank or a control"),
-            (" http://h/", "blank or a control"),
-            ("http://h/\r\nX: y", "blank or a control"),
-            ("http://h/\0", "blank or a control"),
-            ("http://h/\u{7f}", "blank or a control"),
+            ("http://h/a b", "space or a control"),
+            (" http://h/", "space or a control"),
+            ("http://h/\r\nX: y", "space or a control"),
+            ("http://h/\0", "space or a control"),
+            ("http://h/\u{7f}", "space or a control"),
         ];
         for (url, said) in table {
             let message = match Target::parse(url) {
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn no_refusal_of_a_url_shows_its_password() {
+    fn no_error_about_a_url_shows_its_password() {
         for url in [
             "http://u:hidden@h:99999/",
             "http://u:hidden@h*/",
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_the_schemes_own_when_none_is_typed() {
+    fn without_a_port_the_default_port_of_the_scheme_is_used() {
         let port = |url: &str| Target::parse(url).map(|target| target.port_number());
         assert_eq!(port("http://h/"), Ok(80));
         assert_eq!(port("https://h/"), Ok(443));
@@ -489,7 +489,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "\\PC{0,60}", tail in "[a-z0-9.:/?#@\\[\\]%_-]{0,40}") {
+        fn no_text_makes_the_parser_panic(
+            text in "\\PC{0,60}",
+            tail in "[a-z0-9.:/?#@\\[\\]%_-]{0,40}",
+        ) {
             let _ = Target::parse(&text);
             for scheme in ["http", "HTTPS"] {
                 let url = format!("{scheme}://{tail}");

@@ -1,14 +1,14 @@
-//! Numbers with units: what people type and what the report prints, by wrk's rules.
+//! Numbers with units, parsed and printed by wrk's rules.
 //!
-//! Reading is exact (integers, no floating point) and takes all that wrk takes, plus fractions,
-//! small units and compounds. Printing follows wrk to the character, because its reports are read
-//! by scripts.
+//! Parsing is exact (integers, no floating point). It accepts everything that wrk accepts, and also
+//! fractions, small units and compound times. Printing matches wrk to the character, because
+//! scripts parse its reports. [`crate::readable`] has the forms for people.
 
 use std::time::Duration;
 
 pub use crate::rate::{parse_rate, parse_stages};
 
-/// Why a number was refused; one line, without the option's name.
+/// Why a number is refused; one line, without the name of the option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} {problem} (expected like {examples})")]
 pub struct UnitError {
@@ -17,7 +17,7 @@ pub struct UnitError {
     examples: &'static str,
 }
 
-/// More of a refused text is not repeated in the message.
+/// A message repeats at most this much of a refused text.
 const SHOWN_CHARS: usize = 80;
 
 impl UnitError {
@@ -36,7 +36,7 @@ impl UnitError {
 
 pub(crate) const NS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Powers of a thousand, without regard to case: `m` is a million.
+/// Powers of a thousand, in upper or lower case: `m` is a million.
 const METRIC: &[(&str, u128)] = &[
     ("", 1),
     ("k", 1_000),
@@ -46,7 +46,7 @@ const METRIC: &[(&str, u128)] = &[
     ("p", 1_000_000_000_000_000),
 ];
 
-/// In nanoseconds, without regard to case: `m` is a minute, and a bare number is seconds.
+/// Nanoseconds, in upper or lower case: `m` is a minute, and a number without a unit is seconds.
 const TIME: &[(&str, u128)] = &[
     ("", NS_PER_SECOND),
     ("h", 3_600 * NS_PER_SECOND),
@@ -57,7 +57,7 @@ const TIME: &[(&str, u128)] = &[
     ("ns", 1),
 ];
 
-/// Powers of 1024 throughout, as wrk prints bytes: `64k` is 65536.
+/// Powers of 1024, as wrk prints bytes: `64k` is 65536.
 const BINARY: &[(&str, u128)] = &[
     ("", 1),
     ("b", 1),
@@ -77,39 +77,40 @@ const BINARY: &[(&str, u128)] = &[
 
 const COUNT_EXAMPLES: &str = "100, 10k, 1.5M";
 
-/// Reads a count: `100`, `10k`, `1.5M` (k, M, G, T, P are powers of 1000, in either case).
+/// Parses a count: `100`, `10k`, `1.5M` (k, M, G, T, P are powers of 1000, in upper or lower case).
 ///
 /// # Errors
-/// When the text is no such number, is negative, no whole number, or does not fit 64 bits.
+/// If the text is not a number, is negative, is not a whole number, or does not fit into 64 bits.
 pub fn parse_count(text: &str) -> Result<u64, UnitError> {
     let refuse = |problem| UnitError::new(text, problem, COUNT_EXAMPLES);
     let value = parse_single(text, METRIC).map_err(|fault| refuse(fault.of("a number")))?;
     u64::try_from(value).map_err(|_| refuse(TOO_LARGE))
 }
 
-/// Reads a count that fits 32 bits; see [`parse_count`].
+/// Parses a count that fits into 32 bits; see [`parse_count`].
 ///
 /// # Errors
-/// As [`parse_count`], and beyond 4294967295.
+/// Those of [`parse_count`], and if the number is above 4294967295.
 pub fn parse_count_u32(text: &str) -> Result<u32, UnitError> {
     u32::try_from(parse_count(text)?).map_err(|_| UnitError::new(text, TOO_LARGE, COUNT_EXAMPLES))
 }
 
-/// Reads a number of bytes: `512`, `64k`, `1.5MB` (powers of 1024, in either case).
+/// Parses a number of bytes: `512`, `64k`, `1.5MB` (powers of 1024, in upper or lower case).
 ///
 /// # Errors
-/// When the text is no such size, is negative, no whole number of bytes, or does not fit 64 bits.
+/// If the text is not a size, is negative, is not a whole number of bytes, or does not fit into 64
+/// bits.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let refuse = |problem| UnitError::new(text, problem, "512, 64k, 1.5M");
     let value = parse_single(text, BINARY).map_err(|fault| refuse(fault.of("a size")))?;
     u64::try_from(value).map_err(|_| refuse(TOO_LARGE))
 }
 
-/// Reads a time: `30`, `30s`, `500ms`, `1.5h`, `1h30m` (bare numbers are seconds; units in either
-/// case, so `2M` is two minutes).
+/// Parses a time: `30`, `30s`, `500ms`, `1.5h`, `1h30m`. Without a unit it is seconds. Units may be
+/// in upper or lower case, so `2M` is two minutes.
 ///
 /// # Errors
-/// When the text is no such time, is negative, finer than a nanosecond, or longer than 584 years
+/// If the text is not a time, is negative, is finer than a nanosecond, or is longer than 584 years
 /// (64 bits of nanoseconds).
 pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
     let refuse = |problem| UnitError::new(text, problem, "30s, 500ms, 1.5m, 1h30m");
@@ -119,10 +120,10 @@ pub fn parse_time(text: &str) -> Result<Duration, UnitError> {
         .map_err(|_| refuse(TOO_LARGE))
 }
 
-/// Reads a number of percent without the sign: `99.9`; `None` for what is none, or above 100.
+/// Parses a percentage without the sign: `99.9`; `None` if it is invalid or above 100.
 #[must_use]
 pub fn parse_percent(text: &str) -> Option<f64> {
-    // `f64`'s own parser also knows words (inf, nan) and exponents, which nobody means here.
+    // The parser of `f64` also accepts words (inf, nan) and exponents.
     let plain = text
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -133,7 +134,7 @@ pub fn parse_percent(text: &str) -> Option<f64> {
 
 const TOO_LARGE: &str = "is too large";
 
-/// What can be wrong with a number.
+/// What is wrong with a number.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
     Malformed,
@@ -143,7 +144,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The words for it, where `kind` is what was expected.
+    /// The message, where `kind` is what was expected.
     pub(crate) fn of(self, kind: &'static str) -> &'static str {
         match (self, kind) {
             (Self::Malformed, "a time") => "is not a time",
@@ -158,7 +159,7 @@ impl Fault {
     }
 }
 
-/// One number with one optional unit, and nothing else.
+/// Parses a number with an optional unit, and nothing else.
 pub(crate) fn parse_single(text: &str, units: &[(&str, u128)]) -> Result<u128, Fault> {
     let (value, _unit, rest) = parse_term(unsigned(text)?, units)?;
     if rest.is_empty() {
@@ -168,7 +169,7 @@ pub(crate) fn parse_single(text: &str, units: &[(&str, u128)]) -> Result<u128, F
     }
 }
 
-/// Times one after the other, from large units to small ones (`1h30m`); nanoseconds.
+/// Parses times in descending units (`1h30m`); nanoseconds.
 fn parse_compound(text: &str) -> Result<u128, Fault> {
     let (mut total, mut last_unit, mut rest) = parse_term(unsigned(text)?, TIME)?;
     let mut bare = last_unit.is_none();
@@ -184,7 +185,7 @@ fn parse_compound(text: &str) -> Result<u128, Fault> {
     Ok(total)
 }
 
-/// Takes blanks and a plus away; a minus is told apart from nonsense.
+/// Removes spaces and a plus. A negative number is not the same error as an invalid one.
 fn unsigned(text: &str) -> Result<&str, Fault> {
     let text = text.trim_matches([' ', '\t']);
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -198,8 +199,8 @@ fn unsigned(text: &str) -> Result<&str, Fault> {
     }
 }
 
-/// Reads `digits[.digits] [unit]` from the start: the value in the table's smallest unit, the
-/// unit's factor if one was written, and what is left.
+/// Parses `digits[.digits] [unit]` at the start of a text. Returns the value in the smallest unit
+/// of the table, the factor of the unit if there is one, and the rest of the text.
 fn parse_term<'a>(
     text: &'a str,
     units: &[(&str, u128)],
@@ -253,7 +254,7 @@ fn push_digit(number: u128, digit: u8) -> Option<u128> {
         .checked_add(u128::from(digit - b'0'))
 }
 
-/// Prints a time exactly, in a form that [`parse_time`] reads back: `1.5s`, `500ms`, `1h30m`.
+/// Prints a time exactly, in a form that [`parse_time`] accepts: `1.5s`, `500ms`, `1h30m`.
 #[must_use]
 pub fn time(duration: Duration) -> String {
     let mut rest_ns = duration.as_nanos();
@@ -282,7 +283,7 @@ pub fn time(duration: Duration) -> String {
     out
 }
 
-/// `number / factor` with as many decimals as it has; `factor` is a power of ten.
+/// `number / factor` with all its decimals; `factor` is a power of ten.
 fn decimal(number: u128, factor: u128) -> String {
     let whole = number / factor;
     let fraction = number % factor;
@@ -294,14 +295,14 @@ fn decimal(number: u128, factor: u128) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// A table of units as wrk scales by it: the next unit is taken from 0.85 of it on.
+/// Units as wrk scales them: a unit is used from 0.85 of it on.
 struct Ladder {
     scale: f64,
     units: &'static [&'static str],
 }
 
-// wrk's own tables each name one unit more (s after ms, h after m, P after T), but its loop stops
-// before the last entry: it can never appear, and is left out here.
+// The tables of wrk have one more unit each (s after ms, h after m, P after T), but its loop stops
+// before the last entry, so that unit is never printed.
 const TIME_US: Ladder = Ladder {
     scale: 1000.0,
     units: &["us", "ms"],
@@ -360,8 +361,9 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// Prints the duration of the banner: whole seconds by wrk's rule without decimals (`30s`, 90 s
-/// is `2m`); a duration that wrk cannot have, with a fraction of a second, exactly (`1.5s`).
+/// Prints the duration of the banner. Whole seconds are printed by wrk's rule, without decimals
+/// (`30s`; 90 s is `2m`). Fractions of a second, which wrk does not accept, are printed exactly
+/// (`1.5s`).
 #[must_use]
 pub fn banner_duration(duration: Duration) -> String {
     if duration.subsec_nanos() == 0 {
@@ -371,10 +373,10 @@ pub fn banner_duration(duration: Duration) -> String {
     }
 }
 
-/// Sets a number with its unit into a table cell as wrk does.
+/// Prints a number with its unit into a table cell as wrk does.
 ///
-/// Numbers line up although units differ in length: of two columns at the right end, those that
-/// the unit's letters do not need stay blank. What is too long loses its end, not its place.
+/// Numbers are aligned although units differ in length: the unit takes two columns at the right
+/// end, which are filled with spaces. A text that is too long is cut at its end.
 #[must_use]
 pub fn cell(text: &str, width: usize) -> String {
     let mut from_end = text.bytes().rev();
@@ -395,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_as_wrk_reads_them_and_with_fractions() {
+    fn counts_are_parsed_as_in_wrk_and_with_fractions() {
         for (text, expected) in [
             ("10", 10),
             ("0", 0),
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_count_is_refused_with_the_reason() {
+    fn an_invalid_count_is_refused_with_the_reason() {
         for (text, said) in [
             (
                 "10x",
@@ -473,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_wrk_reads_them_and_with_small_units_and_compounds() {
+    fn times_are_parsed_as_in_wrk_and_with_small_and_compound_units() {
         let ms = Duration::from_millis;
         for (text, expected) in [
             ("10", ms(10_000)),
@@ -504,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_the_reason() {
+    fn an_invalid_time_is_refused_with_the_reason() {
         for (text, said) in [
             (
                 "10x",
@@ -678,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_printed_without_end() {
+    fn infinite_and_nan_values_are_printed() {
         assert_eq!(metric(f64::INFINITY), "infT");
         assert_eq!(time_us(f64::NAN), "NaNus");
         assert_eq!(time_us(-5.0), "-5.00us");
@@ -706,7 +708,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_a_parser_panic(text in "\\PC{0,40}", number in "[ +-]?[0-9.]{0,60}[a-zA-Z ]{0,4}") {
+        fn no_text_makes_a_parser_panic(
+            text in "\\PC{0,40}",
+            number in "[ +-]?[0-9.]{0,60}[a-zA-Z ]{0,4}",
+        ) {
             for text in [&text, &number] {
                 let _ = parse_count(text);
                 let _ = parse_count_u32(text);

@@ -95,7 +95,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         ),
         (
             vec!["--pipeline=5", "--no-keepalive"],
-            text("--pipeline 5: cannot be more than the requests that a connection may carry"),
+            text("--pipeline 5: must not exceed the requests per connection"),
         ),
         (
             vec!["--requests-per-connection=0"],
@@ -180,7 +180,7 @@ fn a_wrong_url_is_one_line_that_shows_it() {
         ),
         (
             "http://h/a b",
-            "\"http://h/a b\" contains a blank or a control character (write a blank as \
+            "\"http://h/a b\" contains a space or a control character (write a space as \
              %20)"
                 .to_owned(),
         ),

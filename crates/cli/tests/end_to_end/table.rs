@@ -207,21 +207,55 @@ fn the_same_run_as_text_and_as_json_counts_once() {
     );
 }
 
+/// An end by time in addition to 200 requests.
+fn stop_after_seconds(seconds: u64) -> serde_json::Value {
+    serde_json::json!({"requests": 200, "duration_ns": seconds * 1_000_000_000})
+}
+
+fn tls_with_ca() -> serde_json::Value {
+    serde_json::json!({"verify": false, "cacert": "ca.pem"})
+}
+
 #[test]
 fn results_of_unlike_load_are_never_averaged() {
     let site = site();
     let folder = Folder::new();
     let run = load(&site).requests(200).run();
-    let mut files = vec![folder.file_with("run-1.json", run.document.to_string())];
-    for (number, pointer, value) in [
-        (2, "/plan/timeout_ns", 5_000_000_000_u64),
-        (3, "/plan/warmup_ns", 1_000_000_000),
-        (4, "/plan/stop/requests", 300),
-        (5, "/plan/pacing/seed", 7),
-    ] {
-        let mut document = run.document.clone();
+    let mut plain = run.document.clone();
+    // Only https has TLS settings.
+    plain["plan"]["target"]["scheme"] = "https".into();
+    plain["backend"]["name"] = "io_uring".into();
+    let changes: [(&str, serde_json::Value, &str); 8] = [
+        (
+            "/plan/timeout_ns",
+            5_000_000_000_u64.into(),
+            "timeout 2 s / 5 s",
+        ),
+        (
+            "/plan/warmup_ns",
+            1_000_000_000.into(),
+            "warm-up none / 1 s",
+        ),
+        ("/plan/stop/requests", 300.into(), "requests 200 / 300"),
+        (
+            "/plan/stop",
+            stop_after_seconds(9),
+            "duration no limit / 9 s",
+        ),
+        (
+            "/plan/tls/verify",
+            true.into(),
+            "certificate verification off / on",
+        ),
+        ("/plan/tls", tls_with_ca(), "CA file not set / ca.pem"),
+        ("/backend/name", "epoll".into(), "backend uring / epoll"),
+        ("/plan/pacing/seed", 7.into(), ""),
+    ];
+    let mut files = vec![folder.file_with("run-1.json", plain.to_string())];
+    for ((pointer, value, _), number) in changes.iter().zip(2..) {
+        let mut document = plain.clone();
         if let Some(place) = document.pointer_mut(pointer) {
-            *place = value.into();
+            *place = value.clone();
         }
         files.push(folder.file_with(&format!("run-{number}.json"), document.to_string()));
     }
@@ -240,16 +274,12 @@ fn results_of_unlike_load_are_never_averaged() {
         .collect();
     averages.dedup();
     // Twice, since the averages follow below the table.
-    assert_eq!(averages.len(), 8, "{output:?}");
-    for said in [
-        "run-1.json and ",
-        "run-2.json: not averaged: timeout 2 s / 5 s",
-        "run-3.json: not averaged: warm-up none / 1 s",
-        "run-4.json: not averaged: requests 200 / 300",
-    ] {
-        assert!(output.stderr.contains(said), "{said}: {output:?}");
+    assert_eq!(averages.len(), 2 * changes.len(), "{output:?}");
+    for ((_, _, difference), number) in changes.iter().zip(2..) {
+        let said = format!("run-{number}.json: not averaged: {difference}");
+        let is_apart = output.stderr.contains(&said);
+        assert_eq!(is_apart, !difference.is_empty(), "{said}: {output:?}");
     }
-    assert!(!output.stderr.contains("run-5.json"), "{output:?}");
     let compared = Process::start(program(&["compare", &files[0], &files[1]])).finish();
     let said = "wrkbench: run-1.json and run-2.json: different loads: timeout 2 s / 5 s\n";
     assert!(compared.stderr.contains(said), "{compared:?}");
