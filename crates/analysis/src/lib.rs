@@ -8,7 +8,6 @@ pub mod compare;
 mod judged;
 mod load_part;
 mod observation;
-pub mod quantity;
 mod read;
 pub mod story;
 pub mod table;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::{HookOutput, RunResult, Setting, Warning};
+use results::{HookOutput, Metric, RunResult, Setting, Warning};
 
 use crate::LoadPart;
 
@@ -35,7 +35,7 @@ pub struct Observation {
     pub round: Option<u32>,
     /// Place in the order in which the runs were made, from 1; `None` if the order is not known.
     pub position: Option<u32>,
-    /// What was measured, by name: see [`crate::quantity`]. What is not known is not there.
+    /// What was measured, by name: see [`results::metric`]. What is not known is not there.
     pub values: BTreeMap<String, f64>,
     /// The whole result with its histograms, where there is one.
     pub result: Option<Box<RunResult>>,
@@ -150,7 +150,7 @@ impl Observation {
         };
         let Some(result) = &self.result else {
             // Random arrivals scatter around the rate, but no text has any.
-            let made = self.value(crate::quantity::REQUESTS_PER_SEC);
+            let made = self.value(results::metric::REQUESTS_PER_SEC);
             return made.is_some_and(|made| made < rate_per_sec * RATE_SHARE_MIN);
         };
         let counters = &result.recording.counters;
@@ -168,6 +168,6 @@ impl Observation {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         let known = self.values.get(name).copied();
-        known.or_else(|| crate::quantity::of_result(self.result.as_deref()?, name))
+        known.or_else(|| Metric::named(name).of(self.result.as_deref()?))
     }
 }

@@ -2,12 +2,13 @@
 
 use results::{Histogram, Setting};
 
-use crate::{Observation, quantity};
+use crate::Observation;
+use results::{Metric, metric};
 
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wish {
-    /// Names of quantities (see [`crate::quantity`]) in place of generate-table.sh's.
+    /// Names of quantities (see [`results::metric`]) in place of generate-table.sh's.
     pub columns: Option<Vec<String>>,
     /// Percentiles of the latency (0..=100) in place of generate-table.sh's.
     pub percentiles: Option<Vec<f64>>,
@@ -17,7 +18,7 @@ pub struct Wish {
     pub errors: bool,
     /// Answers by status.
     pub statuses: bool,
-    /// What of the kernel's books tells most: [`quantity::TELEMETRY`].
+    /// What of the kernel's books tells most: [`metric::TELEMETRY`].
     pub telemetry: bool,
 }
 
@@ -125,11 +126,11 @@ pub struct GroupLine {
 
 /// Columns of generate-table.sh before its percentiles.
 const TOTALS: [&str; 5] = [
-    quantity::REQUESTS,
-    quantity::DURATION_US,
-    quantity::BYTES,
-    quantity::REQUESTS_PER_SEC,
-    quantity::BYTES_PER_SEC,
+    metric::REQUESTS,
+    metric::DURATION_US,
+    metric::BYTES,
+    metric::REQUESTS_PER_SEC,
+    metric::BYTES_PER_SEC,
 ];
 
 /// Percentiles of generate-table.sh.
@@ -137,7 +138,7 @@ const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.999];
 
 /// What is known of the latency when no percentiles are.
 const WITHOUT_PERCENTILES: [&str; 3] = [
-    quantity::LATENCY_MEAN_US,
+    metric::LATENCY_MEAN_US,
     "latency_stdev_us",
     "latency_max_us",
 ];
@@ -148,7 +149,7 @@ const ERRORS: [&str; 5] = [
     "errors_read",
     "errors_write",
     "errors_timeout",
-    quantity::ERRORS,
+    metric::ERRORS,
 ];
 
 /// Makes a table of runs.
@@ -211,7 +212,7 @@ fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoS
     match &wish.columns {
         Some(names) => {
             for name in names {
-                if !is_there(name) && !quantity::is_known(name) {
+                if !is_there(name) && !Metric::is_name(name) {
                     return Err(no_such_column(observations, name));
                 }
                 columns.push(name.clone());
@@ -219,14 +220,14 @@ fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoS
         }
         None => columns.extend(TOTALS.map(str::to_owned)),
     }
-    let of_latency = |percent: &f64| quantity::percentile("latency", *percent);
+    let of_latency = |percent: &f64| metric::percentile("latency", *percent);
     match (&wish.percentiles, &wish.columns) {
         (Some(percents), _) => columns.extend(percents.iter().map(of_latency)),
         (None, Some(_)) => {}
         (None, None) => {
             let percentiles: Vec<String> = PERCENTILES.iter().map(of_latency).collect();
             let none = !percentiles.iter().any(|name| is_there(name));
-            if none && is_there(quantity::LATENCY_MEAN_US) {
+            if none && is_there(metric::LATENCY_MEAN_US) {
                 columns.extend(WITHOUT_PERCENTILES.map(str::to_owned));
             } else {
                 columns.extend(percentiles);
@@ -238,13 +239,11 @@ fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoS
         columns.extend(present(observations, |name| name.starts_with("error_")));
     }
     if wish.statuses {
-        columns.push(quantity::STATUSES_OVER_399.to_owned());
+        columns.push(metric::STATUSES_OVER_399.to_owned());
         columns.extend(present(observations, |name| name.starts_with("status_")));
     }
     if wish.telemetry {
-        let known = quantity::TELEMETRY
-            .into_iter()
-            .filter(|name| is_there(name));
+        let known = metric::TELEMETRY.into_iter().filter(|name| is_there(name));
         columns.extend(known.map(str::to_owned));
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -267,7 +266,7 @@ fn no_such_column(observations: &[Observation], name: &str) -> NoSuchColumn {
         .iter()
         .flat_map(|run| run.values.keys())
         .map(String::as_str)
-        .filter(|name| quantity::percentile_of(name).is_none() && !quantity::is_telemetry(name))
+        .filter(|name| metric::percentile_of(name).is_none() && !metric::is_telemetry(name))
         .collect();
     let mut known: Vec<&str> = all.iter().copied().take(NAMES_SHOWN).collect();
     if all.len() > known.len() {
@@ -338,7 +337,7 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
     columns
         .iter()
         .map(|name| {
-            let (of, percent) = quantity::percentile_of(name)?;
+            let (of, percent) = metric::percentile_of(name)?;
             if !pools.iter().any(|(known, _)| *known == of) {
                 pools.push((of, pool(runs, of)));
             }
@@ -357,7 +356,7 @@ pub fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
     }
     let mut pool = Histogram::new();
     for run in runs {
-        pool.merge(&quantity::histogram(run.result.as_deref()?, of)?);
+        pool.merge(&metric::histogram(run.result.as_deref()?, of)?);
     }
     Some(pool)
 }
@@ -447,8 +446,8 @@ fn group_line(runs: &[&Observation]) -> GroupLine {
     };
     GroupLine {
         target: runs[0].target.clone().unwrap_or_default(),
-        latencies_us: values(quantity::LATENCY_MEAN_US),
-        requests_per_sec: values(quantity::REQUESTS_PER_SEC),
+        latencies_us: values(metric::LATENCY_MEAN_US),
+        requests_per_sec: values(metric::REQUESTS_PER_SEC),
         failed: runs.len() - good.len(),
     }
 }

@@ -1,22 +1,27 @@
-//! Conditions under which a run counts as failed (`--fail-if 'p99>50ms'`), and whether they hold.
+//! Conditions under which a run counts as failed (`--fail-if 'p99>50ms'`).
 
 use std::fmt;
-use std::time::Duration;
 
+use plan::readable::{count, decimal, exact_time_ns};
 use plan::units::{self, UnitError, parse_percent};
-use results::{RunResult, Summary, percent};
+use results::metric::{self, Unit};
+use results::{Metric, RunResult, enough_samples, percent};
+
+use crate::sentences;
 
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criterion {
     metric: Metric,
+    /// What `--fail-if` calls the metric.
+    name: String,
     operator: Operator,
     limit: Limit,
     /// As it was typed, without blanks.
     text: String,
 }
 
-/// What a run says to a [`Criterion`].
+/// Whether a [`Criterion`] holds for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
     /// The condition does not hold: all is well.
@@ -26,8 +31,8 @@ pub enum Judgement {
         /// What was measured, with its unit.
         value: String,
     },
-    /// The run does not have the numbers to tell. This counts as failed: a check that checks nothing
-    /// must not pass.
+    /// The run does not have the numbers to decide. This counts as failed: a check that checks
+    /// nothing must not pass.
     Unknown {
         /// Why.
         reason: String,
@@ -45,7 +50,8 @@ pub enum CriterionError {
     NoOperator(String),
     /// Its metric is none of those in the text.
     #[error(
-        "{0:?} is not a metric (expected p50, p99.9, max, min, mean, stdev, errors, status, unanswered, rps, rate or requests)"
+        "{0:?} is not a metric (expected p50, p99.9, max, min, mean, stdev, errors, status, \
+         unanswered, rps, rate or requests)"
     )]
     Metric(String),
     /// Its limit does not fit its metric.
@@ -58,26 +64,21 @@ pub enum CriterionError {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Metric {
-    /// Of latency, 0..=100.
-    Percentile(f64),
-    Max,
-    Min,
-    Mean,
-    Stdev,
-    /// [`results::Errors::failures`].
-    Errors,
-    /// Answers with a status above 399.
-    Statuses,
-    /// Requests without an answer, whatever the reason.
-    Unanswered,
-    RequestsPerSec,
-    /// Answers in percent of what was due.
-    Rate,
-    /// Answers.
-    Requests,
-}
+/// What `--fail-if` calls metrics; `p` with a number is a percentile of the latency.
+const NAMES: [(&str, &str); 10] = [
+    ("max", metric::LATENCY_MAX_US),
+    ("min", "latency_min_us"),
+    ("mean", metric::LATENCY_MEAN_US),
+    ("stdev", "latency_stdev_us"),
+    ("errors", "failures"),
+    ("status", metric::STATUSES_OVER_399),
+    ("unanswered", "unanswered"),
+    ("rps", metric::REQUESTS_PER_SEC),
+    ("rate", ANSWERED_PERCENT),
+    ("requests", metric::REQUESTS),
+];
+
+const ANSWERED_PERCENT: &str = "answered_percent";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
@@ -90,14 +91,13 @@ enum Operator {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Limit {
-    Nanoseconds(f64),
-    Count(f64),
-    /// 0..=100.
+    /// In the unit of the metric.
+    Value(f64),
+    /// For a count: its share of the whole, 0..=100.
     Percent(f64),
-    PerSec(f64),
 }
 
-/// A number of a run, in the unit of its limit, and how it is written.
+/// A number of a run, in the unit of the limit.
 struct Value {
     number: f64,
     text: String,
@@ -159,15 +159,14 @@ impl Criterion {
         let behind = behind[sign.len()..].trim_start();
         let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
         let (limit_text, rest) = behind.split_at(end);
-        let metric = Metric::parse(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
-        let limit = metric
-            .parse_limit(limit_text)
-            .map_err(|problem| CriterionError::Limit {
-                metric: name.to_owned(),
-                problem,
-            })?;
+        let metric = metric_named(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
+        let limit = parse_limit(&metric, limit_text).map_err(|problem| CriterionError::Limit {
+            metric: name.to_owned(),
+            problem,
+        })?;
         let criterion = Self {
             metric,
+            name: name.to_owned(),
             operator,
             limit,
             text: format!("{name}{sign}{limit_text}"),
@@ -175,33 +174,29 @@ impl Criterion {
         Ok((criterion, rest.trim_start()))
     }
 
-    /// Whether it can only be judged of a run with a rate.
+    /// Whether it needs a run with a rate.
     #[must_use]
     pub fn needs_a_rate(&self) -> bool {
-        self.metric == Metric::Rate
+        self.metric.name == ANSWERED_PERCENT
     }
 
-    /// What the run says to it.
+    /// Whether the condition holds for a run.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> Judgement {
-        let value = match self.metric.value(self.limit, result) {
+        let value = match self.value(result) {
             Ok(value) => value,
             Err(reason) => return Judgement::Unknown { reason },
         };
-        let (Limit::Nanoseconds(limit)
-        | Limit::Count(limit)
-        | Limit::Percent(limit)
-        | Limit::PerSec(limit)) = self.limit;
+        let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
         let holds = self.operator.holds(value.number, limit);
-        // The true value may be anything from this one up. The condition is decided if it says the same of both ends.
+        // The true value may be anything from this one up. The condition is decided if it is the
+        // same at both ends.
         if value.is_lower_bound && holds != self.operator.holds(f64::INFINITY, limit)
             || value.is_lower_bound && self.operator == Operator::Equal && value.number < limit
         {
-            let reason = format!(
-                "it is {} or more, as it rests on requests without a response",
-                value.text
-            );
-            return Judgement::Unknown { reason };
+            return Judgement::Unknown {
+                reason: sentences::only_lower_bound(&value.text),
+            };
         }
         if holds {
             Judgement::Failed { value: value.text }
@@ -210,17 +205,66 @@ impl Criterion {
         }
     }
 
-    /// One line when the run has failed by this condition: `p99 is 61.2ms, limit p99>50ms`.
+    /// One line if the run has failed by this condition: `p99 is 61.2 ms, limit p99>50ms`.
     #[must_use]
     pub fn failure(&self, result: &RunResult) -> Option<String> {
-        let metric = self.metric;
+        let name = &self.name;
         match self.judge(result) {
             Judgement::Passed => None,
-            Judgement::Failed { value } => Some(format!("{metric} is {value}, limit {self}")),
+            Judgement::Failed { value } => Some(format!("{name} is {value}, limit {self}")),
             Judgement::Unknown { reason } => {
-                Some(format!("{metric} is not known: {reason}, limit {self}"))
+                Some(format!("{name} is not known: {reason}, limit {self}"))
             }
         }
+    }
+
+    /// The run's value in the unit of the limit, or why there is none.
+    fn value(&self, result: &RunResult) -> Result<Value, String> {
+        let metric = &self.metric;
+        if self.needs_a_rate() && !result.plan.pacing.is_open() {
+            return Err(sentences::NO_RATE.to_owned());
+        }
+        if let Some(("latency", percent)) = metric::percentile_of(&metric.name) {
+            let samples = result.recording.latency().count();
+            if samples > 0 && !enough_samples(percent, samples) {
+                return Err(sentences::too_few_samples(samples));
+            }
+        }
+        let number = metric
+            .of(result)
+            .ok_or_else(|| sentences::not_measured(metric).to_owned())?;
+        let counted = number as u64;
+        let (number, text) = match self.limit {
+            Limit::Percent(_) => {
+                let (part, whole) = match metric.whole(result) {
+                    Some(whole) => (counted, whole),
+                    // The metric is a percentage itself.
+                    None => (
+                        result.recording.counters.answered,
+                        result.recording.counters.due,
+                    ),
+                };
+                let number = percent(part, whole)
+                    .ok_or_else(|| sentences::not_measured(metric).to_owned())?;
+                let of = format!("{} of {}", count(part), count(whole));
+                let digits = decimal(number, 3);
+                let digits = digits.trim_end_matches('0').trim_end_matches('.');
+                (number, format!("{digits} % ({of})"))
+            }
+            Limit::Value(_) => {
+                let text = match metric.unit {
+                    Unit::Microseconds => exact_time_ns((number * 1e3).round() as u64),
+                    Unit::Count => count(counted),
+                    _ => decimal(number, 2),
+                };
+                (number, text)
+            }
+        };
+        Ok(Value {
+            number,
+            text,
+            is_lower_bound: metric.is_lower_bound(result),
+        })
     }
 }
 
@@ -230,174 +274,44 @@ impl fmt::Display for Criterion {
     }
 }
 
-impl Metric {
-    fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "max" => Self::Max,
-            "min" => Self::Min,
-            "mean" => Self::Mean,
-            "stdev" => Self::Stdev,
-            "errors" => Self::Errors,
-            "status" => Self::Statuses,
-            "unanswered" => Self::Unanswered,
-            "rps" => Self::RequestsPerSec,
-            "rate" => Self::Rate,
-            "requests" => Self::Requests,
-            _ => Self::Percentile(parse_percent(name.strip_prefix('p')?)?),
-        })
-    }
-
-    /// Reads the limit in the unit that the metric has; otherwise says what is expected.
-    fn parse_limit(self, text: &str) -> Result<Limit, String> {
-        let in_words = |error: UnitError| error.to_string();
-        let as_percent = || match text.strip_suffix('%') {
-            Some(number) => parse_percent(number)
-                .map(|percent| Some(Limit::Percent(percent)))
-                .ok_or_else(|| format!("{text:?} is not a share (expected from 0% to 100%)")),
-            None => Ok(None),
-        };
-        let as_count = || {
-            let count = units::parse_count(text).map_err(in_words)?;
-            Ok(Limit::Count(count as f64))
-        };
-        match self {
-            Self::Percentile(_) | Self::Max | Self::Min | Self::Mean | Self::Stdev => {
-                if !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
-                    return Err(format!(
-                        "{text:?} is not a time with its unit (expected like 50ms, 800us, 1.5s)"
-                    ));
-                }
-                let limit = units::parse_time(text).map_err(in_words)?;
-                Ok(Limit::Nanoseconds(limit.as_nanos() as f64))
-            }
-            Self::Errors | Self::Statuses | Self::Unanswered => match as_percent()? {
-                Some(share) => Ok(share),
-                None => as_count(),
-            },
-            Self::Requests => as_count(),
-            Self::RequestsPerSec => units::parse_rate(text).map(Limit::PerSec).map_err(in_words),
-            Self::Rate => {
-                as_percent()?.ok_or_else(|| format!("{text:?} is not a share (expected like 99%)"))
-            }
-        }
-    }
-
-    /// The run's value in the unit of the limit, or why there is none.
-    fn value(self, limit: Limit, result: &RunResult) -> Result<Value, String> {
-        let counters = &result.recording.counters;
-        match self {
-            Self::Percentile(percent) => percentile(percent, result),
-            Self::Max | Self::Min | Self::Mean | Self::Stdev => self.time(result),
-            Self::Errors => {
-                let failed = result.recording.errors.failures();
-                let without_request = failed.saturating_sub(result.recording.errors.exchanges());
-                let tried = counters.sent.saturating_add(without_request);
-                share(failed, tried, limit, "nothing was sent")
-            }
-            Self::Statuses => share(
-                result.recording.statuses.over_399(),
-                counters.answered,
-                limit,
-                "nothing was answered",
-            ),
-            Self::Unanswered => {
-                let wanted = counters.sent.saturating_add(counters.unsent);
-                let without = wanted.saturating_sub(counters.answered);
-                share(without, wanted, limit, "nothing was sent")
-            }
-            Self::RequestsPerSec => {
-                let number = result.requests_per_sec();
-                Ok(Value::exact(number, format!("{number:.2}")))
-            }
-            Self::Rate if !result.plan.pacing.is_open() => {
-                Err("the run had no rate (-R, --stages)".to_owned())
-            }
-            Self::Rate => share(counters.answered, counters.due, limit, "nothing was due"),
-            Self::Requests => Ok(Value::exact(
-                counters.answered as f64,
-                counters.answered.to_string(),
-            )),
-        }
-    }
-
-    /// A figure of the latency that has no rank.
-    fn time(self, result: &RunResult) -> Result<Value, String> {
-        let latency = Summary::of(result, &[]).latency;
-        let ns = match self {
-            Self::Max => latency.max_ns.map(|ns| ns as f64),
-            Self::Min => latency.min_ns.map(|ns| ns as f64),
-            Self::Stdev => latency.stdev_ns,
-            _ => latency.mean_ns,
-        };
-        let is_lower_bound = self == Self::Max && result.recording.max_is_of_unanswered();
-        ns.map(|ns| Value::of_ns(ns, is_lower_bound))
-            .ok_or_else(|| NO_LATENCY.to_owned())
-    }
-}
-
-/// As it is typed, `p99.9`.
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Percentile(percent) => return write!(f, "p{percent}"),
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::Mean => "mean",
-            Self::Stdev => "stdev",
-            Self::Errors => "errors",
-            Self::Statuses => "status",
-            Self::Unanswered => "unanswered",
-            Self::RequestsPerSec => "rps",
-            Self::Rate => "rate",
-            Self::Requests => "requests",
-        })
-    }
-}
-
-const NO_LATENCY: &str = "no request was answered";
-
-impl Value {
-    fn exact(number: f64, text: String) -> Self {
-        Self {
-            number,
-            text,
-            is_lower_bound: false,
-        }
-    }
-
-    fn of_ns(ns: f64, is_lower_bound: bool) -> Self {
-        Self {
-            number: ns,
-            text: units::time(Duration::from_nanos(ns.round() as u64)),
-            is_lower_bound,
+fn metric_named(name: &str) -> Option<Metric> {
+    let known = NAMES.into_iter().find(|(short, _)| *short == name);
+    match known {
+        Some((_, name)) => Some(Metric::named(name)),
+        None => {
+            let percent = parse_percent(name.strip_prefix('p')?)?;
+            Some(Metric::named(&metric::percentile("latency", percent)))
         }
     }
 }
 
-fn percentile(percent: f64, result: &RunResult) -> Result<Value, String> {
-    let latency = Summary::of(result, &[percent]).latency;
-    let found = latency
-        .percentiles
-        .iter()
-        .find(|known| known.percent == percent)
-        .ok_or_else(|| NO_LATENCY.to_owned())?;
-    if !found.enough_samples {
-        let count = latency.count;
-        return Err(format!("{count} samples are too few for it"));
+/// Reads the limit in the unit of the metric; otherwise says what is expected.
+fn parse_limit(metric: &Metric, text: &str) -> Result<Limit, String> {
+    let in_words = |error: UnitError| error.to_string();
+    let as_percent = text.strip_suffix('%').map(|number| {
+        parse_percent(number)
+            .map(Limit::Percent)
+            .ok_or_else(|| format!("{text:?} is not a share (expected from 0% to 100%)"))
+    });
+    match metric.unit {
+        Unit::Microseconds => {
+            if !text.ends_with(|c: char| c.is_ascii_alphabetic()) {
+                return Err(format!(
+                    "{text:?} is not a time with its unit (expected like 50ms, 800us, 1.5s)"
+                ));
+            }
+            let limit = units::parse_time(text).map_err(in_words)?;
+            Ok(Limit::Value(limit.as_nanos() as f64 / 1e3))
+        }
+        Unit::RequestsPerSec => units::parse_rate(text).map(Limit::Value).map_err(in_words),
+        Unit::Percent => as_percent
+            .unwrap_or_else(|| Err(format!("{text:?} is not a share (expected like 99%)"))),
+        _ => match as_percent.filter(|_| metric.name != metric::REQUESTS) {
+            Some(share) => share,
+            None => {
+                let count = units::parse_count(text).map_err(in_words)?;
+                Ok(Limit::Value(count as f64))
+            }
+        },
     }
-    let is_lower_bound = match percent >= 100.0 {
-        true => result.recording.max_is_of_unanswered(),
-        false => found.lower_bound,
-    };
-    Ok(Value::of_ns(found.value_ns as f64, is_lower_bound))
-}
-
-/// `part` of `whole` as the limit has it: as a number, or in percent.
-fn share(part: u64, whole: u64, limit: Limit, nothing: &str) -> Result<Value, String> {
-    if !matches!(limit, Limit::Percent(_)) {
-        return Ok(Value::exact(part as f64, part.to_string()));
-    }
-    let number = percent(part, whole).ok_or_else(|| nothing.to_owned())?;
-    let text = format!("{number:.3}% ({part} of {whole})");
-    Ok(Value::exact(number, text))
 }

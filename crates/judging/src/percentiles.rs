@@ -124,7 +124,7 @@ mod tests {
         assert!(
             bounds
                 .to_string()
-                .starts_with("p100 is a lower bound: 1 of 91")
+                .starts_with("the maximum is a lower bound: 1 of 91")
         );
     }
 }

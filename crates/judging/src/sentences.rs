@@ -4,7 +4,8 @@
 use std::fmt;
 
 use plan::readable::{count, counted, time_ns};
-use results::{Finding, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
+use results::metric::{self, Unit};
+use results::{Finding, Metric, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
 
 use crate::remedy::Remedy;
 use crate::saturation::all_cpus_ns;
@@ -350,6 +351,27 @@ impl Sentence for Remedy {
     }
 }
 
+/// Why a limit on the rate cannot be judged.
+pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
+
+/// Why a limit cannot be judged: the metric has no value.
+pub(crate) fn not_measured(metric: &Metric) -> &'static str {
+    match metric.name.as_str() {
+        metric::STATUSES_OVER_399 => "no request was answered",
+        "answered_percent" => "no request was due",
+        _ if metric.unit == Unit::Microseconds => "no request was answered",
+        _ => "no request was sent",
+    }
+}
+
+pub(crate) fn too_few_samples(samples: u64) -> String {
+    format!("{} are too few for it", counted(samples, "sample"))
+}
+
+pub(crate) fn only_lower_bound(value: &str) -> String {
+    format!("it is {value} or more, since it depends on requests without a response")
+}
+
 impl fmt::Display for ThinPercentiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.rows.iter().map(|(p, _)| format!("p{p}")).collect();
@@ -368,7 +390,11 @@ impl fmt::Display for ThinPercentiles {
 
 impl fmt::Display for LowerBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = self.percents.iter().map(|p| format!("p{p}")).collect();
+        let name = |percent: &f64| match percent {
+            100.0.. => "the maximum".to_owned(),
+            percent => format!("p{percent}"),
+        };
+        let names: Vec<String> = self.percents.iter().map(name).collect();
         let are = match names.len() {
             1 => "is a lower bound",
             _ => "are lower bounds",

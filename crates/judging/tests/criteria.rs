@@ -93,45 +93,45 @@ fn conditions_that_do_not_hold_pass() {
 fn a_condition_that_holds_is_told_with_value_and_limit_in_one_line() {
     let (closed, open) = (answered(), paced());
     for (text, said) in [
-        ("max>1s", "max is 2s, limit max>1s"),
-        ("max >= 2s", "max is 2s, limit max>=2s"),
-        ("max<=2s", "max is 2s, limit max<=2s"),
-        ("max==2s", "max is 2s, limit max==2s"),
-        ("p100<3s", "p100 is 2s, limit p100<3s"),
-        ("min<2ms", "min is 1ms, limit min<2ms"),
-        ("mean>1000ms", "mean is 1.0005s, limit mean>1000ms"),
+        ("max>1s", "max is 2 s, limit max>1s"),
+        ("max >= 2s", "max is 2 s, limit max>=2s"),
+        ("max<=2s", "max is 2 s, limit max<=2s"),
+        ("max==2s", "max is 2 s, limit max==2s"),
+        ("p100<3s", "p100 is 2 s, limit p100<3s"),
+        ("min<2ms", "min is 1 ms, limit min<2ms"),
+        ("mean>1000ms", "mean is 1.0005 s, limit mean>1000ms"),
         ("status>39", "status is 40, limit status>39"),
         (
             "status>1.9%",
-            "status is 2.000% (40 of 2000), limit status>1.9%",
+            "status is 2 % (40 of 2,000), limit status>1.9%",
         ),
         ("rps<9k", "rps is 500.00, limit rps<9k"),
-        ("requests==2000", "requests is 2000, limit requests==2000"),
+        ("requests==2000", "requests is 2,000, limit requests==2000"),
     ] {
         assert_eq!(failure(text, &closed).as_deref(), Some(said), "{text}");
     }
     for (text, said) in [
         (
             "errors>0.05%",
-            "errors is 0.100% (2 of 2005), limit errors>0.05%",
+            "errors is 0.1 % (2 of 2,005), limit errors>0.05%",
         ),
         ("errors>1", "errors is 2, limit errors>1"),
         ("unanswered>9", "unanswered is 10, limit unanswered>9"),
         (
             "unanswered>0.4%",
-            "unanswered is 0.498% (10 of 2010), limit unanswered>0.4%",
+            "unanswered is 0.498 % (10 of 2,010), limit unanswered>0.4%",
         ),
         (
             "rate<99.9%",
-            "rate is 99.502% (2000 of 2010), limit rate<99.9%",
+            "rate is 99.502 % (2,000 of 2,010), limit rate<99.9%",
         ),
-        ("max>8s", "max is 9s, limit max>8s"),
+        ("max>8s", "max is 9 s, limit max>8s"),
     ] {
         assert_eq!(failure(text, &open).as_deref(), Some(said), "{text}");
     }
     let p99 = failure("p99>50ms", &closed).expect("it holds");
     assert!(
-        p99.starts_with("p99 is 1.98") && p99.ends_with("s, limit p99>50ms"),
+        p99.starts_with("p99 is 1.98") && p99.ends_with(" s, limit p99>50ms"),
         "{p99}"
     );
 }
@@ -160,7 +160,7 @@ fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
     errors.add(ErrorKind::TlsAlert, 0);
     assert_eq!(
         failure("errors>1%", &result).as_deref(),
-        Some("errors is 20.000% (500 of 2500), limit errors>1%")
+        Some("errors is 20 % (500 of 2,500), limit errors>1%")
     );
     // So are bytes that no request had asked for.
     for _ in 0..100 {
@@ -186,7 +186,7 @@ fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
         (
             "p99.9>1h",
             &answered(),
-            "p99.9 is not known: 2000 samples are too few for it, limit p99.9>1h",
+            "p99.9 is not known: 2,000 samples are too few for it, limit p99.9>1h",
         ),
         (
             "p50>1h",
@@ -206,12 +206,12 @@ fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
         (
             "errors>1%",
             &empty,
-            "errors is not known: nothing was sent, limit errors>1%",
+            "errors is not known: no request was sent, limit errors>1%",
         ),
         (
             "status>1%",
             &empty,
-            "status is not known: nothing was answered, limit status>1%",
+            "status is not known: no request was answered, limit status>1%",
         ),
         (
             "rate<99%",
@@ -225,7 +225,7 @@ fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
     unsent.recording.counters = results::Counters::default();
     assert_eq!(
         failure("rate<99%", &unsent).as_deref(),
-        Some("rate is not known: nothing was due, limit rate<99%")
+        Some("rate is not known: no request was due, limit rate<99%")
     );
 }
 
@@ -289,7 +289,9 @@ fn what_a_lower_bound_does_not_decide_counts_as_failed_with_the_reason() {
         let line = failure(text, &result).expect("it is not decided");
         assert!(
             line.starts_with("p90 is not known: it is 850.")
-                && line.contains("or more, as it rests on requests without a response, limit p90"),
+                && line.contains(
+                    "or more, since it depends on requests without a response, limit p90"
+                ),
             "{line}"
         );
     }
@@ -303,9 +305,9 @@ fn the_longest_time_is_not_decided_when_it_is_the_age_of_a_request_without_a_res
     result.recording.unanswered.record(1_500_000_000);
     for text in ["max>2s", "p100>2s"] {
         let line = failure(text, &result).expect("it is not decided");
-        assert!(line.contains("it is 1.5s or more"), "{line}");
+        assert!(line.contains("it is 1.5 s or more"), "{line}");
     }
-    assert!(failure("max>1s", &result).is_some_and(|line| line.starts_with("max is 1.5s")));
+    assert!(failure("max>1s", &result).is_some_and(|line| line.starts_with("max is 1.5 s")));
 }
 
 #[test]
@@ -315,7 +317,7 @@ fn only_the_rate_needs_one() {
 }
 
 #[test]
-fn several_conditions_stand_beside_each_other() {
+fn several_conditions_are_read_from_one_text() {
     let texts = |text: &str| {
         let criteria = Criterion::parse_list(text).expect(text);
         criteria.iter().map(ToString::to_string).collect::<Vec<_>>()

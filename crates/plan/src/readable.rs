@@ -52,6 +52,39 @@ pub fn time_ns(time_ns: u64) -> String {
     time_us(time_ns as f64 / 1e3)
 }
 
+/// A time with all of its digits: `3.117055 ms`, `90 s`.
+#[must_use]
+pub fn exact_time_ns(time_ns: u64) -> String {
+    let (divisor, unit) = match time_ns {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let whole = count(time_ns / divisor);
+    let width = divisor.ilog10() as usize;
+    match time_ns % divisor {
+        0 => format!("{whole} {unit}"),
+        rest => {
+            let decimals = format!("{rest:0width$}");
+            format!("{whole}.{} {unit}", decimals.trim_end_matches('0'))
+        }
+    }
+}
+
+/// A number with separators and a fixed number of decimals: `95,517.21`.
+#[must_use]
+pub fn decimal(number: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", number.abs());
+    let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let Ok(whole) = whole.parse() else {
+        return format!("{number:.decimals$}");
+    };
+    let sign = if number < 0.0 { "-" } else { "" };
+    let point = if rest.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{rest}", count(whole))
+}
+
 /// Percent (0..=100 for a share) in three digits: `0.5 %`, `99.9 %`, `114 %`.
 #[must_use]
 pub fn percent(percent: f64) -> String {
@@ -114,6 +147,23 @@ mod tests {
             assert_eq!(time_us(us), expected);
         }
         assert_eq!(time_ns(2_280_000), "2.28 ms");
+    }
+
+    #[test]
+    fn exact_times_and_decimals_lose_no_digit() {
+        for (ns, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (3_117_055, "3.117055 ms"),
+            (50_000_000, "50 ms"),
+            (1_500_000_000, "1.5 s"),
+            (5_400_000_000_000, "5,400 s"),
+        ] {
+            assert_eq!(exact_time_ns(ns), expected);
+        }
+        assert_eq!(decimal(95_517.214, 2), "95,517.21");
+        assert_eq!(decimal(-1_000.0, 0), "-1,000");
+        assert_eq!(decimal(f64::INFINITY, 2), "inf");
     }
 
     #[test]

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use analysis::compare::{Question, compare_cells};
-use analysis::{FILE_FACTOR, Observation, Reading, quantity};
+use analysis::{FILE_FACTOR, Observation, Reading};
 use judging::sentences::finding;
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
 use report::page::{Block, Mark, Marks, Page, Subject, Tone, build};
 use report::{Format, TextOptions, render};
+use results::metric;
 use results::{
     ErrorKind, Generator, Histogram, Recording, RunResult, Setting, SocketMoment, SocketSummary,
     SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, WorkerUsage,
@@ -272,7 +273,7 @@ fn a_saved_run_makes_the_same_page_as_the_run() {
     for (name, result) in unusual_runs() {
         let read = observation(&result, "run.json");
         let made = Observation {
-            values: quantity::all_of_result(&result),
+            values: metric::values(&result),
             result: Some(Box::new(result)),
             ..read.clone()
         };

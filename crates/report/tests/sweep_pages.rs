@@ -9,10 +9,11 @@ mod swept;
 use std::path::Path;
 
 use analysis::compare::{Question, compare_cells};
-use analysis::{Observation, Reading, quantity};
+use analysis::{Observation, Reading};
 use report::page::{
     Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, build, render,
 };
+use results::metric;
 use results::{Cell, Experiment, SocketMoment, Verdict};
 use seen::{chart, charts, check_golden, check_page, outline, section};
 use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
@@ -101,7 +102,7 @@ fn every_run_is_a_dot_that_says_which_run_it_is() {
         let run = run.unwrap();
         let place = format!("round {}, ", run.run);
         assert!(rest.starts_with(&place), "{label}");
-        let value = run.value(quantity::REQUESTS_PER_SEC).unwrap();
+        let value = run.value(metric::REQUESTS_PER_SEC).unwrap();
         assert!((y.unwrap() / value - 1.0).abs() < 1e-5, "{label}");
     }
     let medians = &chart.marks[1];

@@ -88,7 +88,7 @@ fn saved_run(samples: u64, target: &str, run: u32) -> Observation {
     Observation {
         target: Some(target.to_owned()),
         run,
-        values: analysis::quantity::all_of_result(&result),
+        values: results::metric::values(&result),
         result: Some(Box::new(result)),
         ..Observation::default()
     }
@@ -195,7 +195,7 @@ fn statuses_and_kinds_of_errors_that_did_not_happen_are_zero_where_that_is_known
     ];
     let result = runs[0].result.as_mut().unwrap();
     result.recording.statuses.add(503);
-    runs[0].values = analysis::quantity::all_of_result(runs[0].result.as_ref().unwrap());
+    runs[0].values = results::metric::values(runs[0].result.as_ref().unwrap());
     runs[2].result = None;
     let wish = Wish {
         columns: Some(vec!["status_503".to_owned()]),
@@ -223,7 +223,7 @@ fn telemetry_shows_what_tells_most_and_was_counted() {
         }),
         ..results::Telemetry::default()
     });
-    runs[0].values = analysis::quantity::all_of_result(result);
+    runs[0].values = results::metric::values(result);
     let wish = Wish {
         columns: Some(vec!["requests".to_owned()]),
         telemetry: true,

@@ -127,7 +127,7 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
         .collect()
 }
 
-/// The medians of a quantity over the runs behind each level of a comparison, in the order of its levels. `None` where
+/// The medians of a metric over the runs behind each level of a comparison, in the order of its levels. `None` where
 /// no run knows it.
 #[must_use]
 pub fn medians_of_levels(
@@ -143,7 +143,7 @@ pub fn medians_of_levels(
     levels.iter().map(|level| median(&level.values)).collect()
 }
 
-/// The median of a quantity over all runs that did not fail; `None` where no run knows it.
+/// The median of a metric over all runs that did not fail; `None` if no run has it.
 #[must_use]
 pub fn median_of_all(observations: &[Observation], metric: &Metric) -> Option<f64> {
     let values: Vec<(usize, f64)> = counted(observations)
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::compare::{Question, compare_cells};
-    use crate::quantity;
+    use results::metric;
 
     /// Two factors and two profiles, three rounds of each; the first run failed.
     fn runs() -> Vec<Observation> {
@@ -200,7 +200,7 @@ mod tests {
                     profile: Some(["light", "heavy"][cell as usize / 4].to_owned()),
                     target: Some("php".to_owned()),
                     run: round,
-                    values: [(quantity::REQUESTS_PER_SEC.to_owned(), value)].into(),
+                    values: [(metric::REQUESTS_PER_SEC.to_owned(), value)].into(),
                     failure: (runs.is_empty()).then(|| "refused".to_owned()),
                     ..Observation::default()
                 });

@@ -22,13 +22,14 @@ pub use doubts::Doubt;
 pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
 };
-pub use metric::{Better, FixedRate, Metric};
+pub use metric::{FixedRate, default_metrics};
+pub use results::{Better, Metric};
 pub use validity::{ClampedLevels, Validity};
 
 /// What a comparison is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What is compared; [`Metric::defaults`] if empty.
+    /// What is compared; [`default_metrics`] if empty.
     pub metrics: Vec<Metric>,
     /// Differences up to this ratio, 0.02 for 2 %, do not matter; above 0.
     pub threshold: f64,
@@ -413,15 +414,16 @@ fn metrics_of(
     question: &Question,
     observations: &[Observation],
 ) -> Result<Vec<Metric>, CompareError> {
-    let unknown = question
-        .metrics
-        .iter()
-        .find(|metric| !metric.is_known_to(observations));
+    let unknown = question.metrics.iter().find(|metric| {
+        observations
+            .iter()
+            .all(|run| run.value(&metric.name).is_none())
+    });
     match unknown {
         Some(metric) => Err(CompareError::NotMeasured {
             metric: metric.name.clone(),
         }),
-        None if question.metrics.is_empty() => Ok(Metric::defaults(observations)),
+        None if question.metrics.is_empty() => Ok(default_metrics(observations)),
         None => Ok(question.metrics.clone()),
     }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::{Observation, quantity};
+use crate::Observation;
+use results::metric;
 
 /// A run in which more than this share of the requests failed measured something else than its levels.
 const FAILED_SHARE_MAX: f64 = 0.01;
@@ -87,9 +88,9 @@ pub(super) fn is_most(part: usize, whole: usize) -> bool {
 
 fn is_failing(run: &Observation) -> bool {
     let value = |name| run.value(name).unwrap_or(0.0);
-    let answered = value(quantity::REQUESTS);
-    let errors = value(quantity::ERRORS);
-    let failed = errors + value(quantity::STATUSES_OVER_399);
+    let answered = value(metric::REQUESTS);
+    let errors = value(metric::ERRORS);
+    let failed = errors + value(metric::STATUSES_OVER_399);
     failed > (answered + errors) * FAILED_SHARE_MAX
 }
 

@@ -10,7 +10,8 @@ use results::file::load_experiment;
 use super::{
     ReadError, Reading, file_name, labels, not_understood, read_file, same_run, saved, unreadable,
 };
-use crate::{Form, Observation, quantity};
+use crate::{Form, Observation};
+use results::metric;
 
 /// Name of the file that says that a folder is a sweep's.
 pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
@@ -238,7 +239,7 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
         part.observations.as_mut_slice(),
         of_log.observations.as_slice(),
     ) {
-        let requests = |run: &Observation| run.values.get(quantity::REQUESTS).copied();
+        let requests = |run: &Observation| run.values.get(metric::REQUESTS).copied();
         if run.failure.is_some() && logged.failure.is_none() {
             run.clone_from(logged);
         } else if run.failure.is_none() && requests(run) == requests(logged) {
@@ -266,7 +267,7 @@ struct TimeOfRun {
 
 impl TimeOfRun {
     fn of(run: &Observation, path: &Path) -> Self {
-        let duration_us = run.value(quantity::DURATION_US).unwrap_or(0.0);
+        let duration_us = run.value(metric::DURATION_US).unwrap_or(0.0);
         let duration = Duration::try_from_secs_f64(duration_us / 1e6).unwrap_or_default();
         if let Some(result) = &run.result {
             let since_epoch = Duration::from_millis(result.window.started_unix_ms);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::quantity;
+use results::metric;
 
 /// Counts may stand as `3006606`, `3006606.00` or `3.006606e+06`, as jq of each age writes them.
 #[derive(Deserialize)]
@@ -68,21 +68,21 @@ pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
 fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
     let mut values = BTreeMap::new();
     for (name, value) in [
-        (quantity::REQUESTS, object.requests),
-        (quantity::DURATION_US, object.duration_in_microseconds),
-        (quantity::BYTES, object.bytes),
-        (quantity::REQUESTS_PER_SEC, object.requests_per_sec),
-        (quantity::BYTES_PER_SEC, object.bytes_transfer_per_sec),
+        (metric::REQUESTS, object.requests),
+        (metric::DURATION_US, object.duration_in_microseconds),
+        (metric::BYTES, object.bytes),
+        (metric::REQUESTS_PER_SEC, object.requests_per_sec),
+        (metric::BYTES_PER_SEC, object.bytes_transfer_per_sec),
     ] {
         if let Some(value) = value {
             put(&mut values, name.to_owned(), value)?;
         }
     }
-    if !values.contains_key(quantity::REQUESTS) {
+    if !values.contains_key(metric::REQUESTS) {
         return Err("it has no \"requests\"".to_owned());
     }
     // Of no answers it has latencies all the same: zeros.
-    let nothing = values[quantity::REQUESTS] == 0.0;
+    let nothing = values[metric::REQUESTS] == 0.0;
     for latency in object.latency_distribution.iter().take(PERCENTILES_MAX) {
         let is_percentile = (0.0..=100.0).contains(&latency.percentile);
         if let Some(value_us) = latency
@@ -91,7 +91,7 @@ fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
         {
             put(
                 &mut values,
-                quantity::percentile("latency", latency.percentile),
+                metric::percentile("latency", latency.percentile),
                 value_us,
             )?;
         }

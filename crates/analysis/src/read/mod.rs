@@ -355,7 +355,7 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
             &format!("not the object of json.lua: {}", error.reason),
         )
     })?;
-    let nothing = values.get(crate::quantity::REQUESTS) == Some(&0.0);
+    let nothing = values.get(results::metric::REQUESTS) == Some(&0.0);
     Ok(Observation {
         source: path.display().to_string(),
         form: Form::Object,

@@ -6,7 +6,8 @@ use results::Setting;
 use serde::Deserialize;
 
 use crate::observation::Form;
-use crate::{Observation, Origin, quantity};
+use crate::{Observation, Origin};
+use results::{Metric, metric};
 
 /// A table of more columns is something else.
 const COLUMNS_MAX: usize = 500;
@@ -23,7 +24,7 @@ pub(super) struct Columns {
 /// What a column holds.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
-    Quantity {
+    Metric {
         name: String,
         unit: Unit,
     },
@@ -32,7 +33,7 @@ enum Kind {
     Target,
     Run,
     Failure,
-    /// Name of the quantity of this row.
+    /// Name of the metric in this row.
     Metric,
     /// Its value.
     Value,
@@ -42,7 +43,7 @@ enum Kind {
 /// What a number of a column is worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unit {
-    /// So many of the quantity's own unit.
+    /// This factor of the metric's own unit.
     Factor(f64),
     /// A time whose unit stands in each cell.
     InCell,
@@ -91,7 +92,7 @@ impl Columns {
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
         let is_measured = |kind: &Kind| match kind {
-            Kind::Quantity { name, .. } => is_measured(name),
+            Kind::Metric { name, .. } => is_measured(name),
             _ => false,
         };
         (is_tidy || kinds.iter().any(is_measured)).then_some(Self {
@@ -137,8 +138,8 @@ impl Columns {
                     Some(number) => value = Some(number),
                     None => return Row::NotUnderstood(title.clone()),
                 },
-                Kind::Quantity { .. } if is_absent(text) => {}
-                Kind::Quantity { name, unit } => match unit.read(text) {
+                Kind::Metric { .. } if is_absent(text) => {}
+                Kind::Metric { name, unit } => match unit.read(text) {
                     Some(value) => {
                         run.values.insert(name.clone(), value);
                     }
@@ -186,7 +187,7 @@ fn is_same(above: &Observation, run: &Observation) -> bool {
 
 /// A run without any value, or without a request, has measured nothing.
 fn settle(run: &mut Observation) {
-    if run.failure.is_none() && run.values.get(quantity::REQUESTS) == Some(&0.0) {
+    if run.failure.is_none() && run.values.get(metric::REQUESTS) == Some(&0.0) {
         run.failure = Some("nothing was answered".to_owned());
     }
     let level = run.settings.iter();
@@ -240,7 +241,7 @@ fn of_title(title: &str) -> Kind {
     if title.starts_with("all_samples_") || title.ends_with(" of all samples") || title.is_empty() {
         return Kind::Ignored;
     }
-    if quantity::is_known(title) && !["threads", "connections", "rate"].contains(&title) {
+    if Metric::is_name(title) && !["threads", "connections", "rate"].contains(&title) {
         return own(title.to_owned(), Unit::Factor(1.0));
     }
     let (words, unit) = split_unit(title);
@@ -253,11 +254,11 @@ fn of_title(title: &str) -> Kind {
         | "reqs/s"
         | "rps"
         | "qps"
-        | "requests per second" => own(quantity::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0)),
+        | "requests per second" => own(metric::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0)),
         "throughput" if title.contains("req") => {
-            own(quantity::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0))
+            own(metric::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0))
         }
-        "total requests" => own(quantity::REQUESTS.to_owned(), Unit::Factor(1.0)),
+        "total requests" => own(metric::REQUESTS.to_owned(), Unit::Factor(1.0)),
         _ => match latency(&words) {
             // generate-table.sh's titles have no unit, and its times are microseconds.
             Some(name)
@@ -266,14 +267,14 @@ fn of_title(title: &str) -> Kind {
                 own(name, Unit::Factor(1.0))
             }
             Some(name) => own(name, unit.map_or(Unit::InCell, Unit::Factor)),
-            None if quantity::is_telemetry(title) => own(title.to_owned(), Unit::Factor(1.0)),
+            None if metric::is_telemetry(title) => own(title.to_owned(), Unit::Factor(1.0)),
             None => Kind::Setting,
         },
     }
 }
 
 fn own(name: String, unit: Unit) -> Kind {
-    Kind::Quantity { name, unit }
+    Kind::Metric { name, unit }
 }
 
 /// A title without the unit of time at its end, `p99 (ms)`, `p99_ms`, `p99 [us]`, and what the unit is worth in
@@ -300,9 +301,9 @@ fn latency(words: &str) -> Option<String> {
     });
     let word: Vec<&str> = kept.filter(|word| !word.is_empty()).collect();
     match word.as_slice() {
-        [] if words.contains("latency") => Some(quantity::LATENCY_MEAN_US.to_owned()),
-        ["avg" | "avg." | "average" | "mean"] => Some(quantity::LATENCY_MEAN_US.to_owned()),
-        ["median"] => Some(quantity::percentile("latency", 50.0)),
+        [] if words.contains("latency") => Some(metric::LATENCY_MEAN_US.to_owned()),
+        ["avg" | "avg." | "average" | "mean"] => Some(metric::LATENCY_MEAN_US.to_owned()),
+        ["median"] => Some(metric::percentile("latency", 50.0)),
         ["max" | "maximum"] => Some("latency_max_us".to_owned()),
         ["min" | "minimum"] => Some("latency_min_us".to_owned()),
         ["stdev" | "stddev"] => Some("latency_stdev_us".to_owned()),
@@ -317,15 +318,15 @@ fn latency(words: &str) -> Option<String> {
                 .filter(|_| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?;
             (0.0..=100.0)
                 .contains(&percent)
-                .then(|| quantity::percentile("latency", percent))
+                .then(|| metric::percentile("latency", percent))
         }
         _ => None,
     }
 }
 
 fn is_measured(name: &str) -> bool {
-    name == quantity::REQUESTS
-        || name == quantity::REQUESTS_PER_SEC
+    name == metric::REQUESTS
+        || name == metric::REQUESTS_PER_SEC
         || name.starts_with("latency_")
         || name.starts_with("service_time_")
 }

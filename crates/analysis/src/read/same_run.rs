@@ -1,6 +1,7 @@
 //! A run that was kept in several forms counts once.
 
-use crate::{Form, Observation, quantity};
+use crate::{Form, Observation};
+use results::metric;
 
 /// More notes of one kind would not be read.
 const NOTES_MAX: usize = 20;
@@ -8,8 +9,8 @@ const NOTES_MAX: usize = 20;
 /// Times that must agree as far as both runs have them. Requests and their rate alone say too little: of a fixed rate
 /// they are the same in every run.
 const TIMES: [&str; 8] = [
-    quantity::DURATION_US,
-    quantity::LATENCY_MEAN_US,
+    metric::DURATION_US,
+    metric::LATENCY_MEAN_US,
     "latency_stdev_us",
     "latency_max_us",
     "latency_p50_us",
@@ -78,9 +79,9 @@ impl Figures {
             form: run.form,
             source: run.source.clone(),
             rate: run
-                .value(quantity::REQUESTS_PER_SEC)
+                .value(metric::REQUESTS_PER_SEC)
                 .filter(|_| has_measured)?,
-            requests: run.value(quantity::REQUESTS),
+            requests: run.value(metric::REQUESTS),
             times: TIMES.map(|name| run.value(name)),
         })
     }
@@ -148,10 +149,10 @@ mod tests {
 
     fn of_rate(form: Form, source: &str, max_us: f64) -> Observation {
         let values = [
-            (quantity::REQUESTS, 10_000.0),
-            (quantity::REQUESTS_PER_SEC, 1_000.0),
-            (quantity::DURATION_US, 10e6),
-            (quantity::LATENCY_MEAN_US, 120.0),
+            (metric::REQUESTS, 10_000.0),
+            (metric::REQUESTS_PER_SEC, 1_000.0),
+            (metric::DURATION_US, 10e6),
+            (metric::LATENCY_MEAN_US, 120.0),
             ("latency_max_us", max_us),
         ];
         run(form, source, &values)
@@ -184,8 +185,8 @@ mod tests {
     #[test]
     fn runs_without_times_and_runs_of_one_form_are_no_copies() {
         let bare = [
-            (quantity::REQUESTS, 10_000.0),
-            (quantity::REQUESTS_PER_SEC, 1_000.0),
+            (metric::REQUESTS, 10_000.0),
+            (metric::REQUESTS_PER_SEC, 1_000.0),
         ];
         let mut groups = [
             vec![

@@ -6,7 +6,8 @@ use results::file::{load, load_trial};
 use results::{RunResult, Trial, TrialOutcome};
 
 use super::ReadError;
-use crate::{Observation, Origin, TrialFacts, quantity};
+use crate::{Observation, Origin, TrialFacts};
+use results::metric;
 
 /// Reads a saved result.
 pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
@@ -41,7 +42,7 @@ fn of_result(source: String, result: RunResult) -> Observation {
         profile: Some(profile),
         target: Some(target),
         run: 1,
-        values: quantity::all_of_result(&result),
+        values: metric::values(&result),
         result: Some(Box::new(result)),
         failure,
         ..Observation::default()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::quantity;
+use results::metric;
 
 /// The columns, which the file does not name: microseconds with six decimals, then whole numbers.
 const LATENCIES: [&str; 8] = [
@@ -15,7 +15,7 @@ const LATENCIES: [&str; 8] = [
     "latency_p99_us",
     "latency_p99.999_us",
 ];
-const TOTALS: [&str; 3] = [quantity::DURATION_US, quantity::REQUESTS, quantity::BYTES];
+const TOTALS: [&str; 3] = [metric::DURATION_US, metric::REQUESTS, metric::BYTES];
 
 /// Reads a line with its line feed; `None` if it is something else, or has lost its end.
 pub(super) fn line(raw: &str) -> Option<BTreeMap<String, f64>> {
@@ -40,20 +40,17 @@ pub(super) fn line(raw: &str) -> Option<BTreeMap<String, f64>> {
     if fields.next().is_some() {
         return None;
     }
-    if values[quantity::REQUESTS] == 0.0 {
+    if values[metric::REQUESTS] == 0.0 {
         values.retain(|name, _| TOTALS.contains(&name.as_str()));
     }
-    let (requests, duration_us) = (values[quantity::REQUESTS], values[quantity::DURATION_US]);
+    let (requests, duration_us) = (values[metric::REQUESTS], values[metric::DURATION_US]);
     if duration_us > 0.0 {
-        let bytes = values[quantity::BYTES];
+        let bytes = values[metric::BYTES];
         values.insert(
-            quantity::REQUESTS_PER_SEC.to_owned(),
+            metric::REQUESTS_PER_SEC.to_owned(),
             requests / duration_us * 1e6,
         );
-        values.insert(
-            quantity::BYTES_PER_SEC.to_owned(),
-            bytes / duration_us * 1e6,
-        );
+        values.insert(metric::BYTES_PER_SEC.to_owned(), bytes / duration_us * 1e6);
     }
     Some(values)
 }

@@ -68,7 +68,7 @@ fn only_affected_percentiles_of_an_overloaded_server_are_lower_bounds() {
     assert!(
         lines
             .iter()
-            .any(|line| line.starts_with("note: 50%, 75%, 90%, 99%, ")
+            .any(|line| line.starts_with("note: p50, p75, p90, p99, ")
                 && line.ends_with(
                     " requests had no response and count with the time they had waited"
                 )),

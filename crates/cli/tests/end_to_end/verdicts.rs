@@ -41,8 +41,11 @@ fn each_failed_condition_is_printed_and_the_exit_code_is_2() {
         told[0].starts_with("p99 is ") && told[0].ends_with("s, limit p99>1ns"),
         "{told:?}"
     );
-    assert!(told[1].ends_with(" of 1000), limit status>10%"), "{told:?}");
-    assert_eq!(told[2], "requests is 1000, limit requests==1000");
+    assert!(
+        told[1].ends_with(" of 1,000), limit status>10%"),
+        "{told:?}"
+    );
+    assert_eq!(told[2], "requests is 1,000, limit requests==1000");
     // The report and the document are there all the same: the harness has looked at them.
     assert!(run.stdout.contains("Requests/sec:"));
 }

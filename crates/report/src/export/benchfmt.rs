@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use analysis::compare::Better;
-use analysis::{FILE_FACTOR, Observation, quantity};
+use analysis::{FILE_FACTOR, Observation};
+use results::metric;
 
 use super::{Export, names, trusted};
 
@@ -19,16 +20,16 @@ const NAME_CHARS_MAX: usize = 400;
 
 /// A metric in a unit of the format.
 struct Measure {
-    quantity: &'static str,
+    metric: &'static str,
     unit: &'static str,
     /// Factor from the metric's unit to this one.
     factor: f64,
     better: Better,
 }
 
-const fn time(quantity: &'static str, unit: &'static str) -> Measure {
+const fn time(metric: &'static str, unit: &'static str) -> Measure {
     Measure {
-        quantity,
+        metric,
         unit,
         factor: 1e3,
         better: Better::Lower,
@@ -37,26 +38,26 @@ const fn time(quantity: &'static str, unit: &'static str) -> Measure {
 
 /// Units that benchstat knows have its names: it shows `ns` as seconds.
 const MEASURES: [Measure; 9] = [
-    time(quantity::LATENCY_MEAN_US, "ns/op"),
+    time(metric::LATENCY_MEAN_US, "ns/op"),
     time("latency_p50_us", "p50-ns/op"),
     time("latency_p90_us", "p90-ns/op"),
     time("latency_p99_us", "p99-ns/op"),
     time("latency_p99.9_us", "p99.9-ns/op"),
     time("latency_max_us", "max-ns/op"),
     Measure {
-        quantity: quantity::REQUESTS_PER_SEC,
+        metric: metric::REQUESTS_PER_SEC,
         unit: "req/s",
         factor: 1.0,
         better: Better::Higher,
     },
     Measure {
-        quantity: quantity::BYTES_PER_SEC,
+        metric: metric::BYTES_PER_SEC,
         unit: "B/s",
         factor: 1.0,
         better: Better::Higher,
     },
     Measure {
-        quantity: quantity::ERRORS,
+        metric: metric::ERRORS,
         unit: "errors",
         factor: 1.0,
         better: Better::Lower,
@@ -112,11 +113,11 @@ fn numbers(run: &Observation) -> Option<(f64, Vec<String>)> {
     if run.failure.is_some() {
         return None;
     }
-    let requests = run.value(quantity::REQUESTS)?;
+    let requests = run.value(metric::REQUESTS)?;
     let pairs: Vec<String> = MEASURES
         .iter()
         .filter_map(|measure| {
-            let value = trusted(run, measure.quantity)? * measure.factor;
+            let value = trusted(run, measure.metric)? * measure.factor;
             Some(format!("{} {}", short(value), measure.unit))
         })
         .collect();

@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use analysis::quantity;
+use results::Metric;
+use results::metric;
 
 use super::{Export, names};
 use crate::table::csv::line;
@@ -36,14 +37,14 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         begin.push(text(run.failure.as_deref().unwrap_or_default()));
         let known = run.values.iter().filter(|(_, value)| value.is_finite());
         let mut known: Vec<(&String, &f64)> = known.collect();
-        known.sort_by_key(|(metric, _)| quantity::rank(metric));
+        known.sort_by_key(|(metric, _)| metric::rank(metric));
         let mut is_empty = true;
         for (metric, value) in known {
             is_empty = false;
             let mut row = begin.clone();
             row.extend([
                 text(metric),
-                quantity::unit(metric).into(),
+                Metric::named(metric).unit.name().into(),
                 value.to_string().into(),
             ]);
             line(&row, output)?;

@@ -8,9 +8,10 @@
 
 use std::io::{self, Write};
 
-use analysis::{Judged, Observation, judge_all, quantity};
+use analysis::{Judged, Observation, judge_all};
 use askama::Template;
 use judging::sentences::verdict_lines;
+use results::metric;
 use results::{RunResult, Verdict};
 
 use super::{Export, names};
@@ -134,7 +135,7 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
             .map(|moment| text(moment.trim_end_matches('Z'))),
         hostname: result.and_then(|result| result.environment.hostname.as_deref().map(text)),
         time_s: run
-            .value(quantity::DURATION_US)
+            .value(metric::DURATION_US)
             .map(|duration_us| format!("{:.3}", duration_us / 1e6)),
         properties: properties(run),
         cases: cases
@@ -174,12 +175,12 @@ fn properties(run: &Observation) -> Vec<(String, String)> {
     let named = known
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), text(value.as_deref()?))));
-    let p99 = quantity::percentile("latency", 99.0);
+    let p99 = metric::percentile("latency", 99.0);
     let numbers = [
-        quantity::REQUESTS_PER_SEC,
-        quantity::LATENCY_MEAN_US,
+        metric::REQUESTS_PER_SEC,
+        metric::LATENCY_MEAN_US,
         &p99,
-        quantity::ERRORS,
+        metric::ERRORS,
     ]
     .into_iter()
     .filter_map(|name| Some((name.to_owned(), run.value(name)?.to_string())));

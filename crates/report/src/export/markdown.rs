@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use analysis::Observation;
 use analysis::table::{Wish, table};
-use analysis::{Observation, quantity};
+use results::metric;
 
 use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
@@ -95,7 +96,7 @@ fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()
     let known: Vec<f64> = PERCENTILES
         .into_iter()
         .filter(|percent| {
-            let name = quantity::percentile("latency", *percent);
+            let name = metric::percentile("latency", *percent);
             runs.iter().any(|run| trusted(run, &name).is_some())
         })
         .collect();
@@ -119,16 +120,16 @@ fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()
         let number = |name: &str| run.value(name).map(words::number).unwrap_or_default();
         let percentiles: Vec<String> = known
             .iter()
-            .map(|percent| time(&quantity::percentile("latency", *percent)))
+            .map(|percent| time(&metric::percentile("latency", *percent)))
             .collect();
         let cells = [
             vec![
                 name,
-                number(quantity::REQUESTS_PER_SEC),
-                time(quantity::LATENCY_MEAN_US),
+                number(metric::REQUESTS_PER_SEC),
+                time(metric::LATENCY_MEAN_US),
             ],
             percentiles,
-            vec![time("latency_max_us"), number(quantity::ERRORS)],
+            vec![time("latency_max_us"), number(metric::ERRORS)],
         ]
         .concat();
         writeln!(output, "| {} |", cells.join(" | "))?;

@@ -15,9 +15,10 @@ mod remarks;
 use std::io::{self, Write};
 use std::path::Path;
 
+use analysis::Observation;
 use analysis::compare::Validity;
-use analysis::{Observation, quantity};
 use judging::{Criterion, ThinPercentiles};
+use results::metric;
 
 use crate::page::{self, Subject};
 
@@ -180,7 +181,7 @@ pub fn render(
 /// a text report is not known; its percentiles are kept.
 fn trusted(run: &Observation, name: &str) -> Option<f64> {
     let value = run.value(name).filter(|value| value.is_finite())?;
-    let is_enough = match (quantity::percentile_of(name), &run.result) {
+    let is_enough = match (metric::percentile_of(name), &run.result) {
         (Some(("latency", percent)), Some(result)) => {
             let samples = result.recording.latency().count();
             ThinPercentiles::among(&[percent], samples).is_none()

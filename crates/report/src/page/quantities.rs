@@ -1,27 +1,21 @@
 //! Titles, units and axes of metrics on a page.
 
-use analysis::compare::Metric;
-use analysis::quantity;
+use results::{Metric, metric};
 
 use super::{Axis, Scale, Unit, words};
 
+/// How a chart writes values of this name.
 pub(crate) fn unit(name: &str) -> Unit {
-    match name {
-        quantity::REQUESTS_PER_SEC => Unit::RequestsPerSec,
-        quantity::BYTES_PER_SEC => Unit::BytesPerSec,
-        quantity::BYTES => Unit::Bytes,
-        name if name.ends_with("_us") || name == quantity::DURATION_US => Unit::Microseconds,
-        name if name.ends_with("_percent") => Unit::Percent,
-        name if name.starts_with("sockets_cwnd") => Unit::Segments,
-        name if is_count(name) => Unit::Count,
-        _ => Unit::Number,
+    match Metric::named(name).unit {
+        metric::Unit::Microseconds => Unit::Microseconds,
+        metric::Unit::RequestsPerSec => Unit::RequestsPerSec,
+        metric::Unit::BytesPerSec => Unit::BytesPerSec,
+        metric::Unit::Bytes => Unit::Bytes,
+        metric::Unit::Percent => Unit::Percent,
+        metric::Unit::Segments => Unit::Segments,
+        metric::Unit::Count => Unit::Count,
+        metric::Unit::Milliseconds => Unit::Number,
     }
-}
-
-fn is_count(name: &str) -> bool {
-    [quantity::REQUESTS, quantity::STATUSES_OVER_399].contains(&name)
-        || name.starts_with("error")
-        || name.starts_with("status")
 }
 
 /// A value of a metric in its unit.
@@ -41,15 +35,12 @@ pub(crate) fn in_unit(unit: Unit, value: f64) -> String {
 
 /// A short title for a column or an axis.
 pub(crate) fn title(name: &str) -> String {
-    match name {
-        quantity::DURATION_US => "duration".to_owned(),
-        name => match name.strip_prefix("sockets_") {
-            Some(rest) => {
-                let rest = rest.strip_suffix("_us").unwrap_or(rest);
-                rest.replace("_percent", " %").replace('_', " ")
-            }
-            None => Metric::named(name).label,
-        },
+    match name.strip_prefix("sockets_") {
+        Some(rest) => {
+            let rest = rest.strip_suffix("_us").unwrap_or(rest);
+            rest.replace("_percent", " %").replace('_', " ")
+        }
+        None => Metric::named(name).label,
     }
 }
 

@@ -358,7 +358,7 @@ fn metrics(subject: &Subject<'_>) -> Vec<Metric> {
         }
     }
     match metrics.is_empty() {
-        true => Metric::defaults(subject.observations),
+        true => compare::default_metrics(subject.observations),
         false => metrics,
     }
 }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use analysis::quantity;
 use analysis::table::Table;
+use results::metric;
 
 use super::{key_values, keys, spread_rows};
 
 /// Unknown values are empty.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
-    let is_percentile = |name: &&String| quantity::percentile_of(name).is_some();
+    let is_percentile = |name: &&String| metric::percentile_of(name).is_some();
     let mut titles: Vec<Cow<'_, str>> = keys(table).into_iter().map(Cow::from).collect();
     titles.push("run".into());
     titles.extend(table.columns.iter().map(Cow::from));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use analysis::quantity;
 use analysis::table::{Cell, ColumnSpread, Table};
+use results::metric;
 use serde::Serialize;
 
 /// Version of the document; increased when a field changes its meaning or is removed.
@@ -75,7 +75,7 @@ fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
         values: named(table, &run.values),
     });
     let mut all_samples = named(table, &cell.merged);
-    all_samples.retain(|name, _| quantity::percentile_of(name).is_some());
+    all_samples.retain(|name, _| metric::percentile_of(name).is_some());
     let spread = cell
         .spreads
         .iter()

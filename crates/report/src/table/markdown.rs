@@ -3,8 +3,8 @@
 
 use std::io::{self, Write};
 
-use analysis::quantity;
 use analysis::table::{Cell, Table};
+use results::metric;
 
 use super::{key_values, keys, spread_rows};
 
@@ -61,7 +61,7 @@ pub(crate) fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result
     titles.push("run".to_owned());
     for (at, name) in table.columns.iter().enumerate() {
         let title = title(name);
-        if quantity::percentile_of(name).is_some() {
+        if metric::percentile_of(name).is_some() {
             titles.push(escaped(format!("avg of {title}")));
             titles.extend(is_merged(at).then(|| escaped(format!("{title} of all samples"))));
         } else {
@@ -120,9 +120,9 @@ fn shown(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
 /// As in the object of json.lua: two decimals for times and rates, none for whole numbers.
 fn of_run(name: &str, value: f64) -> String {
     let is_fraction = [
-        quantity::DURATION_US,
-        quantity::REQUESTS_PER_SEC,
-        quantity::BYTES_PER_SEC,
+        metric::DURATION_US,
+        metric::REQUESTS_PER_SEC,
+        metric::BYTES_PER_SEC,
     ];
     if !is_fraction.contains(&name) && value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value:.0}")
@@ -139,7 +139,7 @@ fn average(name: &str, value: f64) -> String {
 
 /// `99% latency` as in generate-table.sh; other metrics by their names.
 pub(super) fn title(name: &str) -> String {
-    match quantity::percentile_of(name) {
+    match metric::percentile_of(name) {
         Some(("latency", percent)) => format!("{percent}% latency"),
         _ => name.to_owned(),
     }
@@ -147,9 +147,9 @@ pub(super) fn title(name: &str) -> String {
 
 /// Titles for which generate-table.sh prints one dash less.
 const SHORT_DASHES: [&str; 3] = [
-    quantity::DURATION_US,
-    quantity::REQUESTS_PER_SEC,
-    quantity::BYTES_PER_SEC,
+    metric::DURATION_US,
+    metric::REQUESTS_PER_SEC,
+    metric::BYTES_PER_SEC,
 ];
 
 fn header(titles: &[String], output: &mut dyn Write) -> io::Result<()> {

@@ -64,7 +64,7 @@ fn set(factor: &str, levels: [&str; 2], target: &str) -> Set {
             profile: Some(factor.to_owned()),
             target: Some(target.to_owned()),
             run,
-            values: analysis::quantity::all_of_result(&result),
+            values: results::metric::values(&result),
             result: Some(Box::new(result.clone())),
             ..Observation::default()
         })

@@ -1,6 +1,7 @@
 //! Sweeps that were never run: the same on every machine.
 
-use analysis::{Observation, TrialFacts, quantity};
+use analysis::{Observation, TrialFacts};
+use results::metric;
 use results::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, Setting, SocketMoment,
     SocketSummary, SocketTimeline, Spread, Telemetry,
@@ -74,7 +75,7 @@ pub(crate) fn run(
         target: Some(cell.target.clone()),
         run: round,
         position: Some(position),
-        values: quantity::all_of_result(&result),
+        values: metric::values(&result),
         result: Some(Box::new(result)),
         trial: Some(Box::new(trial)),
         ..Observation::default()

@@ -364,11 +364,11 @@ impl Reader {
 
     /// Values that a script wrote: of the report above them if they say so, else a run of their own.
     fn add(&mut self, number: usize, values: BTreeMap<String, f64>, what: &str) {
-        let requests = values.get(crate::quantity::REQUESTS).copied();
+        let requests = values.get(results::metric::REQUESTS).copied();
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
         self.may_be_added_to = false;
         match above {
-            Some(run) if run.report.values.get(crate::quantity::REQUESTS).copied() == requests => {
+            Some(run) if run.report.values.get(results::metric::REQUESTS).copied() == requests => {
                 // Of what both say, the object's: totals are exact in it, and tables were made of it.
                 run.report.values.extend(values);
             }
@@ -521,7 +521,7 @@ fn cells(line: &str, is_markdown: bool) -> Option<Vec<String>> {
 
 /// Whether a title is one that our own tables have: other lines with commas in them are prose.
 fn is_own_title(title: &str) -> bool {
-    title == "metric" || crate::quantity::is_known(title)
+    title == "metric" || results::Metric::is_name(title)
 }
 
 /// Text between reports that may have named a run and was not understood.
@@ -605,7 +605,7 @@ impl Run {
             _ => true,
         };
         let too_fast = |rate: u64| {
-            let reached = self.report.values.get(crate::quantity::REQUESTS_PER_SEC);
+            let reached = self.report.values.get(results::metric::REQUESTS_PER_SEC);
             reached.is_some_and(|reached| *reached > rate as f64 * RATE_EXCEEDED)
         };
         let is_own = urls

@@ -9,7 +9,8 @@ use results::Setting;
 
 use super::Run;
 use super::heading::{Noted, Title};
-use crate::{LoadPart, Observation, Origin, quantity};
+use crate::{LoadPart, Observation, Origin};
+use results::metric;
 
 /// Setting that the outermost headings are levels of.
 pub(crate) const HEADING: &str = "heading";
@@ -381,7 +382,7 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
 /// itself are still repetitions of each other.
 fn ended_early(run: &Run) -> Option<LoadPart> {
     let planned_us = least_us(run.report.duration.as_deref()?)?;
-    let took_us = *run.report.values.get(quantity::DURATION_US)?;
+    let took_us = *run.report.values.get(metric::DURATION_US)?;
     let ratio = took_us / planned_us;
     Some(if ratio >= WHOLE_RATIO {
         LoadPart::other("length", "whole", "")

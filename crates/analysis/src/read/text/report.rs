@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::printed::{self, Printed};
-use crate::quantity;
+use results::metric;
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Report {
             let Some(rate) = printed::bytes(rest.trim()) else {
                 return Line::Unknown;
             };
-            self.put(quantity::BYTES_PER_SEC, rate.value);
+            self.put(metric::BYTES_PER_SEC, rate.value);
             return Line::Last;
         }
         let taken = self.title(line) || self.row(line) || self.total(line) || self.footer(line);
@@ -136,17 +136,15 @@ impl Report {
 
     /// Why it is no measurement although it is all there.
     pub(super) fn failure(&self) -> Option<String> {
-        let missing = [quantity::REQUESTS, quantity::REQUESTS_PER_SEC]
+        let missing = [metric::REQUESTS, metric::REQUESTS_PER_SEC]
             .into_iter()
             .find(|name| !self.values.contains_key(*name));
         match missing {
-            Some(quantity::REQUESTS) => {
+            Some(metric::REQUESTS) => {
                 Some("the line with the number of requests is missing".to_owned())
             }
             Some(_) => Some("the line Requests/sec is missing".to_owned()),
-            None if self.values[quantity::REQUESTS] == 0.0 => {
-                Some("nothing was answered".to_owned())
-            }
+            None if self.values[metric::REQUESTS] == 0.0 => Some("nothing was answered".to_owned()),
             None => None,
         }
     }
@@ -171,13 +169,13 @@ impl Report {
         .iter()
         .map(|name| self.values[*name])
         .sum();
-        self.put(quantity::ERRORS, errors);
+        self.put(metric::ERRORS, errors);
         self.values
-            .entry(quantity::STATUSES_OVER_399.to_owned())
+            .entry(metric::STATUSES_OVER_399.to_owned())
             .or_insert(0.0);
         let nothing = self
             .values
-            .get(quantity::REQUESTS)
+            .get(metric::REQUESTS)
             .is_none_or(|requests| *requests == 0.0);
         if self.has_no_samples || nothing {
             // What is printed of no samples are zeros.
@@ -275,14 +273,14 @@ impl Report {
             .or_else(|| {
                 let count = line.strip_prefix("Non-2xx or 3xx responses:")?;
                 Some(vec![(
-                    quantity::STATUSES_OVER_399,
+                    metric::STATUSES_OVER_399,
                     printed::whole(count.trim())?,
                 )])
             })
             .or_else(|| {
                 let rate = line.strip_prefix("Requests/sec:")?;
                 Some(vec![(
-                    quantity::REQUESTS_PER_SEC,
+                    metric::REQUESTS_PER_SEC,
                     printed::decimal(rate.trim(), 2)?,
                 )])
             });
@@ -348,7 +346,7 @@ impl Report {
             .filter(|percent| is_number && *percent <= 100.0);
         match (percent, printed::time_us(value.trim())) {
             (Some(percent), Some(value)) => {
-                self.put_rounded(quantity::percentile(of, percent), value);
+                self.put_rounded(metric::percentile(of, percent), value);
                 true
             }
             _ => false,
@@ -378,7 +376,7 @@ impl Report {
         let is_exact = millionths <= LAST_EXACT_TICK || millionths == 1_000_000;
         if is_exact && *count != "0" {
             let percent = f64::from(millionths) / 1e4;
-            self.put_finer(quantity::percentile(of, percent), value_ms * 1e3);
+            self.put_finer(metric::percentile(of, percent), value_ms * 1e3);
         }
         true
     }
@@ -420,9 +418,9 @@ fn requests_and_bytes(line: &str) -> Option<Vec<(&'static str, f64)>> {
     let (requests, rest) = line.split_once(" requests in ")?;
     let (duration, bytes) = rest.strip_suffix(" read")?.split_once(", ")?;
     Some(vec![
-        (quantity::REQUESTS, printed::whole(requests)?),
-        (quantity::DURATION_US, printed::time_us(duration)?.value),
-        (quantity::BYTES, printed::bytes(bytes)?.value),
+        (metric::REQUESTS, printed::whole(requests)?),
+        (metric::DURATION_US, printed::time_us(duration)?.value),
+        (metric::BYTES, printed::bytes(bytes)?.value),
     ])
 }
 

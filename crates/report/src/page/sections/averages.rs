@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::Observation;
 use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, Wish};
-use analysis::{Observation, quantity};
 use judging::ThinPercentiles;
 use results::Verdict;
+use results::metric;
 
 use super::verdict;
 use crate::comparison;
@@ -26,8 +27,8 @@ const REASON_CHARS_MAX: usize = 48;
 const MORE_OF_RUNS: [&str; 4] = [
     "latency_p99.9_us",
     "latency_max_us",
-    quantity::ERRORS,
-    quantity::STATUSES_OVER_399,
+    metric::ERRORS,
+    metric::STATUSES_OVER_399,
 ];
 
 /// `None` for a single run.
@@ -92,7 +93,7 @@ fn run_count(cell: &Cell) -> TableCell {
 
 /// Whether a column is visible in a table of many columns.
 fn is_main(name: &str) -> bool {
-    name == quantity::REQUESTS_PER_SEC || ["latency_p50_us", "latency_p99_us"].contains(&name)
+    name == metric::REQUESTS_PER_SEC || ["latency_p50_us", "latency_p99_us"].contains(&name)
 }
 
 /// The columns of a table with their indexes, the main ones first.
@@ -110,7 +111,7 @@ fn column_of(name: &str, title: String) -> Column {
 fn averages(table: &Table, changes: &Changes) -> Block {
     let is_merged = |at: usize| {
         let of_percentile = table.columns.get(at).map(String::as_str);
-        of_percentile.is_some_and(|name| quantity::percentile_of(name).is_some())
+        of_percentile.is_some_and(|name| metric::percentile_of(name).is_some())
             && table
                 .cells
                 .iter()
@@ -245,7 +246,7 @@ fn at_column(values: &[Option<f64>], at: usize, name: &str) -> TableCell {
 
 /// Percentiles with too few samples even with all runs of a group together.
 fn thin_percentiles(table: &Table, runs: &Runs<'_>) -> Option<String> {
-    let of_latency = |name: &String| match quantity::percentile_of(name) {
+    let of_latency = |name: &String| match metric::percentile_of(name) {
         Some(("latency", percent)) => Some(percent),
         _ => None,
     };
@@ -262,7 +263,7 @@ fn thin_percentiles(table: &Table, runs: &Runs<'_>) -> Option<String> {
 fn short_title(name: &str) -> String {
     let title = title(name);
     match title.strip_suffix(" latency") {
-        Some(short) if quantity::percentile_of(name).is_some() => short.to_owned(),
+        Some(short) if metric::percentile_of(name).is_some() => short.to_owned(),
         _ => title,
     }
 }
@@ -321,7 +322,7 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
     let table = table::table(runs.all, &Wish::default()).ok()?;
     let is_known = |name: &str| {
         let mut values = runs.counted().filter_map(|run| run.run.value(name));
-        values.any(|value| name != quantity::STATUSES_OVER_399 || value > 0.0)
+        values.any(|value| name != metric::STATUSES_OVER_399 || value > 0.0)
     };
     let mut names: Vec<&str> = column_order(&table)
         .into_iter()
@@ -354,7 +355,7 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
         columns.push(wide(words_column("load generator")));
     }
     columns.extend(names.iter().map(|name| {
-        let is_wide = MORE_OF_RUNS.contains(name) || [quantity::BYTES_PER_SEC].contains(name);
+        let is_wide = MORE_OF_RUNS.contains(name) || [metric::BYTES_PER_SEC].contains(name);
         match is_wide && !by_level {
             true => wide(number_column(short_title(name))),
             false => column_of(name, short_title(name)),
@@ -417,8 +418,8 @@ fn load_generator(run: &Observation) -> TableCell {
 fn cell_of_run(run: &Observation, name: &str) -> TableCell {
     let value = run.value(name).filter(|_| run.failure.is_none());
     let cell = known(value, |value| show(name, value));
-    let is_trouble = [quantity::ERRORS, quantity::STATUSES_OVER_399].contains(&name);
-    let percent = quantity::percentile_of(name).map(|(_, percent)| percent);
+    let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
+    let percent = metric::percentile_of(name).map(|(_, percent)| percent);
     let result = run.result.as_deref();
     let is_thin = percent.zip(result).is_some_and(|(percent, result)| {
         let samples = result.recording.latency().count();

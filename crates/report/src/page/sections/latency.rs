@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Observation, quantity};
+use analysis::Observation;
 use judging::ThinPercentiles;
+use results::metric;
 use results::{Histogram, RunResult, Summary};
 
 use super::{color, lower_bound};
@@ -164,7 +165,7 @@ fn chart_of_run(run: &Observation, times: &[Times]) -> Option<Chart> {
         described.push(description(of));
     }
     if run.result.is_none() {
-        for of in quantity::TIMES {
+        for of in metric::TIMES {
             let line = curve_of_values(&run.values, of);
             if !line.is_line() {
                 continue;
@@ -221,7 +222,7 @@ fn curve_of_values(values: &BTreeMap<String, f64>, of: &str) -> Curve {
     let mut points: Vec<(f64, f64)> = values
         .iter()
         .filter_map(|(name, value)| {
-            let (whose, percent) = quantity::percentile_of(name)?;
+            let (whose, percent) = metric::percentile_of(name)?;
             (whose == of).then_some((percent, *value))
         })
         .collect();

@@ -1,8 +1,9 @@
 //! The verdict on a single run, and its most important numbers.
 
+use analysis::Observation;
 use analysis::story::{self, Stall};
-use analysis::{Observation, quantity};
 use judging::{ThinPercentiles, sentences};
+use results::metric;
 use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, Warning};
 
 use super::{course, latency_name, lower_bound, responses};
@@ -63,21 +64,21 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
             finding(Tone::Neutral, text, vec![format!("From {}", run.source)])
         }
     };
-    let p50 = quantity::percentile("latency", 50.0);
-    let p99 = quantity::percentile("latency", 99.0);
+    let p50 = metric::percentile("latency", 50.0);
+    let p99 = metric::percentile("latency", 99.0);
     let known = [
-        (quantity::REQUESTS_PER_SEC, "Requests/s"),
-        (quantity::LATENCY_MEAN_US, "Mean latency"),
+        (metric::REQUESTS_PER_SEC, "Requests/s"),
+        (metric::LATENCY_MEAN_US, "Mean latency"),
         (&p50, "p50"),
         (&p99, "p99"),
         ("latency_max_us", "Slowest"),
-        (quantity::ERRORS, "Errors"),
-        (quantity::STATUSES_OVER_399, "Status above 399"),
-        (quantity::BYTES_PER_SEC, "Throughput"),
+        (metric::ERRORS, "Errors"),
+        (metric::STATUSES_OVER_399, "Status above 399"),
+        (metric::BYTES_PER_SEC, "Throughput"),
     ];
     let figure = |(name, label): (&str, &str)| {
         let value = *run.values.get(name)?;
-        let is_trouble = [quantity::ERRORS, quantity::STATUSES_OVER_399].contains(&name);
+        let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
         Some(Figure {
             label: label.to_owned(),
             value: quantities::show(name, value),
@@ -92,7 +93,7 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
     let figures: Vec<Figure> = known.into_iter().filter_map(figure).collect();
     let shown = |name: &str| Some(quantities::show(name, *run.values.get(name)?));
     let parts = [
-        shown(quantity::REQUESTS_PER_SEC).map(|rate| format!("{rate} requests/s")),
+        shown(metric::REQUESTS_PER_SEC).map(|rate| format!("{rate} requests/s")),
         shown(&p50).map(|p50| format!("p50 {p50}")),
         shown(&p99).map(|p99| format!("p99 {p99}")),
     ];

@@ -1,7 +1,7 @@
 //! Kernel counters and sockets sampled during the runs.
 
-use analysis::quantity;
 use analysis::table::{self, Wish};
+use results::metric;
 use results::{RunResult, SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 
 use super::color;
@@ -405,7 +405,7 @@ fn averages(runs: &Runs<'_>) -> Option<(Block, Vec<String>)> {
             .filter_map(|run| run.run.value(name))
             .collect::<Vec<f64>>()
     };
-    let known_names = quantity::TELEMETRY
+    let known_names = metric::TELEMETRY
         .into_iter()
         .filter(|name| !values(name).is_empty());
     let (columns, silent): (Vec<&str>, Vec<&str>) =

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use analysis::Observation;
 use analysis::compare::Validity;
-use analysis::{Observation, quantity};
 use judging::sentences::verdict_lines;
 use results::Order;
+use results::metric;
 
 use super::{averages, bounded, conclusions, run_verdict};
 use crate::page::quantities::show;
@@ -180,7 +181,7 @@ fn runs_counted(runs: &Runs<'_>) -> Figure {
 /// The medians of a few groups, with their ranges.
 fn medians(runs: &Runs<'_>) -> Vec<Figure> {
     const METRICS: [(&str, &str); 2] = [
-        (quantity::REQUESTS_PER_SEC, "Requests/s"),
+        (metric::REQUESTS_PER_SEC, "Requests/s"),
         ("latency_p99_us", "p99"),
     ];
     let is_unlike = runs.groups.iter().all(|group| group.runs.len() < 2);
