@@ -29,8 +29,9 @@ impl Judged<'_> {
     }
 }
 
-/// Holds each run against each condition: run by run, conditions in their order. A run without its whole
-/// result cannot be judged, which counts as failed: a check that checks nothing must not pass.
+/// Holds each run against each condition: run by run, conditions in their order. A run without its
+/// whole result cannot be judged, which counts as failed: a check that checks nothing must not
+/// pass.
 #[must_use]
 pub fn judge_all<'a>(
     observations: &'a [Observation],

@@ -25,8 +25,8 @@ impl LoadPart {
         PlanOption { name, value }.into()
     }
 
-    /// Something that no plan has, such as the tool that made the run. `option` distinguishes names of
-    /// loads; it may be empty.
+    /// Something that no plan has, such as the tool that made the run. `option` distinguishes names
+    /// of loads; it may be empty.
     #[must_use]
     pub fn other(label: &'static str, text: &str, option: &str) -> Self {
         Self {

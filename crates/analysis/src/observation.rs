@@ -9,7 +9,8 @@ use crate::LoadPart;
 /// Below this share of a fixed rate the rate was missed.
 const RATE_SHARE_MIN: f64 = 0.99;
 
-/// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm print.
+/// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm
+/// print.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
     /// Where it was found: the file, with the line for one of several in it.
@@ -18,14 +19,15 @@ pub struct Observation {
     pub form: Form,
     /// Number of its cell in the plan of a sweep, from 1; `None` where there is no plan.
     pub cell: Option<u32>,
-    /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a text.
+    /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a
+    /// text.
     pub settings: Vec<Setting>,
     /// Set of load options, if one is known.
     pub profile: Option<String>,
     /// Target, if one is known.
     pub target: Option<String>,
-    /// The profile as it was before options were added that tell runs of the same name but of another load
-    /// apart; `None` if there were none to add.
+    /// The profile as it was before options were added that tell runs of the same name but of
+    /// another load apart; `None` if there were none to add.
     pub profile_without_load: Option<String>,
     /// What a text says of the load; a saved result has its plan instead.
     pub noted_load: Vec<LoadPart>,
@@ -64,7 +66,8 @@ pub enum Form {
 /// Where a part of a run's name comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The part: `target`, `profile`, `round`, the name of a setting; `ignored` for what names nothing.
+    /// The part: `target`, `profile`, `round`, the name of a setting; `ignored` for what names
+    /// nothing.
     pub part: String,
     /// What it is called; why it was, for what was ignored.
     pub value: String,
@@ -85,7 +88,8 @@ impl Origin {
     }
 }
 
-/// What a sweep wrote down around a run: [`results::Trial`] without what the observation has already.
+/// What a sweep wrote down around a run: [`results::Trial`] without what the observation has
+/// already.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrialFacts {
     /// Wall-clock begin, RFC 3339; a label.
@@ -127,22 +131,23 @@ impl Observation {
         known.flatten().next().map(String::as_str)
     }
 
-    /// Whether the load generator was the limit, so that the server could have done more than the run says. `false`
-    /// where that is not known, as of a text.
+    /// Whether the load generator was the limit, so that the server could have done more than the
+    /// run says. `false` where that is not known, as of a text.
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         let result = self.result.as_deref();
         result.is_some_and(|result| result.generator.verdict.is_saturated())
     }
 
-    /// The rate at which the plan had requests sent, per second; `None` of a closed loop, and where it is not
-    /// known.
+    /// The rate at which the plan had requests sent, per second; `None` of a closed loop, and where
+    /// it is not known.
     #[must_use]
     pub fn fixed_rate_per_sec(&self) -> Option<f64> {
         self.value("rate").filter(|rate| *rate > 0.0)
     }
 
-    /// Whether a run with a fixed rate fell short of it: by more than 1 % of what was due, or by more and more.
+    /// Whether a run with a fixed rate fell short of it: by more than 1 % of what was due, or by
+    /// more and more.
     #[must_use]
     pub fn has_missed_rate(&self) -> bool {
         let Some(rate_per_sec) = self.fixed_rate_per_sec() else {

@@ -1,6 +1,7 @@
 //! What happened in the course of a run: when it stalled, when it was slow, when requests failed.
 //!
-//! An even run has no episodes: what is told lies far outside of what counts of its size scatter by.
+//! An even run has no episodes: what is told lies far outside of what counts of its size scatter
+//! by.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ const RESPONSES_MIN: f64 = 8.0;
 /// A step with less than this share of its usual responses may be a part of a stall.
 const LOW: f64 = 0.5;
 
-/// A stall has at most this share of its usual responses, its first and last step included, which are in it in part.
+/// A stall has at most this share of its usual responses, its first and last step included, which
+/// are in it in part.
 const STALLED: f64 = 0.35;
 
 /// Within it hardly any come: a server that is only slower has not stalled.
@@ -131,8 +133,8 @@ pub struct Step {
     pub answered: u64,
     /// Errors.
     pub errors: u64,
-    /// How many requests were asked for, in any unit; the same in all steps of a closed loop, whose connections
-    /// always have a request to wait for.
+    /// How many requests were asked for, in any unit; the same in all steps of a closed loop, whose
+    /// connections always have a request to wait for.
     pub asked: f64,
 }
 

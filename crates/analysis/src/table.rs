@@ -1,9 +1,10 @@
-//! Runs as a table: a row for each, an average for each cell, and each target's rounds side by side.
+//! Runs as a table: a row for each, an average for each cell, and each target's rounds side by
+//! side.
 
 use results::{Histogram, Setting};
+use results::{Metric, metric};
 
 use crate::Observation;
-use results::{Metric, metric};
 
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,8 +63,8 @@ pub struct Cell {
     pub runs: Vec<Run>,
     /// Arithmetic means over the runs that have the value and did not fail.
     pub averages: Vec<Option<f64>>,
-    /// Of percentiles, those of the samples of all runs together: only where every run that is averaged
-    /// has its histogram.
+    /// Of percentiles, those of the samples of all runs together: only where every run that is
+    /// averaged has its histogram.
     pub merged: Vec<Option<f64>>,
     /// How the values spread.
     pub spreads: Vec<Option<ColumnSpread>>,
@@ -102,8 +103,8 @@ pub struct ColumnSpread {
 /// Targets that were loaded in the same way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The heading that it stands below in the notes that it is of, such as the place of the generator. All
-    /// groups have one or none has.
+    /// The heading that it stands below in the notes that it is of, such as the place of the
+    /// generator. All groups have one or none has.
     pub section: Option<String>,
     /// Profile and levels that they share, in words; empty if there are none.
     pub title: String,
@@ -311,8 +312,8 @@ fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
     }
 }
 
-/// Without the binary noise of the last digits, which a sum leaves: 32142.6375 and not 32142.637499999997.
-/// Fifteen digits are those that every decimal number keeps as a double.
+/// Without the binary noise of the last digits, which a sum leaves: 32142.6375 and not
+/// 32142.637499999997. Fifteen digits are those that every decimal number keeps as a double.
 pub(crate) fn in_15_digits(value: f64) -> f64 {
     format!("{value:.14e}").parse().unwrap_or(value)
 }
@@ -348,7 +349,8 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The samples of all runs of a time (`latency`, `connect` and such) together; `None` if a run has kept none.
+/// The samples of all runs of a time (`latency`, `connect` and such) together; `None` if a run has
+/// kept none.
 #[must_use]
 pub fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
     if runs.iter().any(|run| run.result.is_none()) {

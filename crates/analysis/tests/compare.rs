@@ -56,8 +56,8 @@ fn plain(observations: &[Observation]) -> Conclusions {
     compare_cells(observations, &Question::default()).expect("there is something to compare")
 }
 
-/// A sweep of seven levels and five rounds, shuffled within each: the ratio of a level, and of a place in
-/// the order.
+/// A sweep of seven levels and five rounds, shuffled within each: the ratio of a level, and of a
+/// place in the order.
 fn sweep(
     seed: u64,
     deviation: f64,
@@ -99,7 +99,8 @@ fn one_after_the_other(seed: u64, of_position: impl Fn(u32) -> f64) -> Vec<Obser
 
 #[test]
 fn a_shuffled_sweep_that_was_stopped_did_not_run_level_by_level() {
-    // The first round, and half of the second: two levels of one run and one of two that stand together.
+    // The first round, and half of the second: two levels of one run and one of two that stand
+    // together.
     let runs: Vec<Observation> = [("2", 1), ("8", 1), ("8", 2)]
         .into_iter()
         .zip(1..)

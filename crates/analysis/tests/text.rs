@@ -430,7 +430,8 @@ fn notes_give_the_summary_that_their_author_made_of_them() {
             "notes.md:54 and notes.md:76: not averaged: path /list / /lists/list",
         ]
     );
-    // The round that asked for another path stands beside the first one, and is not averaged with it.
+    // The round that asked for another path stands beside the first one, and is not averaged with
+    // it.
     let of_green = table.cells.iter().filter(|cell| {
         cell.target.as_deref() == Some("green server")
             && cell.settings[0].level == "Run the tests from office"

@@ -10,8 +10,8 @@ use crate::warnings::SIGMAS;
 /// Two ways of counting may differ by one part in this many.
 const TOLERANCE_DIVISOR: u128 = 100;
 
-/// They may also differ by this much for each batch that can be in flight. This matters in short runs,
-/// where connections are opened and used one after the other.
+/// They may also differ by this much for each batch that can be in flight. This matters in short
+/// runs, where connections are opened and used one after the other.
 const PER_BATCH_NS: u128 = 1_000_000;
 
 /// Requests by which the schedule of each worker may be off: one at each end of the window.
@@ -28,9 +28,9 @@ pub(crate) fn contradictions(result: &RunResult) -> Vec<Warning> {
         .collect()
 }
 
-/// Little's law (J. D. C. Little, "A proof for the queuing formula L = λW", 1961), in its exact form for
-/// a finite window: the number of requests in flight, integrated over time, is the sum of the times
-/// that they were in flight.
+/// Little's law (J. D. C. Little, "A proof for the queuing formula L = λW", 1961), in its exact
+/// form for a finite window: the number of requests in flight, integrated over time, is the sum of
+/// the times that they were in flight.
 fn little(result: &RunResult) -> Option<Warning> {
     let counters = &result.recording.counters;
     let counted_ns = u128::from(counters.in_flight_time_ns);
@@ -55,9 +55,9 @@ fn little(result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// The integral according to the samples. For some requests only a bound is known: none in flight at the
-/// end is older than the oldest, no failed one was older than the timeout, and those of the warm-up
-/// were at most as many as can be in flight.
+/// The integral according to the samples. For some requests only a bound is known: none in flight
+/// at the end is older than the oldest, no failed one was older than the timeout, and those of the
+/// warm-up were at most as many as can be in flight.
 fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -91,9 +91,9 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     answered_ns.saturating_add(timed_out_ns)..=most_ns
 }
 
-/// In a closed loop without delays a batch is in flight on every connection at all times, except while
-/// it connects, and while its thread has no CPU, which may be just before it opens its connections.
-/// `None` where a connection may be without a request for other reasons.
+/// In a closed loop without delays a batch is in flight on every connection at all times, except
+/// while it connects, and while its thread has no CPU, which may be just before it opens its
+/// connections. `None` where a connection may be without a request for other reasons.
 fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -125,8 +125,8 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
 /// The longest time that a thread may not have run.
 fn stopped_ns(result: &RunResult) -> u128 {
     let generator = &result.generator;
-    // A thread's first reading is when it first runs, so a late start shows in what is missing of the
-    // window.
+    // A thread's first reading is when it first runs, so a late start shows in what is missing of
+    // the window.
     let longest_ns = generator.workers.iter().map(|worker| {
         let late_ns = result.window.duration_ns.saturating_sub(worker.elapsed_ns);
         late_ns.saturating_add(worker.usage.run_queue_wait_ns.unwrap_or(0))
@@ -142,8 +142,8 @@ fn batches_max(result: &RunResult) -> u128 {
     u128::from(load.connections) * u128::from(load.pipeline)
 }
 
-/// Whether as many requests were due as the plan asks for: with a rate, and without a script, which may
-/// end a run or send several requests at a time.
+/// Whether as many requests were due as the plan asks for: with a rate, and without a script, which
+/// may end a run or send several requests at a time.
 fn schedule(result: &RunResult) -> Option<Warning> {
     let plan = &result.plan;
     if plan.request.script.is_some() || plan.stop.requests.is_some() {

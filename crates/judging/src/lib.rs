@@ -1,7 +1,7 @@
 //! Judges results: whether their numbers can be trusted, and whether limits were kept.
 //!
-//! Each rule yields a finding of plain numbers. The sentences about findings are in [`sentences`], so
-//! that the text report, JSON, pages and the live view say the same.
+//! Each rule yields a finding of plain numbers. The sentences about findings are in [`sentences`],
+//! so that the text report, JSON, pages and the live view say the same.
 
 #![forbid(unsafe_code)]
 

@@ -37,9 +37,9 @@ pub struct LowerBounds {
 }
 
 impl LowerBounds {
-    /// Those of `printed` that are only lower bounds; `None` if there are none. The maximum counts only
-    /// if it is itself the age of a request without a response: at the end of most runs with a rate
-    /// some request is in flight.
+    /// Those of `printed` that are only lower bounds; `None` if there are none. The maximum counts
+    /// only if it is itself the age of a request without a response: at the end of most runs with a
+    /// rate some request is in flight.
     #[must_use]
     pub fn among(printed: &[f64], recording: &Recording) -> Option<Self> {
         let (answered, unanswered) = recording.latency_parts();

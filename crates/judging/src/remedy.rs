@@ -22,8 +22,8 @@ pub(crate) enum Remedy {
     KeepOthersOffOrLowerLoad,
 }
 
-/// The remedy for the first cause that has a symptom. Late requests and responses are effects, so they
-/// come last. Only one remedy is given, so that no two contradict each other.
+/// The remedy for the first cause that has a symptom. Late requests and responses are effects, so
+/// they come last. Only one remedy is given, so that no two contradict each other.
 pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     let has = |is_wanted: fn(&Symptom) -> bool| symptoms.iter().any(is_wanted);
     if has(|symptom| matches!(symptom, Symptom::StoodStill { .. })) {

@@ -1,9 +1,9 @@
 //! Whether the load generator was saturated, judged from the numbers of the run alone.
 //!
-//! Each rule requires two things: the load generator was delayed, and the delay is large compared with
-//! what was measured. A thread that is always on a CPU is a symptom by itself only in a closed loop.
-//! With a rate it may be polling until the next request is due; then requests or responses must have
-//! been late too.
+//! Each rule requires two things: the load generator was delayed, and the delay is large compared
+//! with what was measured. A thread that is always on a CPU is a symptom by itself only in a closed
+//! loop. With a rate it may be polling until the next request is due; then requests or responses
+//! must have been late too.
 
 use results::{
     Delay, ErrorKind, Histogram, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict, WorkerUsage,
@@ -31,8 +31,8 @@ const STEAL_MIN_NS: u64 = 50_000_000;
 /// Shares of a shorter time show the start of a thread rather than the load.
 const ELAPSED_MIN_NS: u64 = 100_000_000;
 
-/// A rare delay counts from here on, or from [`TAIL_PERCENT_OF_LATENCY`] of the median latency on if
-/// that is more.
+/// A rare delay counts from here on, or from [`TAIL_PERCENT_OF_LATENCY`] of the median latency on
+/// if that is more.
 const TAIL_MIN_NS: u64 = 1_000_000;
 const TAIL_PERCENT_OF_LATENCY: u64 = 5;
 
@@ -58,8 +58,8 @@ const CONNECTS_PER_FAILURE: u64 = 100;
 /// At least this share of the requests that were due must have been sent.
 const SENT_PERCENT_MIN: u64 = 99;
 
-/// Judges a run by its lags, its counters and [`RunResult::generator`]. It ignores the verdict that is
-/// saved there.
+/// Judges a run by its lags, its counters and [`RunResult::generator`]. It ignores the verdict that
+/// is saved there.
 #[must_use]
 pub fn verdict(result: &RunResult) -> Verdict {
     let latency = result.recording.latency();
@@ -135,8 +135,8 @@ fn worker_busy(result: &RunResult) -> Option<Symptom> {
     })
 }
 
-/// The kernel also counts a thread as waiting when its control group's quota stops it; that is a symptom
-/// of its own.
+/// The kernel also counts a thread as waiting when its control group's quota stops it; that is a
+/// symptom of its own.
 fn run_queue_wait(result: &RunResult) -> Option<Symptom> {
     let machine = result.generator.machine.as_ref();
     let throttled_ns = machine.and_then(|machine| machine.throttled_ns);
@@ -197,9 +197,9 @@ pub(crate) fn is_short(result: &RunResult) -> bool {
 }
 
 /// Whether requests waited to be sent mostly because of the load generator. One that cannot keep up
-/// gets later and later: the last request that it sends is as late as the missing part of the schedule
-/// is long. Half of that suffices here. Where connections hang, the requests that were sent are not
-/// late.
+/// gets later and later: the last request that it sends is as late as the missing part of the
+/// schedule is long. Half of that suffices here. Where connections hang, the requests that were
+/// sent are not late.
 fn waited_for_generator(result: &RunResult) -> bool {
     let lags = &result.recording.lags;
     let (own_ns, send_ns) = (lags.own.sum_ns(), lags.send.sum_ns());
@@ -219,9 +219,9 @@ fn stood_still(result: &RunResult) -> Option<Symptom> {
     })
 }
 
-/// Connects that this machine failed, and the number of all connects, if this made the load noticeably
-/// lighter: fewer connections than planned were opened, one connect in [`CONNECTS_PER_FAILURE`] failed,
-/// or requests that were due were not sent.
+/// Connects that this machine failed, and the number of all connects, if this made the load
+/// noticeably lighter: fewer connections than planned were opened, one connect in
+/// [`CONNECTS_PER_FAILURE`] failed, or requests that were due were not sent.
 pub(crate) fn connects_failed(result: &RunResult, kind: ErrorKind) -> Option<(u64, u64)> {
     let counters = &result.recording.counters;
     let events = result.recording.errors.count(kind).events;
@@ -242,8 +242,8 @@ fn late(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
         .or_else(|| hundredth(delays, median_ns, TAIL_PERCENT_OF_LATENCY))
 }
 
-/// The time that a response waits in the kernel is part of its latency, so the delay is compared with the
-/// same percentile of the latency.
+/// The time that a response waits in the kernel is part of its latency, so the delay is compared
+/// with the same percentile of the latency.
 fn receive_delay(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
     let percent = highest_reliable(delays.count())?;
     let tail_ns = latency.value_at_percentile(f64::from(percent));
@@ -263,8 +263,8 @@ fn receive_delay(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
         })
 }
 
-/// Long delays of nearly one sample in a hundred. A short run shows a 99th percentile although it has too
-/// few samples for it, and these delays have moved it.
+/// Long delays of nearly one sample in a hundred. A short run shows a 99th percentile although it
+/// has too few samples for it, and these delays have moved it.
 fn hundredth(delays: &Histogram, latency_ns: u64, percent_of_latency: u64) -> Option<Delay> {
     highest_reliable(delays.count())?;
     let limit_ns = u128::from(latency_ns) * u128::from(percent_of_latency) / 100;
@@ -280,8 +280,8 @@ fn hundredth(delays: &Histogram, latency_ns: u64, percent_of_latency: u64) -> Op
     })
 }
 
-/// The 99th percentile, or with fewer samples the highest reliable one, if it is long compared with the
-/// median of the latency.
+/// The 99th percentile, or with fewer samples the highest reliable one, if it is long compared with
+/// the median of the latency.
 pub(crate) fn tail(delays: &Histogram, latency: &Histogram) -> Option<Delay> {
     exceeds(
         delays,

@@ -34,8 +34,8 @@ pub const SATURATED: &str = "load generator saturated: the server may be faster 
 pub const SATURATION_UNKNOWN: &str = "load generator: saturation unknown, since the run was too \
      short or the CPU time of a thread could not be read";
 
-/// The verdict for a terminal: one line; if the load generator was saturated, a line with the remedy
-/// and one for each symptom.
+/// The verdict for a terminal: one line; if the load generator was saturated, a line with the
+/// remedy and one for each symptom.
 #[must_use]
 pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
     let (symptoms, remedy) = match verdict {

@@ -14,12 +14,12 @@ const SAMPLES_FOR_P99: u64 = 1000;
 /// Stale connections are reported if there is more than one in this many responses.
 const STALE_SHARE: u64 = 100;
 
-/// Requests in flight at the end are reported if the oldest has waited longer than this multiple of the
-/// slowest finished request, and longer than [`LONG_WAIT_NS`].
+/// Requests in flight at the end are reported if the oldest has waited longer than this multiple of
+/// the slowest finished request, and longer than [`LONG_WAIT_NS`].
 const LONG_WAIT_FACTOR: u64 = 2;
 
-/// Shorter waits of requests in flight are not reported: in a fast run with few samples the slowest one
-/// says little.
+/// Shorter waits of requests in flight are not reported: in a fast run with few samples the slowest
+/// one says little.
 const LONG_WAIT_NS: u64 = 100_000_000;
 
 /// The number of requests in flight has grown if it is this multiple of its average at the end.
@@ -28,8 +28,8 @@ const GROWN_FACTOR: f64 = 1.5;
 /// Requests in flight are not reported if they are a smaller share of those that were due.
 const GROWN_SHARE: f64 = 0.01;
 
-/// Responses to requests of the warm-up are reported if they are more than this share of all responses in
-/// the window.
+/// Responses to requests of the warm-up are reported if they are more than this share of all
+/// responses in the window.
 const WARMUP_SHARE: f64 = 0.05;
 
 /// Pauses before a reconnect are reported if at least one request in this many met one,
@@ -41,8 +41,8 @@ const PAUSE_SHARE: u64 = 20;
 /// A difference of this many standard deviations is not chance, whatever the distribution.
 pub(crate) const SIGMAS: f64 = 6.0;
 
-/// The warnings that follow from the numbers of a result. Those that only the run itself can know, such as
-/// a stuck script, are not among them.
+/// The warnings that follow from the numbers of a result. Those that only the run itself can know,
+/// such as a stuck script, are not among them.
 #[must_use]
 pub fn warnings(result: &RunResult) -> Vec<Warning> {
     [
@@ -194,7 +194,8 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
 }
 
 /// Requests that were not sent or answered in time because of the server, or because of too few
-/// connections. If the load generator was saturated, the verdict says so and the server is not to blame.
+/// connections. If the load generator was saturated, the verdict says so and the server is not to
+/// blame.
 fn about_rate(result: &RunResult) -> Vec<Warning> {
     if !result.plan.pacing.is_open() || verdict(result).is_saturated() {
         return Vec::new();
@@ -242,7 +243,8 @@ fn paused_before_reconnect(recording: &Recording) -> Option<Warning> {
     })
 }
 
-/// A wait that is long compared with the service time, and that was not mostly the load generator's.
+/// A wait that is long compared with the service time, and that was not mostly the load
+/// generator's.
 fn waited_for_connection(recording: &Recording) -> Option<Delay> {
     let waited = tail(&recording.lags.send, &recording.uncorrected())?;
     let own_ns = recording
@@ -252,8 +254,9 @@ fn waited_for_connection(recording: &Recording) -> Option<Delay> {
     (own_ns <= waited.delay_ns / 2).then_some(waited)
 }
 
-/// Whether more requests are in flight at the end than on average, beyond chance. A number that grows
-/// steadily is twice its average at the end; one that does not grow has a Poisson distribution.
+/// Whether more requests are in flight at the end than on average, beyond chance. A number that
+/// grows steadily is twice its average at the end; one that does not grow has a Poisson
+/// distribution.
 fn grew(in_flight: u64, in_flight_time_ns: u64, result: &RunResult) -> bool {
     let duration_ns = result.window.duration_ns;
     if duration_ns == 0 || result.window.interrupted {

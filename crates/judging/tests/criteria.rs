@@ -26,7 +26,8 @@ fn answered() -> RunResult {
     result
 }
 
-/// The same with a rate of 500/s: of 2,010 requests due 5 were never sent, 2 failed, 3 were in flight.
+/// The same with a rate of 500/s: of 2,010 requests due 5 were never sent, 2 failed, 3 were in
+/// flight.
 fn paced() -> RunResult {
     let mut result = answered();
     result.plan.pacing = Pacing::Constant {
@@ -244,7 +245,8 @@ fn a_percentile_of_one_sample_too_few_is_not_known() {
     }
 }
 
-/// 2,000 of 3,000 requests were answered within a second, the others were in flight for half a second to the end.
+/// 2,000 of 3,000 requests were answered within a second, the others were in flight for half a
+/// second to the end.
 fn overloaded() -> RunResult {
     let mut recording = Recording::new();
     for number in 0..2000_u64 {

@@ -1,4 +1,5 @@
-//! The verdict on the generator: each sign is found where it matters, and raises no alarm where it does not.
+//! The verdict on the generator: each sign is found where it matters, and raises no alarm where it
+//! does not.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -15,8 +16,8 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Ten seconds of a closed loop on a quiet machine of four CPUs: two threads, each 40 % on a CPU, answers
-/// after 2 ms.
+/// Ten seconds of a closed loop on a quiet machine of four CPUs: two threads, each 40 % on a CPU,
+/// answers after 2 ms.
 fn quiet() -> RunResult {
     let mut result = fixture::result(fixture::recording(0));
     result.recording = results::Recording::new();

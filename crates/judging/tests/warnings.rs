@@ -158,8 +158,8 @@ fn batches_that_are_timed_as_one_have_fewer_samples_than_answers() {
     assert_eq!(check(&result), Ok(()));
 }
 
-/// Ten seconds of four connections that always wait for an answer, but for the 1 ms that each took to
-/// connect; answers take 20 ms.
+/// Ten seconds of four connections that always wait for an answer, but for the 1 ms that each took
+/// to connect; answers take 20 ms.
 fn always_busy() -> RunResult {
     let mut result = changed(|_| ());
     let recording = &mut result.recording;

@@ -15,8 +15,8 @@ use crate::page::words::{self, counted};
 
 pub use brief::{render_brief, render_one_cell};
 
-/// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under it, and then what
-/// to keep in mind.
+/// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under
+/// it, and then what to keep in mind.
 ///
 /// # Errors
 /// Those of the writer.
@@ -48,8 +48,8 @@ pub fn render_json(conclusions: &Conclusions, output: &mut dyn Write) -> io::Res
     writeln!(output)
 }
 
-/// What limits the conclusions from a set of runs, a line for each side: it goes before them. Nothing if nothing
-/// does.
+/// What limits the conclusions from a set of runs, a line for each side: it goes before them.
+/// Nothing if nothing does.
 #[must_use]
 pub fn validity_sentences(validity: &[Validity]) -> Vec<String> {
     validity.iter().filter_map(validity_sentence).collect()
@@ -103,7 +103,8 @@ fn validity_sentence(validity: &Validity) -> Option<String> {
     }
 }
 
-/// `levels 1024 and 2048 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 for each`
+/// `levels 1024 and 2048 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 for
+/// each`
 fn clamped_phrase(clamped: &ClampedLevels) -> String {
     let taken = clamped.taken.iter();
     let taken: Vec<String> = taken
@@ -140,7 +141,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     }
 }
 
-/// What is behind every finding if the load generator was the limit: the counts are those of [`validity_sentences`].
+/// What is behind every finding if the load generator was the limit: the counts are those of
+/// [`validity_sentences`].
 fn limited(comparison: &Comparison) -> &'static str {
     if comparison.is_generator_saturated() {
         ", with the load generator saturated"
@@ -525,7 +527,8 @@ pub fn doubt_sentence(doubt: &Doubt) -> String {
     }
 }
 
-/// `a difference below 6 %`; where it would more than double, that is no number of percent to think in.
+/// `a difference below 6 %`; where it would more than double, that is no number of percent to think
+/// in.
 pub(crate) fn below(detectable: f64) -> String {
     if detectable < 1.0 {
         format!("a difference below {} %", percent(detectable))

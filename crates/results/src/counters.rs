@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
-    /// Requests whose sending began within the window; with a rate, those that were due within it and
-    /// were sent. Every one of them is found again in
-    /// `answered`, in [`crate::ErrorCount::exchanges`] of one kind, or in `in_flight`.
+    /// Requests whose sending began within the window; with a rate, those that were due within it
+    /// and were sent. Every one of them is found again in `answered`, in
+    /// [`crate::ErrorCount::exchanges`] of one kind, or in `in_flight`.
     pub sent: u64,
     /// Requests answered completely; interim (1xx) responses are not answers.
     pub answered: u64,
-    /// Answers that came within the window to requests of the warm-up: what the server did beside `answered`. No
-    /// other number has them.
+    /// Answers that came within the window to requests of the warm-up: what the server did beside
+    /// `answered`. No other number has them.
     #[serde(default)]
     pub answered_of_warmup: u64,
     /// Bytes of responses: heads, framing, bodies, trailers, interim responses; inside TLS, the
@@ -50,8 +50,8 @@ pub struct Counters {
     /// free.
     #[serde(default)]
     pub unsent: u64,
-    /// Requests in flight, integrated over the window: request-nanoseconds. Divided by the window it
-    /// is the mean number in flight, known independently of the samples (Little's law).
+    /// Requests in flight, integrated over the window: request-nanoseconds. Divided by the window
+    /// it is the mean number in flight, known independently of the samples (Little's law).
     #[serde(default)]
     pub in_flight_time_ns: u64,
 }

@@ -176,10 +176,10 @@ impl Errors {
             .fold(0, |total, (_, count)| total.saturating_add(count.events))
     }
 
-    /// The number of errors: each request that an error ended, and each error that ended no request (a refused
-    /// connection, bytes that no request had asked for). Without pipelining it is [`Self::events`], the sum of
-    /// wrk's four counters. Of one kind, events that end several requests and events that end none cannot be told
-    /// apart: the larger of both numbers counts.
+    /// The number of errors: each request that an error ended, and each error that ended no request
+    /// (a refused connection, bytes that no request had asked for). Without pipelining it is
+    /// [`Self::events`], the sum of wrk's four counters. Of one kind, events that end several
+    /// requests and events that end none cannot be told apart: the larger of both numbers counts.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.iter().fold(0, |total, (_, count)| {

@@ -127,7 +127,8 @@ pub fn load_experiment(document: &[u8]) -> Result<Experiment, LoadError> {
     Ok(experiment)
 }
 
-/// Reads a document of this version or an earlier one; what is read is of this one. Its summary is not read: it is computed again when needed.
+/// Reads a document of this version or an earlier one; what is read is of this one. Its summary is
+/// not read: it is computed again when needed.
 ///
 /// # Errors
 /// When the bytes are no saved result, or one of a later version.

@@ -12,7 +12,8 @@ use crate::{Histogram, Lags, Verdict};
 pub struct ThreadUsage {
     /// Time on a CPU, nanoseconds.
     pub cpu_ns: u64,
-    /// Time ready to run and waiting for a CPU, nanoseconds; `None` where the kernel does not count it.
+    /// Time ready to run and waiting for a CPU, nanoseconds; `None` where the kernel does not count
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queue_wait_ns: Option<u64>,
     /// Times it was put on a CPU; `None` where the kernel does not count it.

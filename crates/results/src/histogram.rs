@@ -15,7 +15,8 @@ use crate::summary::{self, Moments};
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Parts of each range: 2 * 10^3, rounded up to a power of two, so that the upper half keeps three digits.
+/// Parts of each range: 2 * 10^3, rounded up to a power of two, so that the upper half keeps three
+/// digits.
 const PARTS: u32 = 2048;
 
 /// The range of a histogram without samples, the smallest there is.
@@ -30,12 +31,13 @@ const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 
 /// Samples in nanoseconds, 0 and up, three significant digits, none saturated, none lost.
 ///
-/// The first sample allocates room for all up to one hour; after it recording allocates nothing. Beside the buckets it keeps the exact
-/// count, minimum, maximum, sum and sum of squares, so mean and standard deviation carry no bucket
-/// error, and so that merging in any order gives the same bits.
+/// The first sample allocates room for all up to one hour; after it recording allocates nothing.
+/// Beside the buckets it keeps the exact count, minimum, maximum, sum and sum of squares, so mean
+/// and standard deviation carry no bucket error, and so that merging in any order gives the same
+/// bits.
 ///
-/// Where a bucket must be shown as one value it is its highest one (as HdrHistogram does), but never
-/// outside the exact minimum and maximum.
+/// Where a bucket must be shown as one value it is its highest one (as HdrHistogram does), but
+/// never outside the exact minimum and maximum.
 #[derive(Clone)]
 pub struct Histogram {
     buckets: Hdr<u64>,
@@ -118,7 +120,8 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// [`Self::merge`] of one that is needed no more: the memory of an empty one is not filled, but replaced.
+    /// [`Self::merge`] of one that is needed no more: the memory of an empty one is not filled, but
+    /// replaced.
     pub fn absorb(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
@@ -171,8 +174,8 @@ impl Histogram {
         self.moments.mean()
     }
 
-    /// Standard deviation of a sample (n - 1) from the exact samples, nanoseconds; 0 with fewer than
-    /// two samples.
+    /// Standard deviation of a sample (n - 1) from the exact samples, nanoseconds; 0 with fewer
+    /// than two samples.
     #[must_use]
     pub fn stdev_ns(&self) -> f64 {
         self.moments.stdev()
@@ -197,12 +200,12 @@ impl Histogram {
         summary::percent(within, self.count())
     }
 
-    /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed: of
-    /// the buckets with samples the lowest one whose cumulative count reaches
-    /// ceil(percent / 100 * n), shown by its highest value, at most 1/1024 above the sample of
-    /// that rank. 100 gives the exact maximum, 0 the lowest bucket. No result lies outside the exact
-    /// minimum and maximum. 0 without samples; what is below 0 or no number counts as 0, what is
-    /// above 100 as 100.
+    /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed:
+    /// of the buckets with samples the lowest one whose cumulative count reaches ceil(percent / 100
+    /// * n), shown by its highest value, at most 1/1024 above the sample of that rank. 100 gives
+    /// the exact maximum, 0 the lowest bucket. No result lies outside the exact minimum and
+    /// maximum. 0 without samples; what is below 0 or no number counts as 0, what is above 100 as
+    /// 100.
     #[must_use]
     pub fn value_at_percentile(&self, percent: f64) -> u64 {
         self.values_at_percentiles(&[percent])[0]
@@ -228,8 +231,8 @@ impl Histogram {
         percents.iter().map(value_at).collect()
     }
 
-    /// The value of the sample with this rank, counted from 1, shown as [`Self::value_at_percentile`] does; 0 if there
-    /// are not so many.
+    /// The value of the sample with this rank, counted from 1, shown as
+    /// [`Self::value_at_percentile`] does; 0 if there are not so many.
     pub(crate) fn value_at_rank(&self, rank: u64) -> u64 {
         summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
     }
@@ -242,9 +245,9 @@ impl Histogram {
         )
     }
 
-    /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds. These
-    /// are the values that [`Self::value_at_percentile`] can give, save that the last one stands
-    /// for the exact maximum.
+    /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds.
+    /// These are the values that [`Self::value_at_percentile`] can give, save that the last one
+    /// stands for the exact maximum.
     pub fn distinct(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets
             .iter_recorded()
@@ -258,7 +261,8 @@ impl Histogram {
         (highest_bits - PARTS.ilog2() + 1, PARTS)
     }
 
-    /// The buckets in HdrHistogram's V2 encoding, deflated, in base64: the form of its interval logs.
+    /// The buckets in HdrHistogram's V2 encoding, deflated, in base64: the form of its interval
+    /// logs.
     ///
     /// # Errors
     /// When a count exceeds 2^63, which the encoding cannot hold.
@@ -268,8 +272,8 @@ impl Histogram {
         Ok(BASE64.encode(deflated))
     }
 
-    /// Values with their counts, ascending, of buckets that [`Self::to_v2_deflate_base64`] has written; each value
-    /// lies between the extremes that the samples had.
+    /// Values with their counts, ascending, of buckets that [`Self::to_v2_deflate_base64`] has
+    /// written; each value lies between the extremes that the samples had.
     ///
     /// # Errors
     /// When the text is not what is written, or says something else than the extremes.
@@ -325,8 +329,8 @@ fn buckets(highest_ns: u64) -> Hdr<u64> {
     buckets
 }
 
-/// A histogram as it is written; of one without samples there is the count alone. The sums exceed what JSON numbers
-/// carry exactly, so they are decimal text.
+/// A histogram as it is written; of one without samples there is the count alone. The sums exceed
+/// what JSON numbers carry exactly, so they are decimal text.
 #[derive(Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -400,7 +404,8 @@ mod v2 {
     pub(super) const COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
     /// "V2, compressed", with word size 16.
     const DEFLATED_COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
-    /// What is inflated is never longer: 54 times 1024 buckets of at most nine bytes each, and the header.
+    /// What is inflated is never longer: 54 times 1024 buckets of at most nine bytes each, and the
+    /// header.
     const INFLATED_MAX: u64 = 1 << 20;
 
     /// Cookie, length of what follows, and the V2 encoding as zlib deflates it.
@@ -447,8 +452,8 @@ fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> 
         bytes = v2::inflated(&bytes).map_err(refused)?;
     }
     check_v2(&bytes).map_err(|what| refused(what.to_owned()))?;
-    // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly empty or of
-    // milliseconds: room for what is in it is enough, and more samples make it grow.
+    // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly
+    // empty or of milliseconds: room for what is in it is enough, and more samples make it grow.
     let range_ns = max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
     bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
     let read = HdrReader::new().deserialize(&mut bytes.as_slice());

@@ -78,7 +78,8 @@ fn check_samples(result: &RunResult) -> Result<(), String> {
     Ok(())
 }
 
-/// What only a schedule gives: due and unsent requests, response times, how late requests were sent.
+/// What only a schedule gives: due and unsent requests, response times, how late requests were
+/// sent.
 fn check_schedule(result: &RunResult) -> Result<(), String> {
     let Recording {
         counters,

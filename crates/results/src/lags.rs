@@ -11,11 +11,12 @@ use crate::Histogram;
 pub struct Lags {
     /// With a rate, per request sent: from due to sent, whatever the reason.
     pub send: Histogram,
-    /// With a rate, per request sent: the part of `send` that was ours, counted from the later of two
-    /// moments: the request was due, and a connection was free.
+    /// With a rate, per request sent: the part of `send` that was ours, counted from the later of
+    /// two moments: the request was due, and a connection was free.
     pub own: Histogram,
-    /// With a rate, per request that was due while no connection could be made: the part of `send` in which this
-    /// program paused between two attempts to connect, the last time before the server was back.
+    /// With a rate, per request that was due while no connection could be made: the part of `send`
+    /// in which this program paused between two attempts to connect, the last time before the
+    /// server was back.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub reconnect: Histogram,
     /// Per wait that ended by time: how much later than asked for the event loop came back.

@@ -1,21 +1,23 @@
 //! Which percentiles are exact, and which are only lower bounds.
 //!
-//! A request without a response enters the latency with its age. How long it would have taken is not
-//! known, only that it is longer (the sample is right-censored). A percentile is exact if it stays
-//! the same when each such request takes forever. Otherwise the histogram's value is a lower bound.
+//! A request without a response enters the latency with its age. How long it would have taken is
+//! not known, only that it is longer (the sample is right-censored). A percentile is exact if it
+//! stays the same when each such request takes forever. Otherwise the histogram's value is a lower
+//! bound.
 
 use crate::{Histogram, Recording, summary};
 
 impl Recording {
-    /// For each of `percents` (0..=100), whether that percentile of [`Self::latency`] is only a lower
-    /// bound. The maximum (100) is one as soon as a single request has no response.
+    /// For each of `percents` (0..=100), whether that percentile of [`Self::latency`] is only a
+    /// lower bound. The maximum (100) is one as soon as a single request has no response.
     #[must_use]
     pub fn lower_bounds(&self, percents: &[f64]) -> Vec<bool> {
         let (answered, unanswered) = self.latency_parts();
         lower_bounds(answered, unanswered, percents)
     }
 
-    /// The two parts of [`Self::latency`]: samples of answered requests, and ages of unanswered ones.
+    /// The two parts of [`Self::latency`]: samples of answered requests, and ages of unanswered
+    /// ones.
     #[must_use]
     pub fn latency_parts(&self) -> (&Histogram, &Histogram) {
         if self.counters.due == 0 {
@@ -33,7 +35,8 @@ impl Recording {
     }
 }
 
-/// For each of `percents`, whether that percentile of both histograms together is only a lower bound.
+/// For each of `percents`, whether that percentile of both histograms together is only a lower
+/// bound.
 pub(crate) fn lower_bounds(
     answered: &Histogram,
     unanswered: &Histogram,

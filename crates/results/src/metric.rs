@@ -1,4 +1,5 @@
-//! Metrics: what can be measured in a run. Each has a name, a unit, a label, a direction and a value.
+//! Metrics: what can be measured in a run. Each has a name, a unit, a label, a direction and a
+//! value.
 //!
 //! Tables, comparisons, `--fail-if`, CSV and pages all use these. The first five names are those of
 //! wrk-cmm's json.lua:

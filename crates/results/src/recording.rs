@@ -44,8 +44,8 @@ pub struct Recording {
     pub counters: Counters,
     /// Answers by status code; their sum is `counters.answered`.
     pub statuses: Statuses,
-    /// Location of the first response that was a redirect, warm-up included, as the server wrote it; `None` without
-    /// one.
+    /// Location of the first response that was a redirect, warm-up included, as the server wrote
+    /// it; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_location: Option<String>,
     /// Failures by kind.
@@ -53,18 +53,18 @@ pub struct Recording {
     /// From the sending of a request to the last byte of its answer, nanoseconds. One sample for
     /// each answer, whatever its status: its count is `counters.answered`.
     pub service_time: Histogram,
-    /// Age, at the moment of giving up, of each request that ended in [`crate::ErrorKind::Timeout`],
-    /// nanoseconds: a lower bound of what its service time would have been. Apart from
-    /// `service_time`, so that measured and cut-off samples can be told from each other;
-    /// [`Recording::latency`] has both.
+    /// Age, at the moment of giving up, of each request that ended in
+    /// [`crate::ErrorKind::Timeout`], nanoseconds: a lower bound of what its service time would
+    /// have been. Apart from `service_time`, so that measured and cut-off samples can be told from
+    /// each other; [`Recording::latency`] has both.
     pub timed_out: Histogram,
     /// With a rate: from the moment a request was due to the last byte of its answer, nanoseconds.
     /// One sample for each sample of `service_time`. Empty in a closed loop.
     #[serde(default)]
     pub response_time: Histogram,
     /// With a rate: age, counted from the moment it was due, of each request that had no answer:
-    /// when it was given up as timed out, or at the end of the window, sent or not. A lower bound of
-    /// its response time. Empty in a closed loop.
+    /// when it was given up as timed out, or at the end of the window, sent or not. A lower bound
+    /// of its response time. Empty in a closed loop.
     #[serde(default)]
     pub unanswered: Histogram,
     /// Where the time went.
@@ -135,9 +135,9 @@ impl Recording {
         latency
     }
 
-    /// The service time of every answered request, and of each timed-out request the age at which it
-    /// was given up. Leaving those out would make a server look better the more of its answers come
-    /// too late. With a rate it is what wrk2 calls the uncorrected latency.
+    /// The service time of every answered request, and of each timed-out request the age at which
+    /// it was given up. Leaving those out would make a server look better the more of its answers
+    /// come too late. With a rate it is what wrk2 calls the uncorrected latency.
     #[must_use]
     pub fn uncorrected(&self) -> Histogram {
         let mut latency = self.service_time.clone();

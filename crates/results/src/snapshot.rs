@@ -1,4 +1,5 @@
-//! A run in progress: what happened so far, and within the last interval. It is shown and forgotten.
+//! A run in progress: what happened so far, and within the last interval. It is shown and
+//! forgotten.
 
 use crate::{Counters, Errors, Histogram, Statuses};
 
@@ -17,8 +18,8 @@ pub enum Stage {
 pub struct Snapshot {
     /// Where the run is.
     pub stage: Stage,
-    /// Time since the begin of the window, nanoseconds; while warming up, since the first connection
-    /// was opened.
+    /// Time since the begin of the window, nanoseconds; while warming up, since the first
+    /// connection was opened.
     pub elapsed_ns: u64,
     /// Requests, bytes and connections of the window so far.
     pub counters: Counters,
@@ -26,14 +27,15 @@ pub struct Snapshot {
     pub statuses: Statuses,
     /// Failures of the window so far by kind.
     pub errors: Errors,
-    /// Latency of the window so far, as the report will show it but for requests that are on their way.
+    /// Latency of the window so far, as the report will show it but for requests that are on their
+    /// way.
     pub latency: Histogram,
     /// Connections that are open now.
     pub open_connections: u64,
     /// What happened since the snapshot before.
     pub last: Interval,
-    /// Share of its time that the busiest worker was on a CPU since the snapshot before, 0 to 1; `None`
-    /// where the kernel does not say.
+    /// Share of its time that the busiest worker was on a CPU since the snapshot before, 0 to 1;
+    /// `None` where the kernel does not say.
     pub busiest_worker: Option<f64>,
 }
 

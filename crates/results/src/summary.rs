@@ -93,8 +93,8 @@ pub struct Distribution {
     /// Share of samples within one standard deviation of the mean, 0..=100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_stdev_percent: Option<f64>,
-    /// Mean, percentiles and maximum once more, as `mean_ms`, `p99_ms`, `p99_9_ms` and `max_ms`: what most readers look
-    /// for, in the unit that they expect.
+    /// Mean, percentiles and maximum once more, as `mean_ms`, `p99_ms`, `p99_9_ms` and `max_ms`:
+    /// what most readers look for, in the unit that they expect.
     #[serde(flatten, serialize_with = "as_fields")]
     #[cfg_attr(
         feature = "schema",
@@ -124,8 +124,8 @@ pub struct Percentile {
     /// Whether at least ten samples are expected above it; with fewer the value is mostly chance.
     /// The maximum (100) is what it is, and always true.
     pub enough_samples: bool,
-    /// Whether only a lower bound is known, since the value depends on how long requests without a response
-    /// would have taken: [`Recording::lower_bounds`].
+    /// Whether only a lower bound is known, since the value depends on how long requests without a
+    /// response would have taken: [`Recording::lower_bounds`].
     pub lower_bound: bool,
 }
 

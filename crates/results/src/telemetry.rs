@@ -21,14 +21,14 @@ pub struct Telemetry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<SocketSummary>,
     /// Counters of the kernel by name (`TcpExt.ListenDrops`, `Tcp.RetransSegs`, `softnet.dropped`),
-    /// their growth from the begin of the window to its end, zeros included. What this kernel does not
-    /// count is not there.
+    /// their growth from the begin of the window to its end, zeros included. What this kernel does
+    /// not count is not there.
     pub counters: BTreeMap<String, i64>,
     /// The sockets over time; `None` if none were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<SocketTimeline>,
-    /// What could not be watched, a line each: the figures are then too low, or those of a part of the
-    /// window.
+    /// What could not be watched, a line each: the figures are then too low, or those of a part of
+    /// the window.
     pub notes: Vec<String>,
 }
 
@@ -71,12 +71,12 @@ pub struct SocketSummary {
     /// Of it, time limited by the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
-    /// Connections that listening sockets dropped within the run; `None` also when the filter lets no
-    /// listening socket through.
+    /// Connections that listening sockets dropped within the run; `None` also when the filter lets
+    /// no listening socket through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_drops: Option<u64>,
-    /// Longest queue of connections waiting to be accepted that a sample saw; `None` when no sample saw
-    /// a listening socket.
+    /// Longest queue of connections waiting to be accepted that a sample saw; `None` when no sample
+    /// saw a listening socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_queue_max: Option<u64>,
 }
@@ -109,8 +109,8 @@ fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
 /// No sampler writes more rows than this, and no chart shows more.
 const TIMELINE_ROWS_MAX: usize = 4_096;
 
-/// Sockets over time, in equal intervals from the begin of the window on, without gaps and in bounded
-/// number: where there are more, two become one.
+/// Sockets over time, in equal intervals from the begin of the window on, without gaps and in
+/// bounded number: where there are more, two become one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "WrittenTimeline")]
@@ -156,8 +156,9 @@ impl TryFrom<WrittenTimeline> for SocketTimeline {
     }
 }
 
-/// What sockets were like in one interval: over all samples of all sockets that the filter let through,
-/// listening ones left out. What this kernel does not tell, or what no sample was taken of, is `None`.
+/// What sockets were like in one interval: over all samples of all sockets that the filter let
+/// through, listening ones left out. What this kernel does not tell, or what no sample was taken
+/// of, is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -179,8 +180,8 @@ pub struct SocketMoment {
     /// Median of the delivery rates (`tcpi_delivery_rate`), bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_rate_p50_bytes_per_sec: Option<f64>,
-    /// Segments sent again within the interval. This and the bytes are what was found at its end: where
-    /// no sample was taken, they are with the next one.
+    /// Segments sent again within the interval. This and the bytes are what was found at its end:
+    /// where no sample was taken, they are with the next one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_retransmitted: Option<u64>,
     /// Bytes sent within the interval, again sent ones included.

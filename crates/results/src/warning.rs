@@ -146,9 +146,9 @@ pub enum Warning {
         /// What the plan asks for.
         expected: u64,
     },
-    /// Little's law does not hold: the number of requests in flight, counted over time, differs from
-    /// the sum of the latencies, or from the number that connections which always wait for a response
-    /// must have.
+    /// Little's law does not hold: the number of requests in flight, counted over time, differs
+    /// from the sum of the latencies, or from the number that connections which always wait for a
+    /// response must have.
     InconsistentConcurrency {
         /// Counted over time, request-nanoseconds.
         in_flight_time_ns: u64,

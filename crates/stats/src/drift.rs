@@ -12,14 +12,15 @@ pub struct Trend {
     pub p_value: f64,
     /// How it was found.
     pub method: PValueMethod,
-    /// Median of the slopes between all pairs: change for one place in the order (Sen, "Estimates of
-    /// the Regression Coefficient Based on Kendall's Tau", 1968).
+    /// Median of the slopes between all pairs: change for one place in the order (Sen, "Estimates
+    /// of the Regression Coefficient Based on Kendall's Tau", 1968).
     pub slope: f64,
 }
 
 /// Mann and Kendall's test of values in order, with corrections for ties and for steps (Mann,
-/// "Nonparametric Tests Against Trend", 1945). Of more than a thousand values some, evenly spaced, are
-/// enough. `None` with fewer than eight values, which say little about a trend, or if they are all alike.
+/// "Nonparametric Tests Against Trend", 1945). Of more than a thousand values some, evenly spaced,
+/// are enough. `None` with fewer than eight values, which say little about a trend, or if they are
+/// all alike.
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     const VALUES_MIN: usize = 8;
@@ -61,9 +62,9 @@ fn kendall_variance(values: &[f64]) -> f64 {
     (term(values.len()) - ties) / 18.0
 }
 
-/// The modified z-score of a value among others: 0.6745 (value - median) / MAD (Iglewicz and Hoaglin,
-/// "How to Detect and Handle Outliers", 1993). `None` with fewer than four others, or if half of them
-/// are equal, so that there is no scale.
+/// The modified z-score of a value among others: 0.6745 (value - median) / MAD (Iglewicz and
+/// Hoaglin, "How to Detect and Handle Outliers", 1993). `None` with fewer than four others, or if
+/// half of them are equal, so that there is no scale.
 #[must_use]
 pub fn modified_z_score(value: f64, others: &[f64]) -> Option<f64> {
     if others.len() < 4 {

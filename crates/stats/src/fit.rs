@@ -11,12 +11,12 @@ pub struct Fit {
     pub p_value: f64,
 }
 
-/// Kolmogorov-Smirnov test of distances against the exponential distribution with this rate
-/// (events per unit of the distances), which must not come from the samples. `None` of nothing.
+/// Kolmogorov-Smirnov test of distances against the exponential distribution with this rate (events
+/// per unit of the distances), which must not come from the samples. `None` of nothing.
 ///
-/// The p-value is the asymptotic one with the correction for finite samples of Stephens, "Use of the
-/// Kolmogorov-Smirnov, Cramer-Von Mises and Related Statistics Without Extensive Tables" (1970); good
-/// to about 0.001 from 20 samples on.
+/// The p-value is the asymptotic one with the correction for finite samples of Stephens, "Use of
+/// the Kolmogorov-Smirnov, Cramer-Von Mises and Related Statistics Without Extensive Tables"
+/// (1970); good to about 0.001 from 20 samples on.
 #[must_use]
 pub fn exponential_fit(distances: &[f64], rate: f64) -> Option<Fit> {
     let ascending = sorted(distances);
@@ -51,9 +51,10 @@ fn kolmogorov_tail(lambda: f64) -> f64 {
     (2.0 * (1..=100).map(term).sum::<f64>()).clamp(0.0, 1.0)
 }
 
-/// Variance over mean of counts in bins of equal length (Cox and Lewis, "The Statistical Analysis of
-/// Series of Events", 1966): 1 for a Poisson process, 0 for even arrivals. `None` with fewer than two
-/// bins or nothing in them. Its standard error over n bins of a Poisson process is sqrt(2 / (n - 1)).
+/// Variance over mean of counts in bins of equal length (Cox and Lewis, "The Statistical Analysis
+/// of Series of Events", 1966): 1 for a Poisson process, 0 for even arrivals. `None` with fewer
+/// than two bins or nothing in them. Its standard error over n bins of a Poisson process is sqrt(2
+/// / (n - 1)).
 #[must_use]
 pub fn index_of_dispersion(counts: &[f64]) -> Option<f64> {
     let mean = mean(counts).filter(|mean| *mean > 0.0 && counts.len() > 1)?;

@@ -3,11 +3,12 @@
 use crate::bootstrap::Interval;
 use crate::sample::sorted;
 
-/// The shortest pair of values with equal ranks from both ends that holds the median of what they were drawn
-/// from with at least this probability, and that probability: [x(k), x(n + 1 - k)] does with
-/// 1 - 2 P(B < k), B binomial over n and 1/2 (Thompson, "On Confidence Ranges for the Median and Other
-/// Expectation Distributions for Populations of Unknown Distribution Form", 1936). `None` if not even the
-/// least and the greatest value do, as of five values at 95 %, or if one is no number.
+/// The shortest pair of values with equal ranks from both ends that holds the median of what they
+/// were drawn from with at least this probability, and that probability: [x(k), x(n + 1 - k)] does
+/// with 1 - 2 P(B < k), B binomial over n and 1/2 (Thompson, "On Confidence Ranges for the Median
+/// and Other Expectation Distributions for Populations of Unknown Distribution Form", 1936). `None`
+/// if not even the least and the greatest value do, as of five values at 95 %, or if one is no
+/// number.
 #[must_use]
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64)> {
     let ascending = sorted(values);
@@ -17,7 +18,8 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64
     let count = ascending.len();
     let mut found = None;
     let mut tail = 0.0;
-    // P(B = rank), from rank 0 on; of a thousand values it is too small for a number and adds nothing.
+    // P(B = rank), from rank 0 on; of a thousand values it is too small for a number and adds
+    // nothing.
     let mut probability = 0.5_f64.powi(i32::try_from(count).ok()?);
     for rank in 0..count / 2 {
         tail += probability;

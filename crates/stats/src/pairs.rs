@@ -9,8 +9,8 @@ use crate::sample::{mean, median, sorted};
 /// How values are dealt out anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dealing {
-    /// The values at one index of all groups belong together, have been aligned, and are dealt out among
-    /// themselves only.
+    /// The values at one index of all groups belong together, have been aligned, and are dealt out
+    /// among themselves only.
     pub in_blocks: bool,
     /// How often: p-values have a grain of one in so many.
     pub draws: u32,
@@ -29,21 +29,22 @@ pub struct Beside {
 
 /// Whether each group differs from the reference; 1 for the reference itself.
 ///
-/// The figure is that of a t-test with one deviation for all groups: all of them say how large the noise
-/// is, so that few values in each suffice. The ranks of five and five values alone could not tell one of
-/// seven groups apart. Values further than [`REACH`] times the [`noise`] from their group's median count
-/// as being that far, so that a cold run neither moves its group nor hides the others (Tukey and
-/// McLaughlin, "Less Vulnerable Confidence and Significance Procedures for Location Based on a Single
-/// Sample", 1963). Such a figure has no distribution to look up: all values are dealt out anew among the
-/// groups to see how far it goes by chance.
+/// The figure is that of a t-test with one deviation for all groups: all of them say how large the
+/// noise is, so that few values in each suffice. The ranks of five and five values alone could not
+/// tell one of seven groups apart. Values further than [`REACH`] times the [`noise`] from their
+/// group's median count as being that far, so that a cold run neither moves its group nor hides the
+/// others (Tukey and McLaughlin, "Less Vulnerable Confidence and Significance Procedures for
+/// Location Based on a Single Sample", 1963). Such a figure has no distribution to look up: all
+/// values are dealt out anew among the groups to see how far it goes by chance.
 ///
-/// A group that differs by far would have its values dealt among all others, and hide what less differs.
-/// So it is done in steps, as Holm's correction itself is: groups that are found at [`LEVEL`] are moved onto the
-/// reference, and the rest is looked at anew, corrected for how many are left (Romano and Wolf, "Exact and
-/// Approximate Stepdown Methods for Multiple Hypothesis Testing", 2005).
+/// A group that differs by far would have its values dealt among all others, and hide what less
+/// differs. So it is done in steps, as Holm's correction itself is: groups that are found at
+/// [`LEVEL`] are moved onto the reference, and the rest is looked at anew, corrected for how many
+/// are left (Romano and Wolf, "Exact and Approximate Stepdown Methods for Multiple Hypothesis
+/// Testing", 2005).
 ///
-/// `None` with fewer than two groups, an empty one, what is no number, blocks that are not complete, or
-/// no two values to tell the noise by.
+/// `None` with fewer than two groups, an empty one, what is no number, blocks that are not
+/// complete, or no two values to tell the noise by.
 #[must_use]
 pub fn beside_reference(
     groups: &[Vec<f64>],
@@ -86,8 +87,8 @@ pub fn beside_reference(
         for (group, adjusted) in open.iter().zip(holm(&of_open)) {
             known[*group] = Beside {
                 p_value: p_values[*group],
-                // What is found later is not found more surely. Groups are moved at LEVEL: for a stricter one these
-                // are no corrected values.
+                // What is found later is not found more surely. Groups are moved at LEVEL: for a
+                // stricter one these are no corrected values.
                 adjusted_p_value: adjusted.max(least),
             };
         }
@@ -109,9 +110,9 @@ pub fn beside_reference(
     Some(known)
 }
 
-/// Turns groups that lie far below the reference over to the other side of it, where their distance is the same. With
-/// groups far off on both sides, one value of each dealt beside the other would go twice as far as anything that was
-/// observed, and nothing would be found.
+/// Turns groups that lie far below the reference over to the other side of it, where their distance
+/// is the same. With groups far off on both sides, one value of each dealt beside the other would
+/// go twice as far as anything that was observed, and nothing would be found.
 fn mirror_far_below(
     groups: &mut [Vec<f64>],
     reference: usize,
@@ -155,18 +156,19 @@ fn by_dealing(
     Some(reached.into_iter().map(p_value).collect())
 }
 
-/// Whether the second group of each cell differs from the first: two-sided p-values, not corrected for how
-/// many cells there are.
+/// Whether the second group of each cell differs from the first: two-sided p-values, not corrected
+/// for how many cells there are.
 ///
-/// All cells say how large the noise is, as in [`beside_reference`], and the figure is the same. Values of one
-/// cell are not comparable with those of another, and a cell that does differ must say nothing of the
-/// others; so it is the values' distances from the mean of their own group that are dealt out anew, among all
-/// groups of all cells (Freedman and Lane, "A Nonstochastic Interpretation of Reported Significance Levels",
-/// 1983). Dealing out the values themselves within each cell would be exact, and of no use: five and five
-/// have 252 ways to be dealt, whose least p-value of 0.008 is gone after a correction over seven cells.
+/// All cells say how large the noise is, as in [`beside_reference`], and the figure is the same.
+/// Values of one cell are not comparable with those of another, and a cell that does differ must
+/// say nothing of the others; so it is the values' distances from the mean of their own group that
+/// are dealt out anew, among all groups of all cells (Freedman and Lane, "A Nonstochastic
+/// Interpretation of Reported Significance Levels", 1983). Dealing out the values themselves within
+/// each cell would be exact, and of no use: five and five have 252 ways to be dealt, whose least
+/// p-value of 0.008 is gone after a correction over seven cells.
 ///
-/// It takes the noise to be the same in all cells. `None` without a cell, with a group of less than two
-/// values, or what is no number.
+/// It takes the noise to be the same in all cells. `None` without a cell, with a group of less than
+/// two values, or what is no number.
 #[must_use]
 pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Vec<f64>> {
     let groups = cells.concat();
@@ -193,7 +195,8 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
         shuffle_within(&all, &mut distances, &mut random);
         let dealt = sorted(&Near::of(&distances, &lengths, limit)?.of_pairs());
         for (count, observed) in reached.iter_mut().zip(&observed) {
-            // As above; chance gives the same to every cell, so that all of them tell what it gives.
+            // As above; chance gives the same to every cell, so that all of them tell what it
+            // gives.
             let below = dealt.partition_point(|dealt| *dealt < observed * (1.0 - 1e-9));
             *count += (dealt.len() - below) as u64;
         }
@@ -203,15 +206,16 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     Some(reached.into_iter().map(p_value).collect())
 }
 
-/// After so many steps what is left is left: each takes as long as the first, and finds one group at least.
+/// After so many steps what is left is left: each takes as long as the first, and finds one group
+/// at least.
 const STEPS_MAX: usize = 32;
 
 /// How far from its group's median a value can count, in deviations of the noise.
 const REACH: f64 = 3.0;
 
-/// The same in the values' unit, for values that are dealt out as they are. Where most of a group are equal, as rates
-/// that were asked for are, there is no noise to go by, and no value is drawn in: dealt among each other all would
-/// lie at their median.
+/// The same in the values' unit, for values that are dealt out as they are. Where most of a group
+/// are equal, as rates that were asked for are, there is no noise to go by, and no value is drawn
+/// in: dealt among each other all would lie at their median.
 fn reach(groups: &[Vec<f64>]) -> Option<f64> {
     let noise = noise(groups)?;
     Some(if noise > 0.0 {

@@ -1,18 +1,19 @@
-//! What queueing theory says that a server's users meet: the truth that measurements are held against.
+//! What queueing theory says that a server's users meet: the truth that measurements are held
+//! against.
 
 /// Quantile `q`, 0..1, of the time in an M/M/1 system (Poisson arrivals at `arrival_rate`,
 /// exponential service at `service_rate`, one server, FIFO), in the unit of 1 / rate. It is
-/// exponential with rate mu - lambda (Kleinrock, "Queueing Systems", volume 1, section 5.12). `None`
-/// when the queue grows without end.
+/// exponential with rate mu - lambda (Kleinrock, "Queueing Systems", volume 1, section 5.12).
+/// `None` when the queue grows without end.
 #[must_use]
 pub fn mm1_sojourn_quantile(arrival_rate: f64, service_rate: f64, q: f64) -> Option<f64> {
     let spare = service_rate - arrival_rate;
     (spare > 0.0).then(|| -(-q).ln_1p() / spare)
 }
 
-/// Quantile `q`, 0..1, of the time that a stall of length `stall` adds for users who arrive evenly and
-/// do not wait for one another, when a share `stalled` of them arrive within it: a wait is uniform
-/// from 0 to `stall`, so it is S (1 - (1 - q) / f) above q = 1 - f, and 0 below.
+/// Quantile `q`, 0..1, of the time that a stall of length `stall` adds for users who arrive evenly
+/// and do not wait for one another, when a share `stalled` of them arrive within it: a wait is
+/// uniform from 0 to `stall`, so it is S (1 - (1 - q) / f) above q = 1 - f, and 0 below.
 #[must_use]
 pub fn stall_quantile(stall: f64, stalled: f64, q: f64) -> f64 {
     (stall * (1.0 - (1.0 - q) / stalled)).max(0.0)

@@ -58,7 +58,8 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<RankTest> {
     })
 }
 
-/// The least two-sided p-value that samples of these sizes without ties can give: 2 n! m! / (n + m)!.
+/// The least two-sided p-value that samples of these sizes without ties can give: 2 n! m! / (n +
+/// m)!.
 #[must_use]
 pub fn mann_whitney_p_min(n: usize, m: usize) -> f64 {
     let ways = (1..=m).fold(1.0, |ways, i| ways * (n + i) as f64 / i as f64);
@@ -87,8 +88,8 @@ pub fn mann_whitney_attained_level(n: usize, alpha: f64) -> f64 {
     level
 }
 
-/// Ranks from 1, those of equal values averaged, times two so that they are whole. `None` if a value
-/// is no number.
+/// Ranks from 1, those of equal values averaged, times two so that they are whole. `None` if a
+/// value is no number.
 fn doubled_ranks(values: &[f64]) -> Option<Vec<u64>> {
     if values.iter().any(|value| value.is_nan()) {
         return None;
@@ -174,11 +175,11 @@ fn two_sided(z: f64) -> f64 {
 
 /// The ranks of values that belong to groups, and within blocks to each other.
 ///
-/// Without blocks [`Self::test`] is Kruskal and Wallis' H with its correction for ties ("Use of Ranks
-/// in One-Criterion Variance Analysis", 1952). With blocks the values must have been aligned, that is, be
-/// differences from something all of the block share, and the variance is the one within blocks
-/// (Hodges and Lehmann, "Rank Methods for Combination of Independent Experiments in Analysis of
-/// Variance", 1962).
+/// Without blocks [`Self::test`] is Kruskal and Wallis' H with its correction for ties ("Use of
+/// Ranks in One-Criterion Variance Analysis", 1952). With blocks the values must have been aligned,
+/// that is, be differences from something all of the block share, and the variance is the one
+/// within blocks (Hodges and Lehmann, "Rank Methods for Combination of Independent Experiments in
+/// Analysis of Variance", 1962).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranks {
     /// Doubled, by group.
@@ -191,8 +192,8 @@ pub struct Ranks {
 
 impl Ranks {
     /// Of independent values, or of aligned ones in complete blocks: the values at one index of all
-    /// groups are a block, so all groups are equally long. `None` with fewer than two groups, an empty
-    /// one, what is no number, or blocks that are not complete.
+    /// groups are a block, so all groups are equally long. `None` with fewer than two groups, an
+    /// empty one, what is no number, or blocks that are not complete.
     #[must_use]
     pub fn of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Self> {
         Self::new(groups, blocks_of(groups, in_blocks)?)
@@ -229,8 +230,8 @@ impl Ranks {
         })
     }
 
-    /// Whether the groups differ. The chi-squared distribution is used where every group has at least
-    /// five values, random permutations within the blocks with this seed otherwise.
+    /// Whether the groups differ. The chi-squared distribution is used where every group has at
+    /// least five values, random permutations within the blocks with this seed otherwise.
     #[must_use]
     pub fn test(&self, seed: u64) -> RankTest {
         let statistic = self.statistic(&self.groups.concat());
@@ -282,8 +283,8 @@ impl Ranks {
     }
 }
 
-/// The indexes of each block, among the values of the groups in order. Complete blocks, one value of
-/// each group, need groups of one length; what is not in blocks is one.
+/// The indexes of each block, among the values of the groups in order. Complete blocks, one value
+/// of each group, need groups of one length; what is not in blocks is one.
 pub(crate) fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
     if !in_blocks {
         return Some(vec![(0..groups.iter().map(Vec::len).sum()).collect()]);
@@ -313,8 +314,8 @@ fn mean_rank(doubled: &[u64]) -> f64 {
 }
 
 /// P-values of several questions, adjusted so that the chance of any false answer stays below the
-/// level that each is held against (Holm, "A Simple Sequentially Rejective Multiple Test Procedure",
-/// 1979). In the order given.
+/// level that each is held against (Holm, "A Simple Sequentially Rejective Multiple Test
+/// Procedure", 1979). In the order given.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();

@@ -100,8 +100,9 @@ fn holm_multiplies_the_least_by_all_and_never_falls() {
     assert_eq!(holm(&[]), [0.0; 0]);
 }
 
-/// Requests per second and 99th percentile of latency, microseconds, of seven socket buffer sizes with
-/// five runs each: the table published in the readme of github.com/centminmod/centminmod-buffertests.
+/// Requests per second and 99th percentile of latency, microseconds, of seven socket buffer sizes
+/// with five runs each: the table published in the readme of
+/// github.com/centminmod/centminmod-buffertests.
 const PUBLISHED: [[(f64, f64); 5]; 7] = [
     [
         (21173.40, 6773.0),

@@ -1,6 +1,7 @@
 //! The tests and intervals tried on samples whose truth is known.
 //!
-//! Those that run by themselves are small; `make statistics` runs the large ones and prints their tables.
+//! Those that run by themselves are small; `make statistics` runs the large ones and prints their
+//! tables.
 
 use fastrand::Rng;
 use stats::{
@@ -160,7 +161,8 @@ fn table_of_false_positives() {
     }
 }
 
-/// How often a group that differs is found, and how often another that does not, where two more differ by far.
+/// How often a group that differs is found, and how often another that does not, where two more
+/// differ by far.
 fn beside_far_ones(shape: Shape, n: usize, far: f64, draws: u32, repeats: usize) -> (f64, f64) {
     let mut random = Rng::with_seed(73 + n as u64);
     let (mut found, mut wrong) = (0, 0);
@@ -241,7 +243,8 @@ impl Sweeps {
         }
     }
 
-    /// Which cells would be said to differ: after Holm's correction, and with an interval that leaves 0 out.
+    /// Which cells would be said to differ: after Holm's correction, and with an interval that
+    /// leaves 0 out.
     fn found(self, random: &mut Rng) -> Vec<bool> {
         let cells: Vec<[Vec<f64>; 2]> = (0..self.cells)
             .map(|cell| {
@@ -436,7 +439,8 @@ fn table_of_wrong_equivalence() {
     }
 }
 
-/// A comparison deals 4,999 times; 199 leave p-values too coarse a grain for the power of six levels.
+/// A comparison deals 4,999 times; 199 leave p-values too coarse a grain for the power of six
+/// levels.
 const TABLE_DRAWS: u32 = 999;
 
 /// Samples of two groups are not dealt out, and cost little.

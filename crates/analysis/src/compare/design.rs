@@ -48,8 +48,8 @@ pub(super) fn sides(run: &Observation) -> Sides {
     settings.chain(target).chain(profile).collect()
 }
 
-/// The factors with more than one level. Those that always change together cannot be told apart and are
-/// one.
+/// The factors with more than one level. Those that always change together cannot be told apart and
+/// are one.
 pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
     let mut found: Vec<(Factor, Vec<Option<usize>>)> = Vec::new();
     for key in keys(runs) {
@@ -130,8 +130,8 @@ pub(super) struct Place<'a> {
     pub(super) runs: Vec<&'a Observation>,
 }
 
-/// Where a factor is looked at by itself: for each profile, and for each target unless the target is the
-/// factor.
+/// Where a factor is looked at by itself: for each profile, and for each target unless the target
+/// is the factor.
 pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place<'a>> {
     let apart: Vec<&str> = [TARGET, PROFILE]
         .into_iter()
@@ -153,7 +153,8 @@ pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place
     places
 }
 
-/// What else differs between runs of a place: levels of a factor are compared where this is the same.
+/// What else differs between runs of a place: levels of a factor are compared where this is the
+/// same.
 pub(super) fn stratum(run: &Observation, factor: &Factor, factors: &[Factor]) -> Vec<usize> {
     let sides = sides(run);
     factors

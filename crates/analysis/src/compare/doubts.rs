@@ -11,8 +11,8 @@ use crate::Observation;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Doubt {
-    /// All runs of a cell were made before those of the next began: what changed with time looks like an
-    /// effect.
+    /// All runs of a cell were made before those of the next began: what changed with time looks
+    /// like an effect.
     OneAfterTheOther,
     /// A metric changed with the order of the runs, whatever was set.
     Drift {
@@ -127,8 +127,8 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// Below it a trend is taken for one. A doubt that came up in every twentieth sweep would soon be read
-/// over.
+/// Below it a trend is taken for one. A doubt that came up in every twentieth sweep would soon be
+/// read over.
 const DRIFT_LEVEL: f64 = 0.01;
 
 fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Doubt> {
@@ -145,8 +145,9 @@ fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option
     })
 }
 
-/// How many deviations a first run must be off. Iglewicz and Hoaglin's 3.5 is for many values; of few the
-/// deviation is known badly, and more is asked for: a test bounds how often an ordinary first run is named.
+/// How many deviations a first run must be off. Iglewicz and Hoaglin's 3.5 is for many values; of
+/// few the deviation is known badly, and more is asked for: a test bounds how often an ordinary
+/// first run is named.
 const SLOW_SCORE: f64 = 5.0;
 
 fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Doubt> {

@@ -103,8 +103,8 @@ fn not_judged(
     }
 }
 
-/// The difference, as a share of the value, that so many runs show through this noise of logarithms, and
-/// how many runs the threshold takes.
+/// The difference, as a share of the value, that so many runs show through this noise of
+/// logarithms, and how many runs the threshold takes.
 fn power(
     noise: Option<f64>,
     runs: usize,
@@ -139,15 +139,15 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
         .collect()
 }
 
-/// Compares the old and the new values of several cells. Cells whose values are logarithms say together
-/// how large the noise is, and so do the others.
+/// Compares the old and the new values of several cells. Cells whose values are logarithms say
+/// together how large the noise is, and so do the others.
 pub(super) fn judge_cells(
     cells: Vec<(Vec<String>, Values)>,
     metric: &Metric,
     threshold: f64,
 ) -> Vec<Comparison> {
-    // Three and three of two cells know the noise too badly: simulated, 5.6 % of sweeps without any effect
-    // name a cell.
+    // Three and three of two cells know the noise too badly: simulated, 5.6 % of sweeps without any
+    // effect name a cell.
     let few_cells = cells.len() < 3;
     let needed = |values: &Values| {
         if values.are_logs && !few_cells {

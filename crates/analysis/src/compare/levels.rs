@@ -4,8 +4,8 @@ use super::design::{factors, places, sides, stratum};
 use super::{Comparison, Metric};
 use crate::Observation;
 
-/// Something that differs between runs: a factor of a sweep, several that always change together, or the
-/// target.
+/// Something that differs between runs: a factor of a sweep, several that always change together,
+/// or the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
     /// Its name; those of several joined.
@@ -16,8 +16,8 @@ pub struct Factor {
     pub of_runs: Vec<Option<usize>>,
 }
 
-/// What differs between these runs, profiles aside, which are different loads. Runs that failed count only
-/// where all did.
+/// What differs between these runs, profiles aside, which are different loads. Runs that failed
+/// count only where all did.
 #[must_use]
 pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
     let found = factors(&counted(observations));
@@ -40,7 +40,8 @@ pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
 pub struct LevelRuns {
     /// Their indexes among all, and their values.
     pub values: Vec<(usize, f64)>,
-    /// Where the level's true median is; `None` of too few runs, or of runs that differ in other factors.
+    /// Where the level's true median is; `None` of too few runs, or of runs that differ in other
+    /// factors.
     pub median_interval: Option<MedianInterval>,
 }
 
@@ -75,8 +76,8 @@ impl MedianInterval {
     }
 }
 
-/// The runs behind each level of a comparison of [`compare_cells`](super::compare_cells), in the order of
-/// its levels; empty of any other.
+/// The runs behind each level of a comparison of [`compare_cells`](super::compare_cells), in the
+/// order of its levels; empty of any other.
 #[must_use]
 pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> Vec<LevelRuns> {
     let counted = counted(observations);
@@ -127,8 +128,8 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
         .collect()
 }
 
-/// The medians of a metric over the runs behind each level of a comparison, in the order of its levels. `None` where
-/// no run knows it.
+/// The medians of a metric over the runs behind each level of a comparison, in the order of its
+/// levels. `None` where no run knows it.
 #[must_use]
 pub fn medians_of_levels(
     observations: &[Observation],

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use crate::Observation;
 
-/// What is compared unless something is asked for: requests per second and the 99th percentile of the
-/// latency where they are known, and errors and bad statuses where there are any.
+/// What is compared unless something is asked for: requests per second and the 99th percentile of
+/// the latency where they are known, and errors and bad statuses where there are any.
 #[must_use]
 pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
     let p99 = metric::percentile("latency", 99.0);
@@ -23,8 +23,8 @@ pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
     known.chain(troubles).map(Metric::named).collect()
 }
 
-/// The fixed rate of runs, for a metric that follows from it. As long as the server keeps up, requests per
-/// second and bytes per second then say nothing about it.
+/// The fixed rate of runs, for a metric that follows from it. As long as the server keeps up,
+/// requests per second and bytes per second then say nothing about it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FixedRate {
     /// Lowest rate of the runs, requests per second.

@@ -1,7 +1,8 @@
-//! Whether runs differ: effects with intervals, what could have been seen, and what speaks against it.
+//! Whether runs differ: effects with intervals, what could have been seen, and what speaks against
+//! it.
 //!
-//! The unit is the run: a request is no repetition of anything, since all requests of a run share its
-//! start. Runs that failed are counted and left out.
+//! The unit is the run: a request is no repetition of anything, since all requests of a run share
+//! its start. Runs that failed are counted and left out.
 
 mod design;
 mod doubts;
@@ -39,8 +40,8 @@ impl Question {
     /// The threshold that is used unless another is wanted.
     pub const THRESHOLD: f64 = 0.02;
 
-    /// The threshold to use: the one that was asked for, else the usual one, which does not hide a regression above
-    /// the limit that was asked for.
+    /// The threshold to use: the one that was asked for, else the usual one, which does not hide a
+    /// regression above the limit that was asked for.
     #[must_use]
     pub fn threshold(asked: Option<f64>, regression_limit: Option<f64>) -> f64 {
         let usual = regression_limit.map_or(Self::THRESHOLD, |limit| limit.min(Self::THRESHOLD));
@@ -111,7 +112,8 @@ pub enum Outcome {
         /// As many of each level could.
         needed: usize,
     },
-    /// Nothing is judged: all runs kept the rate that the plan had set, and the metric follows from it.
+    /// Nothing is judged: all runs kept the rate that the plan had set, and the metric follows from
+    /// it.
     SetByRate,
     /// All levels are the same within the threshold.
     Same,
@@ -190,8 +192,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether it is more than chance: the adjusted p-value is below 5 % and the interval, where there is
-    /// one, leaves 1 out.
+    /// Whether it is more than chance: the adjusted p-value is below 5 % and the interval, where
+    /// there is one, leaves 1 out.
     #[must_use]
     pub fn is_found(&self) -> bool {
         let holds_one = match (self.low, self.high) {
@@ -203,15 +205,16 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Whether a difference is above the threshold. What has no ratio, as errors where there were none, always is.
+    /// Whether a difference is above the threshold. What has no ratio, as errors where there were
+    /// none, always is.
     #[must_use]
     pub fn matters(&self, difference: &Difference) -> bool {
         let is_above = |ratio: f64| ratio.ln().abs() > self.threshold.ln_1p();
         difference.ratio.is_none_or(is_above)
     }
 
-    /// Whether the interval of a difference reaches across an edge of the threshold, so that the difference may
-    /// matter or not.
+    /// Whether the interval of a difference reaches across an edge of the threshold, so that the
+    /// difference may matter or not.
     #[must_use]
     pub fn is_across_threshold(&self, difference: &Difference) -> bool {
         let limit = self.threshold.ln_1p();
@@ -222,8 +225,8 @@ impl Comparison {
         }
     }
 
-    /// Whether the load generator was saturated in half of the runs, or in more, of a level that the outcome speaks
-    /// of: what was measured is then a property of the generator.
+    /// Whether the load generator was saturated in half of the runs, or in more, of a level that
+    /// the outcome speaks of: what was measured is then a property of the generator.
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
         let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
@@ -243,9 +246,9 @@ impl Comparison {
         }
     }
 
-    /// Whether something got worse: a difference was found, it is for the worse, it matters, and the ratio of the
-    /// medians has moved by more than the limit (0.05 for 5 %). What has no ratio, as errors where there
-    /// were none, is worse if it is found to be.
+    /// Whether something got worse: a difference was found, it is for the worse, it matters, and
+    /// the ratio of the medians has moved by more than the limit (0.05 for 5 %). What has no ratio,
+    /// as errors where there were none, is worse if it is found to be.
     #[must_use]
     pub fn is_regression(&self, limit: f64) -> bool {
         let Some(reference) = self.levels.first() else {
@@ -322,8 +325,8 @@ pub struct Named<'a> {
     pub runs: &'a [Observation],
 }
 
-/// Compares new runs with old ones, cell by cell where both have several: all cells say together how large
-/// the noise is, and p-values are adjusted over them.
+/// Compares new runs with old ones, cell by cell where both have several: all cells say together
+/// how large the noise is, and p-values are adjusted over them.
 ///
 /// # Errors
 /// When there is nothing to compare.
@@ -366,9 +369,9 @@ pub fn compare_with_base(
     })
 }
 
-/// Compares the cells of one set of runs: each factor by each metric, separately for each profile and
-/// target; where other factors vary too, levels are held against each other within their combinations.
-/// Several targets are compared like a factor's levels.
+/// Compares the cells of one set of runs: each factor by each metric, separately for each profile
+/// and target; where other factors vary too, levels are held against each other within their
+/// combinations. Several targets are compared like a factor's levels.
 ///
 /// # Errors
 /// When there is nothing to compare.
@@ -447,8 +450,8 @@ fn measured<'a>(side: Named<'a>) -> Result<Vec<&'a Observation>, CompareError> {
 /// A cell with its old and its new runs.
 type Pair<'a> = (Vec<String>, Vec<&'a Observation>, Vec<&'a Observation>);
 
-/// Puts the cells of both sides together. Where a side has one cell only, or no cell more than one run (as
-/// under headings of one's own), the sides are compared as a whole.
+/// Puts the cells of both sides together. Where a side has one cell only, or no cell more than one
+/// run (as under headings of one's own), the sides are compared as a whole.
 fn matched<'a>(
     base: &str,
     old: &[&'a Observation],

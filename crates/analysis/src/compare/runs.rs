@@ -66,9 +66,9 @@ impl Values {
     }
 
     /// Of the levels of a factor. With rounds and more than two levels the values of a round belong
-    /// together: whatever changed from round to round is taken off. Two levels are not freed of it, since
-    /// five pairs have too few orders to tell anything; the order being drawn for each round, what drifts
-    /// then widens the noise and favours no level.
+    /// together: whatever changed from round to round is taken off. Two levels are not freed of it,
+    /// since five pairs have too few orders to tell anything; the order being drawn for each round,
+    /// what drifts then widens the noise and favours no level.
     pub(super) fn of_levels(
         runs: &[&Observation],
         factor: &Factor,
@@ -180,7 +180,8 @@ impl Values {
             .collect()
     }
 
-    /// The values for tests with the spread that they had before their blocks' middles were taken off.
+    /// The values for tests with the spread that they had before their blocks' middles were taken
+    /// off.
     pub(super) fn spread_out(&self) -> Vec<Vec<f64>> {
         let spread_out = |group: Vec<f64>| match stats::median(&group) {
             Some(middle) => {
@@ -210,8 +211,8 @@ fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
     blocks
 }
 
-/// Takes the median of a block off its values. A level that ran several times in a round, as a repeated
-/// baseline does, counts once, with its median.
+/// Takes the median of a block off its values. A level that ran several times in a round, as a
+/// repeated baseline does, counts once, with its median.
 fn align(entries: &mut Vec<Entry>, by_round: bool) {
     if by_round {
         let mut once: Vec<Entry> = Vec::new();

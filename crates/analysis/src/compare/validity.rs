@@ -1,14 +1,15 @@
-//! How far a set of runs can be trusted, whatever they show: whether the load generator was the limit, what
-//! failed, and which levels are one setting in truth.
+//! How far a set of runs can be trusted, whatever they show: whether the load generator was the
+//! limit, what failed, and which levels are one setting in truth.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use results::metric;
 use serde::Serialize;
 
 use crate::Observation;
-use results::metric;
 
-/// A run in which more than this share of the requests failed measured something else than its levels.
+/// A run in which more than this share of the requests failed measured something else than its
+/// levels.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
 /// What limits the conclusions that can be drawn from a set of runs.
@@ -25,8 +26,8 @@ pub struct Validity {
     pub ended_early: usize,
     /// Of the runs that count, those in which the load generator was saturated.
     pub saturated: usize,
-    /// Of the runs that count, those in which more than 1 % of the requests failed or were answered with a
-    /// status above 399.
+    /// Of the runs that count, those in which more than 1 % of the requests failed or were answered
+    /// with a status above 399.
     pub failing: usize,
     /// Levels of a factor for which the kernel took the same values.
     pub clamped: Vec<ClampedLevels>,
@@ -104,8 +105,8 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
         keys_of.entry(factor).or_default().push(key);
     }
     for (factor, keys) in keys_of {
-        // Levels in the order in which they are met, each with what the kernel took; `None` if that was not
-        // always the same.
+        // Levels in the order in which they are met, each with what the kernel took; `None` if that
+        // was not always the same.
         let mut levels: Vec<(&str, Option<Vec<&str>>)> = Vec::new();
         for run in runs {
             let Some(level) = level_of(run, factor) else {
@@ -141,9 +142,10 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
     found
 }
 
-/// Which factor sets which setting of the kernel. Trials have what the kernel took, but not for whom: a factor
-/// sets what has its name, and the only factor sets everything. It also sets what had the value of its level in some
-/// run and another value in another run, unless another factor always fits.
+/// Which factor sets which setting of the kernel. Trials have what the kernel took, but not for
+/// whom: a factor sets what has its name, and the only factor sets everything. It also sets what
+/// had the value of its level in some run and another value in another run, unless another factor
+/// always fits.
 fn pairs<'a>(runs: &[&'a Observation]) -> BTreeSet<Pair<'a>> {
     let (mut fits, mut misfits) = (BTreeSet::new(), BTreeSet::new());
     let taken = |run: &'a Observation| run.trial.iter().flat_map(|trial| &trial.effective);

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use results::Setting;
 
-/// Settings and number of the run out of `buffertest-rmem_max-262144-wmem_max-262144-1.json`: a name,
-/// any keys each with its value, the run. Only the file's own name counts; folders may have any.
+/// Settings and number of the run out of `buffertest-rmem_max-262144-wmem_max-262144-1.json`: a
+/// name, any keys each with its value, the run. Only the file's own name counts; folders may have
+/// any.
 pub(super) fn settings_and_run(path: &Path) -> Option<(Vec<Setting>, u32)> {
     let stem = path.file_stem()?.to_str()?;
     let words: Vec<&str> = stem.split('-').collect();

@@ -10,8 +10,9 @@ use results::file::load_experiment;
 use super::{
     ReadError, Reading, file_name, labels, not_understood, read_file, same_run, saved, unreadable,
 };
-use crate::{Form, Observation};
 use results::metric;
+
+use crate::{Form, Observation};
 
 /// Name of the file that says that a folder is a sweep's.
 pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
@@ -19,7 +20,8 @@ pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
 /// Name of the folder with a sweep's trials.
 const TRIALS_FOLDER: &str = "trials";
 
-/// Files of a folder that are looked into, by the ends of their names; those without an end are as well.
+/// Files of a folder that are looked into, by the ends of their names; those without an end are as
+/// well.
 const ENDS: [&str; 6] = ["json", "log", "txt", "md", "out", "csv"];
 
 /// What buffertest writes beside its runs: sockets.
@@ -80,7 +82,8 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     Ok(reading)
 }
 
-/// What is known of a trial by the name of its file (`r01-c003-262144.json`) when its content is lost.
+/// What is known of a trial by the name of its file (`r01-c003-262144.json`) when its content is
+/// lost.
 fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Option<Observation> {
     let stem = path.file_stem()?.to_str()?;
     let (round, rest) = stem.strip_prefix('r')?.split_once("-c")?;
@@ -130,7 +133,8 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     }
     reading.notes.extend(without_tables(&mut parts));
     let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
-    // Files that say which run they hold hold no two forms of the same one, but for a document and its log.
+    // Files that say which run they hold hold no two forms of the same one, but for a document and
+    // its log.
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
     let copies = same_run::drop_copies(unnamed.map(|(_, runs)| runs));
     reading.notes.extend(copies);
@@ -288,8 +292,8 @@ impl TimeOfRun {
     }
 }
 
-/// The order in time, if it is known of all and no two are at once. Positions within one file say nothing about
-/// several.
+/// The order in time, if it is known of all and no two are at once. Positions within one file say
+/// nothing about several.
 fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
     for observation in observations.iter_mut() {
         observation.position = None;
@@ -307,8 +311,8 @@ fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
     }
 }
 
-/// Whether a run can have been made after another one. A checkout or a copy writes in a moment the files of runs that
-/// took minutes, in the order of their names: such times say nothing.
+/// Whether a run can have been made after another one. A checkout or a copy writes in a moment the
+/// files of runs that took minutes, in the order of their names: such times say nothing.
 fn can_follow(before: &TimeOfRun, after: &TimeOfRun) -> bool {
     let (Some(ended), Some(began), Some(written)) = (before.ended, after.began, after.ended) else {
         return false;

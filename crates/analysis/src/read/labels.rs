@@ -24,9 +24,9 @@ pub(super) type Group = (Label, Vec<Observation>);
 /// The factor that files are levels of, where runs of several files are put together.
 pub const FILE_FACTOR: &str = "file";
 
-/// What a path is called: a folder as it is given, a file without its end and without a number there, so
-/// that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves what they are
-/// runs of are called as their folder.
+/// What a path is called: a folder as it is given, a file without its end and without a number
+/// there, so that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves
+/// what they are runs of are called as their folder.
 ///
 /// Trials of a sweep say what they are runs of, too.
 pub(super) fn of_runs(path: &Path, runs: &[Observation]) -> Label {

@@ -90,12 +90,13 @@ pub struct Reading {
     pub problems: Vec<String>,
 }
 
-/// Longer files are refused before they fill the memory. A result with a histogram for each second of
-/// a day has some 20 MiB.
+/// Longer files are refused before they fill the memory. A result with a histogram for each second
+/// of a day has some 20 MiB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Reads every run that a file or folder holds: a sweep's folder, a folder of results, a saved result,
-/// buffertest's files, or reports as text. Runs that failed are among them, with the reason.
+/// Reads every run that a file or folder holds: a sweep's folder, a folder of results, a saved
+/// result, buffertest's files, or reports as text. Runs that failed are among them, with the
+/// reason.
 ///
 /// # Errors
 /// When not all of it can be read, or none of it is a run.
@@ -187,9 +188,10 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Puts what was read of several paths together. Runs of different ones stay apart, under the names
-    /// of the files, unless the names differ in a number at the end only. A run that is there in several forms
-    /// counts once, and runs of the same name but of another load get names of their own.
+    /// Puts what was read of several paths together. Runs of different ones stay apart, under the
+    /// names of the files, unless the names differ in a number at the end only. A run that is there
+    /// in several forms counts once, and runs of the same name but of another load get names of
+    /// their own.
     #[must_use]
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
@@ -273,7 +275,8 @@ impl Head {
     }
 }
 
-/// A JSON document: a result of ours, a trial of a sweep, the object of json.lua, or a table of runs.
+/// A JSON document: a result of ours, a trial of a sweep, the object of json.lua, or a table of
+/// runs.
 fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let bytes = text.as_bytes();
     let head: Head = serde_json::from_slice(bytes)
@@ -315,8 +318,8 @@ fn of_table(bytes: &[u8], path: &Path) -> Result<Reading, ReadError> {
     })
 }
 
-/// Bytes as text: UTF-16 with a mark of the order of its bytes in front, else UTF-8. What is neither becomes
-/// replacement characters.
+/// Bytes as text: UTF-16 with a mark of the order of its bytes in front, else UTF-8. What is
+/// neither becomes replacement characters.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> String {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));

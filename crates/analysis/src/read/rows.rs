@@ -1,4 +1,5 @@
-//! Rows of tables as runs: published Markdown tables, and the tables that `table` and `report` write.
+//! Rows of tables as runs: published Markdown tables, and the tables that `table` and `report`
+//! write.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +7,9 @@ use results::Setting;
 use serde::Deserialize;
 
 use crate::observation::Form;
-use crate::{Observation, Origin};
 use results::{Metric, metric};
+
+use crate::{Observation, Origin};
 
 /// A table of more columns is something else.
 const COLUMNS_MAX: usize = 500;
@@ -24,7 +26,7 @@ pub(super) struct Columns {
 /// What a column holds.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
-    Metric {
+    Measured {
         name: String,
         unit: Unit,
     },
@@ -92,7 +94,7 @@ impl Columns {
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
         let is_measured = |kind: &Kind| match kind {
-            Kind::Metric { name, .. } => is_measured(name),
+            Kind::Measured { name, .. } => is_measured(name),
             _ => false,
         };
         (is_tidy || kinds.iter().any(is_measured)).then_some(Self {
@@ -138,8 +140,8 @@ impl Columns {
                     Some(number) => value = Some(number),
                     None => return Row::NotUnderstood(title.clone()),
                 },
-                Kind::Metric { .. } if is_absent(text) => {}
-                Kind::Metric { name, unit } => match unit.read(text) {
+                Kind::Measured { .. } if is_absent(text) => {}
+                Kind::Measured { name, unit } => match unit.read(text) {
                     Some(value) => {
                         run.values.insert(name.clone(), value);
                     }
@@ -274,11 +276,11 @@ fn of_title(title: &str) -> Kind {
 }
 
 fn own(name: String, unit: Unit) -> Kind {
-    Kind::Metric { name, unit }
+    Kind::Measured { name, unit }
 }
 
-/// A title without the unit of time at its end, `p99 (ms)`, `p99_ms`, `p99 [us]`, and what the unit is worth in
-/// microseconds.
+/// A title without the unit of time at its end, `p99 (ms)`, `p99_ms`, `p99 [us]`, and what the unit
+/// is worth in microseconds.
 fn split_unit(title: &str) -> (String, Option<f64>) {
     let title = title.trim_end_matches([')', ']']);
     let parts = title.rsplit_once(['(', '[', ' ', '_', ',']);

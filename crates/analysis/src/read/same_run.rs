@@ -1,13 +1,14 @@
 //! A run that was kept in several forms counts once.
 
-use crate::{Form, Observation};
 use results::metric;
+
+use crate::{Form, Observation};
 
 /// More notes of one kind would not be read.
 const NOTES_MAX: usize = 20;
 
-/// Times that must agree as far as both runs have them. Requests and their rate alone say too little: of a fixed rate
-/// they are the same in every run.
+/// Times that must agree as far as both runs have them. Requests and their rate alone say too
+/// little: of a fixed rate they are the same in every run.
 const TIMES: [&str; 8] = [
     metric::DURATION_US,
     metric::LATENCY_MEAN_US,
@@ -114,8 +115,8 @@ impl Figures {
     }
 }
 
-/// How far a time may be off its exact value, in microseconds: texts have two decimals of a unit, which begins at
-/// 0.85 of it, and json.lua prints whole microseconds.
+/// How far a time may be off its exact value, in microseconds: texts have two decimals of a unit,
+/// which begins at 0.85 of it, and json.lua prints whole microseconds.
 fn rounding_us(time_us: f64, is_whole: bool) -> f64 {
     let step_us = match time_us {
         _ if time_us >= 51e6 => 600_000.0,

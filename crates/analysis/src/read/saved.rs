@@ -6,8 +6,9 @@ use results::file::{load, load_trial};
 use results::{RunResult, Trial, TrialOutcome};
 
 use super::ReadError;
-use crate::{Observation, Origin, TrialFacts};
 use results::metric;
+
+use crate::{Observation, Origin, TrialFacts};
 
 /// Reads a saved result.
 pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
@@ -49,8 +50,8 @@ fn of_result(source: String, result: RunResult) -> Observation {
     }
 }
 
-/// Why a result is in no average. One that Ctrl-C ended has seen another stretch of time than the others of
-/// its cell, and often but the beginning.
+/// Why a result is in no average. One that Ctrl-C ended has seen another stretch of time than the
+/// others of its cell, and often but the beginning.
 fn failure_of(result: &RunResult) -> Option<String> {
     if result.window.interrupted {
         return Some("ended early by Ctrl-C".to_owned());

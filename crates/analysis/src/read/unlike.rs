@@ -15,14 +15,16 @@ const VALUE_CHARS_MAX: usize = 60;
 /// More notes of one kind would not be read.
 const NOTES_MAX: usize = 20;
 
-/// With more loads of the same name each further run is one of its own: searching among them would take long.
+/// With more loads of the same name each further run is one of its own: searching among them would
+/// take long.
 const LOADS_MAX: usize = 200;
 
-/// Part of the load with which runs of text are compared: its duration is rounded in the first line of a report.
+/// Part of the load with which runs of text are compared: its duration is rounded in the first line
+/// of a report.
 pub(crate) const PRINTED_DURATION: &str = "printed duration";
 
-/// Gives runs of the same name but of another load names of their own (`-t2 -c10 -T5s`), and numbers them anew.
-/// Returns a note for each load that was kept apart.
+/// Gives runs of the same name but of another load names of their own (`-t2 -c10 -T5s`), and
+/// numbers them anew. Returns a note for each load that was kept apart.
 pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     let mut notes = Vec::new();
     for indexes in labels::by_cell(observations) {
@@ -58,8 +60,8 @@ pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     notes
 }
 
-/// In which parts the load of two sides of a comparison differs, `timeout 2s / 5s`, if each side has one. Not
-/// among them: where the requests went, which the names say.
+/// In which parts the load of two sides of a comparison differs, `timeout 2s / 5s`, if each side
+/// has one. Not among them: where the requests went, which the names say.
 #[must_use]
 pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String> {
     let load = |runs: &[Observation]| {
@@ -118,7 +120,8 @@ fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
     parts.into_iter().map(|part| (part.label, part)).collect()
 }
 
-/// Of a saved result: its plan, with the backend that it ran on in place of the one that was asked for.
+/// Of a saved result: its plan, with the backend that it ran on in place of the one that was asked
+/// for.
 fn of_result(result: &RunResult) -> Vec<LoadPart> {
     let backend = match result.backend.name.as_str() {
         "epoll" => "epoll",
@@ -141,7 +144,8 @@ fn printed_duration(duration: Duration) -> LoadPart {
     LoadPart::other(PRINTED_DURATION, &printed, &format!("-d{printed}"))
 }
 
-/// The parts that both know and that differ, each with the other's. What only one of them knows cannot differ.
+/// The parts that both know and that differ, each with the other's. What only one of them knows
+/// cannot differ.
 fn differences<'a>(
     one: &'a BTreeMap<&'static str, LoadPart>,
     other: &'a BTreeMap<&'static str, LoadPart>,
@@ -200,7 +204,8 @@ fn cut(value: &str) -> String {
     format!("{begin}...")
 }
 
-/// Adds options to the names of runs, and numbers them from 1 unless their numbers say which round they were.
+/// Adds options to the names of runs, and numbers them from 1 unless their numbers say which round
+/// they were.
 fn rename(observations: &mut [Observation], runs: &[usize], options: &str, why: &str) {
     for (number, &index) in (1..).zip(runs) {
         let run = &mut observations[index];

@@ -8,7 +8,8 @@ const STEP_S: f64 = 0.1;
 const STEPS: usize = 150;
 const STEPS_OF_INTERVAL: usize = 10;
 
-/// A count around a mean, as independent events have it: for large means by the normal distribution.
+/// A count around a mean, as independent events have it: for large means by the normal
+/// distribution.
 fn poisson(rng: &mut Rng, mean: f64) -> u64 {
     if mean > 50.0 {
         let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
@@ -23,7 +24,8 @@ fn poisson(rng: &mut Rng, mean: f64) -> u64 {
     count
 }
 
-/// A server in steps: how many responses it gives in each, how many errors, and how long requests took.
+/// A server in steps: how many responses it gives in each, how many errors, and how long requests
+/// took.
 struct Server {
     rng: Rng,
     steps: Vec<Step>,

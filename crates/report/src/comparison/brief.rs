@@ -18,8 +18,8 @@ const WIDTH: usize = 80;
 /// Least width of the column of levels.
 const LEVEL_MIN: usize = 8;
 
-/// Writes how far the runs can be trusted and what each comparison came to, a sentence each; then for each factor a
-/// table of its levels, at most 80 columns wide; then what to keep in mind.
+/// Writes how far the runs can be trusted and what each comparison came to, a sentence each; then
+/// for each factor a table of its levels, at most 80 columns wide; then what to keep in mind.
 ///
 /// # Errors
 /// Those of the writer.

@@ -1,5 +1,5 @@
-//! Lines without what terminals, loggers and diffs put around them: colours, time stamps, the names of hosts and
-//! programs, `+`, `>`.
+//! Lines without what terminals, loggers and diffs put around them: colours, time stamps, the names
+//! of hosts and programs, `+`, `>`.
 
 use std::borrow::Cow;
 
@@ -90,8 +90,8 @@ impl Diff {
     }
 }
 
-/// The text without the control sequences of a terminal (ECMA-48): `ESC [ ... letter`, `ESC ] ... BEL`, `ESC` with
-/// one character.
+/// The text without the control sequences of a terminal (ECMA-48): `ESC [ ... letter`, `ESC ] ...
+/// BEL`, `ESC` with one character.
 fn without_escapes(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut chars = line.chars().peekable();
@@ -226,7 +226,8 @@ const TAGS: [&str; 8] = [
     "wrk", "wrk2", "wrk-cmm", "wrkbench", "root", "sh", "bash", "logger",
 ];
 
-/// What follows `host wrk[1234]: `, which syslog and journalctl write, or `stdout F `, which containers have.
+/// What follows `host wrk[1234]: `, which syslog and journalctl write, or `stdout F `, which
+/// containers have.
 fn without_source(text: &str) -> &str {
     for stream in ["stdout F ", "stderr F "] {
         if let Some(rest) = text.strip_prefix(stream) {

@@ -12,8 +12,8 @@ use crate::read::quote;
 pub(super) struct Context {
     /// Outermost first.
     levels: Vec<Level>,
-    /// Lines like `x86_64:`, outermost first. They are headings if a report follows; a script may print such
-    /// lines too.
+    /// Lines like `x86_64:`, outermost first. They are headings if a report follows; a script may
+    /// print such lines too.
     pending: Vec<Label>,
     /// Labels that turned out to be no headings.
     dropped: Vec<Noted>,

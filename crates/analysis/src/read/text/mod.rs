@@ -1,8 +1,8 @@
-//! The text that wrk, wrk2, wrk-cmm and our own styles print, one report or many with notes between; tables of
-//! runs among them.
+//! The text that wrk, wrk2, wrk-cmm and our own styles print, one report or many with notes
+//! between; tables of runs among them.
 //!
-//! A report counts when its last line is there; one that was cut off is a run that failed. What is not
-//! understood is skipped and said.
+//! A report counts when its last line is there; one that was cut off is a run that failed. What is
+//! not understood is skipped and said.
 
 mod clean;
 mod heading;
@@ -45,14 +45,15 @@ const OBJECT_MAX_BYTES: usize = 64 << 10;
 /// A line of a table is no longer than this.
 const ROW_MAX_BYTES: usize = 64 << 10;
 
-/// A text with more of what looks like objects and is none would take long: what follows is not tried.
+/// A text with more of what looks like objects and is none would take long: what follows is not
+/// tried.
 const WASTED_MAX_BYTES: usize = 4 << 20;
 
 /// More lines between two reports are not kept, to be shown as ignored.
 const IGNORED_MAX: usize = 50;
 
-/// A report with more than this many times the rate of the command line above it is not of that command:
-/// wrk2 sends somewhat more than was asked for at its beginning, not twice as much.
+/// A report with more than this many times the rate of the command line above it is not of that
+/// command: wrk2 sends somewhat more than was asked for at its beginning, not twice as much.
 const RATE_EXCEEDED: f64 = 2.0;
 
 /// Reads all runs of a text that was found there.
@@ -362,14 +363,16 @@ impl Reader {
         }
     }
 
-    /// Values that a script wrote: of the report above them if they say so, else a run of their own.
+    /// Values that a script wrote: of the report above them if they say so, else a run of their
+    /// own.
     fn add(&mut self, number: usize, values: BTreeMap<String, f64>, what: &str) {
         let requests = values.get(results::metric::REQUESTS).copied();
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
         self.may_be_added_to = false;
         match above {
             Some(run) if run.report.values.get(results::metric::REQUESTS).copied() == requests => {
-                // Of what both say, the object's: totals are exact in it, and tables were made of it.
+                // Of what both say, the object's: totals are exact in it, and tables were made of
+                // it.
                 run.report.values.extend(values);
             }
             Some(_) => self.note(

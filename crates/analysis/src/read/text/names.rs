@@ -6,11 +6,12 @@ use std::net::Ipv6Addr;
 use plan::secrets::hide_secrets;
 use plan::{OptionName, OptionValue, Target, units};
 use results::Setting;
+use results::metric;
 
 use super::Run;
 use super::heading::{Noted, Title};
+
 use crate::{LoadPart, Observation, Origin};
-use results::metric;
 
 /// Setting that the outermost headings are levels of.
 pub(crate) const HEADING: &str = "heading";
@@ -28,13 +29,15 @@ const WHOLE_RATIO: f64 = 0.9;
 pub(super) struct Names {
     /// Titles that all runs have, from the outermost.
     common_titles: usize,
-    /// Several runs below one heading go to different URLs, so that URLs name the targets and not headings.
+    /// Several runs below one heading go to different URLs, so that URLs name the targets and not
+    /// headings.
     targets_are_urls: bool,
     durations_differ: bool,
     scripts_differ: bool,
     /// For each run the URL that its rounds have in common.
     urls: Vec<Option<String>>,
-    /// Names of servers that stand in place of addresses (`http://[x86_64 VM]/`) tell all URLs apart.
+    /// Names of servers that stand in place of addresses (`http://[x86_64 VM]/`) tell all URLs
+    /// apart.
     has_server_names: bool,
     /// Depths of headings that became settings, outermost first, each with what it is.
     headings: Vec<(u8, Heading)>,
@@ -81,8 +84,9 @@ impl Names {
         names
     }
 
-    /// Rounds of the same thing, as their headings say, have one URL, that of the first one: people mistype
-    /// addresses, and a round is not another target by that. What they really asked for stays their load.
+    /// Rounds of the same thing, as their headings say, have one URL, that of the first one: people
+    /// mistype addresses, and a round is not another target by that. What they really asked for
+    /// stays their load.
     fn unite_rounds(&mut self, runs: &[Run]) {
         let mut sections: BTreeMap<_, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (index, run) in runs.iter().enumerate() {
@@ -378,8 +382,8 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
     parts
 }
 
-/// How much of its time a run took, if it was ended early: to ten percent, so that runs which a script ends by
-/// itself are still repetitions of each other.
+/// How much of its time a run took, if it was ended early: to ten percent, so that runs which a
+/// script ends by itself are still repetitions of each other.
 fn ended_early(run: &Run) -> Option<LoadPart> {
     let planned_us = least_us(run.report.duration.as_deref()?)?;
     let took_us = *run.report.values.get(metric::DURATION_US)?;
@@ -411,7 +415,8 @@ fn split_url(url: &str) -> (&str, &str) {
     url.split_at(path.map_or(url.len(), |at| authority + at))
 }
 
-/// A name in place of an address, `http://[x86_64 VM IP]:8080/`, and what stands before and behind it.
+/// A name in place of an address, `http://[x86_64 VM IP]:8080/`, and what stands before and behind
+/// it.
 fn named_server(url: &str) -> Option<(&str, (&str, &str))> {
     let (scheme, rest) = url.split_once("://")?;
     let (open, close) = match rest.chars().next()? {

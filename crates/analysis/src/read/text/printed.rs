@@ -1,7 +1,7 @@
 //! Numbers as reports print them: `573.06ms`, `12.35k`, `11.82MB`.
 //!
-//! All of them have exactly two decimals, so that a number that lost its end is told from a whole one,
-//! and two that touch each other from one.
+//! All of them have exactly two decimals, so that a number that lost its end is told from a whole
+//! one, and two that touch each other from one.
 
 /// A number out of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,8 +75,8 @@ pub(super) fn whole(text: &str) -> Option<f64> {
     Some(number as f64)
 }
 
-/// The cells of a row, also where they touch each other; `None` if it is no such row. Cells that are
-/// no number are texts with `nan` in them.
+/// The cells of a row, also where they touch each other; `None` if it is no such row. Cells that
+/// are no number are texts with `nan` in them.
 pub(super) fn cells(row: &str) -> Option<Vec<&str>> {
     let mut cells = Vec::new();
     let mut rest = row.trim();

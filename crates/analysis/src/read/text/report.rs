@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::printed::{self, Printed};
 use results::metric;
+
+use super::printed::{self, Printed};
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +95,8 @@ const ROWS: [(&str, &str); 5] = [
     ("TTLB", "last_byte"),
 ];
 
-/// Up to here every tick of wrk2's spectrum has no more than the six decimals that it is printed with.
+/// Up to here every tick of wrk2's spectrum has no more than the six decimals that it is printed
+/// with.
 const LAST_EXACT_TICK: u32 = 984_375;
 
 impl Report {
@@ -391,8 +393,8 @@ impl Report {
         self.values.entry(name).or_insert(number.value);
     }
 
-    /// A value with more digits takes the place of the same with fewer. Where it is not the same, what
-    /// people read above it counts.
+    /// A value with more digits takes the place of the same with fewer. Where it is not the same,
+    /// what people read above it counts.
     fn put_finer(&mut self, name: String, value: f64) {
         match self.rounded.remove(&name) {
             Some(shown) if shown.agrees_with(value) => {
