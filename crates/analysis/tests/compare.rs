@@ -1,7 +1,7 @@
 //! Comparisons of runs that were made up, so that it is known what must come out.
 
 use analysis::compare::{
-    ClampedLevels, CompareError, Conclusions, Doubt, Metric, Named, Outcome, Question, Validity,
+    Caveat, ClampedLevels, CompareError, Conclusions, Metric, Named, Outcome, Question, Validity,
     compare, compare_cells, compare_with_base,
 };
 use analysis::{Observation, TrialFacts};
@@ -110,7 +110,7 @@ fn a_shuffled_sweep_that_was_stopped_did_not_run_level_by_level() {
         })
         .collect();
     let conclusions = plain(&runs);
-    assert!(!conclusions.doubts.contains(&Doubt::OneAfterTheOther));
+    assert!(!conclusions.caveats.contains(&Caveat::OneAfterTheOther));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_level_that_is_better_is_named_with_an_interval_around_the_truth() {
     assert!(low < 1.05 && 1.05 < high && high < 1.09, "{difference:?}");
     assert!((1.02..1.08).contains(&difference.ratio.expect("ratio")));
     assert!(comparison.is_relative && comparison.has_rounds);
-    assert_eq!(conclusions.doubts, []);
+    assert_eq!(conclusions.caveats, []);
     // Against the first level, which is not the best: nothing is worse.
     assert!(!comparison.is_regression(0.01));
 }
@@ -169,8 +169,8 @@ fn a_drift_makes_an_effect_of_levels_in_order_and_none_of_shuffled_ones() {
     let one_percent_a_run = |position: u32| 1.01_f64.powf(f64::from(position));
     let shuffled = plain(&sweep(2, 0.01, |_| 1.0, one_percent_a_run));
     assert_eq!(shuffled.comparisons[0].outcome, Outcome::NotFound);
-    let drift = shuffled.doubts.iter().find_map(|doubt| match doubt {
-        Doubt::Drift { change, .. } => Some(*change),
+    let drift = shuffled.caveats.iter().find_map(|caveat| match caveat {
+        Caveat::Drift { change, .. } => Some(*change),
         _ => None,
     });
     let drift = drift.expect("a drift by a third is seen");
@@ -181,7 +181,7 @@ fn a_drift_makes_an_effect_of_levels_in_order_and_none_of_shuffled_ones() {
         ordered.comparisons[0].outcome,
         Outcome::Better { .. }
     ));
-    assert!(ordered.doubts.contains(&Doubt::OneAfterTheOther));
+    assert!(ordered.caveats.contains(&Caveat::OneAfterTheOther));
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn failed_runs_are_counted_and_in_no_figure() {
     runs.push(failed("262144", 6));
     let after = plain(&runs);
     assert_eq!(before.comparisons, after.comparisons);
-    assert_eq!(after.doubts, []);
+    assert_eq!(after.caveats, []);
     let expected = Validity {
         runs: 36,
         failed: 1,
@@ -285,7 +285,7 @@ fn of_two_sweeps_at_a_fixed_rate_only_cells_that_missed_it_are_judged() {
         Outcome::SetByRate,
     ];
     assert_eq!(outcomes, expected);
-    assert_eq!(both.doubts, [], "what the rate sets does not drift");
+    assert_eq!(both.caveats, [], "what the rate sets does not drift");
 }
 
 #[test]
@@ -714,12 +714,12 @@ fn targets_are_compared_and_each_has_its_own_answer() {
 #[test]
 fn a_cold_first_run_is_noticed_and_a_warm_one_is_not() {
     let mut runs = sweep(8, 0.01, |_| 1.0, |_| 1.0);
-    assert_eq!(plain(&runs).doubts, []);
+    assert_eq!(plain(&runs).caveats, []);
     let rate = runs[0].values.get_mut("requests_per_sec").expect("rate");
     *rate *= 0.7;
-    match plain(&runs).doubts.as_slice() {
+    match plain(&runs).caveats.as_slice() {
         [
-            Doubt::SlowFirstRun {
+            Caveat::SlowFirstRun {
                 is_first_of_all: true,
                 cells: 1,
                 of: 7,

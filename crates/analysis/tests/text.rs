@@ -109,7 +109,21 @@ fn every_text_of_ours_and_of_the_tools_is_understood_to_the_last_line() {
 
 #[test]
 fn both_distributions_of_wrk2_are_read_with_the_digits_of_its_spectrum() {
-    let text = "Running 13s test @ http://h/\n  2 threads and 10 connections\n  Thread calibration: mean lat.: 1.157ms, rate sampling interval: 10ms\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.04ms    0.85ms   6.81ms   89.87%\n    Req/Sec     1.05k   159.78     1.67k    85.29%\n  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%    0.89ms\n 99.000%    5.06ms\n100.000%    6.82ms\n\n  Detailed Percentile spectrum:\n       Value   Percentile   TotalCount 1/(1-Percentile)\n\n       0.067     0.000000            1         1.00\n       0.341     0.100000          594         1.11\n       0.887     0.500000         2970         2.00\n       6.815     0.999854         5930      6826.67\n       6.815     1.000000         5930          inf\n#[Mean    =        1.044, StdDeviation   =        0.854]\n#[Max     =        6.812, Total count    =         5930]\n#[Buckets =           27, SubBuckets     =         2048]\n----------------------------------------------------------\n\n  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts into account))\n 50.000%  107.00us\n#[Mean    =        0.165, StdDeviation   =        0.330]\n----------------------------------------------------------\n  25968 requests in 12.99s, 3.71MB read\nRequests/sec:   1998.88\nTransfer/sec:    292.80KB\n";
+    let text = "Running 13s test @ http://h/\n  2 threads and 10 connections\n  Thread \
+         calibration: mean lat.: 1.157ms, rate sampling interval: 10ms\n  Thread \
+         Stats   Avg      Stdev     Max   +/- \
+         Stdev\n    Latency     1.04ms    0.85ms   6.81ms   89.87%\n    Req/Sec     1.05k   159.78     1.67k    85.29%\n  Latency \
+         Distribution (HdrHistogram - Recorded Latency)\n 50.000%    0.89ms\n \
+         99.000%    5.06ms\n100.000%    6.82ms\n\n  Detailed Percentile \
+         spectrum:\n       Value   Percentile   TotalCount \
+         1/(1-Percentile)\n\n       0.067     0.000000            1         1.00\n       0.341     0.100000          594         1.11\n       0.887     0.500000         2970         2.00\n       6.815     0.999854         5930      6826.67\n       6.815     1.000000         5930          inf\n#[Mean    =        1.044, \
+         StdDeviation   =        0.854]\n#[Max     =        6.812, Total \
+         count    =         5930]\n#[Buckets =           27, \
+         SubBuckets     =         2048]\n----------------------------------------------------------\n\n  Latency \
+         Distribution (HdrHistogram - Uncorrected Latency (measured without taking delayed starts \
+         into account))\n 50.000%  107.00us\n#[Mean    =        0.165, \
+         StdDeviation   =        0.330]\n----------------------------------------------------------\n  25968 \
+         requests in 12.99s, 3.71MB read\nRequests/sec:   1998.88\nTransfer/sec:    292.80KB\n";
     let reading = reading(text);
     assert_eq!(reading.notes, [""; 0]);
     let run = &reading.observations[0];
@@ -134,13 +148,20 @@ fn both_distributions_of_wrk2_are_read_with_the_digits_of_its_spectrum() {
 
 #[test]
 fn what_was_not_measured_is_not_there() {
-    let empty = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00      -nan%\n  Latency Distribution\n     50%    0.00us\n  0 requests in 2.01s, 0.00B read\nRequests/sec:      0.00\nTransfer/sec:       0.00B\n";
+    let empty = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread \
+         Stats   Avg      Stdev     Max   +/- \
+         Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00      -nan%\n  Latency \
+         Distribution\n     50%    0.00us\n  0 requests in 2.01s, 0.00B \
+         read\nRequests/sec:      0.00\nTransfer/sec:       0.00B\n";
     let run = only(empty);
     assert_eq!(run.failure.as_deref(), Some("nothing was answered"));
     assert!(run.values.keys().all(|name| !name.starts_with("latency")));
     let short = WRK2.replace("Req/Sec", "Ignored");
     assert!(reading(&short).notes[0].contains("not understood"));
-    let without_rates = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.00ms    1.00ms   5.00ms   90.00%\n    Req/Sec       -nan      -nan   0.00      0.00%\n  20 requests in 2.01s, 100.00B read\nRequests/sec:     10.00\nTransfer/sec:      50.00B\n";
+    let without_rates = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread \
+         Stats   Avg      Stdev     Max   +/- \
+         Stdev\n    Latency     1.00ms    1.00ms   5.00ms   90.00%\n    Req/Sec       -nan      -nan   0.00      0.00%\n  20 \
+         requests in 2.01s, 100.00B read\nRequests/sec:     10.00\nTransfer/sec:      50.00B\n";
     let run = only(without_rates);
     assert_eq!(run.value("thread_rate_mean"), None);
     assert_eq!(run.value("thread_rate_max"), None);
@@ -206,7 +227,8 @@ fn notes_name_their_runs() {
             "x86_64 | -t12 -c400 | heading=Basic | 2 | 582820 | -",
             "arm64 | -t12 -c400 | heading=Basic | 1 | 871200 | -",
             "Focused | -t8 -c96 | buffers=262144 somaxconn=4096 | 1 | 180060 | -",
-            "Focused | -t8 -c96 | buffers=262144 somaxconn=4096 net.core.rmem_max=524288 | 1 | NaN | the report is cut off",
+            "Focused | -t8 -c96 | buffers=262144 somaxconn=4096 net.core.rmem_max=524288 | 1 | NaN \
+             | the report is cut off",
         ]
     );
     assert_eq!(
@@ -426,7 +448,8 @@ fn notes_give_the_summary_that_their_author_made_of_them() {
         [
             "notes.md: line 196: belongs to no report, skipped",
             "notes.md: line 197: belongs to no report, skipped",
-            "notes.md: line 76: asks for http://[green server]:8080/lists/list, and the first round for http://[green server]:8080/list: taken for the same target",
+            "notes.md: line 76: asks for http://[green server]:8080/lists/list, and the first \
+             round for http://[green server]:8080/list: taken for the same target",
             "notes.md:54 and notes.md:76: not averaged: path /list / /lists/list",
         ]
     );
@@ -514,10 +537,14 @@ fn published_tables_are_read_row_by_row() {
     assert_eq!(
         shown,
         [
-            "table=Small responses | - | nginx | 1 | {\"latency_p50_us\": 1100.0, \"latency_p99_us\": 4250.0, \"requests_per_sec\": 51234.5}",
-            "table=Small responses | - | caddy | 1 | {\"latency_p50_us\": 1700.0, \"latency_p99_us\": 12000.0, \"requests_per_sec\": 33900.0}",
-            "table=By connections connections=10 | - | - | 1 | {\"latency_mean_us\": 310.0, \"requests_per_sec\": 9800.0}",
-            "table=By connections connections=100 | - | - | 1 | {\"latency_mean_us\": 2450.0, \"requests_per_sec\": 40100.0}",
+            "table=Small responses | - | nginx | 1 | {\"latency_p50_us\": 1100.0, \
+             \"latency_p99_us\": 4250.0, \"requests_per_sec\": 51234.5}",
+            "table=Small responses | - | caddy | 1 | {\"latency_p50_us\": 1700.0, \
+             \"latency_p99_us\": 12000.0, \"requests_per_sec\": 33900.0}",
+            "table=By connections connections=10 | - | - | 1 | {\"latency_mean_us\": 310.0, \
+             \"requests_per_sec\": 9800.0}",
+            "table=By connections connections=100 | - | - | 1 | {\"latency_mean_us\": 2450.0, \
+             \"requests_per_sec\": 40100.0}",
         ]
     );
     assert_eq!(
@@ -535,7 +562,8 @@ fn text_that_may_name_a_run_is_told_where_the_run_counts_as_a_repetition() {
     assert_eq!(
         reading.notes,
         [
-            "notes.md: line 17: \"java -jar two.jar\" was not understood: the run of line 19 counts as a repetition of that of line 3"
+            "notes.md: line 17: \"java -jar two.jar\" was not understood: the run of line 19 \
+             counts as a repetition of that of line 3"
         ]
     );
 }

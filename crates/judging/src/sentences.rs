@@ -381,7 +381,8 @@ impl fmt::Display for ThinPercentiles {
         };
         write!(
             f,
-            "{} {are} unreliable: fewer than {SAMPLES_ABOVE_MIN} of {} lie above {them}; run longer",
+            "{} {are} unreliable: fewer than {SAMPLES_ABOVE_MIN} of {} lie above {them}; run \
+             longer",
             listed_with_and(&names),
             counted(self.samples, "sample")
         )

@@ -392,7 +392,8 @@ proptest! {
     #[test]
     fn no_text_makes_the_parser_panic_and_what_is_read_is_read_again(
         text in "\\PC{0,40}",
-        near in "(p[0-9.]{0,4}|max|errors|rate|rps|[a-z]{0,3}) ?[<>=]{0,3} ?[0-9.]{0,5}(ms|us|s|%|k)?[, ]?(p99>1s)?",
+        near in "(p[0-9.]{0,4}|max|errors|rate|rps|[a-z]{0,3}) ?[<>=]{0,3} \
+             ?[0-9.]{0,5}(ms|us|s|%|k)?[, ]?(p99>1s)?",
     ) {
         let (closed, open) = (answered(), paced());
         for text in [&text, &near] {

@@ -128,8 +128,8 @@ fn each_sign_is_found_in_a_closed_loop() {
     let cases: [(Change, &str); 11] = [
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 2), (2 * SECOND, 1)]),
-            "it did not run for 2 s of 10 s: it was suspended, or the machine was; requests in flight \
-             then count as late or timed out",
+            "it did not run for 2 s of 10 s: it was suspended, or the machine was; requests in \
+             flight then count as late or timed out",
         ),
         (
             |r| r.generator.workers[1].usage.cpu_ns = 9_920 * MS,
@@ -179,8 +179,8 @@ fn each_sign_is_found_in_a_closed_loop() {
         ),
         (
             |r| r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]),
-            "4 % of responses waited 1.5 ms or more in the kernel before wrkbench read them (latency \
-             2 ms)",
+            "4 % of responses waited 1.5 ms or more in the kernel before wrkbench read them \
+             (latency 2 ms)",
         ),
         // Too few samples to tell the 99th percentile, which is shown and moved all the same.
         (
@@ -188,8 +188,8 @@ fn each_sign_is_found_in_a_closed_loop() {
                 r.recording.service_time = of(&[(10 * MS, 975), (33 * MS, 12)]);
                 r.recording.lags.receive = of(&[(25 * US, 197), (23 * MS, 3)]);
             },
-            "1 % of responses waited 23 ms or more in the kernel before wrkbench read them (latency \
-             33 ms)",
+            "1 % of responses waited 23 ms or more in the kernel before wrkbench read them \
+             (latency 33 ms)",
         ),
     ];
     for (change, said) in cases {
@@ -330,8 +330,8 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
 #[test]
 fn each_sign_is_found_at_a_rate() {
     let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy)";
-    let late = "1 % of requests were sent 1.5 ms or more after they were due, although a connection was \
-                free (latency 2.02 ms)";
+    let late = "1 % of requests were sent 1.5 ms or more after they were due, although a connection \
+                was free (latency 2.02 ms)";
     let missed = "only 15,000 of 20,000 requests due were sent";
     let cases: [(Change, &[&str]); 6] = [
         (
@@ -502,7 +502,7 @@ fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_ev
 }
 
 #[test]
-fn a_kernel_that_counts_no_waits_and_a_group_without_quota_are_no_reason_to_doubt() {
+fn a_kernel_that_counts_no_waits_and_a_group_without_quota_are_no_symptom() {
     let mut result = quiet();
     result.generator.workers[0].usage.run_queue_wait_ns = None;
     machine(&mut result).throttled_periods = None;

@@ -1,4 +1,4 @@
-//! Invariants and warnings: each contradiction and each doubt is found, and nothing else.
+//! Invariants and warnings: each contradiction and each warning is found, and nothing else.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -350,7 +350,7 @@ fn a_schedule_that_gives_another_rate_than_asked_for_is_a_defect() {
 }
 
 #[test]
-fn the_only_doubt_about_a_good_run_with_one_timeout_is_the_timeout() {
+fn a_good_run_with_one_timeout_warns_of_the_timeout_only() {
     let expected = [Warning::TimedOutRequests {
         requests: 1,
         timeout_ms: 2000,
@@ -359,7 +359,7 @@ fn the_only_doubt_about_a_good_run_with_one_timeout_is_the_timeout() {
 }
 
 #[test]
-fn each_doubt_is_raised_by_its_cause() {
+fn each_warning_is_raised_by_its_cause() {
     type Change = fn(&mut RunResult);
     let cases: [(Change, Warning); 8] = [
         (
@@ -436,7 +436,7 @@ fn each_doubt_is_raised_by_its_cause() {
 }
 
 #[test]
-fn requests_in_flight_are_in_the_latency_of_a_rate_so_their_wait_is_no_doubt() {
+fn requests_in_flight_are_in_the_latency_of_a_rate_so_their_wait_is_no_warning() {
     let mut result = at_a_rate();
     result.recording.timed_out = results::Histogram::new();
     result.recording.counters.oldest_in_flight_ns = 1_900_000_000;
@@ -461,7 +461,7 @@ fn batches_that_are_timed_as_one_are_one_sample_each() {
 }
 
 #[test]
-fn a_few_stale_connections_are_no_doubt() {
+fn a_few_stale_connections_are_no_warning() {
     let result = changed(|r| (0..20).for_each(|_| r.recording.errors.add(ErrorKind::Stale, 1)));
     assert!(
         !warnings(&result)
@@ -471,7 +471,7 @@ fn a_few_stale_connections_are_no_doubt() {
 }
 
 #[test]
-fn what_was_in_flight_as_a_long_window_began_is_no_doubt() {
+fn requests_in_flight_at_the_start_of_a_long_window_are_no_warning() {
     let result = changed(|r| r.recording.counters.answered_of_warmup = 105);
     let is_it = |warning: &Warning| matches!(warning, Warning::AnswersOfWarmup { .. });
     assert!(!warnings(&result).iter().any(is_it));
@@ -520,7 +520,8 @@ fn a_run_without_a_success_says_so_first() {
                 answered,
                 statuses: vec![502, 301, 404, 500],
             },
-            "none of 2,000 responses was a success (status 502, 301, 404, ...): check the URL and the server",
+            "none of 2,000 responses was a success (status 502, 301, 404, ...): check the URL and \
+             the server",
         ),
         (
             &[(301, 100), (308, 1900)],
@@ -529,7 +530,8 @@ fn a_run_without_a_success_says_so_first() {
                 statuses: vec![308, 301],
                 location: Some("https://site/".to_owned()),
             },
-            "all 2,000 responses were redirects (status 308, 301) to https://site/: measure that URL",
+            "all 2,000 responses were redirects (status 308, 301) to https://site/: measure that \
+             URL",
         ),
     ] {
         let found = warnings(&with_statuses(counts));

@@ -5,7 +5,7 @@ mod brief;
 use std::io::{self, Write};
 
 use analysis::compare::{
-    Better, ClampedLevels, Comparison, Conclusions, Difference, Doubt, FixedRate, Level, Metric,
+    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FixedRate, Level, Metric,
     Outcome, Validity,
 };
 use plan::units;
@@ -33,8 +33,8 @@ pub fn render(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<(
         write_numbers(comparison, output)?;
         writeln!(output)?;
     }
-    for doubt in &conclusions.doubts {
-        writeln!(output, "Note: {}", doubt_sentence(doubt))?;
+    for caveat in &conclusions.caveats {
+        writeln!(output, "Note: {}", caveat_sentence(caveat))?;
     }
     Ok(())
 }
@@ -267,7 +267,8 @@ fn negligible(comparison: &Comparison, index: usize) -> String {
         None => String::new(),
     };
     format!(
-        "no difference that matters in {}{}: {} is {} % {} than {} (within {threshold} %{interval})",
+        "no difference that matters in {}{}: {} is {} % {} than {} (within {threshold} \
+         %{interval})",
         comparison.metric.label,
         limited(comparison),
         level.name,
@@ -474,18 +475,18 @@ fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
 
 /// What to keep in mind beside a comparison.
 #[must_use]
-pub fn doubt_sentence(doubt: &Doubt) -> String {
+pub fn caveat_sentence(caveat: &Caveat) -> String {
     let of = |side: &Option<String>| {
         side.as_ref()
             .map_or_else(String::new, |name| format!("{name}: "))
     };
-    match doubt {
-        Doubt::OneAfterTheOther => {
+    match caveat {
+        Caveat::OneAfterTheOther => {
             "each level ran to its end before the next began, so a change over time looks like an \
              effect (shuffle the order within rounds)"
                 .to_owned()
         }
-        Doubt::Drift {
+        Caveat::Drift {
             side,
             metric,
             change,
@@ -498,7 +499,7 @@ pub fn doubt_sentence(doubt: &Doubt) -> String {
             percent(change.abs()),
             p_phrase(*p_value)
         ),
-        Doubt::SlowFirstRun {
+        Caveat::SlowFirstRun {
             side,
             metric,
             cells,
@@ -517,7 +518,8 @@ pub fn doubt_sentence(doubt: &Doubt) -> String {
                 _ => format!("; first runs of {cells} of {all} cells are so"),
             };
             format!(
-                "{}{which} was slow: {} is {} % {} than in the cell's other runs (warm up for longer{others})",
+                "{}{which} was slow: {} is {} % {} than in the cell's other runs (warm up for \
+                 longer{others})",
                 of(side),
                 metric.label,
                 percent(change.abs()),

@@ -85,14 +85,14 @@ error_kinds! {
     BadHeader, "bad_header", Read, "a header line was malformed";
     HeaderTooLarge, "header_too_large", Read, "the head of an answer was too large";
     TooManyHeaders, "too_many_headers", Read, "an answer had too many header lines";
-    BadContentLength, "bad_content_length", Read, "a Content-Length was not a plain number, or two differed";
-    ConflictingFraming, "conflicting_framing", Read, "an answer had both Content-Length and Transfer-Encoding";
+    BadContentLength, "bad_content_length", Read, "a Content-Length was no plain number, or two differed";
+    ConflictingFraming, "conflicting_framing", Read, "Content-Length together with Transfer-Encoding";
     BadTransferEncoding, "bad_transfer_encoding", Read, "a Transfer-Encoding was not understood";
     BadChunk, "bad_chunk", Read, "a chunked body was malformed";
     TooManyInterim, "too_many_interim", Read, "interim (1xx) answers did not end";
     BodyTooLarge, "body_too_large", Read, "a body was too large to be kept for the script";
     Unsolicited, "unsolicited", Read, "bytes came with no request outstanding";
-    UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols without being asked";
+    UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
 }
 

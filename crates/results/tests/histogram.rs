@@ -51,7 +51,8 @@ proptest! {
         let exact = exact_percentile(&samples, percent);
         let shown = histogram.value_at_percentile(percent);
         prop_assert!(shown >= exact, "p{percent}: {shown} < {exact}");
-        prop_assert!((shown - exact) as f64 <= exact as f64 * 0.001, "p{percent}: {shown} > {exact}");
+        prop_assert!((shown - exact) as f64 <= exact as f64 * 0.001, "p{percent}: {shown} > \
+             {exact}");
         prop_assert_eq!(histogram.value_at_percentile(100.0), *samples.last().unwrap());
     }
 

@@ -4,8 +4,8 @@
 //! The unit is the run: a request is no repetition of anything, since all requests of a run share
 //! its start. Runs that failed are counted and left out.
 
+mod caveats;
 mod design;
-mod doubts;
 mod judge;
 mod levels;
 mod metric;
@@ -19,7 +19,7 @@ use design::{factors, places, sides};
 use judge::{judge, judge_cells};
 use runs::Values;
 
-pub use doubts::Doubt;
+pub use caveats::Caveat;
 pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
 };
@@ -66,7 +66,8 @@ pub struct Conclusions {
     /// One for each factor, place and metric.
     pub comparisons: Vec<Comparison>,
     /// What to keep in mind.
-    pub doubts: Vec<Doubt>,
+    #[serde(rename = "doubts")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// The levels of one factor by one metric, or new runs beside old ones.
@@ -292,7 +293,8 @@ pub enum CompareError {
     OneCell,
     /// Nothing was measured on both sides.
     #[error(
-        "{base} and {new} have no cell in common (expected sweeps of the same plan, or one thing each)"
+        "{base} and {new} have no cell in common (expected sweeps of the same plan, or one thing \
+         each)"
     )]
     NoCommonCell {
         /// Name of the old runs.
@@ -357,15 +359,15 @@ pub fn compare_with_base(
             }
         }
     }
-    let mut doubts = Vec::new();
+    let mut caveats = Vec::new();
     for (side, runs) in [(base, &old), (new, &fresh)] {
-        doubts.extend(doubts::of_runs(runs, &metrics, Some(side.name)));
+        caveats.extend(caveats::of_runs(runs, &metrics, Some(side.name)));
     }
     let of_side = |side: Named<'_>| Validity::of(side.runs, Some(side.name));
     Ok(Conclusions {
         validity: [base, new].map(of_side).into(),
         comparisons,
-        doubts,
+        caveats,
     })
 }
 
@@ -404,12 +406,12 @@ pub fn compare_cells(
             }
         }
     }
-    let mut doubts = doubts::of_order(&runs);
-    doubts.extend(doubts::of_runs(&runs, &metrics, None));
+    let mut caveats = caveats::of_order(&runs);
+    caveats.extend(caveats::of_runs(&runs, &metrics, None));
     Ok(Conclusions {
         validity: vec![Validity::of(observations, None)],
         comparisons,
-        doubts,
+        caveats,
     })
 }
 

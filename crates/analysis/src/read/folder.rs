@@ -209,7 +209,9 @@ fn no_runs(folder: &Path) -> String {
         .find(|path| path.join(EXPERIMENT_FILE).exists());
     match sweep {
         Some(sweep) => format!("no runs in it, but a sweep: give {}", sweep.display()),
-        None => "no runs in it (expected a sweep, results of wrkbench, or what wrk, wrk2 or wrk-cmm print)".to_owned(),
+        None => "no runs in it (expected a sweep, results of wrkbench, or what wrk, wrk2 or \
+             wrk-cmm print)"
+            .to_owned(),
     }
 }
 

@@ -171,7 +171,8 @@ impl Reading {
                 None => {
                     return Err(not_understood(
                         path,
-                        "no run in it (expected a result of wrkbench, or what wrk, wrk2 or wrk-cmm print)",
+                        "no run in it (expected a result of wrkbench, or what wrk, wrk2 or wrk-cmm \
+                         print)",
                     ));
                 }
             }

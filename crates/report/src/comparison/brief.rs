@@ -8,7 +8,7 @@ use analysis::compare::{
 };
 
 use super::{
-    doubt_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
+    caveat_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
     value,
 };
 
@@ -51,11 +51,11 @@ pub fn render_brief(
             writeln!(output, "({})", remark.replacen("ratios", "changes", 1))?;
         }
     }
-    if !conclusions.doubts.is_empty() {
+    if !conclusions.caveats.is_empty() {
         writeln!(output)?;
     }
-    for doubt in &conclusions.doubts {
-        writeln!(output, "Note: {}", doubt_sentence(doubt))?;
+    for caveat in &conclusions.caveats {
+        writeln!(output, "Note: {}", caveat_sentence(caveat))?;
     }
     Ok(())
 }

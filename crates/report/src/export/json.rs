@@ -27,7 +27,8 @@ struct RunsDocument<'a> {
     /// A sentence for each comparison.
     sentences: Vec<String>,
     /// Sentences that speak against the conclusions.
-    doubts: Vec<String>,
+    #[serde(rename = "doubts")]
+    caveats: Vec<String>,
     /// The numbers of all three.
     #[serde(skip_serializing_if = "Option::is_none")]
     conclusions: Option<&'a Conclusions>,
@@ -110,7 +111,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
             .collect(),
         limits: export.limits(),
         sentences: export.sentences(),
-        doubts: export.doubts(),
+        caveats: export.caveats(),
         conclusions: export.subject.conclusions,
     };
     serde_json::to_writer_pretty(&mut *output, &document)?;

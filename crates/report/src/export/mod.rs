@@ -247,8 +247,8 @@ impl<'a> Export<'a> {
     }
 
     /// Sentences that speak against the conclusions.
-    fn doubts(&self) -> Vec<String> {
-        let doubts = self.subject.conclusions.iter().flat_map(|of| &of.doubts);
-        doubts.map(crate::comparison::doubt_sentence).collect()
+    fn caveats(&self) -> Vec<String> {
+        let caveats = self.subject.conclusions.iter().flat_map(|of| &of.caveats);
+        caveats.map(crate::comparison::caveat_sentence).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What is worth a sentence: failures, doubts, conclusions. Things of one kind are one remark, since who
+//! What is worth a sentence: failures, warnings, conclusions. Things of one kind are one remark, since who
 //! reads many lines reads none.
 
 use std::mem::discriminant;
@@ -18,7 +18,7 @@ pub(super) enum Weight {
     Limit,
     /// Something failed.
     Error,
-    /// Numbers are in doubt.
+    /// Numbers may be wrong.
     Warning,
     /// What came out.
     Notice,
@@ -66,7 +66,7 @@ pub(super) fn all(export: &Export<'_>) -> Vec<Remark> {
     remarks.push(failed_requests(export));
     remarks.extend(generator(export));
     remarks.extend(warnings(export));
-    remarks.push(Remark::new(Weight::Warning, "Note", export.doubts()));
+    remarks.push(Remark::new(Weight::Warning, "Note", export.caveats()));
     remarks.extend(
         export
             .sentences()

@@ -364,11 +364,13 @@ mod tests {
 
     #[test]
     fn of_a_diff_what_was_added_is_read_and_what_was_removed_is_not() {
-        let diff = "--- a/n.txt\n+++ b/n.txt\n@@ -1,3 +1,3 @@ x\n kept\n-Requests/sec: 1.00\n+Requests/sec: 2.00\n\\ No newline\nafter\n- item\n";
+        let diff = "--- a/n.txt\n+++ b/n.txt\n@@ -1,3 +1,3 @@ x\n kept\n-Requests/sec: \
+             1.00\n+Requests/sec: 2.00\n\\ No newline\nafter\n- item\n";
         let Cleaned { text, removed } = cleaned(diff);
         assert_eq!(
             text,
-            "--- a/n.txt\n+++ b/n.txt\n\n kept\n\nRequests/sec: 2.00\n\\ No newline\nafter\n- item\n"
+            "--- a/n.txt\n+++ b/n.txt\n\n kept\n\nRequests/sec: 2.00\n\\ No newline\nafter\n- \
+             item\n"
         );
         assert_eq!(removed, 1);
     }

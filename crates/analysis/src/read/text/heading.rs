@@ -637,7 +637,8 @@ mod tests {
         ];
         assert_eq!(
             below(&lines),
-            "Notes | x86_64 | wmem=262144 | net.ipv4.tcp_rmem=4096 131072 6291456 | rmem=524288 | round 2"
+            "Notes | x86_64 | wmem=262144 | net.ipv4.tcp_rmem=4096 131072 6291456 | rmem=524288 | \
+             round 2"
         );
         let lines = [&lines[..], &["## arm64 conns=400", "some words about it"]].concat();
         assert_eq!(below(&lines), "Notes | arm64 | conns=400");

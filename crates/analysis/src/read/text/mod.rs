@@ -574,7 +574,8 @@ impl NamingText {
             }
             if let Some(text) = text {
                 notes.push(format!(
-                    "{text} was not understood: the run of line {line} counts as a repetition of that of line {first}"
+                    "{text} was not understood: the run of line {line} counts as a repetition of \
+                     that of line {first}"
                 ));
             }
         }

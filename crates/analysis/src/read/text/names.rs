@@ -119,7 +119,8 @@ impl Names {
                 let url = self.urls[first[place]].clone();
                 if self.urls[*index] != url {
                     self.notes.push(format!(
-                        "line {}: asks for {}, and the first round for {}: taken for the same target",
+                        "line {}: asks for {}, and the first round for {}: taken for the same \
+                         target",
                         runs[*index].line,
                         hide_secrets(self.urls[*index].as_deref().unwrap_or_default()),
                         hide_secrets(url.as_deref().unwrap_or_default()),

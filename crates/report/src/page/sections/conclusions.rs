@@ -1,6 +1,6 @@
 //! Comparisons of groups: their sentences, a table of many, and effects in large type.
 
-use analysis::compare::{Comparison, Conclusions, Doubt, Outcome, Validity};
+use analysis::compare::{Caveat, Comparison, Conclusions, Outcome, Validity};
 
 use crate::comparison;
 use crate::page::runs::is_of_files;
@@ -51,7 +51,7 @@ pub(super) fn blocks(conclusions: &Conclusions, failures: Vec<String>) -> Vec<Bl
     } else {
         blocks.extend(sentences(&conclusions.comparisons));
     }
-    blocks.extend(conclusions.doubts.iter().map(doubt));
+    blocks.extend(conclusions.caveats.iter().map(caveat));
     blocks
 }
 
@@ -117,12 +117,12 @@ fn matrix_cell(comparison: &Comparison) -> TableCell {
     tables::toned(tables::text(text), tone)
 }
 
-pub(super) fn doubt(doubt: &Doubt) -> Block {
-    let sentence = comparison::doubt_sentence(doubt);
+pub(super) fn caveat(caveat: &Caveat) -> Block {
+    let sentence = comparison::caveat_sentence(caveat);
     // These begin with a name.
     let has_side = matches!(
-        doubt,
-        Doubt::Drift { side: Some(_), .. } | Doubt::SlowFirstRun { side: Some(_), .. }
+        caveat,
+        Caveat::Drift { side: Some(_), .. } | Caveat::SlowFirstRun { side: Some(_), .. }
     );
     let sentence = if has_side {
         sentence

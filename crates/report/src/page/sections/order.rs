@@ -1,7 +1,7 @@
 //! The runs in the order in which they were made, which shows a cold start and drift.
 
 use analysis::Observation;
-use analysis::compare::{Doubt, Metric};
+use analysis::compare::{Caveat, Metric};
 use jiff::Timestamp;
 
 use super::conclusions;
@@ -35,19 +35,19 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     if charts.is_empty() {
         return None;
     }
-    let doubts = runs
+    let caveats = runs
         .subject
         .conclusions
         .iter()
-        .flat_map(|known| &known.doubts);
-    let mut blocks: Vec<Block> = doubts
-        .filter(|doubt| {
+        .flat_map(|known| &known.caveats);
+    let mut blocks: Vec<Block> = caveats
+        .filter(|caveat| {
             matches!(
-                doubt,
-                Doubt::Drift { .. } | Doubt::SlowFirstRun { .. } | Doubt::OneAfterTheOther
+                caveat,
+                Caveat::Drift { .. } | Caveat::SlowFirstRun { .. } | Caveat::OneAfterTheOther
             )
         })
-        .map(conclusions::doubt)
+        .map(conclusions::caveat)
         .collect();
     let lead = match blocks.is_empty() && runs.subject.conclusions.is_some() {
         true => "No drift and no slow first run were found",

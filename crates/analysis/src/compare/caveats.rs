@@ -10,7 +10,7 @@ use crate::Observation;
 /// Something to keep in mind beside a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum Doubt {
+pub enum Caveat {
     /// All runs of a cell were made before those of the next began: what changed with time looks
     /// like an effect.
     OneAfterTheOther,
@@ -45,7 +45,7 @@ pub enum Doubt {
 }
 
 /// Whether cells ran one after the other.
-pub(super) fn of_order(runs: &[&Observation]) -> Vec<Doubt> {
+pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
     let Some(ordered) = in_order(runs) else {
         return Vec::new();
     };
@@ -59,23 +59,27 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Doubt> {
     let one_after_the_other =
         different.len() > 1 && changes + 1 == different.len() && different.iter().all(repeated);
     one_after_the_other
-        .then_some(Doubt::OneAfterTheOther)
+        .then_some(Caveat::OneAfterTheOther)
         .into_iter()
         .collect()
 }
 
 /// Drift and slow first runs, by each metric.
-pub(super) fn of_runs(runs: &[&Observation], metrics: &[Metric], side: Option<&str>) -> Vec<Doubt> {
+pub(super) fn of_runs(
+    runs: &[&Observation],
+    metrics: &[Metric],
+    side: Option<&str>,
+) -> Vec<Caveat> {
     let side = side.map(str::to_owned);
-    let mut doubts = Vec::new();
+    let mut caveats = Vec::new();
     // What the plan's rate sets neither drifts nor starts slowly.
     let is_set_by_rate =
         |metric: &&Metric| FixedRate::of(runs, metric).is_some_and(|rate| rate.missed == 0);
     for metric in metrics.iter().filter(|metric| !is_set_by_rate(metric)) {
-        doubts.extend(drift(runs, metric, side.clone()));
-        doubts.extend(slow_first_run(runs, metric, side.clone()));
+        caveats.extend(drift(runs, metric, side.clone()));
+        caveats.extend(slow_first_run(runs, metric, side.clone()));
     }
-    doubts
+    caveats
 }
 
 /// The runs in the order in which they were made, if that is known of all of them.
@@ -127,17 +131,17 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// Below it a trend is taken for one. A doubt that came up in every twentieth sweep would soon be
+/// Below it a trend is taken for one. A caveat that came up in every twentieth sweep would soon be
 /// read over.
 const DRIFT_LEVEL: f64 = 0.01;
 
-fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Doubt> {
+fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
     in_order(runs)?;
     let mut residuals = residuals(runs, metric);
     residuals.sort_by_key(|residual| residual.run.position);
     let values: Vec<f64> = residuals.iter().map(|residual| residual.value).collect();
     let trend = trend(&values).filter(|trend| trend.p_value < DRIFT_LEVEL)?;
-    Some(Doubt::Drift {
+    Some(Caveat::Drift {
         side,
         metric: metric.clone(),
         change: (trend.slope * (values.len() - 1) as f64).exp_m1(),
@@ -150,7 +154,7 @@ fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option
 /// first run is named.
 const SLOW_SCORE: f64 = 5.0;
 
-fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Doubt> {
+fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
     let sign = match metric.better {
         Better::Higher => 1.0,
         Better::Lower => -1.0,
@@ -190,7 +194,7 @@ fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) 
             cell.push(level.clone());
         }
     }
-    Some(Doubt::SlowFirstRun {
+    Some(Caveat::SlowFirstRun {
         side,
         metric: metric.clone(),
         cells: slow.len(),
