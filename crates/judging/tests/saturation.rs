@@ -330,8 +330,8 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
 #[test]
 fn each_sign_is_found_at_a_rate() {
     let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy)";
-    let late = "1 % of requests were sent 1.5 ms or more after they were due, although a connection \
-                was free (latency 2.02 ms)";
+    let late = "1 % of requests were sent 1.5 ms or more after they were due, although a \
+                connection was free (latency 2.02 ms)";
     let missed = "only 15,000 of 20,000 requests due were sent";
     let cases: [(Change, &[&str]); 6] = [
         (
