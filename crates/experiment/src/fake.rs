@@ -58,8 +58,8 @@ pub struct Fake {
     pub read_only: BTreeSet<PathBuf>,
     /// Programs that are not found.
     pub missing_programs: BTreeSet<String>,
-    /// Results of [`Host::ask`] by URL, in order; 200 when there are none left.
-    pub answers: BTreeMap<String, VecDeque<io::Result<u16>>>,
+    /// Results of [`Host::http_status`] by URL, in order; 200 when there are none left.
+    pub responses: BTreeMap<String, VecDeque<io::Result<u16>>>,
     /// Who else holds the lock.
     pub lock_holder: Option<String>,
     /// What another sweep has claimed.
@@ -95,7 +95,7 @@ impl Default for Fake {
             namespace: "net:[1]".to_owned(),
             read_only: BTreeSet::new(),
             missing_programs: BTreeSet::new(),
-            answers: BTreeMap::new(),
+            responses: BTreeMap::new(),
             lock_holder: None,
             claimed: None,
             is_locked: false,
@@ -444,10 +444,10 @@ impl Host for Fake {
         Ok(output)
     }
 
-    fn ask(&mut self, url: &str, _limit: Duration) -> io::Result<u16> {
+    fn http_status(&mut self, url: &str, _limit: Duration) -> io::Result<u16> {
         let killed = self.act(&format!("ask {url}"))?;
         unless_killed(killed)?;
-        let answers = self.answers.get_mut(url);
+        let answers = self.responses.get_mut(url);
         answers.and_then(VecDeque::pop_front).unwrap_or(Ok(200))
     }
 

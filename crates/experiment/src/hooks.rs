@@ -114,7 +114,7 @@ pub(crate) fn await_ready(
         let left = Duration::from_nanos(deadline_ns.saturating_sub(host.now_ns()));
         // The first request is sent however short the time is.
         let limit = left.clamp(PAUSE, QUESTION_LIMIT);
-        let last = match host.ask(url, limit) {
+        let last = match host.http_status(url, limit) {
             Ok(status) if takes(status) => return Ok(()),
             Ok(status) => format!("status {status}"),
             Err(error) => error.to_string(),
@@ -249,7 +249,8 @@ mod tests {
 
     fn ready(answers: Vec<io::Result<u16>>, within_ms: u64) -> (Result<(), Option<String>>, Fake) {
         let mut host = Fake::default();
-        host.answers.insert(URL.to_owned(), VecDeque::from(answers));
+        host.responses
+            .insert(URL.to_owned(), VecDeque::from(answers));
         let within = Duration::from_millis(within_ms);
         let outcome = await_ready(&mut host, URL, |status| status == 200, within, &|| false);
         (outcome, host)
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn an_interrupt_ends_the_wait() {
         let mut host = Fake::default();
-        host.answers
+        host.responses
             .insert(URL.to_owned(), VecDeque::from(vec![refused()]));
         let outcome = await_ready(&mut host, URL, |_| true, LIMIT, &|| true);
         assert_eq!(outcome, Err(None));

@@ -241,7 +241,7 @@ pub trait Host {
     ///
     /// # Errors
     /// Why there was no response.
-    fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16>;
+    fn http_status(&mut self, url: &str, limit: Duration) -> io::Result<u16>;
 
     /// The working directory of commands; `None` if it is unknown or irrelevant.
     fn working_folder(&self) -> Option<PathBuf>;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::change::{sysctl_name, sysctl_path};
 use crate::host::Host;
 
-pub(crate) use record::{Begin, Content, FORMAT_VERSION, Kept, Record, Resource, Undo};
+pub(crate) use record::{Begin, Content, FORMAT_VERSION, Record, Resource, StoredContent, Undo};
 use record::{Line, encode, lines};
 
 const FILE_NAME: &str = "journal";
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     /// Index of the content that was written last.
     last_written: Option<usize>,
     /// IDs of the settings that a write of this one also changed.
-    pub(crate) moves: BTreeSet<u32>,
+    pub(crate) side_effects: BTreeSet<u32>,
     /// Index of the content that was read back last.
     last_shown: Option<usize>,
     /// What undoes a command.
@@ -49,8 +49,8 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// The file of the resource.
-    pub(crate) fn place(&self) -> Option<PathBuf> {
-        place(&self.resource)
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        file_of(&self.resource)
     }
 
     /// Whether this content came from the sweep.
@@ -69,25 +69,29 @@ impl Entry {
     }
 
     /// A content in the form that the next record uses.
-    pub(crate) fn kept(&self, content: Content) -> Kept {
+    pub(crate) fn kept(&self, content: Content) -> StoredContent {
         let again = self.contents.iter().position(|known| *known == content);
-        again.map_or(Kept::Whole(content), |again| Kept::Again { again })
+        again.map_or(StoredContent::New(content), |again| {
+            StoredContent::Earlier { again }
+        })
     }
 
     /// The index of a content in `contents`; `None` for an invalid index.
-    fn resolve(&mut self, kept: Kept) -> Option<usize> {
+    fn resolve(&mut self, kept: StoredContent) -> Option<usize> {
         match kept {
-            Kept::Whole(content) => {
+            StoredContent::New(content) => {
                 self.contents.push(content);
                 Some(self.contents.len() - 1)
             }
-            Kept::Again { again } => Some(again).filter(|again| *again < self.contents.len()),
+            StoredContent::Earlier { again } => {
+                Some(again).filter(|again| *again < self.contents.len())
+            }
         }
     }
 }
 
 /// The file of a resource; a command has none.
-pub(crate) fn place(resource: &Resource) -> Option<PathBuf> {
+pub(crate) fn file_of(resource: &Resource) -> Option<PathBuf> {
     match resource {
         Resource::Sysctl { key } => sysctl_path(key),
         Resource::File { path } => Some(path.clone()),
@@ -106,7 +110,7 @@ pub(crate) struct Journal {
     pub(crate) begin: Begin,
     pub(crate) entries: Vec<Entry>,
     /// Related settings and their values before the latest write.
-    pub(crate) near: BTreeMap<PathBuf, Content>,
+    pub(crate) related: BTreeMap<PathBuf, Content>,
     /// An append failed. There may be half a record at the end, so nothing may be appended.
     is_broken: bool,
     /// Lines in the middle cannot be read.
@@ -144,7 +148,7 @@ impl Journal {
             path: journal_path(folder),
             begin,
             entries: Vec::new(),
-            near: BTreeMap::new(),
+            related: BTreeMap::new(),
             is_broken: false,
             is_damaged: false,
         }
@@ -203,7 +207,7 @@ impl Journal {
                     }
                     _ => false,
                 },
-                (Line::Record(record), Some(journal)) => journal.take(*record),
+                (Line::Record(record), Some(journal)) => journal.apply_record(*record),
                 (Line::Damaged, _) => false,
             };
             if !understood {
@@ -226,7 +230,7 @@ impl Journal {
     }
 
     /// Applies a record; `false` if it cannot follow the earlier ones.
-    fn take(&mut self, record: Record) -> bool {
+    fn apply_record(&mut self, record: Record) -> bool {
         match record {
             Record::Begin(_) => false,
             Record::Save { id, resource, old } => {
@@ -241,7 +245,7 @@ impl Journal {
                         has_own_write: false,
                         is_pending: false,
                         last_written: None,
-                        moves: BTreeSet::new(),
+                        side_effects: BTreeSet::new(),
                         last_shown: None,
                         undo: None,
                         is_restored: false,
@@ -250,7 +254,7 @@ impl Journal {
                 is_new
             }
             Record::Related { values } => {
-                self.near.extend(values);
+                self.related.extend(values);
                 true
             }
             Record::Write { id, new, undo } => {
@@ -263,7 +267,7 @@ impl Journal {
                     entry.last_written.is_some()
                 })
             }
-            Record::Took { id, now } => {
+            Record::ReadBack { id, now } => {
                 self.set_pending(id, false);
                 self.with_entry(id, |entry| {
                     let is_known = now.is_some();
@@ -271,14 +275,14 @@ impl Journal {
                     entry.last_shown.is_some() == is_known
                 })
             }
-            Record::Moved { id, by, now } => {
+            Record::SideEffect { id, by, now } => {
                 let is_taken = self.with_entry(id, |entry| {
                     entry.is_written = true;
                     entry.last_shown = entry.resolve(now);
                     entry.last_shown.is_some()
                 });
                 let is_known = self.with_entry(by, |entry| {
-                    entry.moves.insert(id);
+                    entry.side_effects.insert(id);
                     true
                 });
                 is_taken && is_known
@@ -292,8 +296,8 @@ impl Journal {
 
     /// Marks a resource and the settings that change with it.
     fn set_pending(&mut self, id: u32, is_pending: bool) {
-        let moved = self.entry(id).map(|entry| entry.moves.clone());
-        let mut ids = moved.unwrap_or_default();
+        let side_effects = self.entry(id).map(|entry| entry.side_effects.clone());
+        let mut ids = side_effects.unwrap_or_default();
         ids.insert(id);
         for entry in self.entries.iter_mut().filter(|it| ids.contains(&it.id)) {
             entry.is_pending = is_pending;
@@ -311,23 +315,27 @@ impl Journal {
 
     /// The entry of the same resource, under whatever name.
     pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&Entry> {
-        let place_of_it = place(resource);
-        self.entries.iter().find(|entry| match &place_of_it {
-            Some(place) => entry.place().as_ref() == Some(place),
+        let file = file_of(resource);
+        self.entries.iter().find(|entry| match &file {
+            Some(file) => entry.file().as_ref() == Some(file),
             None => entry.resource == *resource,
         })
     }
 
     /// Whether the resource was only changed by a write of a related setting.
-    pub(crate) fn is_only_moved(&self, entry: &Entry) -> bool {
-        !entry.has_own_write && self.entries.iter().any(|it| it.moves.contains(&entry.id))
+    pub(crate) fn is_only_side_effect(&self, entry: &Entry) -> bool {
+        !entry.has_own_write
+            && self
+                .entries
+                .iter()
+                .any(|it| it.side_effects.contains(&entry.id))
     }
 
     /// Whether a setting that also changes this one is still to be restored.
-    pub(crate) fn has_unfinished_mover(&self, id: u32) -> bool {
+    pub(crate) fn has_unfinished_cause(&self, id: u32) -> bool {
         self.entries
             .iter()
-            .any(|it| it.moves.contains(&id) && !it.is_restored)
+            .any(|it| it.side_effects.contains(&id) && !it.is_restored)
     }
 
     /// The IDs of a setting and of all settings that change with it; its own ID comes first.
@@ -336,7 +344,7 @@ impl Journal {
         let mut at = 0;
         while let Some(entry) = group.get(at).and_then(|id| self.entry(*id)) {
             let new: Vec<u32> = entry
-                .moves
+                .side_effects
                 .iter()
                 .copied()
                 .filter(|id| !group.contains(id))
@@ -351,18 +359,19 @@ impl Journal {
     pub(crate) fn entry_at(&self, path: &Path) -> Option<&Entry> {
         self.entries
             .iter()
-            .find(|entry| entry.place().as_deref() == Some(path))
+            .find(|entry| entry.file().as_deref() == Some(path))
     }
 
     /// The values that are not in the journal yet. Settings with an entry are left out.
     pub(crate) fn unknown_related(
         &self,
-        near: &BTreeMap<PathBuf, Content>,
+        related: &BTreeMap<PathBuf, Content>,
     ) -> BTreeMap<PathBuf, Content> {
-        let places: BTreeSet<PathBuf> = self.entries.iter().filter_map(Entry::place).collect();
-        near.iter()
+        let files: BTreeSet<PathBuf> = self.entries.iter().filter_map(Entry::file).collect();
+        related
+            .iter()
             .filter(|(path, content)| {
-                !places.contains(*path) && self.near.get(*path) != Some(*content)
+                !files.contains(*path) && self.related.get(*path) != Some(*content)
             })
             .map(|(path, content)| (path.clone(), content.clone()))
             .collect()
@@ -370,7 +379,7 @@ impl Journal {
 
     /// The records for settings that a write of entry `by` has also changed. For settings without
     /// an entry they include the value before.
-    pub(crate) fn moved(
+    pub(crate) fn side_effects(
         &self,
         by: u32,
         before: &BTreeMap<PathBuf, Content>,
@@ -384,7 +393,7 @@ impl Journal {
             };
             if let Some(entry) = self.entry_at(path) {
                 let now = entry.kept(now.clone());
-                records.push(Record::Moved {
+                records.push(Record::SideEffect {
                     id: entry.id,
                     by,
                     now,
@@ -395,10 +404,10 @@ impl Journal {
                     resource: Resource::Sysctl { key },
                     old: Some(was.clone()),
                 });
-                records.push(Record::Moved {
+                records.push(Record::SideEffect {
                     id: next_id,
                     by,
-                    now: Kept::Whole(now.clone()),
+                    now: StoredContent::New(now.clone()),
                 });
                 next_id = next_id.saturating_add(1);
             }
@@ -448,7 +457,7 @@ impl Journal {
         self.is_broken = appended.is_err();
         appended?;
         for record in records {
-            self.take(record.clone());
+            self.apply_record(record.clone());
         }
         Ok(())
     }
@@ -456,15 +465,15 @@ impl Journal {
     /// Marks an entry as restored. If the disk cannot be written, the entry is only checked again
     /// next time.
     pub(crate) fn mark_restored<H: Host + ?Sized>(&mut self, host: &mut H, id: u32) {
-        self.append_or_take(host, vec![Record::Restored { id }]);
+        self.append_or_apply(host, vec![Record::Restored { id }]);
     }
 
     /// Applies records in memory, and writes them to the disk if possible: restoring does not
     /// depend on it.
-    pub(crate) fn append_or_take<H: Host + ?Sized>(&mut self, host: &mut H, records: Vec<Record>) {
+    pub(crate) fn append_or_apply<H: Host + ?Sized>(&mut self, host: &mut H, records: Vec<Record>) {
         if self.append(host, &records).is_err() {
             for record in records {
-                self.take(record);
+                self.apply_record(record);
             }
         }
     }

@@ -37,7 +37,7 @@ pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath, folder_
 pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;
-pub use progress::Progress;
+pub use progress::ExperimentProgress;
 pub use restore::{
     Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
 };

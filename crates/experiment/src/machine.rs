@@ -291,7 +291,7 @@ impl Host for Machine {
         command::run(command, environment, limit, self.watch.as_ref(), &mut tell)
     }
 
-    fn ask(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
+    fn http_status(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
         let target = plan::Target::parse(url)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
         match (target.scheme, target.credentials()) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Counts and durations of the finished and remaining trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct ExperimentProgress {
     total: usize,
     rounds: u32,
     /// Nominal durations of the remaining trials, last trial first.
@@ -15,7 +15,7 @@ pub struct Progress {
     spent: Duration,
 }
 
-impl Progress {
+impl ExperimentProgress {
     /// For an experiment of `total` trials in `rounds` rounds; the remaining trials have these
     /// nominal durations.
     pub(crate) fn new(
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn the_remaining_time_follows_the_real_durations_of_trials() {
         let nominal = [10, 10, 20].map(seconds);
-        let mut progress = Progress::new(5, 2, nominal.into_iter());
+        let mut progress = ExperimentProgress::new(5, 2, nominal.into_iter());
         assert_eq!(
             (progress.done(), progress.total(), progress.rounds()),
             (2, 5, 2)
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_trial_during_a_suspension_does_not_change_the_estimate() {
-        let mut progress = Progress::new(3, 1, [10, 10, 10].map(seconds).into_iter());
+        let mut progress = ExperimentProgress::new(3, 1, [10, 10, 10].map(seconds).into_iter());
         progress.advance(seconds(12));
         progress.skip();
         assert_eq!((progress.done(), progress.time_left()), (2, seconds(12)));
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn without_nominal_durations_the_estimate_is_the_average_of_the_others() {
-        let mut progress = Progress::new(3, 1, [Duration::ZERO; 3].into_iter());
+        let mut progress = ExperimentProgress::new(3, 1, [Duration::ZERO; 3].into_iter());
         assert_eq!(progress.time_left(), Duration::ZERO);
         progress.advance(seconds(4));
         assert_eq!(progress.time_left(), seconds(8));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use plan::shell::quoted;
 
 use crate::host::{Host, Lock};
-use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, is_absence, place};
+use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, file_of, is_absence};
 use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
 
 pub use preview::preview;
@@ -182,7 +182,7 @@ impl RestoreReport {
             Some(step) => step.outcome = outcome,
             // A setting that only changed along with another one is not reported when it is
             // unchanged.
-            None if outcome == RestoreOutcome::Unchanged && journal.is_only_moved(entry) => {}
+            None if outcome == RestoreOutcome::Unchanged && journal.is_only_side_effect(entry) => {}
             None => self.steps.push(RestoreStep {
                 what,
                 outcome,
@@ -335,7 +335,7 @@ pub(crate) fn put_back<H: Host + ?Sized>(
         .partition(|entry| entry.resource == Resource::AtEnd);
     for entry in changes {
         // A setting that changed along with another one is restored together with that one.
-        if journal.is_only_moved(&entry) && journal.has_unfinished_mover(entry.id) {
+        if journal.is_only_side_effect(&entry) && journal.has_unfinished_cause(entry.id) {
             continue;
         }
         for (id, done) in put_entry_back(host, journal, &entry, conflicts) {
@@ -399,7 +399,7 @@ fn put_entry_back<H: Host + ?Sized>(
 
 /// Whether this is a network setting, which exists in each network namespace.
 fn is_of_network(key: &str) -> bool {
-    place(&Resource::Sysctl {
+    file_of(&Resource::Sysctl {
         key: key.to_owned(),
     })
     .is_some_and(|path| path.starts_with("/proc/sys/net"))

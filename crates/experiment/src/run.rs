@@ -15,13 +15,13 @@ use crate::environment::observe;
 use crate::factor::{Factor, FactorKind};
 use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
 use crate::host::Host;
-use crate::progress::Progress;
+use crate::progress::ExperimentProgress;
 use crate::restore::RestoreReport;
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
 use crate::transaction::{SafetyError, Transaction};
 
-/// Progress of an experiment, as it happens.
+/// ExperimentProgress of an experiment, as it happens.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A trial starts.
@@ -30,8 +30,8 @@ pub enum Event<'a> {
         planned: &'a Planned,
         /// Which attempt, from 1.
         attempt: u32,
-        /// Progress of the experiment.
-        progress: &'a Progress,
+        /// ExperimentProgress of the experiment.
+        progress: &'a ExperimentProgress,
     },
     /// A trial was measured and saved.
     Finished {
@@ -39,8 +39,8 @@ pub enum Event<'a> {
         trial: &'a Trial,
         /// Its result.
         result: &'a RunResult,
-        /// Progress of the experiment.
-        progress: &'a Progress,
+        /// ExperimentProgress of the experiment.
+        progress: &'a ExperimentProgress,
     },
     /// An attempt failed.
     Failed {
@@ -50,8 +50,8 @@ pub enum Event<'a> {
         failure: &'a Failure,
         /// Whether it is tried again.
         again: bool,
-        /// Progress of the experiment.
-        progress: &'a Progress,
+        /// ExperimentProgress of the experiment.
+        progress: &'a ExperimentProgress,
     },
     /// Information for the user.
     Note(String),
@@ -151,7 +151,7 @@ pub fn run(
 ) -> ExperimentOutcome {
     let mut sweep = Sweep {
         run,
-        progress: Progress::new(
+        progress: ExperimentProgress::new(
             run.total,
             run.experiment.rounds,
             run.remaining
@@ -207,7 +207,7 @@ impl From<EndReason> for AttemptError {
 struct Sweep<'p, 's> {
     run: ExperimentRun<'p>,
     context: ExperimentContext<'s>,
-    progress: Progress,
+    progress: ExperimentProgress,
     /// The levels that are set, by factor. A factor whose change failed is absent.
     applied: BTreeMap<String, String>,
     /// The settings as read back from the kernel, by name.
@@ -569,7 +569,7 @@ impl Sweep<'_, '_> {
         (self.context.observer)(Event::Note(text));
     }
 
-    fn tell<'e>(&'e mut self, event: impl FnOnce(&'e Progress) -> Event<'e>) {
+    fn tell<'e>(&'e mut self, event: impl FnOnce(&'e ExperimentProgress) -> Event<'e>) {
         (self.context.observer)(event(&self.progress));
     }
 }

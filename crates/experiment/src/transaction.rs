@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::change::{Change, sysctl_path};
 use crate::host::{CommandOutput, Host, Lock, UntrustedPath};
 use crate::journal::{
-    Begin, Content, Entry, FORMAT_VERSION, Journal, Kept, ReadError, Record, Resource, Undo,
-    is_absence, journal_path,
+    Begin, Content, Entry, FORMAT_VERSION, Journal, ReadError, Record, Resource, StoredContent,
+    Undo, is_absence, journal_path,
 };
 use crate::preflight::{check_folder, why_irreversible};
 use crate::related_settings::read_related;
@@ -391,7 +391,7 @@ impl Transaction {
             undo: Some(undo),
             ..Step::of(Resource::AtEnd, new)
         };
-        self.note(host, step)?;
+        self.record_write(host, step)?;
         Ok(())
     }
 
@@ -436,14 +436,14 @@ impl Transaction {
         };
         let is_first = self.check_ours(&resource, Some(&now))?;
         let beside = |error| refuse(format!("related settings cannot be read ({error})"));
-        let near = read_related(host, &path).map_err(beside)?;
+        let related = read_related(host, &path).map_err(beside)?;
         let content = format!("{value}\n").into_bytes();
         let step = Step {
             old: Some(Content(now.clone())),
-            near: near.clone(),
+            related: related.clone(),
             ..Step::of(resource, Content(content.clone()))
         };
-        let id = self.note(host, step)?;
+        let id = self.record_write(host, step)?;
         // Writes the present value first. This changes nothing, but shows that the kernel takes it:
         // otherwise it could not be restored.
         let written = if is_first {
@@ -464,15 +464,16 @@ impl Transaction {
         let shown = host.read(&path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
         let after = read_related(host, &path).map_err(beside)?;
-        let moved = self.moved(id, &near, &after);
-        self.took(host, id, Some(Content(shown.clone())), moved.clone())?;
+        let side_effects = self.side_effects(id, &related, &after);
+        self.record_read_back(host, id, Some(Content(shown.clone())), side_effects.clone())?;
         written?;
-        self.accept_moved(host, &moved).map_err(|why| match why {
-            Some(why) => refuse(why),
-            None => SafetyError::Claimed {
-                what: key.to_owned(),
-            },
-        })?;
+        self.accept_side_effects(host, &side_effects)
+            .map_err(|why| match why {
+                Some(why) => refuse(why),
+                None => SafetyError::Claimed {
+                    what: key.to_owned(),
+                },
+            })?;
         Ok(Effective {
             value: Some(String::from_utf8_lossy(&shown).trim_end().to_owned()),
             output: None,
@@ -512,12 +513,12 @@ impl Transaction {
             old: now.map(Content),
             ..Step::of(resource, Content(content.to_vec()))
         };
-        let id = self.note(host, step)?;
+        let id = self.record_write(host, step)?;
         host.replace(path, content)
             .map_err(|error| refuse(format!("cannot be replaced ({error})")))?;
         let shown = host.read(path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        self.took(host, id, Some(Content(shown)), Vec::new())?;
+        self.record_read_back(host, id, Some(Content(shown)), Vec::new())?;
         Ok(Effective::default())
     }
 
@@ -538,14 +539,14 @@ impl Transaction {
             undo: Some(undo),
             ..Step::of(resource, new)
         };
-        let id = self.note(host, step)?;
+        let id = self.record_write(host, step)?;
         let output =
             host.run(command, &environment, limit)
                 .map_err(|error| SafetyError::Refused {
                     what: name.to_owned(),
                     why: format!("`{command}` cannot be started ({error})"),
                 })?;
-        self.took(host, id, None, Vec::new())?;
+        self.record_read_back(host, id, None, Vec::new())?;
         if output.exit_code != Some(0) {
             return Err(SafetyError::Apply {
                 name: name.to_owned(),
@@ -589,14 +590,14 @@ impl Transaction {
         })
     }
 
-    fn moved(
+    fn side_effects(
         &self,
         by: u32,
         before: &BTreeMap<PathBuf, Content>,
         after: &BTreeMap<PathBuf, Content>,
     ) -> Vec<Record> {
         let journal = self.journal.as_ref();
-        journal.map_or_else(Vec::new, |journal| journal.moved(by, before, after))
+        journal.map_or_else(Vec::new, |journal| journal.side_effects(by, before, after))
     }
 
     /// Claims the settings that changed together with the written one.
@@ -604,16 +605,16 @@ impl Transaction {
     /// # Errors
     /// Why the change cannot stay: the experiment sets one of them as well, or `None` if another
     /// sweep does.
-    fn accept_moved<H: Host + ?Sized>(
+    fn accept_side_effects<H: Host + ?Sized>(
         &self,
         host: &mut H,
-        moved: &[Record],
+        side_effects: &[Record],
     ) -> Result<(), Option<String>> {
         let Some(journal) = &self.journal else {
             return Ok(());
         };
-        for record in moved {
-            let Record::Moved { id, .. } = record else {
+        for record in side_effects {
+            let Record::SideEffect { id, .. } = record else {
                 continue;
             };
             let Some(entry) = journal.entry(*id) else {
@@ -627,7 +628,7 @@ impl Transaction {
                 )));
             }
             let is_free = entry
-                .place()
+                .file()
                 .is_none_or(|path| host.claim(&path).unwrap_or(true));
             if !is_free {
                 return Err(None);
@@ -638,13 +639,17 @@ impl Transaction {
 
     /// Writes the new value to the journal, preceded by the old state if the journal lacks it, and
     /// syncs it to the disk. Only then may the change be made.
-    fn note<H: Host + ?Sized>(&mut self, host: &mut H, step: Step) -> Result<u32, SafetyError> {
+    fn record_write<H: Host + ?Sized>(
+        &mut self,
+        host: &mut H,
+        step: Step,
+    ) -> Result<u32, SafetyError> {
         let Step {
             resource,
             old,
             new,
             undo,
-            near,
+            related,
         } = step;
         let unwritten = |path: &Path, source| SafetyError::Journal {
             doing: "written",
@@ -673,7 +678,7 @@ impl Transaction {
             unreachable!("it was made above");
         };
         let mut records = Vec::new();
-        let values = journal.unknown_related(&near);
+        let values = journal.unknown_related(&related);
         if !values.is_empty() {
             records.push(Record::Related { values });
         }
@@ -682,7 +687,7 @@ impl Transaction {
             None => {
                 let id = journal.next_id();
                 records.push(Record::Save { id, resource, old });
-                (id, Kept::Whole(new))
+                (id, StoredContent::New(new))
             }
         };
         records.push(Record::Write { id, new, undo });
@@ -694,7 +699,7 @@ impl Transaction {
     }
 
     /// Records what was read back after a write, and what else has changed.
-    fn took<H: Host + ?Sized>(
+    fn record_read_back<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
         id: u32,
@@ -707,11 +712,11 @@ impl Transaction {
         let path = journal.path().to_owned();
         let now = now.map(|now| match journal.entry(id) {
             Some(entry) => entry.kept(now),
-            None => Kept::Whole(now),
+            None => StoredContent::New(now),
         });
         // This record is last: if the journal is cut off before it, the result of the write is
         // unknown.
-        records.push(Record::Took { id, now });
+        records.push(Record::ReadBack { id, now });
         journal
             .append(host, &records)
             .map_err(|source| SafetyError::Refused {
@@ -729,7 +734,7 @@ struct Step {
     new: Content,
     undo: Option<Undo>,
     /// The present values of related settings.
-    near: BTreeMap<PathBuf, Content>,
+    related: BTreeMap<PathBuf, Content>,
 }
 
 impl Step {
@@ -739,7 +744,7 @@ impl Step {
             old: None,
             new,
             undo: None,
-            near: BTreeMap::new(),
+            related: BTreeMap::new(),
         }
     }
 }

@@ -512,7 +512,7 @@ fn whatever_fails_around_a_run_is_the_reason_for_its_failure() {
             "r01-c001-1000-a",
             |host| {
                 let silent = |_| Err(io::ErrorKind::ConnectionRefused.into());
-                host.answers
+                host.responses
                     .insert(URL.to_owned(), (0..9999).map(silent).collect());
             },
             "http://h/ not ready within 1s: connection refused",

@@ -28,7 +28,7 @@ use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
 use conclusion::ComparisonLimits;
-use progress::Progress;
+use progress::ProgressReporter;
 
 /// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
@@ -184,7 +184,7 @@ impl Sweep {
         if !arguments.tui {
             machine.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
         }
-        let progress = RefCell::new(Progress::new(program, arguments.quiet, screen));
+        let progress = RefCell::new(ProgressReporter::new(program, arguments.quiet, screen));
         let context = ExperimentContext {
             host: machine,
             store: &prepared.store,
@@ -268,7 +268,7 @@ fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
 
 fn machine() -> Machine {
     Machine::new(MachineSettings {
-        https_status: Box::new(one_run::ask),
+        https_status: Box::new(one_run::http_status),
         wall_clock: || {
             Some(
                 jiff::Timestamp::now()

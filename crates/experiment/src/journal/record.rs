@@ -142,10 +142,10 @@ impl From<Content> for Saved {
 /// sweep would contain each level of a file every time it was set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum Kept {
-    Whole(Content),
+pub(crate) enum StoredContent {
+    New(Content),
     /// An earlier content of the same resource, by its index.
-    Again {
+    Earlier {
         again: usize,
     },
 }
@@ -171,20 +171,22 @@ pub(crate) enum Record {
     /// What is written next.
     Write {
         id: u32,
-        new: Kept,
+        new: StoredContent,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Undo>,
     },
     /// What was read back after the write; `None` for commands.
-    Took {
+    #[serde(rename = "took")]
+    ReadBack {
         id: u32,
-        now: Option<Kept>,
+        now: Option<StoredContent>,
     },
     /// A write of resource `by` has also changed this one, to `now`.
-    Moved {
+    #[serde(rename = "moved")]
+    SideEffect {
         id: u32,
         by: u32,
-        now: Kept,
+        now: StoredContent,
     },
     /// The resource is restored.
     Restored {
@@ -281,9 +283,9 @@ mod tests {
             b"\xff\xfe\x00 not text \xc3",
             "äöü\r\n\"\\\u{2028}".as_bytes(),
         ] {
-            let record = Record::Took {
+            let record = Record::ReadBack {
                 id: 7,
-                now: Some(Kept::Whole(Content(bytes.to_vec()))),
+                now: Some(StoredContent::New(Content(bytes.to_vec()))),
             };
             let line = encode(&record).unwrap();
             assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);

@@ -320,7 +320,11 @@ fn answering(answer: &'static [u8]) -> String {
 fn a_request_returns_the_status_or_the_reason() {
     let mut ask = {
         let mut machine = machine();
-        move |url: &str| machine.ask(url, LONG).map_err(|error| error.to_string())
+        move |url: &str| {
+            machine
+                .http_status(url, LONG)
+                .map_err(|error| error.to_string())
+        }
     };
     assert_eq!(ask(&answering(b"HTTP/1.1 503 Not yet\r\n\r\n")), Ok(503));
     assert_eq!(ask(&answering(b"HTTP/1.0 200\r\n")), Ok(200));
@@ -340,7 +344,9 @@ fn a_request_returns_the_status_or_the_reason() {
     // Waiting for a silent server ends at the limit.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
-    let error = machine().ask(&url, Duration::from_millis(50)).unwrap_err();
+    let error = machine()
+        .http_status(&url, Duration::from_millis(50))
+        .unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 

@@ -59,7 +59,7 @@ pub(super) fn check(
     check_commands(spec, host, findings);
     check_units(spec, host, findings);
     check_results(spec, host, findings);
-    check_answers(spec, host, findings);
+    check_responses(spec, host, findings);
     remark(spec, schedule, findings);
 }
 
@@ -400,7 +400,7 @@ pub(crate) fn check_folder<H: Host + ?Sized>(host: &H, path: &Path) -> io::Resul
 }
 
 /// Requests each URL once: those of the targets, and that of `ready`.
-fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
+fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let hooks = &spec.hooks;
     let ready = hooks.ready.as_ref();
     let mut urls: BTreeMap<&str, usize> = BTreeMap::new();
@@ -432,7 +432,7 @@ fn check_answers(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     for (url, line) in urls {
         let asked = own.is_none_or(|own| own == url);
         let ready = ready.filter(|_| asked);
-        match host.ask(url, limit) {
+        match host.http_status(url, limit) {
             Ok(status) => judge_status(spec, line, url, status, ready, may_start, findings),
             Err(error) if may_start => findings.note(format!(
                 "{url}: no response yet ({error}); the setup or before hook must start the server"

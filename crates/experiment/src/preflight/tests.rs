@@ -267,7 +267,7 @@ fn a_file_that_cannot_be_made_from_its_template_is_found() {
 fn an_unreachable_target_is_found_unless_setup_may_start_it() {
     let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
     let mut host = machine();
-    host.answers.insert(
+    host.responses.insert(
         "http://h/".to_owned(),
         VecDeque::from([refused(), refused()]),
     );
@@ -280,7 +280,7 @@ fn an_unreachable_target_is_found_unless_setup_may_start_it() {
     assert_eq!(found, Vec::<String>::new());
     // `before` runs when the server is ready.
     let answers = VecDeque::from([refused(), refused()]);
-    host.answers.insert("http://h/".to_owned(), answers);
+    host.responses.insert("http://h/".to_owned(), answers);
     let found = problems(
         "[hooks]\nbefore = 'start'\nready = { within = 1 }",
         &mut host,
@@ -307,7 +307,7 @@ fn a_target_behind_a_unix_socket_is_not_requested_over_tcp() {
 fn a_status_that_ready_would_never_accept_is_found() {
     let mut host = machine();
     let answers = [500, 500, 200].map(Ok);
-    host.answers
+    host.responses
         .insert("http://h/".to_owned(), VecDeque::from(answers));
     let found = problems("[hooks]\nready = { within = '1s' }", &mut host);
     assert_eq!(
@@ -379,7 +379,7 @@ fn all_problems_are_reported_at_once() {
         .insert(PathBuf::from("/proc/sys/net/core/wmem_max"));
     host.missing_programs.insert("systemctl".to_owned());
     let refused = VecDeque::from([Err(std::io::ErrorKind::ConnectionRefused.into())]);
-    host.answers
+    host.responses
         .insert("http://localhost/index.php".to_owned(), refused);
     host.read_only
         .insert(PathBuf::from("/plans/testlogs/.wrkbench"));

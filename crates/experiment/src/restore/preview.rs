@@ -68,13 +68,13 @@ fn line<H: Host + ?Sized>(
             return Some("would be skipped: it belongs to another network namespace".to_owned());
         }
     }
-    let now = match entry.place().map(|path| read_if_there(host, &path)) {
+    let now = match entry.file().map(|path| read_if_there(host, &path)) {
         Some(Ok(now)) => now,
         Some(Err(error)) => return Some(format!("cannot be read ({error})")),
         None => return Some("the journal does not record its old value".to_owned()),
     };
     if now == entry.old {
-        return (!journal.is_only_moved(entry)).then(|| "unchanged".to_owned());
+        return (!journal.is_only_side_effect(entry)).then(|| "unchanged".to_owned());
     }
     let shown = |content: Option<&Content>| match (content, &entry.resource) {
         (None, _) => "not there".to_owned(),

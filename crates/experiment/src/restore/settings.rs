@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Conflicts, RestoreOutcome, foreign, read_if_there};
 use crate::change::sysctl_name;
 use crate::host::Host;
-use crate::journal::{Content, Entry, Journal, Kept, Record, Resource};
+use crate::journal::{Content, Entry, Journal, Record, Resource, StoredContent};
 use crate::related_settings::read_related;
 
 /// How often a group of settings is restored. Writing a rounded value changes its exact
@@ -56,7 +56,7 @@ pub(super) fn put_back<H: Host + ?Sized>(
 
 fn is_as_before<H: Host + ?Sized>(host: &H, journal: &Journal, id: u32) -> bool {
     let entry = journal.entry(id);
-    let now = entry.and_then(Entry::place).map(|path| host.read(&path));
+    let now = entry.and_then(Entry::file).map(|path| host.read(&path));
     match (entry.and_then(|entry| entry.old.as_ref()), now) {
         (Some(old), Some(Ok(now))) => old.0 == now,
         _ => false,
@@ -73,7 +73,7 @@ fn put_one_back<H: Host + ?Sized>(
     let Some(entry) = journal.entry(id).cloned() else {
         return RestoreOutcome::Failed("the journal does not record its old value".to_owned());
     };
-    let (Some(path), Some(old)) = (entry.place(), &entry.old) else {
+    let (Some(path), Some(old)) = (entry.file(), &entry.old) else {
         return RestoreOutcome::Failed("the journal does not record its old value".to_owned());
     };
     let now = match read_if_there(host, &path) {
@@ -81,7 +81,7 @@ fn put_one_back<H: Host + ?Sized>(
         Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
     };
     let Some(now) = now else {
-        if journal.is_only_moved(&entry) {
+        if journal.is_only_side_effect(&entry) {
             return RestoreOutcome::Dropped("is gone together with its interface");
         }
         // It cannot be created: a kernel module or an interface is gone.
@@ -119,14 +119,14 @@ fn write_in_group<H: Host + ?Sized>(
     path: &Path,
     old: &Content,
 ) -> io::Result<()> {
-    let members: Vec<u32> = entry.moves.iter().copied().collect();
+    let members: Vec<u32> = entry.side_effects.iter().copied().collect();
     let before = read_members(host, journal, &members);
     let write = Record::Write {
         id: entry.id,
         new: entry.kept(old.clone()),
         undo: None,
     };
-    journal.append_or_take(host, vec![write]);
+    journal.append_or_apply(host, vec![write]);
     let written = host.write(path, &old.0);
     // If not everything can be read, the result of the write stays unknown, and the settings count
     // as ours.
@@ -143,13 +143,13 @@ fn write_in_group<H: Host + ?Sized>(
             if entry.is_pending || before.get(&id) != Some(&now) {
                 let now = member.kept(now);
                 let by = entry.id;
-                records.push(Record::Moved { id, by, now });
+                records.push(Record::SideEffect { id, by, now });
             }
         }
         let shown = journal.entry(entry.id).unwrap_or(entry);
         let now = Some(shown.kept(Content(now)));
-        records.push(Record::Took { id: entry.id, now });
-        journal.append_or_take(host, records);
+        records.push(Record::ReadBack { id: entry.id, now });
+        journal.append_or_apply(host, records);
     }
     written
 }
@@ -162,8 +162,8 @@ fn read_members<H: Host + ?Sized>(
 ) -> io::Result<BTreeMap<u32, Content>> {
     let mut found = BTreeMap::new();
     for id in members {
-        let place = journal.entry(*id).and_then(Entry::place);
-        let now = place.map(|path| read_if_there(host, &path)).transpose()?;
+        let file = journal.entry(*id).and_then(Entry::file);
+        let now = file.map(|path| read_if_there(host, &path)).transpose()?;
         found.extend(now.flatten().map(|now| (*id, now)));
     }
     Ok(found)
@@ -182,7 +182,7 @@ fn find_unrecorded<H: Host + ?Sized>(
     let Some(entry) = entry.cloned() else {
         return Ok(());
     };
-    let (Some(path), Some(old), Some(new)) = (entry.place(), &entry.old, entry.last_written())
+    let (Some(path), Some(old), Some(new)) = (entry.file(), &entry.old, entry.last_written())
     else {
         return Ok(());
     };
@@ -191,7 +191,7 @@ fn find_unrecorded<H: Host + ?Sized>(
     }
     let now = read_related(host, &path)?;
     let is_changed = |path: &PathBuf, now: &Content| {
-        journal.near.get(path).is_some_and(|was| was != now) && journal.entry_at(path).is_none()
+        journal.related.get(path).is_some_and(|was| was != now) && journal.entry_at(path).is_none()
     };
     let changed: BTreeMap<PathBuf, Content> = now
         .into_iter()
@@ -217,7 +217,7 @@ fn find_unrecorded<H: Host + ?Sized>(
     let mut records = Vec::new();
     let mut next_id = journal.next_id();
     for path in changed.into_keys().filter(|path| moving.contains(path)) {
-        let (Some(key), Some(old)) = (sysctl_name(&path), journal.near.get(&path)) else {
+        let (Some(key), Some(old)) = (sysctl_name(&path), journal.related.get(&path)) else {
             continue;
         };
         let Ok(now) = host.read(&path) else { continue };
@@ -226,13 +226,13 @@ fn find_unrecorded<H: Host + ?Sized>(
             resource: Resource::Sysctl { key },
             old: Some(old.clone()),
         });
-        records.push(Record::Moved {
+        records.push(Record::SideEffect {
             id: next_id,
             by: id,
-            now: Kept::Whole(Content(now)),
+            now: StoredContent::New(Content(now)),
         });
         next_id = next_id.saturating_add(1);
     }
-    journal.append_or_take(host, records);
+    journal.append_or_apply(host, records);
     Ok(())
 }

@@ -87,7 +87,7 @@ const SETTLE_NS: u64 = 30_000_000;
 const SETTLE_STEP_NS: u64 = 5_000_000;
 
 /// The state of the loop within one window.
-struct Course<'a, K, C> {
+struct WindowSampler<'a, K, C> {
     kernel: Option<K>,
     clock: &'a mut C,
     begin_ns: u64,
@@ -110,7 +110,7 @@ struct Course<'a, K, C> {
 impl<K: SocketSource> SamplingLoop<K> {
     /// Samples until the window has ended.
     pub(super) fn run(self, window: Window, clock: &mut impl Clock) -> Telemetry {
-        let mut course = Course {
+        let mut sampler = WindowSampler {
             kernel: self.kernel,
             begin_ns: window.begin_ns,
             end_ns: window.end_ns,
@@ -126,37 +126,37 @@ impl<K: SocketSource> SamplingLoop<K> {
             closed_failure: None,
             clock,
         };
-        let wake = course.warm_up();
-        let counters = self.counters.then(|| course.clock.counters());
-        let cpu_ns = course.clock.cpu_ns();
-        course.begin();
+        let wake = sampler.warm_up();
+        let counters = self.counters.then(|| sampler.clock.counters());
+        let cpu_ns = sampler.clock.cpu_ns();
+        sampler.begin();
         if wake == Wake::Due {
-            course.watch();
+            sampler.watch();
         }
         // Read before the sockets, which take longer.
-        let growth = counters.map(|begin| course.clock.counters().growth_since(&begin));
-        course.end();
-        let cpu_ns = course
+        let growth = counters.map(|begin| sampler.clock.counters().growth_since(&begin));
+        sampler.end();
+        let cpu_ns = sampler
             .clock
             .cpu_ns()
             .zip(cpu_ns)
             .map(|(end, begin)| end.saturating_sub(begin));
         let mut notes = self.notes;
-        notes.extend(course.notes());
-        let has_sockets = course.kernel.is_some();
+        notes.extend(sampler.notes());
+        let has_sockets = sampler.kernel.is_some();
         Telemetry {
             interval_ns: self.interval_ns,
-            samples: course.samples,
+            samples: sampler.samples,
             cpu_ns,
-            sockets: has_sockets.then(|| course.stats.summary()),
+            sockets: has_sockets.then(|| sampler.stats.summary()),
             counters: growth.unwrap_or_default(),
-            timeline: has_sockets.then(|| course.stats.timeline(self.interval_ns)),
+            timeline: has_sockets.then(|| sampler.stats.timeline(self.interval_ns)),
             notes,
         }
     }
 }
 
-impl<K: SocketSource, C: Clock> Course<'_, K, C> {
+impl<K: SocketSource, C: Clock> WindowSampler<'_, K, C> {
     /// Waits until just before the window. Sockets that close earlier do not matter, but their
     /// reports fill the kernel's buffer.
     fn warm_up(&mut self) -> Wake {

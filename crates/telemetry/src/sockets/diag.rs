@@ -21,10 +21,10 @@ pub struct Diag {
 const ATTEMPTS: u32 = 4;
 
 /// The result of one dump.
-enum Answer {
-    Whole,
+enum Dump {
+    Consistent,
     /// Sockets may be missing or duplicated.
-    Torn,
+    Inconsistent,
 }
 
 impl Diag {
@@ -66,7 +66,7 @@ impl Diag {
         let before = sockets.len();
         for _ in 0..ATTEMPTS {
             sockets.truncate(before);
-            if let Answer::Whole = self.ask(family, filter, sockets)? {
+            if let Dump::Consistent = self.request(family, filter, sockets)? {
                 return Ok(());
             }
         }
@@ -81,12 +81,12 @@ impl Diag {
     }
 
     /// Sends one request and reads its reply.
-    fn ask(
+    fn request(
         &mut self,
         family: libc::c_int,
         filter: &Filter,
         sockets: &mut Vec<Socket>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<Dump> {
         // The rest of an abandoned reply has another sequence number.
         self.sequence = self.sequence.wrapping_add(1);
         let family = u8::try_from(family).map_err(io::Error::other)?;
@@ -99,28 +99,28 @@ impl Diag {
             }
             outcome => outcome?,
         }
-        let mut is_torn = false;
+        let mut is_inconsistent = false;
         loop {
             let datagram = match self.netlink.receive(&mut self.buffer, Wait::Yes) {
                 Ok(datagram) => datagram,
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
                     // The end of the reply may be among what was lost: start again.
                     self.netlink = Netlink::open()?;
-                    return Ok(Answer::Torn);
+                    return Ok(Dump::Inconsistent);
                 }
                 Err(error) => return Err(error),
             };
-            let aside = inet_diag::read_datagram(datagram, Some(self.sequence), &mut |socket| {
+            let content = inet_diag::read_datagram(datagram, Some(self.sequence), &mut |socket| {
                 if filter.takes(&socket) {
                     sockets.push(socket);
                 }
             });
-            is_torn |= aside.is_interrupted;
-            match aside.end {
+            is_inconsistent |= content.is_interrupted;
+            match content.end {
                 None => {}
                 Some(End::Refused(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-                Some(End::Done) if is_torn => return Ok(Answer::Torn),
-                Some(End::Done) => return Ok(Answer::Whole),
+                Some(End::Done) if is_inconsistent => return Ok(Dump::Inconsistent),
+                Some(End::Done) => return Ok(Dump::Consistent),
             }
         }
     }
@@ -143,16 +143,16 @@ mod tests {
     const RECORDING: &[u8] = include_bytes!("../../tests/data/sockets/ipv4.bin");
 
     /// A connection to a simulated kernel.
-    struct Played {
+    struct FakeKernel {
         diag: Diag,
         kernel: UnixDatagram,
     }
 
-    fn played() -> Played {
+    fn fake_kernel() -> FakeKernel {
         let (ours, kernel) = UnixDatagram::pair().unwrap();
         let mut diag = Diag::open().unwrap();
-        diag.netlink = Netlink::played_by(ours.into());
-        Played { diag, kernel }
+        diag.netlink = Netlink::with_peer(ours.into());
+        FakeKernel { diag, kernel }
     }
 
     /// The first message of the recording, as a reply to the request with this number.
@@ -178,8 +178,8 @@ mod tests {
         end(libc::NLMSG_DONE, libc::NLM_F_DUMP_INTR, sequence, 0)
     }
 
-    impl Played {
-        fn says(&self, messages: &[Vec<u8>]) {
+    impl FakeKernel {
+        fn sends(&self, messages: &[Vec<u8>]) {
             self.kernel.send(&messages.concat()).unwrap();
         }
 
@@ -191,7 +191,7 @@ mod tests {
         }
 
         /// The number of requests received.
-        fn questions(&self) -> usize {
+        fn requests(&self) -> usize {
             self.kernel.set_nonblocking(true).unwrap();
             std::iter::from_fn(|| self.kernel.recv(&mut [0; 1000]).ok()).count()
         }
@@ -199,64 +199,64 @@ mod tests {
 
     #[test]
     fn an_interrupted_dump_is_repeated_and_only_the_complete_one_counts() {
-        let mut played = played();
-        played.says(&[socket_message(1), socket_message(1), interrupted(1)]);
-        played.says(&[socket_message(2), interrupted(2)]);
-        played.says(&[socket_message(3)]);
-        played.says(&[done(3)]);
-        played.says(&[done(4)]);
-        assert_eq!(played.dump().unwrap().len(), 1);
-        assert_eq!(played.questions(), 4);
+        let mut fake = fake_kernel();
+        fake.sends(&[socket_message(1), socket_message(1), interrupted(1)]);
+        fake.sends(&[socket_message(2), interrupted(2)]);
+        fake.sends(&[socket_message(3)]);
+        fake.sends(&[done(3)]);
+        fake.sends(&[done(4)]);
+        assert_eq!(fake.dump().unwrap().len(), 1);
+        assert_eq!(fake.requests(), 4);
     }
 
     #[test]
     fn a_dump_that_is_always_interrupted_has_each_socket_once() {
-        let mut played = played();
+        let mut fake = fake_kernel();
         for sequence in 1..=ATTEMPTS {
             let socket = socket_message(sequence);
-            played.says(&[socket.clone(), socket, interrupted(sequence)]);
+            fake.sends(&[socket.clone(), socket, interrupted(sequence)]);
         }
-        played.says(&[done(ATTEMPTS + 1)]);
-        assert_eq!(played.dump().unwrap().len(), 1);
-        assert_eq!(played.questions(), 5);
+        fake.sends(&[done(ATTEMPTS + 1)]);
+        assert_eq!(fake.dump().unwrap().len(), 1);
+        assert_eq!(fake.requests(), 5);
     }
 
     #[test]
     fn the_rest_of_another_reply_is_ignored() {
-        let mut played = played();
-        played.says(&[socket_message(77), done(77)]);
-        played.says(&[socket_message(1), done(1)]);
-        played.says(&[done(1), done(2)]);
-        assert_eq!(played.dump().unwrap().len(), 1);
+        let mut fake = fake_kernel();
+        fake.sends(&[socket_message(77), done(77)]);
+        fake.sends(&[socket_message(1), done(1)]);
+        fake.sends(&[done(1), done(2)]);
+        assert_eq!(fake.dump().unwrap().len(), 1);
     }
 
     #[test]
     fn a_kernel_without_ipv6_has_no_sockets_of_it_and_one_without_ipv4_is_an_error() {
         let refused = |sequence| end(libc::NLMSG_ERROR, 0, sequence, libc::ENOENT);
-        let mut without_v6 = played();
-        without_v6.says(&[socket_message(1), done(1)]);
-        without_v6.says(&[refused(2)]);
+        let mut without_v6 = fake_kernel();
+        without_v6.sends(&[socket_message(1), done(1)]);
+        without_v6.sends(&[refused(2)]);
         assert_eq!(without_v6.dump().unwrap().len(), 1);
-        let mut without = played();
-        without.says(&[refused(1)]);
+        let mut without = fake_kernel();
+        without.sends(&[refused(1)]);
         let error = without.dump().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
-        let mut broken = played();
-        broken.says(&[done(1)]);
-        broken.says(&[end(libc::NLMSG_DONE, 0, 2, libc::ENOMEM)]);
+        let mut broken = fake_kernel();
+        broken.sends(&[done(1)]);
+        broken.sends(&[end(libc::NLMSG_DONE, 0, 2, libc::ENOMEM)]);
         let error = broken.dump().unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
     }
 
     #[test]
     fn after_a_loss_the_dump_is_repeated() {
-        let mut played = played();
+        let mut fake = fake_kernel();
         // Longer than any datagram may be: it arrives truncated, which counts as lost.
-        played.says(&[socket_message(1), vec![0; DATAGRAM_BYTES_MAX]]);
+        fake.sends(&[socket_message(1), vec![0; DATAGRAM_BYTES_MAX]]);
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let sockets = played.dump().unwrap();
-        assert_eq!(played.questions(), 1, "the second went to the real kernel");
+        let sockets = fake.dump().unwrap();
+        assert_eq!(fake.requests(), 1, "the second went to the real kernel");
         assert!(
             sockets.iter().any(|socket| socket.local_port == port),
             "{sockets:?}"

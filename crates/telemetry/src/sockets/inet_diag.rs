@@ -83,7 +83,7 @@ pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32
 
 /// The content of a datagram besides sockets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Aside {
+pub(super) struct DatagramRest {
     /// The kernel's table changed while it was read, so sockets may be missing.
     pub(super) is_interrupted: bool,
     /// The reply has ended.
@@ -114,19 +114,19 @@ pub(super) fn read_datagram(
     bytes: &[u8],
     sequence: Option<u32>,
     take: &mut dyn FnMut(Socket),
-) -> Aside {
-    let mut aside = Aside::default();
+) -> DatagramRest {
+    let mut rest = DatagramRest::default();
     for message in messages(bytes) {
         if sequence.is_some_and(|sequence| sequence != message.sequence) {
             continue;
         }
-        aside.is_interrupted |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
+        rest.is_interrupted |= i32::from(message.flags) & libc::NLM_F_DUMP_INTR != 0;
         // Both contain a negative errno, or zero.
         let errno = || Members(message.payload).u32(0).map_or(0, u32::cast_signed);
         match i32::from(message.kind) {
-            libc::NLMSG_DONE if errno() < 0 => aside.end = Some(End::Refused(-errno())),
-            libc::NLMSG_DONE => aside.end = Some(End::Done),
-            libc::NLMSG_ERROR => aside.end = Some(End::Refused(errno().saturating_neg())),
+            libc::NLMSG_DONE if errno() < 0 => rest.end = Some(End::Refused(-errno())),
+            libc::NLMSG_DONE => rest.end = Some(End::Done),
+            libc::NLMSG_ERROR => rest.end = Some(End::Refused(errno().saturating_neg())),
             _ if message.kind == SOCK_DIAG_BY_FAMILY => {
                 if let Some(socket) = socket(message.payload) {
                     take(socket);
@@ -135,7 +135,7 @@ pub(super) fn read_datagram(
             _ => {}
         }
     }
-    aside
+    rest
 }
 
 /// One netlink message.

@@ -45,7 +45,7 @@ impl Netlink {
 
     /// A socket at whose other end a test simulates the kernel.
     #[cfg(test)]
-    pub(super) fn played_by(socket: OwnedFd) -> Self {
+    pub(super) fn with_peer(socket: OwnedFd) -> Self {
         Self { socket }
     }
 

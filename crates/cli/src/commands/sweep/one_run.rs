@@ -89,7 +89,7 @@ fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>,
 ///
 /// # Errors
 /// Why there was no response.
-pub(super) fn ask(url: &str, limit: Duration) -> io::Result<u16> {
+pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
     let request = run_of_plan(&LoadOptions::default(), url)
         .map_err(|Refusal(line)| io::Error::new(io::ErrorKind::InvalidInput, line))?;
     let mut plan = request.plan;

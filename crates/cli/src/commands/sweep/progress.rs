@@ -59,7 +59,7 @@ const COMMAND_CHARS: usize = 60;
 
 /// Writes a line for each event; transient states are only shown on a terminal, where they are
 /// overwritten.
-pub(super) struct Progress<'a> {
+pub(super) struct ProgressReporter<'a> {
     program: &'a str,
     quiet: bool,
     terminal: Option<Terminal>,
@@ -73,7 +73,7 @@ pub(super) struct Progress<'a> {
     waiting: Vec<String>,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(super) fn new(program: &'a str, quiet: bool, screen: Option<Screen>) -> Self {
         let has_line = !quiet && screen.is_none();
         let terminal = Terminal::of_stderr().filter(|_| has_line);
@@ -186,7 +186,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Drop for Progress<'_> {
+impl Drop for ProgressReporter<'_> {
     fn drop(&mut self) {
         self.screen = None;
         self.write_waiting();
@@ -199,7 +199,7 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
         cell: cell.number,
         round,
     };
-    let far = |progress: &experiment::Progress| grid::Progress {
+    let far = |progress: &experiment::ExperimentProgress| grid::Progress {
         done: progress.done(),
         total: progress.total(),
         left: progress.time_left(),
@@ -233,7 +233,11 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
 }
 
 /// The name of the current trial.
-fn place<'c>(progress: &experiment::Progress, cell: &'c Cell, round: u32) -> TrialPosition<'c> {
+fn place<'c>(
+    progress: &experiment::ExperimentProgress,
+    cell: &'c Cell,
+    round: u32,
+) -> TrialPosition<'c> {
     TrialPosition {
         trial: progress.done() + 1,
         trials: progress.total(),

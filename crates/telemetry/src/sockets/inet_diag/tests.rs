@@ -197,8 +197,8 @@ fn a_truncated_message_lacks_only_what_is_missing() {
 fn only_replies_to_the_request_are_read_up_to_their_end() {
     let count = |sequence| {
         let mut sockets = 0;
-        let aside = read_datagram(IPV6, sequence, &mut |_| sockets += 1);
-        (sockets, aside.end)
+        let rest = read_datagram(IPV6, sequence, &mut |_| sockets += 1);
+        (sockets, rest.end)
     };
     let all = parse_datagram(IPV6).len();
     assert_eq!(count(Some(SEQUENCE)), (all, Some(End::Done)));
@@ -242,7 +242,7 @@ fn refusals_and_interrupted_replies_are_distinguished_from_complete_ones() {
     // A length shorter than the header ends parsing.
     let mut endless = made(libc::NLMSG_DONE, 0, 0);
     endless[..4].fill(0);
-    assert_eq!(read(&endless), Aside::default());
+    assert_eq!(read(&endless), DatagramRest::default());
 }
 
 #[test]
