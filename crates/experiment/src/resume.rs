@@ -100,7 +100,7 @@ pub(crate) fn existing_experiment(
             started_at: present.started_at,
         });
     }
-    let mut differences = plan_differences(&present.plan_toml, plan_toml);
+    let mut differences = file_differences(&present.plan_toml, plan_toml);
     if let Some(seed) = options.seed.filter(|seed| *seed != present.seed) {
         differences.push(format!("--seed: was {}, is {seed}", present.seed));
     }
@@ -171,12 +171,12 @@ pub(crate) fn remaining(
 }
 
 fn rounds_of(plan_toml: &str) -> Option<u32> {
-    let plan: Table = plan_toml.parse().ok()?;
-    u32::try_from(plan.get("rounds")?.as_integer()?).ok()
+    let file: Table = plan_toml.parse().ok()?;
+    u32::try_from(file.get("rounds")?.as_integer()?).ok()
 }
 
 /// How two experiment files differ, apart from layout and comments.
-fn plan_differences(before: &str, now: &str) -> Vec<String> {
+fn file_differences(before: &str, now: &str) -> Vec<String> {
     if before == now {
         return Vec::new();
     }
@@ -184,8 +184,8 @@ fn plan_differences(before: &str, now: &str) -> Vec<String> {
         return vec!["its text".to_owned()];
     };
     let mut found = Vec::new();
-    let free = |plan: Table| -> Table {
-        plan.into_iter()
+    let free = |file: Table| -> Table {
+        file.into_iter()
             .filter(|(key, _)| !FREE_KEYS.contains(&key.as_str()))
             .collect()
     };
@@ -253,7 +253,7 @@ mod tests {
                         [[factor]]\nname = 'a'\nlevels = [1, 2]\n";
 
     fn differences(change: impl Fn(&str) -> String) -> Vec<String> {
-        plan_differences(PLAN, &change(PLAN))
+        file_differences(PLAN, &change(PLAN))
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
             PLAN.replace("'here'", "\"there\" # moved"),
             PLAN.replace("[1, 2]", "[\n  1,\n  2,\n]"),
         ] {
-            assert_eq!(plan_differences(PLAN, &changed), Vec::<String>::new());
+            assert_eq!(file_differences(PLAN, &changed), Vec::<String>::new());
         }
     }
 

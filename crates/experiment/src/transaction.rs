@@ -65,13 +65,13 @@ pub enum SafetyError {
     },
     /// An earlier sweep has not restored its changes.
     #[error(
-        "an earlier sweep of {plan:?} ({since}, pid {pid}) has not restored its changes{changed}: \
+        "an earlier sweep of {experiment:?} ({since}, pid {pid}) has not restored its changes{changed}: \
          run `{}` first",
         restore_command(folder)
     )]
     Unfinished {
         /// Name of its experiment.
-        plan: String,
+        experiment: String,
         /// Its process ID.
         pid: u32,
         /// When it started.
@@ -266,7 +266,7 @@ pub struct Effective {
 #[must_use = "restore_all must restore its changes"]
 pub struct Transaction {
     folder: PathBuf,
-    plan: String,
+    experiment: String,
     /// `None` before the first change.
     journal: Option<Journal>,
 }
@@ -279,13 +279,13 @@ impl Transaction {
     pub fn begin<H: Host + ?Sized>(
         host: &mut H,
         folder: &Path,
-        plan: &str,
+        experiment: &str,
     ) -> Result<Self, SafetyError> {
         let lock = folder.join(LOCK_NAME);
         refuse_untrusted(host, folder)?;
         let since = host.wall_clock();
         let note = format!(
-            "sweep of {plan:?}, pid {}, since {}",
+            "sweep of {experiment:?}, pid {}, since {}",
             std::process::id(),
             since.as_deref().unwrap_or("an unknown time")
         );
@@ -303,7 +303,7 @@ impl Transaction {
         }
         Ok(Self {
             folder: folder.to_owned(),
-            plan: plan.to_owned(),
+            experiment: experiment.to_owned(),
             journal: None,
         })
     }
@@ -663,7 +663,7 @@ impl Transaction {
         if self.journal.is_none() {
             let begin = Begin {
                 version: FORMAT_VERSION,
-                plan: self.plan.clone(),
+                experiment: self.experiment.clone(),
                 pid: std::process::id(),
                 since: host.wall_clock(),
                 boot_id: host.boot_id(),
@@ -818,7 +818,7 @@ fn settled_journal<H: Host + ?Sized>(
     };
     if journal.unfinished().next().is_some() {
         return Err(SafetyError::Unfinished {
-            plan: journal.begin.plan.clone(),
+            experiment: journal.begin.experiment.clone(),
             pid: journal.begin.pid,
             since: journal
                 .begin

@@ -10,8 +10,8 @@ use plan::units::parse_count_u32;
 #[command(after_help = super::exit_codes())]
 pub(crate) struct SweepArgs {
     /// The experiment, a TOML file
-    #[arg(value_name = "PLAN")]
-    pub(crate) plan: PathBuf,
+    #[arg(value_name = "EXPERIMENT")]
+    pub(crate) experiment: PathBuf,
     /// Print the trials and check for problems; change nothing, run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -50,7 +50,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
     }
-    let spec = match Spec::load(&arguments.plan) {
+    let spec = match Spec::load(&arguments.experiment) {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
@@ -245,7 +245,7 @@ fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Pa
 fn resume_command(arguments: &SweepArgs) -> String {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut words = vec!["wrkbench".to_owned(), "sweep".to_owned()];
-    words.push(text(&arguments.plan));
+    words.push(text(&arguments.experiment));
     words.push("--resume".to_owned());
     for (option, folder) in [
         ("--results", &arguments.results),

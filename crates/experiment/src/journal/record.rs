@@ -17,7 +17,8 @@ pub(crate) const FORMAT_VERSION: u32 = 2;
 pub(crate) struct Begin {
     pub(crate) version: u32,
     /// Name of the experiment.
-    pub(crate) plan: String,
+    #[serde(rename = "plan")]
+    pub(crate) experiment: String,
     pub(crate) pid: u32,
     /// Wall-clock time, RFC 3339; informational.
     pub(crate) since: Option<String>,

@@ -107,6 +107,6 @@ pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
     let first = finished.result.recording.statuses.iter().next();
     first.map(|(status, _)| status).ok_or_else(|| {
         let failure = finished.failure();
-        io::Error::other(failure.unwrap_or_else(|| "no answer".to_owned()))
+        io::Error::other(failure.unwrap_or_else(|| "no response".to_owned()))
     })
 }
