@@ -484,10 +484,10 @@ fn an_outage_of_one_second_causes_no_response_times_far_beyond_that() {
                 .iter()
                 .map(|it| it.arrived_ns)
                 .find(|at| *at >= 2 * S);
-            let back_after_us = (first_ns.expect("it comes back") - 2 * S) / US;
+            let back_after_us = (first_ns.expect("the server recovers") - 2 * S) / US;
             assert!(back_after_us <= 4_000, "-t{threads}: {back_after_us}");
             let pauses = &run.recording.lags.reconnect;
-            let longest_pause_us = pauses.max_ns().expect("requests met it") / US;
+            let longest_pause_us = pauses.max_ns().expect("it affected requests") / US;
             assert!(
                 (1_000..=4_000).contains(&longest_pause_us),
                 "{longest_pause_us}"

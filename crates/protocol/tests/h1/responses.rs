@@ -479,7 +479,7 @@ fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
         let mut events = Vec::new();
         session
             .receive(&mut shared, piece.as_bytes(), &mut Vec::new(), &mut events)
-            .expect("the expected are good");
+            .expect("the expected bytes are valid");
         let of_piece = events.into_iter().map(|event| match event {
             Event::Finished(response) => Some(response.status),
             _ => None,

@@ -66,7 +66,8 @@ fn pipelined_responses_in_one_piece_are_separated() {
         let kinds = [RequestKind::Plain; 16];
         assert_eq!(pair.request(&kinds), GET.repeat(16));
         let records = pair.encrypt(&RESPONSE.repeat(16));
-        pair.deliver(&records).expect("the expected are good");
+        pair.deliver(&records)
+            .expect("the expected bytes are valid");
         assert_eq!(pair.responses().len(), 16);
     }
 }
