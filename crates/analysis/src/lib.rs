@@ -15,6 +15,6 @@ pub mod table;
 pub use judged::{Judged, judge_all};
 pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
-pub use read::{FILE_FACTOR, ReadError, Reading, read, unlike_loads};
+pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

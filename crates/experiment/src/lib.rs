@@ -25,6 +25,7 @@ mod resume;
 mod run;
 mod spec;
 mod store;
+mod threshold;
 mod transaction;
 
 pub use change::{Change, sysctl_path};
@@ -48,4 +49,5 @@ pub use spec::{
     Selection, Spec, SpecError, TargetSpec,
 };
 pub use store::{Store, StoreError, samples_name, trial_name};
+pub use threshold::common_threshold;
 pub use transaction::{Effective, FILE_SIZE_MAX, SafetyError, Transaction};

@@ -41,18 +41,6 @@ pub(crate) fn rate(per_sec: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Bytes: `12.3 MiB`.
-pub(crate) fn bytes(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes;
-    let mut unit = 0;
-    while value >= 1023.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", rate(value), UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,14 +61,10 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_bytes_have_decimals_only_if_they_are_small() {
+    fn rates_have_decimals_only_if_they_are_small() {
         assert_eq!(
             [0.0, 7.25, 12.34, 164_010.4].map(rate),
             ["0", "7.25", "12.3", "164,010"]
-        );
-        assert_eq!(
-            [0.0, 1023.0, 1024.0, 12.3 * 1024.0 * 1024.0].map(bytes),
-            ["0 B", "1,023 B", "1 KiB", "12.3 MiB"]
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them: `95,517`, `1 request`, `5.45 ms`, `0.5 %`.
+//! Numbers as people read them: `95,517`, `1 request`, `5.45 ms`, `0.5 %`, `12.3 MiB`.
 //!
 //! [`crate::units`] has the forms that wrk prints.
 
@@ -91,6 +91,19 @@ pub fn percent(percent: f64) -> String {
     format!("{} %", three_digits(percent))
 }
 
+/// A number of bytes: `1,023 B`, `12.3 MiB`.
+#[must_use]
+pub fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), UNITS[unit])
+}
+
 /// Three significant digits without zeros at the end; but all digits before
 /// the point: `0.0125`, `5.45`, `12,345`.
 fn three_digits(value: f64) -> String {
@@ -164,6 +177,14 @@ mod tests {
         assert_eq!(decimal(95_517.214, 2), "95,517.21");
         assert_eq!(decimal(-1_000.0, 0), "-1,000");
         assert_eq!(decimal(f64::INFINITY, 2), "inf");
+    }
+
+    #[test]
+    fn bytes_have_binary_units() {
+        assert_eq!(
+            [0.0, 1023.0, 1024.0, 12.3 * 1024.0 * 1024.0].map(bytes),
+            ["0 B", "1,023 B", "1 KiB", "12.3 MiB"]
+        );
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! Text around a report: the banner before a run, and notes after it.
+//! The text around a report: the banner before a run, the messages after it.
 
 use judging::{LowerBounds, ThinPercentiles};
 use plan::readable::counted;
 use plan::{RunPlan, units};
-use results::{ErrorCount, ErrorKind, RunResult};
+use results::{ErrorCount, ErrorKind, Finding, RunResult, Warning};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
-/// The two lines that wrk prints at the start of a run. A run limited only by requests, which wrk
-/// does not have, has their number in place of the duration.
+/// The two lines at the start of a run, as in wrk. A run that is limited only by requests, which wrk
+/// does not have, shows their number instead of the duration.
 #[must_use]
 pub fn banner(plan: &RunPlan) -> String {
     let url = &plan.target.url;
@@ -21,9 +21,38 @@ pub fn banner(plan: &RunPlan) -> String {
     format!("Running {length} @ {url}\n  {threads} threads and {connections} connections\n")
 }
 
-/// A line for each kind of error, for stderr.
+/// The lines about a finished run for stderr. Warnings that concern the whole result come first,
+/// then notes, then the other warnings. `notes` are those of the runner.
 #[must_use]
-pub fn error_notes(result: &RunResult) -> Vec<String> {
+pub fn messages(
+    result: &RunResult,
+    notes: &[String],
+    format: Format,
+    options: &TextOptions,
+) -> Vec<String> {
+    let (headlines, warnings): (Vec<_>, Vec<_>) = result
+        .warnings
+        .iter()
+        .partition(|warning| warning.data.is_headline());
+    let warning = |warning: &Finding<Warning>| format!("warning: {warning}");
+    let bounds = lower_bounds(result, format, options).map(|it| it.to_string());
+    let thin = thin_percentiles(result, format, options).map(|it| it.to_string());
+    let telemetry = result.telemetry.as_ref().map(telemetry::notes);
+    let notes = error_notes(result)
+        .into_iter()
+        .chain(notes.iter().cloned())
+        .chain(bounds)
+        .chain(thin)
+        .chain(telemetry.unwrap_or_default());
+    let headlines = headlines.into_iter().map(warning);
+    headlines
+        .chain(notes.map(|note| format!("note: {note}")))
+        .chain(warnings.into_iter().map(warning))
+        .collect()
+}
+
+/// The kinds of errors behind the line "Socket errors" of the report, one line each.
+pub(crate) fn error_notes(result: &RunResult) -> Vec<String> {
     let note = |(kind, count): (ErrorKind, ErrorCount)| {
         let ErrorCount { events, exchanges } = count;
         let lost = match exchanges {
@@ -35,19 +64,8 @@ pub fn error_notes(result: &RunResult) -> Vec<String> {
     result.recording.errors.iter().map(note).collect()
 }
 
-/// Notes about telemetry, for stderr; the document has all of it. Empty without telemetry.
-#[must_use]
-pub fn telemetry_notes(result: &RunResult) -> Vec<String> {
-    result
-        .telemetry
-        .as_ref()
-        .map(telemetry::notes)
-        .unwrap_or_default()
-}
-
-/// The percentiles of a text that have too few samples, for stderr.
-#[must_use]
-pub fn thin_percentiles(
+/// The percentiles in a text that have too few samples above them.
+fn thin_percentiles(
     result: &RunResult,
     format: Format,
     options: &TextOptions,
@@ -56,17 +74,12 @@ pub fn thin_percentiles(
     ThinPercentiles::among(shown_percentiles(format, options), samples)
 }
 
-/// The percentiles of a text that are only lower bounds, for stderr.
-#[must_use]
-pub fn lower_bounds(
-    result: &RunResult,
-    format: Format,
-    options: &TextOptions,
-) -> Option<LowerBounds> {
+/// The percentiles in a text that are only lower bounds.
+fn lower_bounds(result: &RunResult, format: Format, options: &TextOptions) -> Option<LowerBounds> {
     LowerBounds::among(shown_percentiles(format, options), &result.recording)
 }
 
-/// Empty for formats that are not text.
+/// The percentiles in the text; empty for other formats.
 fn shown_percentiles(format: Format, options: &TextOptions) -> &[f64] {
     let style = match format {
         Format::Wrk => &styles::WRK,

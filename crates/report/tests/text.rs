@@ -181,35 +181,39 @@ fn the_banner_names_the_length_whatever_limits_it() {
 }
 
 #[test]
-fn every_kind_of_error_that_happened_has_its_note() {
-    let notes = text::error_notes(&fixture::result(fixture::failing_recording()));
+fn each_kind_of_error_has_a_note() {
+    let messages = |recording| {
+        let result = fixture::result(recording);
+        text::messages(&result, &[], Format::Json, &TextOptions::default())
+    };
     assert_eq!(
-        notes,
+        messages(fixture::failing_recording()),
         [
-            "15237 x refused: the server refused the connection",
-            "1 x broken_pipe: the server had closed before the request was sent, 1 request lost",
-            "4 x reset: the server reset the connection, 4 requests lost",
-            "1 x stale: the server closed an idle connection as a request was on its way, 1 request lost",
-            "2 x timeout: no complete answer came in time, 2 requests lost",
+            "note: 15237 x refused: the server refused the connection",
+            "note: 1 x broken_pipe: the server had closed before the request was sent, 1 request lost",
+            "note: 4 x reset: the server reset the connection, 4 requests lost",
+            "note: 1 x stale: the server closed an idle connection as a request was on its way, \
+             1 request lost",
+            "note: 2 x timeout: no complete answer came in time, 2 requests lost",
+            "warning: 2 requests had no response within 2 s: latency includes their age at the \
+             timeout",
         ]
     );
-    assert_eq!(
-        text::error_notes(&fixture::result(Recording::new())),
-        Vec::<String>::new()
-    );
+    assert_eq!(messages(Recording::new()), Vec::<String>::new());
 }
 
 #[test]
-fn percentiles_that_are_shown_and_rest_on_too_few_samples_have_their_note() {
+fn printed_percentiles_with_too_few_samples_have_a_note() {
     let result = fixture::result(fixture::answered(&[1_000_000; 2000], 200, 1));
     let note = |format, options: TextOptions| {
-        text::thin_percentiles(&result, format, &options).map(|thin| thin.to_string())
+        let messages = text::messages(&result, &[], format, &options);
+        messages.into_iter().find(|line| line.starts_with("note: "))
     };
     let shown = TextOptions {
         latency: true,
         ..TextOptions::default()
     };
-    let said = "p99.9, p99.99 and p99.999 are unreliable: fewer than 10 of 2,000 samples lie above \
+    let said = "note: p99.9, p99.99 and p99.999 are unreliable: fewer than 10 of 2,000 samples lie above \
                 them; run longer";
     assert_eq!(note(Format::Wrk2, shown.clone()).as_deref(), Some(said));
     assert_eq!(note(Format::Wrk, shown.clone()), None);
@@ -219,7 +223,8 @@ fn percentiles_that_are_shown_and_rest_on_too_few_samples_have_their_note() {
         percentiles: Some(vec![50.0, 99.99]),
         ..TextOptions::default()
     };
-    let said = "p99.99 is unreliable: fewer than 10 of 2,000 samples lie above it; run longer";
+    let said =
+        "note: p99.99 is unreliable: fewer than 10 of 2,000 samples lie above it; run longer";
     assert_eq!(note(Format::Wrk, asked).as_deref(), Some(said));
 }
 

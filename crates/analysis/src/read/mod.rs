@@ -4,6 +4,7 @@ mod file_name;
 mod folder;
 mod foreign_json;
 mod labels;
+mod paths;
 mod rows;
 mod same_run;
 mod saved;
@@ -24,6 +25,7 @@ use serde::de::IgnoredAny;
 use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_again, number_runs};
+pub use paths::paths_of;
 pub(crate) use unlike::PRINTED_DURATION;
 pub use unlike::unlike_loads;
 

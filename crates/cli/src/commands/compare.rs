@@ -1,17 +1,17 @@
 //! `wrkbench compare`: whether runs differ.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::compare::{
     Comparison, Conclusions, Named, Outcome, Question, compare_cells, compare_with_base,
 };
-use analysis::{Reading, unlike_loads};
+use analysis::{Reading, paths_of, unlike_loads};
 use anyhow::{Context, bail};
+use experiment::common_threshold;
 
-use super::reading::{on_one_line, planned_threshold};
+use super::reading::on_one_line;
 use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
 
@@ -41,7 +41,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         .into_iter()
         .flatten()
         .flat_map(|side| &side.experiments);
-    let threshold = request.threshold.or_else(|| planned_threshold(experiments));
+    let threshold = request.threshold.or_else(|| common_threshold(experiments));
     let question = Question {
         metrics: request.metrics.clone(),
         threshold: Question::threshold(threshold, request.regression_limit),
@@ -116,19 +116,9 @@ pub(super) fn judge_regression(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the runs of a path, of several paths separated by commas, or of a pattern.
+/// Reads all runs of one side; see [`paths_of`].
 fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
-    let mut parts = Vec::new();
-    for path in paths(argument)? {
-        let reading = if path == Path::new("-") {
-            let name = PathBuf::from("stdin");
-            Reading::of_input(&mut io::stdin().lock(), &name)
-        } else {
-            Reading::of_path(&path)
-        }?;
-        parts.push((path, reading));
-    }
-    let reading = Reading::join(parts);
+    let reading = Reading::of_paths(&paths_of(argument)?, &mut io::stdin().lock());
     for line in &reading.notes {
         tell(program, line);
     }
@@ -139,112 +129,10 @@ fn read(argument: &Path, program: &str) -> anyhow::Result<Reading> {
     }
 }
 
-fn paths(argument: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let text = argument.to_str();
-    let (Some(text), false) = (text, argument.exists()) else {
-        return Ok(vec![argument.to_owned()]);
-    };
-    let mut paths = Vec::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let path = Path::new(part);
-        if path.exists() || !part.contains(['*', '?']) {
-            paths.push(path.to_owned());
-        } else {
-            paths.append(&mut matching(path)?);
-        }
-    }
-    // A file that is named twice must not count twice.
-    paths.sort();
-    paths.dedup();
-    Ok(paths)
-}
-
-/// The files in a folder that match a pattern, sorted by name.
-fn matching(pattern: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = match pattern.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let name = pattern.file_name().map(|name| name.to_string_lossy());
-    let name = name.unwrap_or_default();
-    let entries =
-        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.with_context(|| format!("cannot read {}", folder.display()))?;
-        if matches(
-            name.as_bytes(),
-            entry.file_name().to_string_lossy().as_bytes(),
-        ) {
-            found.push(entry.path());
-        }
-    }
-    if found.is_empty() {
-        bail!("{}: no file matches this pattern", pattern.display());
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Matches a name against a pattern with `*` and `?`. After a mismatch, only the last `*` needs to
-/// be tried again.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut read) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while read < name.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, read));
-                at += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == name[read] => {
-                at += 1;
-                read += 1;
-            }
-            _ => match star {
-                Some((star_at, taken)) => {
-                    star = Some((star_at, taken + 1));
-                    (at, read) = (star_at + 1, taken + 1);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
-}
-
 /// The name of these runs in sentences: the last component of the path.
 fn name(path: &Path) -> String {
     match path.file_name() {
         Some(name) => name.to_string_lossy().into_owned(),
         None => path.display().to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_as_in_a_shell() {
-        for (pattern, name, expected) in [
-            ("base-*.json", "base-1.json", true),
-            ("base-*.json", "base-.json", true),
-            ("base-*.json", "base-1.json.bak", false),
-            ("*a*b*", "xxaxxbxaxb", true),
-            ("?.txt", "é.txt", false),
-            ("?.txt", "e.txt", true),
-            ("*", "", true),
-            ("a", "", false),
-            ("", "a", false),
-        ] {
-            assert_eq!(
-                matches(pattern.as_bytes(), name.as_bytes()),
-                expected,
-                "{pattern} {name}"
-            );
-        }
-        let long = "a".repeat(2_000);
-        assert!(!matches("*a*a*a*a*a*b".as_bytes(), long.as_bytes()));
     }
 }

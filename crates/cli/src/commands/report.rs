@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use analysis::compare::{Question, compare_cells};
 use analysis::{Observation, judge_all};
 use anyhow::{Context, bail};
-use plan::units;
+use experiment::common_threshold;
+use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::Subject;
 
-use super::reading::{Read, on_one_line, planned_threshold, read_all};
+use super::reading::{on_one_line, read_all};
 use super::{EXIT_CRITERIA, print, result_file, samples, tell};
 use crate::args::ReportRequest;
 
@@ -31,16 +32,13 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         }
         None => check_stdout(request.format)?,
     }
-    let Read {
-        reading,
-        is_complete,
-    } = read_all(&request.paths, program)?;
+    let reading = read_all(&request.paths, program)?;
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
     }
     // With a single group, or too few runs, there is nothing to compare.
     let question = Question {
-        threshold: Question::threshold(planned_threshold(&reading.experiments), None),
+        threshold: Question::threshold(common_threshold(&reading.experiments), None),
         ..Question::default()
     };
     let conclusions = compare_cells(&reading.observations, &question).ok();
@@ -78,7 +76,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         );
     }
     let is_failed = tell_failures(&export, program);
-    Ok(match (is_complete, is_failed) {
+    Ok(match (reading.problems.is_empty(), is_failed) {
         (false, _) => ExitCode::FAILURE,
         (true, true) => ExitCode::from(EXIT_CRITERIA),
         (true, false) => ExitCode::SUCCESS,
@@ -174,12 +172,9 @@ fn check_stdout(format: ExportFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `report.html: 35 runs, 412.07KB`
+/// `report.html: 35 runs, 412 KiB`
 fn written(path: &Path, runs: usize, bytes: usize) -> String {
-    let runs = match runs {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
-    let size = units::binary(bytes as f64);
-    on_one_line(&format!("{}: {runs}, {size}B", path.display()))
+    let runs = readable::counted(runs as u64, "run");
+    let size = readable::bytes(bytes as f64);
+    on_one_line(&format!("{}: {runs}, {size}", path.display()))
 }

@@ -233,30 +233,9 @@ fn tell_after(
     }
     let result = &finished.result;
     if !options.quiet {
-        let (headlines, warnings): (Vec<_>, Vec<_>) = result
-            .warnings
-            .iter()
-            .partition(|warning| warning.data.is_headline());
-        for warning in headlines {
-            tell(program, format_args!("warning: {warning}"));
-        }
-        for note in report::text::error_notes(result).iter().chain(&notes) {
-            tell(program, format_args!("note: {note}"));
-        }
-        let bounds = report::text::lower_bounds(result, shown_format(options), &options.text);
-        if let Some(bounds) = bounds {
-            tell(program, format_args!("note: {bounds}"));
-        }
-        if let Some(thin) =
-            report::text::thin_percentiles(result, shown_format(options), &options.text)
-        {
-            tell(program, format_args!("note: {thin}"));
-        }
-        for note in report::text::telemetry_notes(result) {
-            tell(program, format_args!("note: {note}"));
-        }
-        for warning in warnings {
-            tell(program, format_args!("warning: {warning}"));
+        let format = shown_format(options);
+        for message in report::text::messages(result, &notes, format, &options.text) {
+            tell(program, message);
         }
     }
     let code = judge(result, options, version, program);

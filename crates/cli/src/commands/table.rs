@@ -7,7 +7,7 @@ use analysis::Observation;
 use analysis::table::Table;
 use anyhow::Context;
 
-use super::reading::{Read, read_all};
+use super::reading::read_all;
 use crate::args::{TableLayout, TableRequest};
 
 /// Reads everything that can be read and prints the table; exit code 1 if some input could not be
@@ -16,15 +16,12 @@ use crate::args::{TableLayout, TableRequest};
 /// # Errors
 /// When no run could be read, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
-    let Read {
-        reading,
-        is_complete,
-    } = read_all(&request.paths, program)?;
+    let reading = read_all(&request.paths, program)?;
     let table =
         analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
     print(&table, &reading.observations, request.layout)
         .context("cannot write the table to stdout")?;
-    Ok(if is_complete {
+    Ok(if reading.problems.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

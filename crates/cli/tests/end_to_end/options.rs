@@ -334,7 +334,7 @@ fn the_requested_backend_is_used() {
     let site = site();
     let run = load(&site).requests(50).with(&["--io", "epoll"]).run();
     assert_eq!(run.result.backend.name, "epoll");
-    assert_eq!(run.result.backend.reason, "asked for");
+    assert_eq!(run.result.backend.reason, "requested");
     let auto = load(&site).requests(50).run();
     let uring = load(&site).requests(50).with(&["--io", "uring"]);
     if auto.result.backend.name == "io_uring" {

@@ -11,7 +11,6 @@ use results::snapshot::{Snapshot, Stage};
 
 use super::{cpu_style, words};
 use crate::appearance::{BOLD, DIM, ERROR, MEDIAN, SUCCESS, TAIL, WARNING};
-use crate::numbers::bytes;
 use crate::panel::{lines, panel};
 
 /// Above this CPU share a worker cannot keep its schedule; the same limit as in the verdict.
@@ -207,7 +206,7 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         0 => 0.0,
         duration_ns => latest.last.bytes as f64 / (duration_ns as f64 / 1e9),
     };
-    let received = format!("{}/s", bytes(per_sec));
+    let received = format!("{}/s", readable::bytes(per_sec));
     rows.push(line("received", Span::raw(received)));
     let counters = &latest.counters;
     if plan.pacing.is_open() && latest.stage == Stage::Measuring {
