@@ -3,6 +3,7 @@
 //! The unit is the run. Nothing here is rendered.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod compare;
 mod judged;

@@ -5,6 +5,7 @@
 //! crate prints nothing, resolves no names, and knows no Lua.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod connection;
 mod control;

@@ -22,6 +22,8 @@
 //!   the same way.
 //! - There are no timers: the caller passes its next deadline to `wait`.
 
+#![warn(missing_docs)]
+
 mod address;
 mod clock;
 pub mod epoll;

@@ -4,6 +4,7 @@
 //! so that the text report, JSON, pages and the live view say the same.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod consistency;
 mod criteria;

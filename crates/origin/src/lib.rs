@@ -15,6 +15,7 @@
 //!
 #![doc = include_str!("../../../docs/serve.md")]
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod cache;
 mod connection;

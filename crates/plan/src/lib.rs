@@ -5,6 +5,7 @@
 //! change. [`RunPlan::options`] describes it; command lines, names and texts are made from that.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod backend;
 mod check;

@@ -1,6 +1,7 @@
 //! Protocol state without sockets, clocks or threads: bytes in, bytes out.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod captured;
 mod error;

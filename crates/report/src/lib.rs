@@ -1,6 +1,7 @@
 //! Renders results: a finished run goes in, bytes come out.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod comparison;
 mod correction;

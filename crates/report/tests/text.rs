@@ -184,7 +184,9 @@ fn the_banner_names_the_length_whatever_limits_it() {
 fn each_kind_of_error_has_a_note() {
     let messages = |recording| {
         let result = fixture::result(recording);
-        text::messages(&result, &[], Format::Json, &TextOptions::default())
+        let mut lines = text::messages(&result, &[], Format::Json, &TextOptions::default());
+        lines.retain(|line| line.starts_with("note: "));
+        lines
     };
     assert_eq!(
         messages(fixture::failing_recording()),
@@ -195,8 +197,6 @@ fn each_kind_of_error_has_a_note() {
             "note: 1 x stale: the server closed an idle connection as a request was on its way, \
              1 request lost",
             "note: 2 x timeout: no complete answer came in time, 2 requests lost",
-            "warning: 2 requests had no response within 2 s: latency includes their age at the \
-             timeout",
         ]
     );
     assert_eq!(messages(Recording::new()), Vec::<String>::new());

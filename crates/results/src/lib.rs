@@ -5,6 +5,7 @@
 //! with the plan, the window, the environment, and the findings of the crate `judging`.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod achieved_rate;
 mod counters;

@@ -5,6 +5,7 @@
 //! prints nothing.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod environment;
 mod resolve;

@@ -12,6 +12,8 @@
 //!
 //! Scripts access the network only through the given [`Network`].
 
+#![warn(missing_docs)]
+
 mod api;
 mod lifecycle;
 mod source;

@@ -3,6 +3,7 @@
 //! Nothing here knows what a request is, reads a clock or keeps state. Times are numbers in
 //! whatever unit the caller has; formulas name their source.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod bootstrap;
 mod drift;

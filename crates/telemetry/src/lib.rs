@@ -4,6 +4,8 @@
 //! Reading is cheap and never fails: values that this kernel does not provide, or that cannot be
 //! parsed, are `None`.
 
+#![warn(missing_docs)]
+
 mod clock;
 mod counters;
 mod file;
