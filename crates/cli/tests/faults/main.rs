@@ -38,6 +38,7 @@ mod extremes;
 mod harness;
 mod http;
 #[path = "../end_to_end/judge.rs"]
+#[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod judge;
 mod namespaces;
 mod order;
