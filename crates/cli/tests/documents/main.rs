@@ -1,22 +1,21 @@
 //! The commands in README.md and docs/ work as they stand there.
 //!
-//! A block marked ```sh is run, all of a document in one shell from top to bottom, in a copy of
-//! `examples/` and `docs/data/`. In a block marked ```console the lines behind `$ ` are run, and
-//! what stands below them is held against what they print: numbers may differ, words may not.
-//! Comments that a reader does not see say the rest; they stand right above the block they are
-//! about:
+//! A block marked ```sh is run, all blocks of a document in one shell, in a copy of `examples/` and
+//! `docs/data/`. In a block marked ```console the lines after `$ ` are run, and the lines below
+//! each are compared with its output: numbers may differ, words may not. HTML comments right above
+//! a block change this:
 //!
-//! - `<!-- not run: reason -->`: only read. The arguments of wrkbench are still checked;
-//! - `<!-- exit code: 2 -->`: of the block's last command; `0 or 2` where that depends on the
+//! - `<!-- not run: reason -->`: not run. The arguments of wrkbench are still checked;
+//! - `<!-- exit code: 2 -->`: of the last command in the block; `0 or 2` if that depends on the
 //!   machine;
-//! - `<!-- interrupted after: 3 s -->`: the block is one command, which gets Ctrl-C then;
-//! - `<!-- exact -->`: numbers may not differ either;
+//! - `<!-- interrupted after: 3 s -->`: the block is one command, which gets SIGINT then;
+//! - `<!-- exact -->`: numbers must not differ either;
 //! - `<!-- file: plan.toml -->`: the block is the content of this file;
-//! - `<!-- run first: ... -->`: commands that make what the next blocks need; may have many lines.
+//! - `<!-- run first: ... -->`: commands that the next blocks depend on; may have several lines.
 //!
-//! Everything runs in namespaces of its own (network, processes, mounts), where a built-in server
-//! stands in for nginx and php-fpm on port 80, `systemctl` restarts it, and two settings of its own
-//! stand in for `net.core.rmem_max` and `wmem_max`. Times of load are made short, and plans have
+//! Everything runs in its own namespaces (network, processes, mounts), in which a built-in server
+//! replaces nginx and php-fpm on port 80, `systemctl` restarts it, and two other settings replace
+//! `net.core.rmem_max` and `wmem_max`. Durations are shortened, and experiments have
 //! two rounds.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
@@ -35,7 +34,7 @@ use std::process::Command;
 
 use blocks::{Block, Kind};
 
-/// One test for each document that has something to run.
+/// One test for each document with commands.
 macro_rules! documents {
     ($($name:ident: $path:literal,)*) => {
         $(
@@ -73,7 +72,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// README.md, CONTRIBUTING.md and what lies in docs/, as paths from the root.
+/// README.md, CONTRIBUTING.md and the documents in docs/, as paths from the root.
 fn all_documents() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(root().join("docs"))
         .unwrap()
@@ -151,8 +150,8 @@ fn commands_are_only_in_blocks_that_are_tested() {
     assert_none(&findings);
 }
 
-/// The program reads the arguments up to `--help` and then shows help, unless it does not know one
-/// of them.
+/// Why the program rejects these arguments. With `--help` appended it only prints help, unless an
+/// argument is unknown.
 fn refusal(arguments: &[String]) -> Option<String> {
     let mut all = arguments.to_vec();
     let end = all
@@ -170,7 +169,7 @@ fn refusal(arguments: &[String]) -> Option<String> {
     is_unknown.then_some(said)
 }
 
-/// All commands of a document, those in its sentences too.
+/// All commands of a document, including those in its sentences.
 fn commands_of(document: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let in_blocks = read(document)
@@ -192,7 +191,7 @@ fn the_arguments_of_every_command_are_valid() {
                 continue;
             };
             count += 1;
-            // Where documents leave the place open, any will do.
+            // Documents write URL for any URL.
             let filled: Vec<String> = arguments
                 .iter()
                 .map(|word| word.replace("URL", "http://127.0.0.1/"))
@@ -227,7 +226,7 @@ fn every_option_in_the_documents_exists() {
     let known = options_in(&known);
     let mut findings = Vec::new();
     for document in all_documents() {
-        // Options of cargo and of the benches are named there.
+        // It names options of cargo and of the benchmarks.
         if document == "CONTRIBUTING.md" {
             continue;
         }
@@ -313,7 +312,7 @@ fn a_removed_option_would_be_noticed() {
     assert!(of("wrkbench compare a b --format xml").is_some());
 }
 
-/// Runs a document's commands and holds what they print against what it says.
+/// Runs the commands of a document and compares their output with it.
 fn run_document(document: &str) {
     // Documents do not depend on the backend.
     if std::env::var_os("WRKBENCH_TEST_IO").is_some() {

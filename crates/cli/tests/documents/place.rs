@@ -1,4 +1,4 @@
-//! Where a document's commands run: a folder, and namespaces around it.
+//! Where the commands of a document run: a folder in its own namespaces.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::{root, shorten};
 /// Far more than the commands of a document take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Restarts what stands in for nginx and php-fpm; other services are nobody's here.
+/// Restarts the server that replaces nginx and php-fpm. Other services do not exist here.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 case $1 in
 show) echo loaded && exit 0 ;;
@@ -36,15 +36,15 @@ while :; do
 done
 "#;
 
-/// Keeps off the CPUs: which ones there are is not for a document to know.
+/// Ignores the CPUs, since those in a document may not exist here.
 const TASKSET: &str = "#!/bin/sh\nshift 2\nexec \"$@\"\n";
 
-/// Takes everything in and says nothing: for a program that is not installed.
+/// Reads its input and prints nothing: for a program that is not installed.
 const SILENT: &str = "#!/bin/sh\ncat >/dev/null\n";
 
 pub(crate) struct Place {
     folder: Folder,
-    /// How namespaces are made here.
+    /// The arguments of unshare.
     unshare: Vec<&'static str>,
 }
 
@@ -63,7 +63,7 @@ impl Place {
         let work = place.path("work");
         copy(&root().join("examples"), &work.join("examples"));
         copy(&root().join("docs/data"), &work.join("docs/data"));
-        // Through the tools' names it prints their texts, and takes times as short as here.
+        // Under the names of the tools it prints their reports, with the shortened durations.
         for name in ["wrkbench", "wrk", "wrk2", "wrk-cmm"] {
             let link = place.path("bin").join(name);
             symlink(env!("CARGO_BIN_EXE_wrkbench"), link).unwrap();
@@ -96,7 +96,7 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// Runs the script to its end. With its first process everything in the namespaces ends.
+    /// Runs the script to its end. All other processes in the namespaces end with it.
     pub(crate) fn run(&self, script: &str, steps: &[Step], document: &str) {
         let mut path = std::env::var_os("PATH")
             .unwrap_or_default()
@@ -135,7 +135,7 @@ impl Place {
         );
     }
 
-    /// The step that was begun last, for the message.
+    /// The step that was started last, for the message.
     fn reached(&self, steps: &[Step]) -> String {
         let said = fs::read_to_string(self.path("out/script")).unwrap_or_default();
         let at = fs::read_to_string(self.path("out/at")).unwrap_or_default();
@@ -155,7 +155,7 @@ impl Place {
         }
     }
 
-    /// What a step has printed, both streams.
+    /// The output of a step, both streams.
     pub(crate) fn printed(&self, step: usize) -> String {
         let path = self.path("out").join(step.to_string());
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
@@ -182,7 +182,7 @@ fn unshare() -> Option<Vec<&'static str>> {
     })
 }
 
-/// A folder with all in it; plans with short times.
+/// Copies a folder. Experiment files get short durations.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

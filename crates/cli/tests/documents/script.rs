@@ -1,16 +1,16 @@
-//! One shell script of all commands of a document.
+//! One shell script with all commands of a document.
 
 use std::fmt::Write as _;
 
 use crate::blocks::{Block, Kind};
 use crate::shorten;
 
-/// Something that is run, or a file that is written.
+/// Commands to run, or a file to write.
 pub(crate) struct Step {
     pub(crate) text: String,
-    /// Where it stands in the document.
+    /// Its line in the document.
     pub(crate) line: usize,
-    /// Those that are right.
+    /// The expected exit codes.
     pub(crate) exit_codes: Vec<i32>,
     /// When it gets Ctrl-C, in seconds after its start.
     interrupted_s: Option<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct Step {
     pub(crate) file: Option<String>,
 }
 
-/// What is to be done, in order.
+/// The steps of a document, in order.
 pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
     let mut steps = Vec::new();
     for block in blocks {
@@ -54,7 +54,7 @@ pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
     steps
 }
 
-/// Before all commands. `$OUT` is the folder for what is printed and for what servers say.
+/// Before all commands. `$OUT` is the folder for the output of steps and servers.
 const PROLOGUE: &str = r#"
 set -eu
 ip link set lo up
@@ -75,7 +75,7 @@ mount --bind /proc/sys/net/ipv4/udp_wmem_min /proc/sys/net/core/wmem_max
 systemctl start nginx
 "#;
 
-/// The script: each step prints to a file of its own, and `$OUT/at` says how far it came.
+/// The script: each step prints to its own file, and `$OUT/at` contains the current step.
 pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
     let mut script = PROLOGUE.to_owned();
     if needs_server {
@@ -117,14 +117,14 @@ pub(crate) fn of(steps: &[Step], needs_server: bool) -> String {
     script
 }
 
-/// One command, which gets Ctrl-C after a time. `exec`, since a shell in between would die of it
-/// with a code of its own.
+/// One command, which gets SIGINT after a time. `exec`, since a shell in between would be killed by
+/// the signal and return its own code.
 fn interrupted(command: &str, after_s: u32) -> String {
     let quoted = command.trim().replace('\'', "'\\''");
     format!("timeout --preserve-status --signal=INT {after_s} sh -c 'exec {quoted}'")
 }
 
-/// Behind each line that starts a server in the background the script waits for it.
+/// After each line that starts a server in the background, the script waits for it.
 fn with_waits(text: &str, index: usize) -> String {
     let mut result = String::new();
     let mut servers = 0;

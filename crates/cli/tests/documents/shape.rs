@@ -1,7 +1,7 @@
-//! What a document shows held against what was printed.
+//! Compares the output in a document with the actual one.
 
-/// The first expected line that is not there, in order. Other lines may stand between: notes of a
-/// busy machine. A line `...` stands for any.
+/// The first expected line that is missing, in order. There may be other lines between: notes of a
+/// busy machine. A line `...` means any lines.
 pub(crate) fn missing(expected: &[String], printed: &str, is_exact: bool) -> Option<String> {
     let shape = |line: &str| {
         if is_exact {
@@ -23,7 +23,7 @@ pub(crate) fn missing(expected: &[String], printed: &str, is_exact: bool) -> Opt
     None
 }
 
-/// The line with `#` for each number and its unit, and one blank for several.
+/// The line with `#` for each number with its unit, and one space for several.
 fn masked(line: &str) -> String {
     let mut masked = String::new();
     let mut characters = line.trim_end().chars().peekable();

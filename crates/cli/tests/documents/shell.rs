@@ -1,4 +1,4 @@
-//! Command lines taken apart: enough of the shell's grammar for what stands in documents.
+//! Splits command lines: enough of the grammar of the shell for the commands in documents.
 
 /// The commands of a text, each as its words: split at line ends, `|`, `&` and `;`; without
 /// comments and redirections.
@@ -48,10 +48,10 @@ pub(crate) fn commands(text: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Words of the shell, and programs that run another one, before a program's name.
+/// Words of the shell, and programs that run another one, before the name of a program.
 const BEFORE: [&str; 8] = ["sudo", "then", "do", "else", "if", "time", "exec", "!"];
 
-/// Programs that run another one, with arguments of their own before it.
+/// Programs that run another one, with their own arguments before it.
 const RUNNERS: [&str; 5] = ["nsenter", "taskset", "timeout", "nice", "ip"];
 
 /// The arguments, if a command is one of this program.

@@ -1,7 +1,7 @@
-//! Times of load in documents are those of real use; here they are made short. So are the rounds of
-//! plans.
+//! Shortens the durations in documents, which are those of real use, and reduces the rounds of
+//! experiments.
 
-/// Options whose value is a time of load. The value stands behind a blank, `=`, or (short ones)
+/// Options whose value is a duration. The value follows a space, `=`, or (short options) the option
 /// directly.
 const OPTIONS: [(&str, &str); 5] = [
     ("-d", "300ms"),
@@ -11,7 +11,7 @@ const OPTIONS: [(&str, &str); 5] = [
     ("--stages", ""),
 ];
 
-/// Keys of a plan likewise, and fewer rounds.
+/// The same for keys of an experiment file, with fewer rounds.
 const KEYS: [(&str, &str); 5] = [
     ("duration", "\"200ms\""),
     ("warmup", "\"50ms\""),
@@ -20,7 +20,7 @@ const KEYS: [(&str, &str); 5] = [
     ("rounds", "2"),
 ];
 
-/// The commands with short times.
+/// The commands with short durations.
 pub(crate) fn commands(text: &str) -> String {
     let mut result = String::new();
     let mut before: Option<(&str, &str)> = None;
@@ -49,7 +49,7 @@ fn attached(word: &str) -> Option<String> {
     })
 }
 
-/// `1k:30s,1k-5k:1m`: each stage as short.
+/// `1k:30s,1k-5k:1m`: shortens each stage.
 fn stages(word: &str) -> String {
     let of_stage = |stage: &str| {
         stage
@@ -69,7 +69,7 @@ fn is_time(word: &str) -> bool {
         && !word.ends_with("ms")
 }
 
-/// The plan with short times and two rounds.
+/// The experiment file with short durations and two rounds.
 pub(crate) fn plan(text: &str) -> String {
     let of_line = |line: &str| {
         let key = line.split('=').next().unwrap_or_default().trim();

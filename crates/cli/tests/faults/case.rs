@@ -1,10 +1,10 @@
-//! A fault of the server as a row: what it sends, what that is, and how both are held against each
-//! other.
+//! A fault of the server as a row: what the server does, how wrkbench must count it, and how both
+//! are compared.
 //!
-//! Each case is tried twice: with a server that treats everybody so, and with one that treats every
-//! third so. The first shows what the fault is counted as, and that a run without an answer says
-//! so; the second that it is counted once, and that the connection recovers: every request that the
-//! server did not treat badly is answered.
+//! Each case is tried twice: with a server that affects every request, and with one that affects
+//! every third. The first shows how the fault is counted, and that a run without a response reports
+//! it; the second that it is counted once, and that the connection recovers: every unaffected
+//! request gets a response.
 
 use std::time::Duration;
 
@@ -15,31 +15,31 @@ use crate::adversary::{Adversary, Conduct, Layer, Step, Tally, When, usual_tls};
 use crate::client::{self, Finished};
 use crate::row::{Pace, Row, Seen};
 
-/// Requests of a run in which all are treated badly, and of one in which every third is.
+/// The requests of a run in which all are affected, and of one in which every third is.
 const REQUESTS: u64 = 6;
 const REQUESTS_MIXED: u64 = 24;
 const ONE_OF: u64 = 3;
-/// So low that the requests stand apart, and so high that it takes no time.
+/// Low enough that requests do not overlap, and high enough to take little time.
 const RATE_PER_SEC: u64 = 500;
 
-/// The patience of runs in which nothing is expected to take its time: the machine may be busy.
+/// The timeout of runs in which no timeout is expected, even on a busy machine.
 const PATIENCE_MS: u64 = 30_000;
-/// The patience where its end is what is looked at.
+/// The timeout where a timeout is expected.
 pub(crate) const SHORT_PATIENCE_MS: u64 = 60;
 /// The duration of a run that sends nothing.
 const DURATION_MS: u64 = 400;
 
-/// What a fault is to the program.
+/// How the program must count a fault.
 #[derive(Debug, Clone)]
 enum Is {
-    /// Each request so treated ends in one of these kinds, once.
+    /// Each affected request fails once, with one of these kinds.
     Failure(Vec<ErrorKind>),
-    /// No connection is made on which a request could be sent: one of these kinds, over and over.
+    /// No connection is established, which counts repeatedly as one of these kinds.
     NoConnection(Vec<ErrorKind>),
-    /// Nothing wrong: the request is answered, with this status.
+    /// No error: the response has this status.
     Answer(u16),
-    /// The request is answered; what follows is an event of one of these kinds, which may cost the
-    /// request that is on its way then.
+    /// There is a response, followed by an event of one of these kinds, which may fail the next
+    /// request if it is in flight then.
     AnswerThen(Vec<ErrorKind>),
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Case {
     is_paced: bool,
 }
 
-/// What the server does instead of answering. Without more words it is no failure.
+/// What the server does instead of responding. The default is no failure.
 pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Case {
     Case {
         id,
@@ -92,7 +92,7 @@ impl Case {
         self.fails_as(&[kind])
     }
 
-    /// One of these, since it depends on what the kernel tells first.
+    /// One of these kinds, depending on what the kernel reports first.
     pub(crate) fn fails_as(self, kinds: &[ErrorKind]) -> Self {
         Self {
             is: Is::Failure(kinds.to_vec()),
@@ -105,7 +105,7 @@ impl Case {
         }
     }
 
-    /// Nobody can send a request.
+    /// No request can be sent.
     pub(crate) fn never_stands(self, kinds: &[ErrorKind]) -> Self {
         Self {
             is: Is::NoConnection(kinds.to_vec()),
@@ -127,14 +127,14 @@ impl Case {
         }
     }
 
-    /// Options of the program; `BODY:N` stands for the path of a file of so many bytes, `PEM:TEXT`
-    /// for that of a file with this text.
+    /// Options of the program. `BODY:N` is the path of a file of N bytes, `PEM:TEXT` that of a file
+    /// with this text.
     pub(crate) fn with(self, options: &[&str]) -> Self {
         let options = options.iter().map(|&word| word.to_owned()).collect();
         Self { options, ..self }
     }
 
-    /// So many requests to a server that treats everybody so.
+    /// The number of requests to a server that affects all.
     pub(crate) fn requests(self, requests: u64) -> Self {
         Self { requests, ..self }
     }
@@ -146,7 +146,7 @@ impl Case {
         }
     }
 
-    /// Also inside TLS, where it is the same.
+    /// Also inside TLS, with the same outcome.
     pub(crate) fn and_in_tls(self) -> Self {
         self.over(&[Layer::Plain, usual_tls()])
     }
@@ -158,7 +158,7 @@ impl Case {
         }
     }
 
-    /// Nagle's algorithm at the server stays on.
+    /// Leaves Nagle's algorithm on at the server.
     pub(crate) fn with_nagle(self) -> Self {
         Self {
             is_slow_start: true,
@@ -222,7 +222,7 @@ impl Case {
         Seen::Held(format!("{all}; of some: {some}"))
     }
 
-    /// One run against a server that treats one of `every` so.
+    /// One run against a server that affects one of `every` requests.
     fn try_against(&self, layer: &Layer, every: u64) -> String {
         let server = Adversary::start(Conduct {
             when: self.when,
@@ -272,7 +272,7 @@ impl Case {
         run.errors()
     }
 
-    /// How long a run may rightly take at the utmost, one connection after the other.
+    /// The longest correct duration of a run, one connection after the other.
     fn longest_ms(&self, requests: u64) -> u64 {
         let runs_out = self.patience_ms < PATIENCE_MS;
         let waits = if runs_out { self.patience_ms } else { 0 };
@@ -289,7 +289,7 @@ impl Case {
     }
 }
 
-/// What ends when patience does.
+/// The kinds of errors of a timeout.
 const TIMEOUTS: [ErrorKind; 2] = [ErrorKind::Timeout, ErrorKind::ConnectTimeout];
 
 fn runs_out(kinds: &[ErrorKind]) -> bool {
@@ -312,7 +312,7 @@ fn assert_kinds(run: &Finished, kinds: &[ErrorKind], or_stale: bool) {
     );
 }
 
-/// Nothing was answered: one line says so, with the commonest kind, and the exit code is 1.
+/// There was no response: one line says so with the most frequent kind, and the exit code is 1.
 fn assert_said(run: &Finished, kinds: &[ErrorKind]) {
     assert_eq!(run.output.code, Some(1), "exit code\n{}", run.story());
     let line = one_line(&run.output.stderr);
@@ -331,7 +331,7 @@ fn no_connection_stood(run: &Finished, kinds: &[ErrorKind]) {
     assert_said(run, kinds);
 }
 
-/// Events that may have ended requests: a connection that is reset or late before it stands has
+/// The events that may have failed requests. A connection that fails before it is established has
 /// none.
 fn ends_of_requests(run: &Finished) -> u64 {
     let errors = &run.result.recording.errors;
@@ -347,7 +347,7 @@ fn each_failed(run: &Finished, kinds: &[ErrorKind], when: When, requests: u64) {
     assert_kinds(run, kinds, false);
     let counts = (run.sent(), run.answered(), run.failed());
     assert_eq!(counts, (requests, 0, requests), "{}", run.story());
-    // A connection that ends before it is used ends no request.
+    // A connection that ends before it is used fails no request.
     let events = ends_of_requests(run);
     let is_once = match when {
         When::Asked => events == requests,
@@ -358,7 +358,7 @@ fn each_failed(run: &Finished, kinds: &[ErrorKind], when: When, requests: u64) {
 }
 
 fn some_failed(run: &Finished, kinds: &[ErrorKind], when: When, server: &Tally) {
-    // Without a byte of an answer it may look like the end of an idle connection.
+    // Without a byte of a response it may look like the end of an idle connection.
     let is_silent = kinds
         .iter()
         .any(|kind| matches!(kind, ErrorKind::Reset | ErrorKind::ClosedEarly));
@@ -371,7 +371,7 @@ fn some_failed(run: &Finished, kinds: &[ErrorKind], when: When, server: &Tally) 
         let events = ends_of_requests(run);
         assert_eq!(failed, events, "failed, events\n{}", run.story());
         if runs_out(kinds) {
-            // On a busy machine patience may also end with a server that would have answered.
+            // On a busy machine, a request may also time out that would have got a response.
             assert!(failed >= wrong, "{wrong}\n{}", run.story());
         } else {
             let counts = (failed, server.requests());

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use eventloop::uring::Uring;
 use results::RunResult;
 
 /// The connections of a run.
@@ -51,11 +52,10 @@ pub(crate) fn each_backend(arguments: &[&str], url: &str) -> Vec<RunResult> {
 }
 
 fn backends() -> &'static [&'static str] {
-    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-    let is_allowed = disabled.is_ok_and(|text| text.trim() == "0");
-    let allowed = is_allowed.then_some(&["uring", "epoll"][..]);
-    let allowed = allowed.ok_or("the kernel does not say that it is allowed");
-    testkit::require_ok("io_uring", allowed).unwrap_or(&["epoll"])
+    match testkit::require_ok("io_uring", Uring::probe()) {
+        Some(()) => &["uring", "epoll"],
+        None => &["epoll"],
+    }
 }
 
 fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
