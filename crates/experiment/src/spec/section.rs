@@ -35,7 +35,7 @@ impl<'a> Section<'a> {
 
     /// Deserializes the keys that are fields of `T`, which must all be optional. A value that
     /// cannot be deserialized is recorded as a problem and counts as absent.
-    pub(super) fn read<T: DeserializeOwned>(&mut self, problems: &mut Problems) -> T {
+    pub(super) fn read<T: DeserializeOwned + Default>(&mut self, problems: &mut Problems) -> T {
         let fields = fields_of::<T>();
         let is_field = |key: &str| fields.contains(&key);
         let (mut known, left) = std::mem::take(&mut self.left)
@@ -46,6 +46,7 @@ impl<'a> Section<'a> {
             let table = DeValue::Table(known.iter().cloned().collect());
             let error = match T::deserialize(Spanned::new(0..0, table).into_deserializer()) {
                 Ok(read) => return read,
+                Err(_) if known.is_empty() => return T::default(),
                 Err(error) => error,
             };
             let offset = error.span().map_or(0, |span| span.start);

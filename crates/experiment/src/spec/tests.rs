@@ -1,4 +1,4 @@
-//! Plans as people write them, right and wrong.
+//! Experiment files as people write them, valid and invalid.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::factor::{FactorKind, LevelValue};
 
 const TARGET: &str = "[[target]]\nname = 't'\nurl = 'http://h/'\n";
 
-/// A plan with these lines, which stand behind three others.
+/// An experiment with these lines, from its second line on.
 fn read(more: &str) -> Result<Spec, String> {
     let text = format!("name = 'n'\n{more}\n{TARGET}");
     Spec::parse(&text, Path::new("/plans/p.toml")).map_err(|error| error.to_string())
@@ -293,7 +293,7 @@ fn flags_and_paths_can_be_levels() {
     );
 }
 
-/// The lines of the plan begin with the second one of the text, since `name` is the first.
+/// The given lines start at line 2; line 1 is the name.
 #[test]
 fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
     let mut wrong = Vec::new();
@@ -741,7 +741,7 @@ fn a_damaged_file_is_read_or_refused() {
             }
             let damaged: String = damaged.into_iter().collect();
             if let Ok(spec) = Spec::parse(&damaged, Path::new("p.toml")) {
-                // What is taken for a plan can be ordered.
+                // What is accepted can be scheduled.
                 let trials = design::Schedule::new(&spec, 1).trials.len();
                 assert_eq!(trials, design::trials(&spec), "{damaged}");
             }
@@ -755,7 +755,7 @@ fn a_truncated_file_is_read_or_refused() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/experiments/tcp-rmem.toml");
     let text = std::fs::read_to_string(path).expect("the example is there");
     for (at, _) in text.char_indices() {
-        // Neither way may panic; a cut at the end of a table is a plan.
+        // Neither outcome may panic; cut after a complete table, the file is valid.
         let _ = Spec::parse(&text[..at], Path::new("cut.toml"));
     }
 }
@@ -780,7 +780,7 @@ fn rounds_can_be_overridden_unless_they_are_too_many() {
     assert_eq!(spec.rounds, 1);
 }
 
-/// Blocks of the reference that show a line of something larger.
+/// Blocks of the reference that show only a line of a table.
 const FRAGMENTS: [&str; 3] = ["exclude", "baseline", "levels"];
 
 #[test]
@@ -794,7 +794,7 @@ fn every_example_of_the_reference_is_valid() {
         if FRAGMENTS.iter().any(|fragment| block.starts_with(fragment)) {
             continue;
         }
-        // Tables that stand below each other there are alternatives, but for those of a whole plan.
+        // Consecutive tables there are alternatives, except in a complete file.
         let is_whole = block.starts_with("name");
         let parts = block.split_inclusive("\n\n");
         let parts: Vec<_> = if is_whole {
