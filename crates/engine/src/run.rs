@@ -545,7 +545,7 @@ fn settings(
 fn with_worker_base(mut pacing: Pacing, worker_base: u32) -> Pacing {
     /// 2^64 divided by the golden ratio, the increment of SplitMix64: it spreads consecutive bases.
     const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
-    if let Pacing::Constant { seed, .. } | Pacing::Stages { seed, .. } = &mut pacing {
+    if let Some(seed) = pacing.seed_mut() {
         *seed = seed.wrapping_add(u64::from(worker_base).wrapping_mul(INCREMENT));
     }
     pacing

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plan::{Arrivals, Pacing, Scheme};
+use plan::{Arrivals, Scheme};
 use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
@@ -152,7 +152,7 @@ fn schedule(result: &RunResult) -> Option<Warning> {
     let asked_per_sec = AchievedRate::of(result)?.asked_per_sec;
     let expected = asked_per_sec * result.window.duration_ns as f64 / 1e9;
     let due = result.recording.counters.due;
-    let scatter = match arrivals(&plan.pacing)? {
+    let scatter = match plan.pacing.arrivals()? {
         Arrivals::Even => 0.0,
         // The variance of the number of events of a Poisson process is its mean.
         Arrivals::Poisson => SIGMAS * expected.sqrt() + SIGMAS,
@@ -164,11 +164,4 @@ fn schedule(result: &RunResult) -> Option<Warning> {
         due,
         expected: expected.round() as u64,
     })
-}
-
-fn arrivals(pacing: &Pacing) -> Option<Arrivals> {
-    match pacing {
-        Pacing::Closed => None,
-        Pacing::Constant { arrivals, .. } | Pacing::Stages { arrivals, .. } => Some(*arrivals),
-    }
 }

@@ -559,22 +559,22 @@ fn of_stop(stop: &Stop, add: &mut impl FnMut(OptionName, OptionValue)) {
 }
 
 fn of_pacing(pacing: &Pacing, add: &mut impl FnMut(OptionName, OptionValue)) {
-    let (rate, arrivals) = match pacing {
-        Pacing::Closed => (OptionValue::Default("closed loop"), &Arrivals::Even),
+    let rate = match pacing {
+        Pacing::Closed => OptionValue::Default("closed loop"),
         Pacing::Constant {
             rate_per_sec,
-            arrivals,
+            arrivals: _,
             seed: _,
-        } => (OptionValue::Rate(*rate_per_sec), arrivals),
+        } => OptionValue::Rate(*rate_per_sec),
         Pacing::Stages {
             stages,
-            arrivals,
+            arrivals: _,
             seed: _,
-        } => (OptionValue::Stages(stages.clone()), arrivals),
+        } => OptionValue::Stages(stages.clone()),
     };
-    let arrivals = match arrivals {
-        Arrivals::Even => OptionValue::Default("even"),
-        Arrivals::Poisson => OptionValue::Text("poisson".to_owned()),
+    let arrivals = match pacing.arrivals() {
+        None | Some(Arrivals::Even) => OptionValue::Default("even"),
+        Some(Arrivals::Poisson) => OptionValue::Text("poisson".to_owned()),
     };
     add(OptionName::Rate, rate);
     add(OptionName::Arrivals, arrivals);

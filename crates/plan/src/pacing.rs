@@ -109,6 +109,24 @@ impl Pacing {
         !matches!(self, Self::Closed)
     }
 
+    /// How the requests of the rate are distributed; `None` for a closed loop.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<Arrivals> {
+        match self {
+            Self::Closed => None,
+            Self::Constant { arrivals, .. } | Self::Stages { arrivals, .. } => Some(*arrivals),
+        }
+    }
+
+    /// The seed, also of even arrivals, which do not use it; `None` for a closed loop.
+    #[must_use]
+    pub fn seed_mut(&mut self) -> Option<&mut u64> {
+        match self {
+            Self::Closed => None,
+            Self::Constant { seed, .. } | Self::Stages { seed, .. } => Some(seed),
+        }
+    }
+
     /// The seed, if the arrivals are random.
     #[must_use]
     pub fn random_seed(&self) -> Option<u64> {

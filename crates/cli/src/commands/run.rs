@@ -116,7 +116,7 @@ fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
 
 /// Sets a random seed of 32 bits, short enough to type.
 pub(super) fn draw_seed(pacing: &mut Pacing) {
-    if let Pacing::Constant { seed, .. } | Pacing::Stages { seed, .. } = pacing {
+    if let Some(seed) = pacing.seed_mut() {
         // The keys of the hasher come from the system's random number generator.
         *seed = RandomState::new().build_hasher().finish() >> 32;
     }
