@@ -345,6 +345,6 @@ fn stop_after_stops_a_thread_after_its_number_of_responses() {
         example("stop-after.lua")
             .args(&["none"])
             .failure()
-            .contains("must be from 1 on")
+            .contains("must be at least 1")
     );
 }
