@@ -1,6 +1,6 @@
 "use strict";
-// One chart: uPlot lays the axes, keeps the zoom and follows the pointer; marks are drawn by `Draw`, since those of one
-// chart need not share their x, which uPlot's own series must.
+// A chart. uPlot lays out the axes, keeps the zoom and follows the pointer. `Draw` draws the marks, since
+// marks of a chart need not share their x values, unlike uPlot's own series.
 
 const Chart = (() => {
   const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
@@ -8,20 +8,20 @@ const Chart = (() => {
   const TICK_WIDTH = 68;
   const TICK_HEIGHT = 34;
   const NAME_CHARS_MAX = 20;
-  // Names that do not fit side by side slant, long ones more than short ones.
+  // Names that do not fit side by side are slanted, long ones more than short ones.
   const [SLANT_DEG, STEEP_DEG] = [32, 58];
   const SHORT_NAME = 88;
   const SLANTED_APART = 16;
   const PRINT_WIDTH = 680;
-  // So long nothing else happens while charts are drawn.
+  // Longest time of drawing without a pause, in ms.
   const SLICE_MS = 40;
-  // Plots that stand above one another begin at the same place, if they can.
+  // Plots in a column start at the same x if they can.
   const GROUP_AXIS_WIDTH = 58;
 
   const charts = [];
   let isPrinting = false;
 
-  // Long names lose their middle: they differ at the end as often as at the beginning.
+  // Long names are cut in the middle, since they differ at the end as often as at the start.
   const cut = (text) => {
     const half = Math.floor((NAME_CHARS_MAX - 1) / 2);
     return text.length > NAME_CHARS_MAX ? `${text.slice(0, half)}\u2026${text.slice(-half)}` : text;
@@ -35,14 +35,14 @@ const Chart = (() => {
     return widest / uPlot.pxRatio;
   };
 
-  // The data of a figure's chart, read once.
+  // The data of a figure's chart, parsed once.
   const known = new WeakMap();
   const prepared = (figure) => {
     if (!known.has(figure)) known.set(figure, Prepare.chart(JSON.parse(figure.querySelector('script[type="application/json"]').textContent)));
     return known.get(figure);
   };
 
-  // Charts of one group lie over the same x, from the first to the last value of any of them.
+  // Charts of a group have the same range of x, from the first to the last value of any of them.
   const groupRange = (chart) => {
     const own = Prepare.rangeX(chart);
     if (own === null) return null;
@@ -115,7 +115,7 @@ const Chart = (() => {
           points: { show: false },
           drag: { x: true, y: false, setScale: false, dist: 5 },
           bind: { dblclick: () => () => this.zoom(null) },
-          // Zooming is passed on by `zoom`, which knows ranges and not only pixels.
+          // `zoom` synchronizes zooming by ranges instead of pixels.
           sync: group ? { key: group, scales: ["x", null], filters: { pub: (type) => type === "mousemove", sub: () => true } } : {},
         },
         hooks: {
@@ -141,8 +141,8 @@ const Chart = (() => {
         ticks: { show: false },
         border: { show: name === "x", stroke: () => colors().line, width: 1 },
         gap: 8,
-        // uPlot wants steps to choose from; ours are not even, so it gets the whole range as one. Of steps below 5
-        // it wants to know the decimals from a table of its own.
+        // uPlot needs steps to choose from. Ours are not even, so it gets the whole range as one. For steps
+        // below 5 it looks up the decimals in its own table.
         incrs: (u, at, min, max) => [Math.max(5, Math.ceil(max - min))],
         space: 1,
         splits,
@@ -164,7 +164,7 @@ const Chart = (() => {
         ...axis,
         grid: { show: false },
         rotate: slant,
-        // Where even slanted names would touch, only some of them stand there; the pointer tells all.
+        // Where even slanted names would overlap, only some are drawn; the pointer shows all.
         values: (u, splits) => {
           const every = slant(u) ? Math.max(1, Math.ceil(SLANTED_APART / room())) : 1;
           return splits.map((at) => (Math.round(at) % every === 0 ? shown[Math.round(at)] : ""));
@@ -183,7 +183,7 @@ const Chart = (() => {
       };
     }
 
-    // Names of axes stand as text above and below, where they are read without turning one's head.
+    // Axis labels are horizontal text above and below the plot.
     nameAxes() {
       const make = (kind, parts) => {
         const row = document.createElement("div");
@@ -197,7 +197,7 @@ const Chart = (() => {
         return row;
       };
       const { x, y, y_right, title } = this.data;
-      // What the title says already need not be said twice.
+      // A label that repeats the title is left out.
       const left = y.label.toLowerCase() === title.toLowerCase() && !y_right ? "" : y.label;
       this.plot.before(make("above", [left, y_right ? y_right.label : ""]));
       if (x.label) this.plot.after(make("below", [x.label]));
@@ -210,7 +210,7 @@ const Chart = (() => {
       u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     }
 
-    // To a range of coordinates, or out again; charts of one group go together.
+    // Zooms to a range of coordinates, or out; charts of a group zoom together.
     zoom(range, isFollowing = false) {
       if (range && !(range[1] - range[0] > (this.full[1] - this.full[0]) * 1e-6)) return;
       this.view = range || this.full;
@@ -226,7 +226,7 @@ const Chart = (() => {
       if (this.u) this.u.setScale("x", { min: this.view[0], max: this.view[1] });
     }
 
-    // Hides or shows marks; the axes follow.
+    // Hides or shows marks and adapts the axes.
     show(isShown) {
       for (const marks of this.marks) marks.isShown = isShown(marks);
       this.refresh();
@@ -249,8 +249,9 @@ const Chart = (() => {
 
   const isOpen = (figure) => figure.closest("details.fold:not([open])") === null;
 
-  // All are drawn when the page opens, the first ones at once. A page may have a hundred: between slices of the others it
-  // stays usable. Those of a closed section follow when it is opened.
+  // Draws all charts when the page opens, the first ones immediately. A page may have a hundred, so that the
+  // others are drawn in slices between which the page responds. Charts of a closed section are drawn when it
+  // opens.
   const start = () => {
     const waiting = [...document.querySelectorAll("figure.chart")].filter(isOpen);
     const slice = () => {
@@ -267,7 +268,7 @@ const Chart = (() => {
 
   const drawAll = () => document.querySelectorAll("figure.chart").forEach(draw);
 
-  // Paper has one width, whatever the window has.
+  // Paper has the same width whatever the window's width.
   const print = (isOn) => {
     isPrinting = isOn;
     charts.forEach((view) => view.resize());

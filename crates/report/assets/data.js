@@ -1,12 +1,12 @@
 "use strict";
-// The values of a chart as a table, made when somebody asks for it.
+// The values of a chart as a table, made when it is opened.
 
 const DataTable = (() => {
   const ROWS_MAX = 5000;
 
   const known = (value) => value !== null && value !== undefined;
 
-  // One row for each point: the name of its marks, x, value, ends, label.
+  // A row for each point: the name of its marks, x, value, ends, label.
   const rowsOf = ({ data }) => data.marks.flatMap((marks) => marks.x.map((x, at) => ({
     name: marks.name,
     x,

@@ -1,18 +1,18 @@
 "use strict";
-// Marks on a canvas. Points come as coordinates of uPlot's scales; all lengths here are CSS pixels.
+// Draws marks on a canvas. Points are coordinates of uPlot's scales; all lengths are CSS pixels.
 
 const Draw = (() => {
   const FAINT = 0.45;
   const FAINT_POINT = 0.55;
   const FILL = 0.22;
   const DASHES = [6, 4];
-  // Shapes on a line are so far apart, unless its points are further.
+  // Least distance of the shapes on a line.
   const SHAPES_APART = 96;
   const POINTS_APART = 26;
   const BAR_WIDTH_MAX = 48;
   const [SPAN_FILL, SPAN_FOOT, SPAN_WIDTH_MIN] = [0.16, 4, 2];
 
-  // Of a shape with the given radius around a point; the same order as colours.
+  // Outlines of shapes with the given radius around a point, in the order of the colours.
   const SHAPES = [
     (path, x, y, r) => path.arc(x, y, r, 0, 2 * Math.PI),
     (path, x, y, r) => path.rect(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r),
@@ -37,7 +37,7 @@ const Draw = (() => {
 
   const shape = (path, index, x, y, radius) => SHAPES[index % SHAPES.length](path, x, y, radius);
 
-  // A canvas's context in CSS pixels, with the positions of coordinates on it.
+  // The canvas context in CSS pixels, with the positions of coordinates.
   const pen = (u) => {
     const ratio = uPlot.pxRatio;
     return {
@@ -52,7 +52,7 @@ const Draw = (() => {
     };
   };
 
-  // Runs of neighbours that are known, as positions.
+  // Sequences of adjacent known points, as positions.
   const stretches = (to, marks, values) => {
     const found = [];
     let open = null;
@@ -102,7 +102,7 @@ const Draw = (() => {
     let next = to.left + (marks.hasCompany ? ((marks.order * 29) % SHAPES_APART) : Infinity);
     for (const points of found) {
       for (const [x, y] of points) {
-        // A point without neighbours has no line that shows it.
+        // A point without neighbours has no line: it is drawn as a dot.
         const isAlone = points.length === 1;
         if (isAlone || (hasAll && !isStep) || x >= next) {
           point(to, marks, x, y, isAlone || !marks.is_faint ? 3 : 2, false);
@@ -143,7 +143,7 @@ const Draw = (() => {
     });
   };
 
-  // Width and shift of bars, so that those over the same value stand side by side.
+  // Width and shift of bars, so that bars at the same x are side by side.
   const barPlace = (to, marks) => {
     const slot = Math.min(BAR_WIDTH_MAX * marks.bars, Math.abs(to.x(marks.barStep) - to.x(0)) * 0.8);
     const width = Math.max(1, slot / marks.bars);
@@ -159,7 +159,7 @@ const Draw = (() => {
       if (value === null || marks.xs[at] === null) return;
       const y = to.y(value, marks.side);
       const gap = width > 6 ? 1 : 0;
-      // Zero was measured too: it is a line, where unknown is nothing.
+      // Zero is drawn as a line; an unknown value is not drawn.
       const height = Math.max(Math.abs(zero - y), 1.5);
       ctx.fillRect(to.x(marks.xs[at]) + shift - width / 2 + gap / 2, y < zero ? zero - height : zero - (y === zero ? height : 0), width - gap, height);
     });
@@ -209,7 +209,7 @@ const Draw = (() => {
     });
   };
 
-  // Pale over its height, and a foot that is seen where the span is only a hair wide or its share small.
+  // Pale over its height, with a foot that is visible even if the span is narrow or low.
   const span = (to, marks) => {
     const { ctx } = to;
     ctx.fillStyle = marks.stroke;
@@ -237,7 +237,7 @@ const Draw = (() => {
     span,
   };
 
-  // Of changes the line of none.
+  // The zero line of changes.
   const zeroLine = (to, view) => {
     const { unit, scale } = view.data.y;
     const { min, max } = view.u.scales.left;
@@ -252,7 +252,7 @@ const Draw = (() => {
     ctx.stroke();
   };
 
-  // Draws what is shown of a chart, the first at the bottom.
+  // Draws the visible marks, the first at the bottom.
   const all = (view) => {
     const { u, isZoomed } = view;
     const colors = Theme.colors();
@@ -260,7 +260,7 @@ const Draw = (() => {
     const { ctx } = to;
     ctx.save();
     ctx.beginPath();
-    // A little more than the plot, so that points on its edge stay whole; but nothing of what zooming cut off.
+    // Slightly larger than the plot, so that points on its edge are whole; points outside the zoom are cut.
     const [side, above] = [(isZoomed ? 0 : 6) * to.ratio, 6 * to.ratio];
     ctx.rect(u.bbox.left - side, u.bbox.top - above, u.bbox.width + 2 * side, u.bbox.height + 2 * above);
     ctx.clip();

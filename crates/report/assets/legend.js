@@ -1,6 +1,6 @@
 "use strict";
-// The names of what a chart draws, as buttons: a click hides or shows, a double click or a click with a modifier
-// key shows one alone.
+// The legend of a chart as buttons: a click hides or shows marks, a double click or a click with a modifier
+// key shows only one.
 
 const Legend = (() => {
   const ALL_AND_NONE_FROM = 7;
@@ -13,7 +13,7 @@ const Legend = (() => {
     return element;
   };
 
-  // Collects the outline of a shape as the text of an SVG path; a circle as two arcs.
+  // Collects the outline of a shape as an SVG path; a circle is two arcs.
   const outline = (index, x, y, radius) => {
     const parts = [];
     const path = {
@@ -27,7 +27,7 @@ const Legend = (() => {
     return parts.join("");
   };
 
-  // A small picture of how marks are drawn.
+  // A sample of the marks.
   const swatch = (marks) => {
     const picture = svg("svg", { width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true", class: "swatch" });
     picture.style.color = Theme.css(marks.color);
@@ -72,7 +72,7 @@ const Legend = (() => {
     return element;
   };
 
-  // Marks of one name are one entry: a line and the band around it.
+  // Marks with the same name are one entry: a line and its band.
   const entriesOf = (view) => {
     const entries = new Map();
     for (const marks of view.marks) {
@@ -102,7 +102,7 @@ const Legend = (() => {
         element.title = "Click to hide or show; double-click to show it alone";
         const name = document.createElement("span");
         name.textContent = entry[0].name;
-        // The line of a line with a band tells more than the band.
+        // For a line with a band, the sample is the line.
         const main = entry.find(({ mark }) => mark !== "band") || entry[0];
         element.append(swatch(main), name);
         row.append(element);
@@ -121,7 +121,7 @@ const Legend = (() => {
     update(view);
   };
 
-  // Alone; and all again when it is alone already.
+  // Shows only these marks, or all if they already are the only ones.
   const isolate = (view, entry) => {
     const isAlone = view.marks.every((marks) => marks.isShown === entry.includes(marks));
     view.show((marks) => isAlone || entry.includes(marks));

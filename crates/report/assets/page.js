@@ -1,5 +1,5 @@
 "use strict";
-// Starts everything: theme, contents, tables, what can be copied, charts, printing.
+// Starts all parts of the page: theme, contents, tables, copy buttons, charts, printing.
 
 (() => {
   const COPIED_MS = 1500;
@@ -31,7 +31,7 @@
           await copy(code.textContent);
           button.textContent = "Copied";
         } catch {
-          // Browsers may refuse the clipboard to a file: then the text is at least selected.
+          // Browsers may deny the clipboard to a local file: then the text is selected.
           select(code);
           button.textContent = "Selected";
         }
@@ -41,7 +41,7 @@
     }
   };
 
-  // Marks the section that is read in the table of contents.
+  // Marks the current section in the table of contents.
   const startContents = () => {
     const links = new Map([...document.querySelectorAll(".contents a")].map((link) => [link.hash.slice(1), link]));
     const visible = new Set();
@@ -67,12 +67,12 @@
       if (fold) fold.open = true;
     };
     addEventListener("hashchange", open);
-    // A link to where one is already changes no hash.
+    // A link to the current section does not change the hash.
     for (const link of links.values()) link.addEventListener("click", () => setTimeout(open));
     open();
   };
 
-  // On paper nothing can be opened, and nothing is drawn when it comes near.
+  // For printing, all sections are opened and all charts drawn.
   const startPrinting = () => {
     let opened = [];
     let isOn = false;

@@ -1,8 +1,8 @@
 "use strict";
-// What is under the pointer, or under the cursor that the arrow keys move: found, marked, shown and read aloud.
+// Finds, marks, shows and announces the values under the pointer, or under the cursor of the arrow keys.
 
 const Pointer = (() => {
-  // How far the pointer may be from a point, and from a value over the same x, in CSS pixels.
+  // Largest distance of the pointer from a point, and from a value at the same x, in CSS pixels.
   const POINT_NEAR = 28;
   const X_NEAR = 40;
   const SAME_X = 12;
@@ -39,7 +39,7 @@ const Pointer = (() => {
 
   const isStep = ({ mark }) => mark === "step" || mark === "area";
 
-  // Of steps the value that holds at a place, which is the last one before it.
+  // For steps, the value that holds at x: the last one before it.
   const holding = (marks, at) => {
     const index = nearest(marks.xs, at);
     return index > 0 && marks.xs[index] > at ? index - 1 : index;
@@ -55,7 +55,7 @@ const Pointer = (() => {
     return { marks, index, x, left: x + shift, top: u.valToPos(y, marks.side) };
   };
 
-  // A span is hit between its ends; at its begin where no pointer is.
+  // A span is hit between its ends; by the keyboard at its start.
   const hitSpan = (view, marks, index, left) => {
     const { u } = view;
     const [from, to] = [marks.xs[index], marks.untils[index]];
@@ -70,7 +70,7 @@ const Pointer = (() => {
 
   const isInside = (view, { left }) => left >= -1 && left <= view.u.over.clientWidth + 1;
 
-  // What a pointer at a place means: the point it is on, or all values over one x; and the spans that it is in.
+  // The hits of a pointer: the point it is on, or all values at one x, and the spans around it.
   const find = (view, left, top) => [...findPoints(view, left, top), ...spansAt(view, left)];
 
   const findPoints = (view, left, top) => {
@@ -87,14 +87,14 @@ const Pointer = (() => {
     }
     if (point) return [point];
     const over = shown.filter((one) => one.isAlongX);
-    // Bins of a distribution are under the pointer from edge to edge; beside lines steps are read as these are.
+    // Bins of a distribution are hit from edge to edge; steps next to lines are read like lines.
     const onlySteps = over.every(isStep);
     const found = over.map((marks) => ({ marks, index: onlySteps ? holding(marks, at) : nearest(marks.xs, at) }));
     const hits = found.filter(({ index }) => index >= 0).map(({ marks, index }) => hit(view, marks, index)).filter(Boolean);
     return onlySteps ? hits : overOneX(hits.filter((one) => isInside(view, one)), left);
   };
 
-  // Of hits those over the x that is nearest, or so near it that a pointer cannot tell.
+  // The hits at the nearest x, or within the pointer's precision of it.
   const overOneX = (hits, left) => {
     const away = (one) => Math.abs(one.x - left);
     const closest = hits.reduce((best, one) => (best && away(best) <= away(one) ? best : one), null);
@@ -115,7 +115,7 @@ const Pointer = (() => {
 
   const xOf = ({ marks, index }) => marks.data.x[index];
 
-  // What a point is, where its value does not say it; and where, if that is not where the first one is.
+  // The label of a point, and its x if it differs from that of the first hit.
   const labelOf = (view, one, first) => {
     if (one.marks.isSpan) return "";
     const label = one.marks.labels[one.index] || "";
@@ -139,7 +139,7 @@ const Pointer = (() => {
   const showTip = (view, hits, left, top) => {
     tip.replaceChildren(element("p", "tip-title", titleOf(view, hits)));
     const [first] = hits;
-    // From top to bottom, as they stand there.
+    // From top to bottom, as in the chart.
     const rows = hits.slice(0, ROWS_MAX).sort((a, b) => a.top - b.top);
     for (const one of rows) {
       const row = element("p", "tip-row", "");
@@ -184,7 +184,7 @@ const Pointer = (() => {
     });
   };
 
-  // uPlot says that the pointer has moved, over this chart or over one of its group.
+  // Called by uPlot when the pointer moves over this chart or one of its group.
   const moved = (view) => {
     const { u } = view;
     if (!u || !view.points) return;
@@ -202,7 +202,7 @@ const Pointer = (() => {
     else hideTip(view);
   };
 
-  // Where the arrow keys halt: each x that has values; where there are only points, each point.
+  // Stops of the arrow keys: each x with values; in charts of points, each point.
   const stops = (view) => {
     const shown = view.marks.filter((marks) => marks.isShown);
     const all = shown.flatMap((marks) => marks.xs.map((_, index) => (marks.isSpan ? hitSpan : hit)(view, marks, index)).filter((one) => one && isInside(view, one)));

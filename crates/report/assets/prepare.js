@@ -1,14 +1,14 @@
 "use strict";
-// From a chart's data to what can be drawn: coordinates, ranges, and which marks belong together.
+// Prepares a chart's data for drawing: coordinates, ranges, and which marks belong together.
 
 const Prepare = (() => {
-  // Marks that have one value for each x, which a pointer reads from top to bottom.
+  // Marks with one value for each x.
   const ALONG_X = new Set(["line", "step", "area", "bars", "band"]);
   const TO_THE_EDGE = new Set(["line", "step", "area", "band", "span"]);
   const FROM_ZERO = new Set(["bars", "area"]);
   const EDGE = 0.03;
 
-  // The least distance between neighbours; 1 where there are none.
+  // The smallest distance between neighbours; 1 without neighbours.
   const leastGap = (values) => {
     const sorted = [...new Set(values)].sort((a, b) => a - b);
     const gaps = sorted.slice(1).map((value, at) => value - sorted[at]);
@@ -51,7 +51,7 @@ const Prepare = (() => {
         untils: (marks.until || []).map(scales.x.forward),
         isSpan: marks.mark === "span",
         order,
-        // Beyond the last colour colours come again, with other shapes and dashes.
+        // After the last colour they repeat with other shapes and dashes.
         shape: marks.color + Math.floor(marks.color / Theme.SERIES),
         is_dashed: marks.is_dashed || marks.color >= Theme.SERIES,
         hasCompany: lines.length > 1,
@@ -66,7 +66,7 @@ const Prepare = (() => {
     return { data, scales, marks: prepared };
   };
 
-  // The whole range of x, whatever is shown.
+  // The whole range of x, including hidden marks.
   const rangeX = ({ data, scales, marks }) => {
     const all = extent(marks.flatMap(({ xs, ys, lows, highs }) => xs.filter((_, at) => ys[at] !== null || (lows[at] !== null && highs[at] !== null))));
     if (all === null) return null;
@@ -80,7 +80,7 @@ const Prepare = (() => {
     return [min - room, max + room];
   };
 
-  // The range of an axis over what is shown between two coordinates of x.
+  // The range of an axis for the visible marks between two coordinates of x.
   const rangeY = ({ scales, marks }, side, [from, to]) => {
     const shown = marks.filter((one) => one.side === side && one.isShown);
     const within = (isInside) => extent(shown.flatMap(({ xs, ys, lows, highs }) => xs.flatMap((x, at) => (x !== null && isInside(x) ? [ys[at], lows[at], highs[at]] : []))));

@@ -1,10 +1,10 @@
 "use strict";
-// From values to coordinates and back. uPlot sees coordinates only, evenly laid: logarithms and nines are
-// taken here, so that nothing there can meet a zero or an empty range.
+// Converts values to coordinates and back. uPlot sees only linear coordinates: logarithms and nines are
+// computed here, so that uPlot never sees the logarithm of zero or an empty range.
 
 const Scales = (() => {
   const LOG_STEPS = [1, 2, 5];
-  // What 100 % would be lies at infinity: it stands this much behind the last percentile known.
+  // 100 % would be at infinity; it is drawn this far behind the last known percentile.
   const END_OF_NINES = 0.08;
   const PADDING = 0.05;
   const HUNDRED = 100;
@@ -59,7 +59,7 @@ const Scales = (() => {
       const inside = values.filter((value) => Math.log10(value) >= min - 1e-9 && Math.log10(value) <= max + 1e-9);
       const decades = inside.filter((value) => Math.abs(Math.log10(value) % 1) < 1e-9);
       if (inside.length < 3) {
-        // Less than a decade: even steps say more.
+        // Below one decade, even steps are clearer.
         const values = even(axis.unit, 10 ** min, 10 ** max, most).filter((value) => value > 0);
         const texts = Units.onAxis(axis.unit, values);
         return values.map((value, at) => ({ at: Math.log10(value), text: texts[at] }));
@@ -71,7 +71,7 @@ const Scales = (() => {
     },
   });
 
-  // Percentiles: 90, 99, 99.9 stand at 1, 2, 3.
+  // Percentiles: 90, 99, 99.9 are at 1, 2, 3.
   const nines = (axis, values) => {
     const nine = (percent) => -Math.log10(1 - percent / HUNDRED);
     const known = values.filter((value) => finite(value) && value >= 0 && value < HUNDRED).map(nine);
@@ -82,7 +82,7 @@ const Scales = (() => {
       range: (min, max) => (max - min < 0.01 ? [Math.max(0, min - 0.5), max + 0.5] : [min, max]),
       ticks(min, max, most) {
         const ticks = [{ at: end, text: "100 %" }];
-        // The nines first; what lies between where there is room.
+        // The nines first; percentiles between them where they fit.
         for (let power = 1; power <= Math.floor(last + 1e-9); power += 1) {
           const decimals = Math.max(0, power - 2);
           ticks.push({ at: power, text: `${(HUNDRED - 10 ** (2 - power)).toFixed(decimals)} %` });
@@ -109,7 +109,7 @@ const Scales = (() => {
     names,
   });
 
-  // The scale of an axis; `values` are all that will be laid on it.
+  // The scale of an axis for all of `values`.
   const of = (axis, values) => {
     const { scale } = axis;
     if (scale && typeof scale === "object") return named(scale.names);
@@ -118,7 +118,7 @@ const Scales = (() => {
     return linear(axis);
   };
 
-  // A value of an axis in words.
+  // A value of an axis as text.
   const words = (axis, value) => {
     const { scale } = axis;
     if (scale && typeof scale === "object") return scale.names[Math.round(value)] ?? String(value);

@@ -1,5 +1,6 @@
 "use strict";
-// Tables that show all of their columns when asked, and that are sorted by a click on a head: upwards, downwards, and as they were.
+// Tables with a button for all columns, sorted by a click on a heading: ascending, descending, original
+// order.
 
 const Tables = (() => {
   const NEXT = { none: "ascending", ascending: "descending", descending: "none" };
@@ -10,7 +11,7 @@ const Tables = (() => {
     return Number.isFinite(value) ? value : null;
   };
 
-  // Numbers by value; what has none comes last, whichever way it goes.
+  // Numbers by value; cells without a value are last in both orders.
   const byNumber = (column, sign) => (a, b) => {
     const [left, right] = [numberIn(a.cells[column]), numberIn(b.cells[column])];
     if (left === null || right === null) return (left === null) - (right === null);
@@ -32,7 +33,7 @@ const Tables = (() => {
   const enhance = (table) => {
     const heads = [...table.tHead.rows[0].cells];
     table.sortable = [...table.tBodies[0].rows];
-    // Their exact values, where the text has fewer digits.
+    // The exact value, where the text has fewer digits.
     for (const cell of table.querySelectorAll("td[data-value]")) cell.title = cell.dataset.value;
     if (table.sortable.length < 2) return;
     heads.forEach((head, column) => {
@@ -46,7 +47,7 @@ const Tables = (() => {
     });
   };
 
-  // Columns that few look for come with a button; without scripts all are there.
+  // A button shows all columns; without scripts all are visible.
   const addChoice = (table) => {
     const button = document.createElement("button");
     button.type = "button";

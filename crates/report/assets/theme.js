@@ -1,5 +1,5 @@
 "use strict";
-// Colours for what is drawn on canvas, read from the style sheet; and the switch between light and dark.
+// Colours for the canvas, read from the style sheet, and the switch between light and dark.
 
 const Theme = (() => {
   const SERIES = 8;
@@ -8,7 +8,7 @@ const Theme = (() => {
   const listeners = [];
   let known = null;
 
-  // A custom property is text until something uses it: only then `light-dark()` is one colour.
+  // A custom property is text until it is used: only then `light-dark()` resolves to a colour.
   const read = () => {
     const probe = document.createElement("span");
     probe.hidden = true;
@@ -39,7 +39,7 @@ const Theme = (() => {
     for (const listener of listeners) listener();
   };
 
-  // Adds the button that goes from the system's choice to light, to dark, and back.
+  // Adds the button for the system's theme, light and dark.
   const start = () => {
     const button = document.createElement("button");
     button.type = "button";

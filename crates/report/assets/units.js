@@ -8,7 +8,7 @@ const Units = (() => {
   const SIZES = [[KIBI ** 4, " TiB"], [KIBI ** 3, " GiB"], [KIBI ** 2, " MiB"], [KIBI, " KiB"], [1, " B"]];
   const COUNTS = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
-  // For each unit: the steps of size in which it is written, what follows the number on an axis and in exact words.
+  // For each unit: its sizes, and the text after a number on an axis and after an exact value.
   const KINDS = {
     number: { sizes: COUNTS, after: "", exactly: "", label: "" },
     count: { sizes: COUNTS, after: "", exactly: "", label: "" },
@@ -22,7 +22,7 @@ const Units = (() => {
     segments: { sizes: COUNTS, after: "", exactly: " segments", label: "segments" },
   };
   const WHOLE = new Set(["count", "segments"]);
-  // From here on moments of a run are written as minutes: 2:30.
+  // From this time on, seconds are written as minutes: 2:30.
   const MINUTES_FROM_S = 300;
 
   const kind = (unit) => KINDS[unit] || KINDS.number;
@@ -48,7 +48,7 @@ const Units = (() => {
     return hours > 0 ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
   };
 
-  // The texts of an axis: one size and one number of decimals for all of them.
+  // The texts of an axis, all with the same size and number of decimals.
   const onAxis = (unit, values) => {
     const largest = Math.max(...values.map(Math.abs), 0);
     if (unit === "seconds" && largest >= MINUTES_FROM_S && values.every(Number.isInteger)) return values.map(clock);
@@ -63,25 +63,25 @@ const Units = (() => {
     });
   };
 
-  // One text by itself, in few digits: ticks of a logarithmic axis.
+  // A text in few digits: ticks of a logarithmic axis.
   const short = (unit, value) => {
     const [size, name] = sized(unit, Math.abs(value));
     return `${signed(unit, value, minus(grouped(value / size, { maximumSignificantDigits: 3 })))}${name}${kind(unit).after}`;
   };
 
-  // All digits that mean anything: whole numbers whole, others in seven digits.
+  // Whole numbers with all digits, others in seven digits.
   const exact = (unit, value) => {
     if (value === null || value === undefined || !Number.isFinite(value)) return "unknown";
     const isTimeOrSize = kind(unit).sizes === TIMES || kind(unit).sizes === SIZES;
     const [size, name] = isTimeOrSize ? sized(unit, Math.abs(value)) : unit === "seconds" ? [1, " s"] : [1, ""];
-    // Without the sign of a zero.
+    // Without the sign of negative zero.
     const scaled = (value || 0) / size;
     const digits = Math.max(7, String(Math.trunc(Math.abs(scaled))).length);
     const text = minus(grouped(scaled, { maximumSignificantDigits: Math.min(digits, 21) }));
     return `${signed(unit, value, text)}${name}${kind(unit).exactly}`;
   };
 
-  // Steps between ticks that people count in.
+  // Readable steps between ticks.
   const STEPS = [1, 2, 2.5, 5, 10];
   const SECONDS_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
   const niceStep = (unit, least) => {

@@ -134,7 +134,7 @@ fn check(actual: &str, golden: &str) {
 }
 
 #[test]
-fn the_published_buffer_sizes_make_no_difference_and_the_first_run_was_cold() {
+fn the_published_buffer_sizes_have_no_effect_and_the_first_run_was_cold() {
     let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
     let mut text = Vec::new();
     comparison::render(&conclusions, &mut text).expect("memory takes every write");
@@ -145,7 +145,7 @@ fn the_published_buffer_sizes_make_no_difference_and_the_first_run_was_cold() {
 }
 
 #[test]
-fn the_document_has_every_figure() {
+fn the_document_has_every_number() {
     let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
     let mut text = Vec::new();
     comparison::render_json(&conclusions, &mut text).expect("memory takes every write");
@@ -213,7 +213,7 @@ fn more_requests_beat_and_less_latency_beats() {
 }
 
 #[test]
-fn what_is_the_same_what_was_not_found_and_what_cannot_be_told_are_said_apart() {
+fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
     let base = around(1_000.0, 0.01);
     sentence(
         "requests_per_sec",
@@ -256,7 +256,7 @@ fn what_is_the_same_what_was_not_found_and_what_cannot_be_told_are_said_apart() 
 }
 
 #[test]
-fn what_does_not_matter_what_may_matter_and_what_the_rate_sets_are_said_apart() {
+fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() {
     let base = around(1_000.0, 0.004);
     let compared = |new: &[f64], threshold| {
         let metric = Metric::named("requests_per_sec");
@@ -329,7 +329,7 @@ fn rendered(runs: &[Observation]) -> String {
 }
 
 #[test]
-fn a_saturated_generator_is_told_first_and_no_level_beats_another() {
+fn a_saturated_load_generator_is_reported_first_and_no_level_beats_another() {
     let text = rendered(&sweep_with_saturated(0));
     assert!(
         text.starts_with("rmem_max: 8192 beats 4096 by 10 % in requests/s ("),
@@ -354,7 +354,7 @@ fn a_saturated_generator_is_told_first_and_no_level_beats_another() {
 }
 
 #[test]
-fn runs_of_one_cell_say_first_how_far_they_can_be_trusted() {
+fn runs_of_one_cell_have_their_limits_first() {
     let told = |saturated: u32| {
         let mut runs = sweep_with_saturated(saturated);
         runs.retain(|run| run.cell == Some(1));
@@ -367,7 +367,7 @@ fn runs_of_one_cell_say_first_how_far_they_can_be_trusted() {
 }
 
 #[test]
-fn failures_and_levels_that_are_one_are_part_of_the_first_sentence() {
+fn failures_and_clamped_levels_are_part_of_the_first_sentence() {
     let mut runs = sweep_with_saturated(6);
     runs[0].failure = Some("refused".to_owned());
     runs[1].failure = Some("ended early by Ctrl-C".to_owned());
@@ -395,7 +395,7 @@ fn failures_and_levels_that_are_one_are_part_of_the_first_sentence() {
 }
 
 #[test]
-fn every_format_with_conclusions_tells_first_that_the_generator_was_saturated() {
+fn every_format_with_conclusions_reports_a_saturated_load_generator_first() {
     let runs = sweep_with_saturated(6);
     let conclusions = compare_cells(&runs, &Question::default()).expect("there are levels");
     let export = Export {
@@ -447,7 +447,7 @@ fn sides_have_the_names_that_were_given() {
 }
 
 #[test]
-fn a_single_run_beside_several_is_named() {
+fn a_single_run_next_to_several_is_named() {
     let cells = swept::cells_of_levels(&["4096", "8192"]);
     let mut runs = swept::rounds(&cells, 3, |cell, position| {
         200.0 + 20.0 * cell as f64 + f64::from(position)
@@ -467,7 +467,7 @@ fn a_single_run_beside_several_is_named() {
 }
 
 #[test]
-fn in_short_the_sentences_come_first_and_the_table_fits_a_terminal() {
+fn the_short_form_has_sentences_first_and_a_table_that_fits_a_terminal() {
     let brief = |levels: &[&str]| {
         let cells = swept::cells_of_levels(levels);
         let runs = swept::rounds(&cells, 6, |cell, position| {

@@ -428,7 +428,7 @@ fn small_crowded() -> Value {
 }
 
 #[test]
-fn a_field_that_the_schema_does_not_know_is_refused_wherever_it_stands() {
+fn an_unknown_field_is_refused_anywhere() {
     let validator = validator();
     let document = small_crowded();
     let mut pointers = Vec::new();
@@ -513,7 +513,7 @@ fn sparse() -> Value {
 }
 
 #[test]
-fn no_field_may_be_missing_that_the_program_always_writes() {
+fn fields_that_are_always_written_are_required() {
     let validator = validator();
     let full = small_crowded();
     let mut others = documents();
@@ -548,7 +548,7 @@ fn no_field_may_be_missing_that_the_program_always_writes() {
 }
 
 #[test]
-fn a_distribution_of_samples_has_all_of_its_figures() {
+fn a_distribution_has_all_of_its_fields() {
     let validator = validator();
     let full = small_crowded();
     for pointer in ["/summary/latency", "/service_time", "/intervals/rows/0"] {
@@ -700,7 +700,7 @@ fn the_description_mentions_every_section_every_error_and_every_warning() {
 }
 
 #[test]
-fn numbers_carry_their_unit_in_their_name() {
+fn names_of_numbers_have_their_unit() {
     // What counts things, or is a percentage, a version or a number of a thread, says so itself.
     const UNITLESS: &[&str] = &[
         "schema_version",
@@ -777,7 +777,7 @@ fn numbers_carry_their_unit_in_their_name() {
 }
 
 #[test]
-fn what_is_saved_was_measured_whatever_the_text_was_corrected_to() {
+fn the_document_has_measured_samples_even_if_the_text_is_corrected() {
     let result = fixture::result(fixture::failing_recording());
     let bytes = |wrk_correction| {
         let options = TextOptions {

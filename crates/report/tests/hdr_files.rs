@@ -113,7 +113,7 @@ fn same_samples(read: &hdrhistogram::Histogram<u64>, expected: &Histogram) {
 }
 
 #[test]
-fn a_log_read_back_holds_every_sample_at_its_time() {
+fn a_log_contains_every_sample_at_its_time() {
     let result = fixture::stalled_result();
     let log = shown(&result, Format::Hlog);
     assert!(log.contains("\n#[Histogram log format version 1.3]\n"));
@@ -155,7 +155,7 @@ fn in_a_closed_loop_the_tag_is_for_requests_that_timed_out() {
 }
 
 #[test]
-fn a_window_without_answers_is_a_line_too() {
+fn a_window_without_responses_is_a_line_too() {
     let (_, lines) = read(&shown(&fixture::result(Recording::new()), Format::Hlog));
     assert_eq!(lines.len(), 1);
     assert_eq!((lines[0].start_ms, lines[0].length_ms), (0, 3020));
@@ -204,7 +204,7 @@ fn the_largest_values_survive_the_log() {
 }
 
 #[test]
-fn a_count_that_the_encoding_cannot_hold_is_an_error_and_no_panic() {
+fn a_count_that_the_encoding_cannot_represent_is_an_error() {
     let mut result = fixture::result(Recording::new());
     let mut samples = Histogram::new();
     samples.record_n(5, u64::MAX);

@@ -1,4 +1,4 @@
-//! A report page as a file: everything of it is inside, nothing of it runs that is not ours.
+//! A report page as a file: it is complete, and runs no foreign script.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::collections::BTreeSet;
@@ -18,8 +18,8 @@ fn html(page: &Page) -> String {
     String::from_utf8(output).unwrap()
 }
 
-/// The texts between `<name ...>` and `</name>`, with what stands in the opening tag; a browser
-/// ends a script at the first `</script`, whatever stands around it.
+/// The texts between `<name ...>` and `</name>`, with the attributes of the opening tag. As in a
+/// browser, a script ends at the first `</script`.
 fn elements<'a>(html: &'a str, name: &str) -> Vec<(&'a str, &'a str)> {
     let (open, close) = (format!("<{name}"), format!("</{name}"));
     let mut rest = html;
@@ -123,7 +123,7 @@ fn the_licence_of_the_chart_library_is_in_the_page() {
 }
 
 #[test]
-fn scripts_and_styles_hold_nothing_that_ends_them_or_that_a_parser_changes() {
+fn scripts_and_styles_contain_nothing_that_ends_them_or_that_a_parser_changes() {
     for (attributes, text) in elements(&html(&Page::default()), "script") {
         for word in ["<!--", "<script", "</script", "\r", "\0"] {
             assert!(!text.contains(word), "{word:?} in{attributes}");
@@ -246,7 +246,7 @@ fn nothing_is_loaded_from_anywhere() {
 }
 
 #[test]
-fn an_empty_page_is_a_page_and_light() {
+fn an_empty_page_is_valid_and_small() {
     let html = html(&Page::default());
     assert!(html.starts_with("<!DOCTYPE html>"));
     assert!(html.trim_end().ends_with("</html>"));
@@ -279,9 +279,9 @@ fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
         ..Figure::default()
     };
     let section = Section {
-        lead: "At most 3 % of them.".to_owned(),
+        lead: "At most 3 % of them, p99 5.45 ms; 2 things.".to_owned(),
         blocks: vec![Block::Figures {
-            figures: ["423.83KB/s", "no effect found", "1,234,567,890,123"]
+            figures: ["423.83 KiB/s", "no effect found", "1,234,567,890,123"]
                 .map(figure)
                 .into(),
         }],
@@ -291,15 +291,15 @@ fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
         sections: vec![section],
         ..Page::default()
     });
-    assert!(html.contains("At most 3\u{a0}% of them."));
+    assert!(html.contains("At most 3\u{a0}% of them, p99 5.45\u{a0}ms; 2 things."));
     assert!(html.contains("12\u{a0}% of all"));
-    assert!(html.contains("<dd class=\"value whole\">423.83KB/s<"));
+    assert!(html.contains("<dd class=\"value whole\">423.83 KiB/s<"));
     assert!(html.contains("<dd class=\"value\">no effect found<"));
     assert!(html.contains("<dd class=\"value\">1,234,567,890,123<"));
 }
 
 #[test]
-fn a_writer_that_fails_is_an_error_and_no_panic() {
+fn a_failing_writer_is_an_error() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

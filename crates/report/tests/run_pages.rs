@@ -226,7 +226,7 @@ fn unusual_runs() -> Vec<(&'static str, RunResult)> {
             with(|result| result.window.interrupted = true),
         ),
         ("https", with(https)),
-        ("errors and no answer", only_refused()),
+        ("errors and no response", only_refused()),
         ("text of others", with(text_of_others)),
     ]
 }

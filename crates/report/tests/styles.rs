@@ -96,7 +96,7 @@ fn phases_are_rows_as_in_wrk_cmm() {
 }
 
 #[test]
-fn a_run_without_an_answer_can_be_parsed_in_every_style() {
+fn a_run_without_a_response_can_be_parsed_in_every_style() {
     let result = fixture::result(Recording::new());
     let options = TextOptions {
         uncorrected: true,
@@ -200,7 +200,7 @@ fn percentiles_keep_the_decimals_that_they_have() {
 }
 
 #[test]
-fn asked_percentiles_show_no_spectrum_unless_latency_is_asked_for_too() {
+fn requested_percentiles_show_no_spectrum_without_the_latency_option() {
     let result = fixture::stalled_result();
     let asked = |latency| TextOptions {
         percentiles: Some(vec![50.0]),
@@ -267,7 +267,7 @@ fn the_spectrum_never_falls_and_ends_at_the_maximum_and_the_count() {
 }
 
 #[test]
-fn each_row_of_the_spectrum_holds_what_it_says() {
+fn each_row_of_the_spectrum_is_consistent() {
     let mut samples = Histogram::new();
     let mut random = fastrand::Rng::with_seed(3);
     let mut exact: Vec<u64> = (0..20_000)

@@ -544,7 +544,7 @@ fn an_experiment_with_many_levels_makes_a_page() {
     let page = page_of(&runs, &[experiment(&cells, 2)]);
     check_page(&page);
     let order = chart(&page, "order-0");
-    assert_eq!(order.marks.len(), 2, "no colour for each of so many");
+    assert_eq!(order.marks.len(), 2, "groups have no colours of their own");
     assert_eq!(chart(&page, "latency-by-percentile").marks.len(), 41);
     assert!(outline_of(&page, "verdict").contains("and 10 more"));
     let mut html = Vec::new();
@@ -656,7 +656,7 @@ fn many_comparisons_are_one_table_and_tables_start_with_the_main_columns() {
             .iter()
             .any(|row| row[0].text == "backlog, nginx, light")
     );
-    // Their sentences stand beside their charts.
+    // Their sentences are next to their charts.
     assert_eq!(findings(&page, "effects").len(), 2 * matrix.rows.len());
 
     let (runs, experiments) = cold_sweep();

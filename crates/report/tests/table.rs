@@ -118,7 +118,7 @@ fn a_run_that_failed_has_its_reason_and_is_in_no_average() {
 }
 
 #[test]
-fn what_is_missing_is_empty_and_left_out_of_averages() {
+fn missing_values_are_empty_and_left_out_of_averages() {
     let mut runs = buffertest_runs();
     runs[0].values.remove("bytes");
     for run in &mut runs {
@@ -139,7 +139,7 @@ fn what_is_missing_is_empty_and_left_out_of_averages() {
 }
 
 #[test]
-fn the_spread_of_a_cell_is_told_on_request() {
+fn the_spread_of_a_cell_is_shown_on_request() {
     let wish = Wish {
         spread: true,
         columns: Some(vec!["requests".to_owned()]),
@@ -164,7 +164,7 @@ fn the_spread_of_a_cell_is_told_on_request() {
 }
 
 #[test]
-fn percentiles_of_all_samples_stand_beside_averaged_ones() {
+fn percentiles_of_all_samples_are_next_to_averaged_ones() {
     let runs = [saved_run(100, "a", 1), saved_run(3, "a", 2)];
     let wish = Wish {
         columns: Some(vec!["requests".to_owned()]),
@@ -187,7 +187,7 @@ fn percentiles_of_all_samples_stand_beside_averaged_ones() {
 }
 
 #[test]
-fn statuses_and_kinds_of_errors_that_did_not_happen_are_zero_where_that_is_known() {
+fn statuses_and_errors_that_did_not_occur_are_zero_where_that_is_known() {
     let mut runs = [
         saved_run(10, "a", 1),
         saved_run(10, "a", 2),
@@ -209,7 +209,7 @@ fn statuses_and_kinds_of_errors_that_did_not_happen_are_zero_where_that_is_known
 }
 
 #[test]
-fn telemetry_shows_what_tells_most_and_was_counted() {
+fn telemetry_shows_the_main_counters() {
     let mut runs = [saved_run(10, "a", 1), saved_run(10, "a", 2)];
     let result = runs[0].result.as_mut().unwrap();
     result.telemetry = Some(results::Telemetry {
@@ -275,7 +275,7 @@ fn csv_quotes_what_would_break_a_row() {
 }
 
 #[test]
-fn rounds_of_each_target_stand_side_by_side() {
+fn rounds_of_each_target_are_side_by_side() {
     let run = |target: &str, profile: &str, latency_us: f64, rate: f64| Observation {
         target: Some(target.to_owned()),
         profile: Some(profile.to_owned()),
@@ -309,7 +309,7 @@ fn rounds_of_each_target_stand_side_by_side() {
 }
 
 #[test]
-fn cells_keep_the_order_of_their_plan_and_runs_that_of_their_numbers() {
+fn cells_keep_the_order_of_the_experiment_and_runs_that_of_their_numbers() {
     let mut runs = buffertest_runs();
     runs.reverse();
     for run in &mut runs {

@@ -40,7 +40,7 @@ fn an_ordinary_run_is_printed_as_wrk_prints_it() {
 }
 
 #[test]
-fn a_run_without_an_answer_has_wrks_nan() {
+fn a_run_without_a_response_has_nan_as_in_wrk() {
     check(
         &shown(&fixture::result(Recording::new()), &with_latency()),
         include_str!("golden/empty.txt"),
@@ -57,14 +57,14 @@ fn socket_errors_are_one_line_and_timed_out_requests_are_in_the_latency() {
 }
 
 #[test]
-fn with_a_rate_latency_counts_from_the_moment_that_a_request_was_due() {
+fn with_a_rate_latency_counts_from_when_a_request_was_due() {
     let text = shown(&fixture::stalled_result(), &with_latency());
     assert!(text.contains("    Latency   166.67ms  289.19ms   1.00s    81.95%\n"));
     assert!(text.contains("\n     90%  700.45ms\n"), "{text}");
 }
 
 #[test]
-fn answers_above_399_are_counted_on_a_line_of_their_own() {
+fn responses_above_399_are_counted_on_their_own_line() {
     let result = fixture::result(fixture::answered(&[200_000; 5000], 404, 300));
     check(
         &shown(&result, &TextOptions::default()),
@@ -73,7 +73,7 @@ fn answers_above_399_are_counted_on_a_line_of_their_own() {
 }
 
 #[test]
-fn asked_percentiles_replace_wrks_and_need_no_latency_option() {
+fn requested_percentiles_replace_those_of_wrk_and_need_no_latency_option() {
     let percentiles = Some(vec![50.0, 95.0, 99.9, 99.99, 99.999, 100.0, 2.5]);
     let options = TextOptions {
         percentiles,
@@ -87,7 +87,7 @@ fn asked_percentiles_replace_wrks_and_need_no_latency_option() {
 }
 
 #[test]
-fn the_correction_moves_latency_and_nothing_else() {
+fn the_correction_changes_only_latency() {
     let result = fixture::result(fixture::failing_recording());
     let plain = shown(&result, &with_latency());
     let options = TextOptions {
@@ -229,7 +229,7 @@ fn printed_percentiles_with_too_few_samples_have_a_note() {
 }
 
 #[test]
-fn a_writer_that_fails_is_an_error_in_every_format() {
+fn a_failing_writer_is_an_error_in_every_format() {
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -1,6 +1,6 @@
-//! One HTML file of a page: text by templates, charts as data for the scripts inside.
+//! A page as one HTML file: text by templates, charts as data for the scripts inside.
 //!
-//! The file asks for nothing but itself. A policy in its head forbids every request and every
+//! The file makes no requests. A policy in its head forbids every request and every
 //! script that is not one of [`SCRIPTS`], known by its hash, so that even text that got past the
 //! escaping would not run.
 
@@ -10,18 +10,17 @@ use askama::Template;
 
 use super::{Block, Column, Height, Page, Shown, TableBlock, TableCell, Tone};
 
-/// A script or a style sheet inside the page.
+/// A script or a style sheet in the page.
 #[derive(Debug, Clone, Copy)]
 struct Asset {
     /// The file below `assets/`.
     name: &'static str,
     /// Its text.
     text: &'static str,
-    /// SHA-256 in base64, as the policy names it. A test says the right one.
+    /// SHA-256 in base64, for the policy. A test prints the right one.
     sha256: &'static str,
 }
 
-/// An asset by its file and hash.
 macro_rules! asset {
     ($name:literal, $sha256:literal) => {
         Asset {
@@ -38,17 +37,17 @@ const SCRIPTS: [Asset; 12] = [
         "vendor/uplot/uPlot.iife.min.js",
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
     ),
-    asset!("units.js", "HO2eCXZFcj9UnHpl1cQM3uEG8uVyhI7yNezavVGJGZw="),
-    asset!("scales.js", "5M+GWW/YEefCjvLfa6lEBFRJWkEY9yURHbnzBtYb5SY="),
-    asset!("theme.js", "usJ4Vy9wcuIks0S7FGYA5iyyo0cbx15G+HecbvSR/X8="),
-    asset!("draw.js", "M2sPJ0YvSEj1vBzkL9S3CMuRykHMH0AxcXqlBlbNEFI="),
-    asset!("prepare.js", "Hjsc/BmnLDdsauudINPS0Lrkz5iOFdq6db5jbU23rvw="),
-    asset!("tables.js", "/KYqUhpYJnEN1r0JDaeE8XFdDvxzXE7mxP4HIGJAUjY="),
-    asset!("legend.js", "OXM85a6DC2AvPqUCRPBZyw2vOz66CC4qxG0XNvb7Lu0="),
-    asset!("data.js", "CUib/6+3Hv2hQFnKzlKrH5ZjYjr3SQJwOVOrDUFt8xI="),
-    asset!("pointer.js", "HUEFFKTvS2xlTOLOgtv8hicPijPPdJVkVHNSxXT3n/E="),
-    asset!("chart.js", "YDOXjEnlwOnciIu+Iu5NZ6MIK2Xzpzc01b/D8OzbG9Y="),
-    asset!("page.js", "XktaX6PtaBrd656E3UzUqSczcvxUcbIuoalzp/BhI+8="),
+    asset!("units.js", "2KN7qlxDzmk+W436vm/BYILEQ2j98yVpbJRHKo4vIwM="),
+    asset!("scales.js", "TMGnHeLKto7CQ+jr8LCa+mYsBGwx6BcBH1oRKZYzkp4="),
+    asset!("theme.js", "gUNxm/8GG3NCwvqErC7bxinvQogNKud9cleYdYeDBR0="),
+    asset!("draw.js", "LNDBLfFzV1H3LQd8CcYcVSoXZ6rEO3BIXszq2S6LuA4="),
+    asset!("prepare.js", "b+uQKPTCMIxD1H8MM2X3MIjVtcDG9JV58o0hSLy7NlA="),
+    asset!("tables.js", "CYKsLgdZMF1Rq/WHxLwqvZM8FX0O5ASs2/8+9citrQ8="),
+    asset!("legend.js", "VJQh0EJghYoAuLEzQm6qXCWUdBzFo+ys2624ZaBre/w="),
+    asset!("data.js", "3kGWrg2cY1hMVrMigsv+eOQGWqzdIw0+DMhCiZmAPoI="),
+    asset!("pointer.js", "TI647XikpxHmNcGN9pGsBw5KFD3Cr3rqTaxo1F5ZuVk="),
+    asset!("chart.js", "0fmP2U/nsAP/etv7lZ5CgmbYZtl82OJ8kZRpZbix5Xw="),
+    asset!("page.js", "8LyJGahItosWDuEXPhgFXw3PSLMYdWl52mLbJg7aTN4="),
 ];
 
 /// In the order in which they apply.
@@ -57,13 +56,12 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "wQWmvbP5XW+Jke/JYQQEVFA8ffDdakucBJ/qjT+6vdQ="),
+    asset!("page.css", "fHi85e4dwTwzKIqkx2Tqzk8FFdqgcJcHAWJdIwWzWxs="),
 ];
 
-/// The licence of the chart library asks to be kept with it.
+/// The licence of the chart library must be part of the page.
 const UPLOT_LICENCE: &str = include_str!("../../assets/vendor/uplot/LICENSE");
 
-/// What the template sees.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct PageTemplate<'a> {
@@ -107,7 +105,6 @@ fn policy() -> String {
     )
 }
 
-/// The class of an element that is meant so.
 fn tone_class(tone: &Tone) -> &'static str {
     match tone {
         Tone::Good | Tone::Better => "good",
@@ -117,7 +114,7 @@ fn tone_class(tone: &Tone) -> &'static str {
     }
 }
 
-/// A sign for it, so that colour is not all that tells.
+/// A sign, since colour alone is not accessible.
 fn tone_sign(tone: &Tone) -> &'static str {
     match tone {
         Tone::Good => "\u{2713}",
@@ -131,7 +128,6 @@ fn tone_sign(tone: &Tone) -> &'static str {
     }
 }
 
-/// And a word.
 fn tone_word(tone: &Tone) -> &'static str {
     match tone {
         Tone::Good => "Good",
@@ -145,7 +141,6 @@ fn tone_word(tone: &Tone) -> &'static str {
     }
 }
 
-/// The class of a chart of this height.
 fn height_class(height: &Height) -> &'static str {
     match height {
         Height::Low => "low",
@@ -154,16 +149,26 @@ fn height_class(height: &Height) -> &'static str {
     }
 }
 
-/// A sentence in which no line ends between a number and its `%`.
+/// Without line breaks between a number and its unit.
 fn unbroken(text: &str) -> String {
-    text.replace(" %", "\u{a0}%")
+    const UNITS: [&str; 8] = ["%", "us", "ms", "s", "B", "KiB", "MiB", "GiB"];
+    let mut unbroken = String::with_capacity(text.len());
+    for (at, word) in text.split(' ').enumerate() {
+        let is_unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ':', ')', '/']));
+        let is_after_number = unbroken.ends_with(|c: char| c.is_ascii_digit());
+        match at {
+            0 => {}
+            _ if is_unit && is_after_number => unbroken.push('\u{a0}'),
+            _ => unbroken.push(' '),
+        }
+        unbroken += word;
+    }
+    unbroken
 }
 
-/// Up to so many characters a number in large type stays on one line; longer ones, and words, may
-/// take two.
+/// A number in large type up to this length stays on one line.
 const WHOLE_CHARS: usize = 12;
 
-/// The classes of a number in large type.
 fn value_class(value: &str) -> &'static str {
     let begins = |c: char| c.is_ascii_digit() || c == '\u{2265}' || c == '+' || c == '-';
     let is_number = value.starts_with(begins);
@@ -174,7 +179,7 @@ fn value_class(value: &str) -> &'static str {
     }
 }
 
-/// Width and height of the drawing of a small line; the page stretches it.
+/// Width and height of a small line in its own units.
 const SPARK: (f64, f64) = (100.0, 24.0);
 
 /// The line through values as an SVG path, from zero at the bottom to the greatest at the top; a
@@ -204,7 +209,6 @@ fn spark_path(values: &[Option<f64>]) -> String {
     path
 }
 
-/// The class of a column that is not always seen.
 fn column_class(column: &Column) -> &'static str {
     match column.shown {
         Shown::Always => "",
@@ -213,7 +217,6 @@ fn column_class(column: &Column) -> &'static str {
     }
 }
 
-/// The classes of a table: which columns can be asked for.
 fn table_class(table: &TableBlock) -> &'static str {
     let has = |shown: Shown| table.columns.iter().any(|column| column.shown == shown);
     match (has(Shown::Asked), has(Shown::Wide)) {
@@ -223,7 +226,6 @@ fn table_class(table: &TableBlock) -> &'static str {
     }
 }
 
-/// The classes of a head.
 fn head_class(column: &Column) -> String {
     let classes = [
         if column.is_numeric { "number" } else { "" },
@@ -232,10 +234,9 @@ fn head_class(column: &Column) -> String {
     classes.join(" ").trim().to_owned()
 }
 
-/// Up to so many characters a cell stays on one line.
+/// A cell up to this length stays on one line.
 const SHORT_CHARS: usize = 24;
 
-/// The classes of a table's cell.
 fn cell_class(table: &TableBlock, column: &usize, cell: &TableCell) -> String {
     let column = table.columns.get(*column);
     let is_numeric = column.is_some_and(|column| column.is_numeric);

@@ -1,4 +1,4 @@
-// The catalogue page, which has every block, mark, scale and unit, and hostile texts everywhere.
+// The catalogue page: every block, mark, scale and unit, with hostile texts.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -12,7 +12,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-// Runs a step on a fresh page, on which nothing may go wrong.
+// Runs a step on a fresh page, which must have no errors.
 const on = (options, step) => async () => {
   const opened = await open(browser, WRKBENCH_CATALOGUE, options);
   try {
@@ -24,7 +24,7 @@ const on = (options, step) => async () => {
 };
 
 describe("charts", () => {
-  it("are drawn without scrolling, each of their marks in its colour", on({}, async (page) => {
+  it("are drawn without scrolling, with all marks in their colours", on({}, async (page) => {
     await page.waitForFunction(() => [...document.querySelectorAll("figure.chart:not([data-drawn])")].every((figure) => figure.closest("details.fold:not([open])")));
     assert.equal(await page.evaluate(() => scrollY), 0);
     assert.equal(await page.locator("#in-fold[data-drawn]").count(), 0, "a closed section draws nothing");
@@ -36,7 +36,7 @@ describe("charts", () => {
     }
   }));
 
-  it("without anything measured say so", on({}, async (page) => {
+  it("without values say so", on({}, async (page) => {
     await drawAll(page);
     const empty = (await drawnMarks(page)).filter(({ marks }) => marks.length === 0);
     assert.deepEqual(empty.map(({ title }) => title), ["No marks", "Only unknown values"]);
@@ -54,7 +54,7 @@ describe("charts", () => {
     assert.ok(await tip(page).isHidden());
   }));
 
-  it("show all values over one moment, and what each point is", on({}, async (page) => {
+  it("show all values at one time, with their labels", on({}, async (page) => {
     await show(page, "rate");
     const { y } = await page.evaluate(() => JSON.parse(document.querySelector("#rate script").textContent).marks[1]);
     await hover(page, "rate", 0.4, 0.5);
@@ -82,7 +82,7 @@ describe("charts", () => {
     assert.match(words, /median and interval\s+[\d,.]+ requests\/s \([\d,.]+ requests\/s to [\d,.]+ requests\/s\)/);
   }));
 
-  it("say what was so while it was so, to the pointer and to the keyboard", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
+  it("show the label of a span to the pointer and to the keyboard", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
     await drawAll(page);
     await page.locator("#cwnd .u-over").scrollIntoViewIfNeeded();
     const box = await page.locator("#cwnd .u-over").boundingBox();
@@ -102,7 +102,7 @@ describe("charts", () => {
     assert.ok(of(/^time: 31s/).length === 0);
     const short = of(/idle\s+for 100ms/);
     assert.ok(short.length >= 1 && short.length <= 5, String(short.length));
-    assert.match(short.at(-1), /^time: 8s\s+cwnd/);
+    assert.match(short.at(-1), /^time: 8 s\s+cwnd/);
     await page.locator("#cwnd .plot").focus();
     await page.keyboard.press("Home");
     for (let at = 0; at < 8; at += 1) await page.keyboard.press("ArrowRight");
@@ -111,7 +111,7 @@ describe("charts", () => {
     assert.ok((await words()).every((one) => !one.includes("idle")));
   }));
 
-  it("of one time have their pointers and their zoom together", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
+  it("of a group share pointer and zoom", on({ viewport: { width: 1280, height: 1400 } }, async (page) => {
     await drawAll(page);
     await page.locator("#rate .u-over").scrollIntoViewIfNeeded();
     await hover(page, "rate", 0.4, 0.5);
@@ -132,7 +132,7 @@ describe("charts", () => {
     assert.ok(await reset("cwnd").isHidden());
   }));
 
-  it("are read with the arrow keys, aloud too, and left with Escape", on({}, async (page) => {
+  it("are read and announced with the arrow keys, and left with Escape", on({}, async (page) => {
     const plot = page.locator("#errors .plot");
     await show(page, "errors");
     await plot.focus();
@@ -154,7 +154,7 @@ describe("charts", () => {
     assert.equal(await plot.evaluate((element) => document.activeElement === element), false);
   }));
 
-  it("give their values as a table when asked", on({}, async (page) => {
+  it("show their values as a table", on({}, async (page) => {
     await show(page, "errors");
     const details = page.locator("#errors details.data");
     assert.equal(await details.locator("table").count(), 0);
@@ -168,7 +168,7 @@ describe("a legend", () => {
   const entry = (page, id, name) => page.locator(`#${id}`).getByRole("button", { name, exact: true });
   const shown = (page, id) => page.locator(`#${id} .entry[aria-pressed="true"]`).allInnerTexts();
 
-  it("hides and shows with a click or a key", on({}, async (page) => {
+  it("hides and shows marks with a click or a key", on({}, async (page) => {
     await show(page, "percentiles");
     const pixels = async () => (await drawnMarks(page)).find(({ title }) => title === "Latency by percentile").marks[1].pixels;
     const all = await pixels();
@@ -182,7 +182,7 @@ describe("a legend", () => {
     assert.equal(await pixels(), all);
   }));
 
-  it("shows one alone with a double click or a modifier key, and all of them again", on({}, async (page) => {
+  it("shows only one entry with a double click or a modifier key, then all", on({}, async (page) => {
     await show(page, "overlay");
     await entry(page, "overlay", "run 3").dblclick();
     assert.deepEqual(await shown(page, "overlay"), ["run 3"]);
@@ -198,7 +198,7 @@ describe("a legend", () => {
 });
 
 describe("a table", () => {
-  it("sorts by number, upwards, downwards and as it was, what is unknown last", on({}, async (page) => {
+  it("sorts numbers ascending, descending and in original order, unknown values last", on({}, async (page) => {
     const table = page.locator("#tables table").first();
     const column = (at) => table.locator(`tbody td:nth-child(${at})`).allInnerTexts();
     const numbers = async () => (await column(2)).map((text) => text.replace(/[^\d\u2013]/g, ""));
@@ -219,7 +219,7 @@ describe("a table", () => {
 });
 
 describe("the page", () => {
-  it("asks for nothing, runs nothing of others, whatever its texts are", on({}, async (page, wrongs) => {
+  it("makes no requests and runs no foreign script, whatever its texts", on({}, async (page, wrongs) => {
     await drawAll(page);
     await openData(page, "#hostile");
     await page.locator("#hostile-chart .plot").focus();
@@ -227,7 +227,7 @@ describe("the page", () => {
     for (const button of await page.locator("#hostile .entry").all()) await button.click();
     assert.equal(await page.evaluate(() => globalThis.hacked), undefined);
     assert.equal(await page.locator("img, iframe, object, embed, svg [onload], a:not([href^='#'])").count(), 0);
-    // The policy stands behind the escaping, and what it stops would be seen here.
+    // The policy is a second barrier behind the escaping; a violation would be listed here.
     await page.evaluate(() => {
       const script = document.createElement("script");
       script.textContent = "globalThis.hacked = 1";
@@ -250,7 +250,7 @@ describe("the page", () => {
     }
   }));
 
-  it("has text and marks that stand out from their ground, light and dark", on({}, async (page) => {
+  it("has text and marks with enough contrast, light and dark", on({}, async (page) => {
     const contrasts = () =>
       page.evaluate(() => {
         const probe = document.body.appendChild(document.createElement("span"));
@@ -277,7 +277,7 @@ describe("the page", () => {
     assert.deepEqual(await contrasts(), []);
   }));
 
-  it("is as light or dark as the system, or as its button says", on({ colorScheme: "light" }, async (page) => {
+  it("follows the theme of the system or of its button", on({ colorScheme: "light" }, async (page) => {
     const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     const button = page.getByRole("button", { name: /^Theme/ });
     const light = await ground();
@@ -300,7 +300,7 @@ describe("the page", () => {
     assert.equal(await button.innerText(), "Theme: auto");
   }));
 
-  it("is printed whole and light", on({ colorScheme: "dark" }, async (page) => {
+  it("is printed completely and light", on({ colorScheme: "dark" }, async (page) => {
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
     await page.waitForFunction(() => document.querySelectorAll("figure.chart:not([data-drawn])").length === 0);
     await frames(page);
@@ -315,20 +315,20 @@ describe("the page", () => {
     assert.ok(await page.locator("#more details.fold").evaluate((fold) => !fold.open));
   }));
 
-  it("is not wider than a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
+  it("is not wider than a phone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
     await drawAll(page);
     await openData(page);
     assert.equal(await overflow(page), 0);
   }));
 
-  it("has its words and tables without scripts, and says that charts need them", on({ javaScriptEnabled: false }, async (page) => {
-    assert.match(await page.locator(".noscript").innerText(), /scripts are off/);
-    for (const text of ["164,203", "412 requests had no answer.", "6.12.48", "31204", "wrkbench run"]) {
+  it("has text and tables without scripts, and says that charts need them", on({ javaScriptEnabled: false }, async (page) => {
+    assert.match(await page.locator(".noscript").innerText(), /JavaScript, which is off/);
+    for (const text of ["164,203", "412 requests had no response.", "6.12.48", "31204", "wrkbench run"]) {
       assert.ok(await page.getByText(text).first().isVisible(), text);
     }
   }));
 
-  it("opens a folded section that its contents lead to, and marks where one is", on({}, async (page) => {
+  it("opens a folded section from the contents, and marks the current one", on({}, async (page) => {
     const link = page.locator(".contents").getByRole("link", { name: "What few will want" });
     await link.click();
     await page.locator("#in-fold[data-drawn]").waitFor();

@@ -1,4 +1,4 @@
-// Opens pages in a headless Chromium and keeps a list of everything that a report page must never do.
+// Opens pages in headless Chromium and lists everything that a report page must never do.
 
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -11,11 +11,11 @@ if (!WRKBENCH_CHROMIUM) throw new Error("WRKBENCH_CHROMIUM names no browser; sta
 export const launch = () =>
   chromium.launch({
     executablePath: WRKBENCH_CHROMIUM,
-    // Root, as in containers, has no sandbox there.
+    // As root, which is usual in containers, Chromium has no sandbox.
     args: process.getuid?.() === 0 ? ["--no-sandbox"] : [],
   });
 
-// A page with what went wrong on it: errors, violations of its policy, requests, dialogs.
+// A page with its errors, policy violations, requests and dialogs.
 export const open = async (browser, file, options = {}) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -44,7 +44,7 @@ export const show = async (page, id) => {
   await frames(page);
 };
 
-// Opens every section and waits until all charts are drawn, which takes no scrolling.
+// Opens every section and waits until all charts are drawn.
 export const drawAll = async (page) => {
   await page.evaluate(() => document.querySelectorAll("details.fold").forEach((fold) => (fold.open = true)));
   await page.waitForFunction(() => document.querySelectorAll("figure.chart:not([data-drawn])").length === 0);
@@ -57,7 +57,7 @@ export const openData = async (page, within = "main") => {
   await page.waitForFunction((selector) => [...document.querySelectorAll(`${selector} details.data`)].every((details) => details.querySelector("table")), within);
 };
 
-// Until what was asked for is painted.
+// Waits for the next frames.
 export const frames = (page) =>
   page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 

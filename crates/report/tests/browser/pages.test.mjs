@@ -1,4 +1,4 @@
-// Pages that `wrkbench report` made of real runs: one with errors, several beside each other, a sweep of 35 runs with
+// Pages of real runs by `wrkbench report`: one run with errors, several runs, an experiment of 35 runs with
 // telemetry.
 
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import { accessibility, drawAll, drawnMarks, frames, launch, open, openData, ove
 
 const { WRKBENCH_PAGES } = process.env;
 const BYTES_MAX = 3_000_000;
-// A page is opened so often to say how long that takes.
+// Number of loads for the printed load times.
 const LOADS = 5;
 
 let browser;
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => browser?.close());
 
-// What a page must have, by the ids of its charts' values: at least so many charts that draw something.
+// The least number of charts with marks on each page.
 const PAGES = { run: 8, runs: 4, sweep: 6 };
 
 for (const [name, charts] of Object.entries(PAGES)) {
@@ -34,10 +34,10 @@ for (const [name, charts] of Object.entries(PAGES)) {
   };
 
   describe(`the page ${name}.html`, () => {
-    it("is not heavy, opens, and draws what was measured", on({}, async (page, context) => {
+    it("is small, opens, and draws its charts", on({}, async (page, context) => {
       const bytes = statSync(file).size;
       assert.ok(bytes < BYTES_MAX, `${bytes} bytes`);
-      // Said, not judged: how long it takes depends on what else the machine does.
+      // Printed, not checked: it depends on the load of the machine.
       const loads = [];
       for (let time = 0; time < LOADS; time += 1) {
         await page.reload();
@@ -55,7 +55,7 @@ for (const [name, charts] of Object.entries(PAGES)) {
       }
     }));
 
-    it("has names, labels and headings in order, light and dark, and fits a telephone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
+    it("is accessible, light and dark, and fits a phone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
       await drawAll(page);
       await openData(page);
       for (const colorScheme of ["light", "dark"]) {
@@ -66,7 +66,7 @@ for (const [name, charts] of Object.entries(PAGES)) {
       assert.equal(await overflow(page), 0);
     }));
 
-    it("breaks no large number, and no large number leaves its frame", on({}, async (page) => {
+    it("keeps large numbers on one line and within their frames", on({}, async (page) => {
       for (const width of [1280, 1120, 800, 360]) {
         await page.setViewportSize({ width, height: 900 });
         const wrong = await page.evaluate(() =>
@@ -83,12 +83,12 @@ for (const [name, charts] of Object.entries(PAGES)) {
       }
     }));
 
-    it("has its charts before anybody scrolls", on({}, async (page) => {
+    it("draws its charts without scrolling", on({}, async (page) => {
       await page.waitForFunction(() => [...document.querySelectorAll("figure.chart:not([data-drawn])")].every((figure) => figure.closest("details.fold:not([open])")));
       assert.equal(await page.evaluate(() => scrollY), 0);
     }));
 
-    it("prints tables that can be read", on({ viewport: { width: 718, height: 1000 } }, async (page) => {
+    it("prints readable tables", on({ viewport: { width: 718, height: 1000 } }, async (page) => {
       await page.emulateMedia({ media: "print" });
       await frames(page);
       const sizes = await page.evaluate(() => [...document.querySelectorAll("main table")].map((table) => [table.caption.textContent, Number.parseFloat(getComputedStyle(table).fontSize)]));
@@ -102,7 +102,7 @@ for (const [name, charts] of Object.entries(PAGES)) {
 }
 
 describe("tables of a sweep", () => {
-  it("fit with the columns that matter, and show all when asked", async () => {
+  it("fit with their main columns, and show all with a button", async () => {
     const { page, wrongs, close } = await open(browser, `${WRKBENCH_PAGES}/sweep.html`);
     try {
       for (const width of [1280, 420]) {

@@ -1,4 +1,4 @@
-// How numbers are written and laid along axes, without a browser.
+// Numbers as text and on axes, without a browser.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -49,13 +49,13 @@ describe("an axis", () => {
     assert.deepEqual(ticks(axis("change_percent"), [], -5, 5, 4), ["\u22125.0 %", "\u22122.5 %", "0 %", "+2.5 %", "+5.0 %"]);
   });
 
-  it("counts bytes in powers of two, moments in parts of an hour, and things in whole ones", () => {
+  it("has bytes in powers of two, times in parts of an hour, and whole counts", () => {
     assert.deepEqual(ticks(axis("bytes"), [], 0, 100 * 1024, 4), ["0", "32 KiB", "64 KiB", "96 KiB"]);
     assert.deepEqual(ticks(axis("seconds"), [], 0, 3600, 4), ["0:00", "15:00", "30:00", "45:00", "1:00:00"]);
     assert.deepEqual(ticks(axis("count"), [], 0, 2, 8), ["0", "1", "2"]);
   });
 
-  it("that is logarithmic leaves out what is not above zero, and never is empty", () => {
+  it("that is logarithmic leaves out values that are not above zero, and is never empty", () => {
     const log = Scales.of(axis("microseconds", "log"), [0, -1, 100]);
     assert.equal(log.forward(0), null);
     assert.equal(log.forward(-1), null);
@@ -67,7 +67,7 @@ describe("an axis", () => {
     assert.ok(ticks(axis("microseconds", "log"), [], 2.1, 2.2, 6).length > 1, "less than a decade has ticks too");
   });
 
-  it("of nines lays 90, 99 and 99.9 evenly and ends with 100", () => {
+  it("of nines has 90, 99 and 99.9 at equal distances and ends with 100", () => {
     const percents = [0, 50, 90, 99, 99.9, 99.99, 100];
     const nines = Scales.of(axis("percent", "nines"), percents);
     const at = percents.map(nines.forward);

@@ -91,11 +91,11 @@ fn words() -> Section {
     section(
         "verdict",
         "Verdict and warnings",
-        "What was found comes first, with what stands behind it.",
+        "Findings come first, with their evidence.",
         vec![
             finding(
                 Tone::Good,
-                "The server was the limit: the generator used 31 % of its core.",
+                "Load generator OK: it used 31 % of its core.",
                 &[],
             ),
             finding(
@@ -105,13 +105,13 @@ fn words() -> Section {
             ),
             finding(
                 Tone::Warning,
-                "p99.9 rests on 12 answers.",
+                "p99.9 has only 12 samples.",
                 &[
                     "Let the run last 30s for 100 of them.",
                     "Or look at p99, which rests on 1,204.",
                 ],
             ),
-            finding(Tone::Bad, "412 requests had no answer.", &["timeout: 400", "reset: 12"]),
+            finding(Tone::Bad, "412 requests had no response.", &["timeout: 400", "reset: 12"]),
             finding(Tone::Better, "64 beats 8 by 12 %.", &[]),
             finding(Tone::Worse, "128 is worse than 8.", &[]),
             finding(Tone::Same, "p99 latency is the same within 2 %.", &[]),
@@ -121,7 +121,7 @@ fn words() -> Section {
                     figure("Requests/s", "164,203", "4,926,090 in 30.00s", Tone::Neutral),
                     figure("p50", "387us", "", Tone::Neutral),
                     figure("p99", "1.24ms", "limit 5ms", Tone::Good),
-                    figure("p99.9", "8.91ms", "of 12 answers", Tone::Warning),
+                    figure("p99.9", "8.91 ms", "of 12 samples", Tone::Warning),
                     figure("Failed", "412", "0.008 % of all", Tone::Bad),
                 ],
             },

@@ -1,4 +1,4 @@
-//! What each format looks like, byte for byte. With `UPDATE_GOLDEN=1` the files are written anew.
+//! Golden files of each format, byte for byte. With `UPDATE_GOLDEN=1` the files are written.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn text_formats() -> impl Iterator<Item = ExportFormat> {
 #[track_caller]
 #[allow(
     clippy::disallowed_methods,
-    reason = "who changes a format says so in the environment"
+    reason = "the environment says whether files are written"
 )]
 fn check(case: &str, set: &Set) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/export");
@@ -92,7 +92,7 @@ fn every_format_renders_every_kind_of_run() {
 }
 
 #[test]
-fn names_of_formats_and_ends_of_files_are_told_apart() {
+fn names_and_file_extensions_of_formats_are_unique() {
     let mut names: Vec<&str> = ExportFormat::ALL.iter().map(|f| f.name()).collect();
     let mut endings: Vec<&str> = ExportFormat::ALL
         .iter()

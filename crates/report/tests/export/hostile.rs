@@ -91,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn csv_says_every_label_and_no_field_is_a_formula(
+    fn csv_contains_every_label_and_no_formula(
         factor in label(), first in label(), second in label(), target in label()
     ) {
         let records = grammar::csv(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Csv));
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn json_says_every_label(
+    fn json_contains_every_label(
         factor in label(), first in label(), second in label(), target in label()
     ) {
         let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Json);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn benchmarks_of_different_targets_have_one_name_and_lines_of_their_own(
+    fn benchmarks_of_different_targets_share_a_name_and_have_their_own_lines(
         first in label(), second in label()
     ) {
         let mut both = set("buffers", ["1", "2"], &first);
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn junit_is_xml_and_says_every_label(
+    fn junit_is_xml_and_contains_every_label(
         factor in label(), first in label(), second in label(), target in label()
     ) {
         let elements = grammar::junit(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Junit));
@@ -270,7 +270,7 @@ fn runs_at_different_rates_are_no_repetitions_of_one_thing() {
 }
 
 #[test]
-fn what_a_text_does_not_say_is_nowhere() {
+fn values_that_a_text_report_lacks_are_left_out() {
     let mut set = runs::texts();
     for run in &mut set.runs {
         run.values

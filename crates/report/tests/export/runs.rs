@@ -63,12 +63,12 @@ impl Set {
     }
 }
 
-/// As many answers as there are service times, in microseconds.
+/// A response for each service time, in microseconds.
 fn recording(service_us: &[u64]) -> Recording {
     let service_ns: Vec<u64> = service_us.iter().map(|us| us * 1000).collect();
     let mut recording = fixture::answered(&service_ns, 200, 150);
     recording.counters.connections_opened = 10;
-    // Each of the ten connections always waits for an answer.
+    // Each of the ten connections always waits for a response.
     recording.counters.in_flight_time_ns = 10 * 3_020_000_000;
     recording
 }
@@ -80,7 +80,7 @@ fn observation(result: &RunResult, path: &str) -> Observation {
     reading.observations.into_iter().next().unwrap()
 }
 
-/// Forty answers, from 1 ms on.
+/// Forty responses, from 1 ms on.
 pub(crate) fn one() -> Set {
     let service_us: Vec<u64> = (0..40).map(|number| 1000 + number * 37).collect();
     let result = fixture::result(recording(&service_us));
@@ -103,7 +103,7 @@ pub(crate) fn failing() -> Set {
     Set::of(vec![observation(&result, "failing.json")])
 }
 
-/// With a rate, and requests that had no answer.
+/// With a rate, and requests without a response.
 pub(crate) fn stalled() -> Set {
     Set::of(vec![observation(
         &fixture::stalled_result(),

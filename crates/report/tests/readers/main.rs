@@ -108,7 +108,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
         let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) else {
             return;
         };
-        // Of several runs one suite more says how far they can be trusted.
+        // With several runs, one more suite says how far they can be trusted.
         let runs = set.runs.len();
         let suites = runs + usize::from(runs > 1);
         assert_eq!(read["suites"].as_array().unwrap().len(), suites, "{name}");
@@ -162,7 +162,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        // With `-format csv` it says here how many samples it would like to have.
+        // With `-format csv` it prints here how many samples it needs.
         let footnotes = ["need >= ", "summaries must be >0", "all samples are equal"];
         let others = said
             .lines()

@@ -171,7 +171,7 @@ pub(crate) fn check_marks(chart: &Chart) {
         // One entry of the legend may be many lines, if their points say which.
         let is_new = names.insert(&marks.name);
         let tells = is_new || !marks.labels.is_empty();
-        assert!(tells, "{id} stands twice in the legend");
+        assert!(tells, "{id} is twice in the legend");
         assert_eq!(marks.x.len(), marks.y.len(), "{id}");
         assert!(marks.x.len() <= POINTS_MAX, "{id} has {}", marks.x.len());
         assert!(marks.x.iter().all(|x| x.is_finite()), "{id}");

@@ -21,7 +21,7 @@ pub(crate) fn setting(factor: &str, level: &str) -> Setting {
     }
 }
 
-/// A run of a sweep with so many answers, each of which took so long.
+/// A run of an experiment with this number of responses of this service time.
 pub(crate) fn run(
     cell: &Cell,
     round: u32,
