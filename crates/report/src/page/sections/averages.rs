@@ -109,55 +109,47 @@ fn column_of(name: &str, title: String) -> Column {
 }
 
 fn averages(table: &Table, changes: &Changes) -> Block {
-    let is_merged = |at: usize| {
-        let of_percentile = table.columns.get(at).map(String::as_str);
-        of_percentile.is_some_and(|name| metric::percentile_of(name).is_some())
-            && table
-                .cells
-                .iter()
-                .any(|cell| cell.merged.get(at).is_some_and(Option::is_some))
+    type CellOf<'a> = Box<dyn Fn(&Cell) -> TableCell + 'a>;
+    let of_metric = |(at, name): (usize, &str)| -> Vec<(Column, CellOf<'_>)> {
+        let at_column = move |values: &[Option<f64>], name: &str| {
+            known(values.get(at).copied().flatten(), |value| show(name, value))
+        };
+        let (title, of_average, of_merged) = (short_title(name), name.to_owned(), name.to_owned());
+        let merged_title = format!("{title}, all samples");
+        let is_merged = metric::percentile_of(name).is_some()
+            && (table.cells.iter()).any(|cell| cell.merged.get(at).is_some_and(Option::is_some));
+        let average: CellOf<'_> = Box::new(move |cell| at_column(&cell.averages, &of_average));
+        let merged: CellOf<'_> = Box::new(move |cell| at_column(&cell.merged, &of_merged));
+        let merged = is_merged.then(|| (asked(number_column(merged_title)), merged));
+        std::iter::once((column_of(name, title), average))
+            .chain(merged)
+            .collect()
     };
-    let order = column_order(table);
-    let first = order.iter().filter(|(_, name)| is_main(name)).count();
-    let mut columns: Vec<Column> = keys(table).into_iter().map(words_column).collect();
-    columns.push(number_column("runs"));
-    for (nth, (at, name)) in order.iter().enumerate() {
-        if nth == first {
-            columns.extend(changes.column());
-        }
-        columns.push(column_of(name, short_title(name)));
-        if is_merged(*at) {
-            columns.push(asked(number_column(format!(
-                "{}, all samples",
-                short_title(name)
-            ))));
-        }
-    }
-    if order.len() == first {
-        columns.extend(changes.column());
-    }
-    let row = |cell: &Cell| {
-        let mut row = key_cells(table, cell);
-        row.push(run_count(cell));
-        for (nth, (at, name)) in order.iter().enumerate() {
-            if nth == first {
-                row.extend(changes.cell(cell));
-            }
-            row.push(at_column(&cell.averages, *at, name));
-            if is_merged(*at) {
-                row.push(at_column(&cell.merged, *at, name));
-            }
-        }
-        if order.len() == first {
-            row.extend(changes.cell(cell));
-        }
-        row
-    };
-    tables::table(
-        "Averages",
-        columns,
-        table.cells.iter().map(row).collect::<Vec<_>>(),
-    )
+    let (main, rest): (Vec<_>, Vec<_>) = column_order(table)
+        .into_iter()
+        .partition(|(_, name)| is_main(name));
+    let change: CellOf<'_> = Box::new(|cell| changes.cell(cell));
+    let runs: CellOf<'_> = Box::new(run_count);
+    let columns: Vec<(Column, CellOf<'_>)> = std::iter::once((number_column("runs"), runs))
+        .chain(main.into_iter().flat_map(of_metric))
+        .chain(
+            changes
+                .of
+                .as_ref()
+                .map(|_| (number_column("change"), change)),
+        )
+        .chain(rest.into_iter().flat_map(of_metric))
+        .collect();
+    let rows = table.cells.iter().map(|cell| {
+        let cells = columns.iter().map(|(_, cell_of)| cell_of(cell));
+        key_cells(table, cell).into_iter().chain(cells).collect()
+    });
+    let rows: Vec<Vec<TableCell>> = rows.collect();
+    let keys = keys(table).into_iter().map(words_column);
+    let heads: Vec<Column> = keys
+        .chain(columns.into_iter().map(|(head, _)| head))
+        .collect();
+    tables::table("Averages", heads, rows)
 }
 
 /// The change of the first metric against the first level, for cells that are a level by
@@ -212,13 +204,8 @@ impl Changes {
         changes
     }
 
-    fn column(&self) -> Option<Column> {
-        self.of.as_ref().map(|_| number_column("change"))
-    }
-
     /// Unknown for the first level, and for a cell that is no level by itself.
-    fn cell(&self, cell: &Cell) -> Option<TableCell> {
-        self.of.as_ref()?;
+    fn cell(&self, cell: &Cell) -> TableCell {
         let counted = cell.runs.iter().filter(|run| run.failure.is_none());
         let names: RunNames = counted
             .map(|run| (run.source.clone(), run.number))
@@ -227,9 +214,9 @@ impl Changes {
             .of_cells
             .iter()
             .find(|(of_level, ..)| *of_level == names);
-        Some(found.map_or_else(unknown, |(_, text, value)| {
+        found.map_or_else(unknown, |(_, text, value)| {
             tables::value(text.clone(), *value)
-        }))
+        })
     }
 
     fn sentence(&self) -> String {
@@ -238,10 +225,6 @@ impl Changes {
             None => String::new(),
         }
     }
-}
-
-fn at_column(values: &[Option<f64>], at: usize, name: &str) -> TableCell {
-    known(values.get(at).copied().flatten(), |value| show(name, value))
 }
 
 /// Percentiles with too few samples even with all runs of a group together.

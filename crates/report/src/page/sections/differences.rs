@@ -63,39 +63,29 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     blocks.extend(others.iter().map(|(name, fact)| unwanted(name, fact, runs)));
     let is_clean = blocks.is_empty();
     let is_experiment = runs.all.iter().any(|run| run.trial.is_some());
-    let lead = match (is_clean, by_group.is_empty()) {
-        (true, true) => "Machine, kernel, settings and plan were the same in all runs.",
-        (true, false) if is_experiment => {
-            "Runs of a group do not differ except in values that change by themselves, and the kernel \
-             took every known setting as requested."
-        }
-        (_, false) => {
-            "A difference between groups may be the cause of a difference in the numbers."
-        }
-        (false, true) => "",
-    };
     if !by_group.is_empty() {
         blocks.push(table_by_group(&by_group, &group_of_run, runs));
     }
     if !ranges.is_empty() {
         blocks.push(table_of_ranges(&ranges));
     }
-    let is_folded = is_clean && (is_experiment || by_group.is_empty());
-    Some(
-        Section::new("differences", "Differences between the runs", lead, blocks).folded(is_folded),
-    )
-    .filter(|section| !section.blocks.is_empty() || !section.lead.is_empty())
-    .map(with_content)
-}
-
-/// A section without blocks would not be shown: its lead becomes a finding.
-fn with_content(mut section: Section) -> Section {
-    if section.blocks.is_empty() {
-        let text = std::mem::take(&mut section.lead);
-        section.blocks.push(finding(Tone::Good, text, vec![]));
-        section.is_folded = false;
+    if blocks.is_empty() {
+        let text = "Machine, kernel, settings and plan were the same in all runs.";
+        blocks.push(finding(Tone::Good, text, vec![]));
     }
-    section
+    let is_folded = is_clean && is_experiment;
+    let lead = match (is_folded, by_group.is_empty()) {
+        (true, _) => {
+            "Runs of a group do not differ except in values that change by themselves, and the kernel \
+             took every known setting as requested."
+        }
+        (_, false) => {
+            "A difference between groups may be the cause of a difference in the numbers."
+        }
+        (_, true) => "",
+    };
+    let title = "Differences between the runs";
+    Some(Section::new("differences", title, lead, blocks).folded(is_folded))
 }
 
 fn facts(runs: &Runs<'_>) -> Vec<(String, Fact)> {
