@@ -774,7 +774,10 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "-b 10.0.0.1/33 U",
             "--bind-ip: invalid mask in range: 10.0.0.1/33 (expected 0 to 32 after the /)",
         ),
-        ("-b ::1 --unix-socket s U", "--bind-ip ::1: a Unix socket"),
+        (
+            "-b ::1 --unix-socket s U",
+            "--bind-ip ::1: a connection to a Unix socket",
+        ),
         ("--fail-if U", "--fail-if: "),
         (
             "--fail-if p99>50 U",
