@@ -1,4 +1,4 @@
-//! Samples, their medians, and whether a figure is met. Pure numbers.
+//! Samples, medians, and whether targets are met.
 
 use serde::Serialize;
 
@@ -6,14 +6,14 @@ use crate::machine::Machine;
 use crate::rows::Figure;
 use crate::truth::timing::TimingResult;
 
-/// Everything that was measured.
+/// The document of `--json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Measurement {
-    /// Where and with what.
+    /// The machine and the programs.
     pub(crate) machine: Machine,
-    /// One for each row.
+    /// The measured rows.
     pub(crate) rows: Vec<RowResult>,
-    /// How wrkbench keeps a schedule; empty when it was not asked for.
+    /// Schedule accuracy of wrkbench; empty if it was not measured.
     pub(crate) timing: Vec<TimingResult>,
 }
 
@@ -24,15 +24,15 @@ pub(crate) struct RowResult {
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: String,
-    /// The server that was loaded.
+    /// The server.
     pub(crate) server: String,
     /// The client that the others are compared with.
     pub(crate) baseline: &'static str,
-    /// What is to be reached.
+    /// The target.
     pub(crate) figure: Figure,
-    /// What a reader must know, for instance the cipher.
+    /// Remarks, for instance the cipher.
     pub(crate) notes: Vec<String>,
-    /// The baseline first, if it is there.
+    /// The baseline first, if it is installed.
     pub(crate) clients: Vec<ClientResult>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct RowResult {
 pub(crate) struct ClientResult {
     /// Tool and backend.
     pub(crate) label: String,
-    /// In the order they were taken.
+    /// In order of measurement.
     pub(crate) samples: Vec<Sample>,
     /// Median over the samples.
     pub(crate) median: Option<Medians>,
     /// Median over the repetitions of the ratio to the baseline's run of the same repetition.
     pub(crate) ratio_to_baseline: Option<Medians>,
-    /// What it costs to be watched; none in rows about something else.
+    /// The cost of a display; only in the row about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cost: Option<Cost>,
 }
@@ -61,42 +61,40 @@ pub(crate) struct Sample {
     pub(crate) cpu_us_per_request: f64,
     /// Peak resident memory of the client, in kB.
     pub(crate) peak_rss_kb: f64,
-    /// Share of the machine's CPU time that neither client nor server used, 0..=1.
+    /// Share of the machine's CPU time used by other programs, 0..=1.
     pub(crate) others_share: f64,
-    /// CPU time of the client's threads beside its workers over the time of the run: what they take
-    /// of a core; where runs are watched.
+    /// CPU time of the client's threads other than workers over the duration of the run; only in
+    /// the row about displays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) beside_share: Option<f64>,
     /// Error lines of the report.
     pub(crate) errors: Vec<String>,
 }
 
-/// What a client costs against the baseline, closer than medians say it.
+/// The cost of a display compared with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cost {
-    /// Where the true median of the ratios of requests per second can be; none with fewer than six
-    /// repetitions.
+    /// Confidence interval of the median ratio of requests per second; needs six repetitions.
     pub(crate) requests_ratio: Option<Ends>,
-    /// Median over the repetitions of what threads beside the workers take of a core, less the
-    /// baseline's.
+    /// Median difference to the baseline of the CPU share of threads other than workers.
     pub(crate) beside_share: f64,
 }
 
 /// An interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Ends {
-    /// Its lower end.
+    /// Lower end.
     pub(crate) low: f64,
-    /// Its upper end.
+    /// Upper end.
     pub(crate) high: f64,
-    /// How probable it is that it holds the truth, 0..=1.
+    /// Confidence level, 0..=1.
     pub(crate) confidence: f64,
 }
 
-/// Least probability of an interval.
+/// Required confidence level.
 const CONFIDENCE: f64 = 0.95;
 
-/// A median of each thing measured: in its unit, or as a ratio.
+/// Medians of all metrics, in their units or as ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Medians {
     /// Requests per second.
@@ -108,8 +106,7 @@ pub(crate) struct Medians {
 }
 
 impl ClientResult {
-    /// Reduces samples; `baseline` are those of wrk or wrk2, of the same repetitions in the same
-    /// order.
+    /// Summarizes samples; `baseline` has the samples of wrk or wrk2 for the same repetitions.
     pub(crate) fn new(label: String, samples: Vec<Sample>, baseline: Option<&[Sample]>) -> Self {
         let median = Medians::of(&samples, |sample, measure| Some(measure(sample)));
         let ratio_to_baseline = baseline.and_then(|baseline| {
@@ -127,7 +124,7 @@ impl ClientResult {
         }
     }
 
-    /// Whether the figure is met; `None` when there was no wrk to compare with.
+    /// Whether the target is met; `None` without a baseline.
     pub(crate) fn meets(&self, figure: Figure) -> Option<bool> {
         let ratio = self.ratio_to_baseline?;
         match figure {
@@ -145,7 +142,7 @@ impl ClientResult {
 }
 
 impl Cost {
-    /// From the runs of the same repetitions; `None` when threads were not looked at.
+    /// Compares runs of the same repetitions; `None` if threads were not measured.
     fn of(samples: &[Sample], baseline: &[Sample]) -> Option<Self> {
         let pairs = || samples.iter().zip(baseline);
         let shares = pairs().map(|(ours, theirs)| Some(ours.beside_share? - theirs.beside_share?));
@@ -165,11 +162,11 @@ impl Cost {
     }
 }
 
-/// Picks one number out of a sample.
+/// Selects a metric of a sample.
 type Measure = fn(&Sample) -> f64;
 
 impl Medians {
-    /// Medians over items; `value` may have none for an item.
+    /// Medians over items, without those for which `value` returns `None`.
     fn of<T>(items: &[T], value: impl Fn(&T, Measure) -> Option<f64>) -> Option<Self> {
         let over = |measure: Measure| {
             median(
@@ -187,7 +184,7 @@ impl Medians {
     }
 }
 
-/// The largest share of the machine that others took in any run of a row, 0..=1.
+/// The largest share of the machine used by other programs in any run of a row, 0..=1.
 pub(crate) fn others_share(clients: &[ClientResult]) -> f64 {
     let samples = clients.iter().flat_map(|client| &client.samples);
     samples
@@ -229,7 +226,7 @@ mod tests {
         }
     }
 
-    /// One repetition for each rate, each beside a quiet run of 100 requests per second.
+    /// One repetition for each rate, each with a baseline of 100 requests per second.
     fn cost_of_being_watched(rates: &[f64], share: f64) -> ClientResult {
         let quiet = vec![watched(100.0, 0.02); rates.len()];
         let seen = rates
@@ -248,7 +245,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_repetition_so_that_drift_cancels() {
-        // The machine gets twice as slow each time; ours always costs half.
+        // The machine gets slower by half each time; wrkbench always costs half of wrk.
         let theirs = [
             sample(8.0, 1.0, 10.0),
             sample(4.0, 2.0, 10.0),
@@ -284,7 +281,7 @@ mod tests {
         assert_eq!(meets(&noisy, 0.011), Some(false));
         let slower = [98.5, 97.6, 98.0, 96.0, 98.9, 98.7];
         assert_eq!(meets(&slower, 0.009), Some(false));
-        // The least and the greatest of five hold the median with 94 %.
+        // The minimum and maximum of five values contain the median with 94 % confidence.
         assert_eq!(meets(&slower[..5], 0.009), Some(true));
     }
 

@@ -1,28 +1,27 @@
-//! What the kernel says about a process: parsers for files of `/proc/<pid>/` (proc(5)).
+//! Parsers for files of `/proc` (proc(5)).
 
-/// Length of a clock tick of `/proc/<pid>/stat`, in microseconds. USER_HZ is 100 on every
-/// architecture that Linux still supports but Alpha.
+/// Clock tick of `/proc/<pid>/stat` in microseconds. USER_HZ is 100 on all architectures but Alpha.
 pub(crate) const TICK_US: u64 = 10_000;
 
 /// State and CPU time of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
-    /// `Z` once the process has ended and nobody has waited for it.
+    /// `Z` after the process has ended and before it is reaped.
     pub(crate) state: char,
-    /// User and system time of all its threads, those included that have ended, in microseconds.
+    /// User and system time of all threads, including ended ones, in microseconds.
     pub(crate) cpu_us: u64,
 }
 
-/// CPU time of the whole machine since it was started, over all cores, in microseconds.
+/// CPU time of the machine since boot, over all cores, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MachineTime {
-    /// Spent in programs and their system calls, or taken away by the hypervisor.
+    /// Time in programs and system calls, and time stolen by the hypervisor.
     pub(crate) busy_us: u64,
-    /// All there was, idle time included.
+    /// Total time, including idle time.
     pub(crate) total_us: u64,
 }
 
-/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Parses the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
 pub(crate) fn parse_machine_time(text: &str) -> Option<MachineTime> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line
@@ -45,11 +44,11 @@ pub(crate) fn parse_machine_time(text: &str) -> Option<MachineTime> {
     })
 }
 
-/// Reads `/proc/<pid>/stat`. The name in parentheses may itself hold blanks and parentheses.
+/// Parses `/proc/<pid>/stat`. The name in parentheses may contain spaces and parentheses.
 pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // `rest` begins with field 3 (state); utime is field 14, stime field 15.
+    // `rest` starts with field 3 (state); utime is field 14, stime field 15.
     let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let cpu_us = ticks(14)?.checked_add(ticks(15)?)?.checked_mul(TICK_US)?;
     Some(Stat {
@@ -58,20 +57,19 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// Peak resident memory (`VmHWM`) in kB of `/proc/<pid>/status`; a process that has ended has none.
+/// Peak resident memory (`VmHWM`) in kB from `/proc/<pid>/status`; `None` for an ended process.
 pub(crate) fn parse_peak_rss_kb(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Time that a thread has run, in microseconds: the first number of
-/// `/proc/<pid>/task/<tid>/schedstat`, which the kernel counts in nanoseconds
-/// (Documentation/scheduler/sched-stats.rst).
+/// CPU time of a thread in microseconds: the first number of `/proc/<pid>/task/<tid>/schedstat`, in
+/// nanoseconds there (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn parse_run_time_us(text: &str) -> Option<u64> {
     Some(text.split_whitespace().next()?.parse::<u64>().ok()? / 1_000)
 }
 
-/// The hard limit of open files in `/proc/<pid>/limits`; `None` when unlimited or not readable.
+/// The hard limit of open files in `/proc/<pid>/limits`; `None` if unlimited or unreadable.
 pub(crate) fn parse_hard_file_limit(text: &str) -> Option<u64> {
     let line = text
         .lines()
@@ -160,7 +158,7 @@ mod tests {
     #[test]
     fn the_files_of_this_very_process_are_understood() {
         let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap();
-        // The state is that of the main thread, which may wait for the thread of this test.
+        // The state is that of the main thread, which may be waiting for the thread of this test.
         assert!(matches!(
             parse_stat(&read("stat")).unwrap().state,
             'R' | 'S'

@@ -1,22 +1,22 @@
-//! What is needed of a text report in wrk's style.
+//! Parses the totals of a report in the style of wrk.
 
 use anyhow::{Context, bail};
 
-/// The totals of one run.
+/// The totals of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Totals {
     /// Requests answered.
     pub(crate) requests: u64,
-    /// As printed.
+    /// Requests per second as printed.
     pub(crate) requests_per_sec: f64,
-    /// The lines about errors, if there were any.
+    /// The lines about errors.
     pub(crate) errors: Vec<String>,
 }
 
-/// Reads `<n> requests in ...`, `Requests/sec:` and the error lines.
+/// Parses `<n> requests in ...`, `Requests/sec:` and the error lines.
 ///
 /// # Errors
-/// When one of the two is missing, or not a single request was answered.
+/// When one of these is missing, or no request was answered.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Totals> {
     let requests = text
         .lines()

@@ -1,34 +1,32 @@
-//! The rows of the table: what is asked of the clients, and the figure to reach.
+//! The rows of the table: the load and the target.
 
 use anyhow::bail;
 use serde::Serialize;
 
-/// One kind of work.
+/// A row.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// Short name for `--only` and JSON.
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: &'static str,
-    /// Open connections, all on one thread.
+    /// Open connections, on one thread.
     pub(crate) connections: u32,
-    /// What the server sends back.
+    /// The body of responses.
     pub(crate) answer: Answer,
-    /// Whether the run goes over TLS.
+    /// Use TLS.
     pub(crate) tls: bool,
-    /// The script that all clients run.
+    /// The script for all clients.
     pub(crate) script: Option<Script>,
-    /// How many requests go out in one write, by `--pipeline`; wrk takes the script instead.
+    /// Depth of `--pipeline`; wrk uses the script instead.
     pub(crate) pipeline: Option<u32>,
-    /// Requests per second that are asked for; the row is then compared with wrk2, which has rates,
-    /// and not with wrk.
+    /// Target rate, requests per second; such a row is compared with wrk2 instead of wrk.
     pub(crate) rate: Option<u32>,
-    /// Seconds that a run of this row needs at least.
+    /// Minimum duration of a run, seconds.
     pub(crate) duration_min_s: u32,
-    /// The runs are watched on a terminal; they are then compared with one that is not, and with no
-    /// other tool.
+    /// Compares runs with a display on a terminal with a run without, and with no other tool.
     pub(crate) watched: bool,
-    /// What is to be reached.
+    /// The target.
     pub(crate) figure: Figure,
 }
 
@@ -50,9 +48,9 @@ pub(crate) enum Script {
     Pipeline,
     /// `request()` that calls `wrk.format`.
     Request,
-    /// `response()` that looks at status, headers and body.
+    /// `response()` that reads status, headers and body.
     Response,
-    /// Prints what the server says about the TLS connection.
+    /// Prints the server's description of the TLS connection.
     PrintBody,
 }
 
@@ -65,7 +63,7 @@ impl Script {
         Self::PrintBody,
     ];
 
-    /// The file's name.
+    /// The file name.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Pipeline => "pipeline.lua",
@@ -75,7 +73,7 @@ impl Script {
         }
     }
 
-    /// The file's text, so that the bench runs from any folder.
+    /// The text of the file, included so that the program runs from any folder.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Pipeline => include_str!("../scripts/pipeline.lua"),
@@ -86,7 +84,7 @@ impl Script {
     }
 }
 
-/// A ratio to the baseline (see [`crate::tool::Client::baseline`]) that is not to be exceeded.
+/// A target: the maximum ratio to the baseline (see [`crate::tool::Client::baseline`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "of", content = "at_most", rename_all = "snake_case")]
 pub(crate) enum Figure {
@@ -94,9 +92,9 @@ pub(crate) enum Figure {
     CpuPerRequest(f64),
     /// Peak resident memory of the client.
     ResidentMemory(f64),
-    /// Share of the requests per second that is missing. Two runs differ by far more anyway, so it
-    /// is held against the share of a core that the client's threads beside its worker take from
-    /// it, and against the interval of the ratio, which must not say that more is missing.
+    /// Maximum loss of requests per second, as a share. Two runs differ by far more, so this is
+    /// checked against the CPU share of the client's threads other than the worker, and the
+    /// confidence interval of the ratio must not show a larger loss.
     RequestsLost(f64),
 }
 
@@ -228,7 +226,7 @@ pub(crate) const ROWS: [Row; 11] = [
         script: None,
         pipeline: None,
         rate: Some(20_000),
-        // wrk2 starts its connections 5 ms apart, so it needs 5 s to reach the rate at all.
+        // wrk2 opens a connection every 5 ms, so it needs 5 s to reach the rate.
         duration_min_s: 15,
         watched: false,
         figure: Figure::CpuPerRequest(0.40),
@@ -248,13 +246,13 @@ pub(crate) const ROWS: [Row; 11] = [
     },
 ];
 
-/// The name, for `--only`, of the table that follows the rows: how wrkbench keeps a schedule.
+/// The name of the table of schedule accuracy, for `--only`.
 pub(crate) const TIMING: &str = "timing";
 
-/// The rows with these names, in the order of the table; all when none is named.
+/// The rows with these names, in the order of the table; all if there are no names.
 ///
 /// # Errors
-/// When a name is not one of a row: the message lists them.
+/// When a name is unknown: the message lists the rows.
 pub(crate) fn selected(names: &[String]) -> anyhow::Result<Vec<&'static Row>> {
     for name in names {
         if name != TIMING && !ROWS.iter().any(|row| row.name == name) {

@@ -1,4 +1,4 @@
-//! A folder for configuration, certificates and scripts, removed when the bench ends.
+//! A temporary folder for configuration, certificates and scripts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context;
 
-/// Folders that this process has made.
+/// Number of folders created by this process.
 static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
-/// A folder of one owner alone.
+/// A temporary folder; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Makes the folder, readable for all: a server may give up root.
+    /// Creates the folder, readable by all users: a server may drop root privileges.
     ///
     /// # Errors
-    /// When it cannot be made, or is there already.
+    /// When it cannot be created, or exists already.
     pub(crate) fn create() -> anyhow::Result<Self> {
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
         let name = format!("wrkbench-bench-{}-{number}", std::process::id());
@@ -36,7 +36,7 @@ impl Scratch {
         &self.path
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -50,7 +50,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is cleared with the system's temporary files.
+        // If this fails, the system will clean up its temporary files.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! The servers that are loaded, each a process of its own on loopback.
+//! The servers, each a separate process on loopback.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::rows::{Answer, Row};
 use crate::scratch::Scratch;
 use crate::setup;
 
-/// The one cipher that nginx is held to in the https row.
+/// The only cipher that nginx offers in the https row.
 pub(crate) const CIPHER: &str = "TLS_AES_128_GCM_SHA256";
 
-/// Path at which nginx answers with protocol and cipher of the connection.
+/// The path whose response is the protocol and cipher of the connection (nginx).
 const CIPHER_PATH: &str = "/cipher";
 
-/// nginx opens its port a moment after it was started: so many looks, so far apart.
+/// nginx opens its port some time after its start: number and interval of the tries to connect.
 const LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// The same number of bytes as the built-in server's default body.
+/// As long as the default body of the built-in server.
 const SMALL_BODY_BYTES: usize = 63;
 const LARGE_BODY_BYTES: usize = 100_000;
 const HUGE_BODY_BYTES: usize = 1_000_000;
 
-/// A running server; ends when dropped.
+/// A running server; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Server {
     kind: ServerKind,
@@ -38,10 +38,10 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts what a row needs.
+    /// Starts the server for a row.
     ///
     /// # Errors
-    /// When the server does not come up.
+    /// When the server does not start.
     pub(crate) fn start(
         kind: ServerKind,
         row: &Row,
@@ -61,7 +61,7 @@ impl Server {
         })
     }
 
-    /// The URL for a row's answer.
+    /// The URL for a row's response.
     pub(crate) fn url(&self, answer: Answer) -> String {
         let path = match (answer, self.kind) {
             (Answer::Small, _) => "/",
@@ -73,12 +73,12 @@ impl Server {
         self.url_of(path)
     }
 
-    /// The URL whose body names the cipher of the connection, where the server can tell.
+    /// The URL whose response is the cipher of the connection, if the server supports it.
     pub(crate) fn cipher_url(&self) -> Option<String> {
         (self.tls && self.kind == ServerKind::Nginx).then(|| self.url_of(CIPHER_PATH))
     }
 
-    /// CPU time that the server has used so far, in microseconds.
+    /// CPU time used so far, in microseconds.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
@@ -86,7 +86,7 @@ impl Server {
         self.process.cpu_us()
     }
 
-    /// How the server is called in tables.
+    /// The name in tables.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             ServerKind::Origin => "wrkbench serve",
@@ -100,7 +100,7 @@ impl Server {
     }
 }
 
-/// Where nginx is, if anywhere; Debian keeps it in a folder that not everybody has on PATH.
+/// The path of nginx, if installed; on Debian its folder may be missing in PATH.
 pub(crate) fn find_nginx() -> Option<PathBuf> {
     let more = ["/usr/sbin", "/usr/local/sbin"].map(Path::new);
     setup::find_program(Path::new("nginx"), &more)
@@ -133,8 +133,8 @@ fn start_nginx(
     placement: Placement,
 ) -> anyhow::Result<(u16, Process)> {
     let nginx = find_nginx().context("--server nginx: nginx is not installed")?;
-    // nginx cannot say which port it got, so a free one is looked up for it. Somebody else may take
-    // it in between; nginx then fails to start, which is noticed below.
+    // nginx cannot report a port chosen by the kernel, so a free one is chosen here. If another
+    // program takes it in between, nginx fails to start, which is detected below.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
         .port();
@@ -175,7 +175,7 @@ fn wait_until_open(port: u16, process: &mut Process) -> anyhow::Result<()> {
     bail!("nginx does not listen on port {port}");
 }
 
-/// One process, so that pinning and killing it is simple; no log; connections never closed.
+/// A single process, which is simple to pin and kill; no log; connections are never closed.
 fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> String {
     let user = if is_root { "user root;\n" } else { "" };
     let body = "x".repeat(SMALL_BODY_BYTES - 1);
@@ -207,7 +207,7 @@ fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> St
     )
 }
 
-/// Whether this process runs as root: nginx would give that up for a user who may not exist.
+/// Whether this process runs as root: nginx would switch to a user that may not exist.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)

@@ -1,4 +1,4 @@
-//! One session of measuring: programs, places, and the interleaved runs of each row.
+//! A measuring session: programs, cores, and the interleaved runs of each row.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -21,19 +21,19 @@ use crate::setup::{self, Cores};
 use crate::tool::{Client, Programs};
 use crate::usage::Usage;
 
-/// How much longer than its duration a run may take: scripts, connecting, the report.
+/// Time limit of a run beyond its duration: scripts, connecting, the report.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How often a client is looked at: its peak memory is known as of the last look before its end.
+/// Interval of polling a client: its peak memory is known as of the last poll before its end.
 const POLL: Duration = Duration::from_millis(20);
 
-/// File descriptors that a client needs besides its connections.
+/// File descriptors that a client needs in addition to its connections.
 const SPARE_FILES: u64 = 100;
 
-/// A run that only wakes server and client up; not counted.
+/// Duration of the uncounted first run, which warms up server and client.
 const WARM_UP_S: u32 = 1;
 
-/// What all rows share.
+/// The environment of all rows.
 #[derive(Debug)]
 pub(crate) struct Session {
     machine: Machine,
@@ -48,10 +48,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Finds the programs and looks at the machine.
+    /// Finds the programs and describes the machine.
     ///
     /// # Errors
-    /// When wrkbench is not there, or a core is not.
+    /// When wrkbench or a core does not exist.
     pub(crate) fn prepare(options: &SpeedOptions) -> anyhow::Result<Self> {
         let CommonOptions {
             wrkbench,
@@ -98,12 +98,12 @@ impl Session {
         &self.machine
     }
 
-    /// Whether the user wants the session to end.
+    /// Whether the user has interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Measures one row: a fresh server, and all clients in turn.
+    /// Measures a row: a new server, and all clients in turn.
     ///
     /// # Errors
     /// When a server or a client fails, or the user interrupts.
@@ -166,7 +166,7 @@ impl Session {
         })
     }
 
-    /// Only nginx can be told which cipher to use.
+    /// Only nginx can be restricted to one cipher.
     fn server_kind_for(&self, row: &Row) -> ServerKind {
         if row.tls && server::find_nginx().is_some() {
             ServerKind::Nginx
@@ -175,7 +175,7 @@ impl Session {
         }
     }
 
-    /// As many connections as the row asks for and the file limit allows.
+    /// The connections of a row, limited by the number of open files.
     fn possible_connections(&self, row: &Row, notes: &mut Vec<String>) -> u32 {
         let limit = self.client_place.file_limit.unwrap_or(u64::MAX);
         let most = u32::try_from(limit.saturating_sub(SPARE_FILES))
@@ -189,7 +189,7 @@ impl Session {
         row.connections.min(most)
     }
 
-    /// Asks the server through each client what the handshake agreed on.
+    /// Determines the negotiated TLS parameters of each client.
     fn cipher_note(&self, server: &Server, clients: &[Client]) -> anyhow::Result<String> {
         let Some(url) = server.cipher_url() else {
             return Ok(
@@ -240,7 +240,7 @@ impl Session {
     }
 }
 
-/// Reads totals off the report and sets CPU time against them.
+/// Parses the report and relates it to the CPU time.
 fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
     let totals = report_text::parse(&ended.stdout)?;
     Ok(Sample {
@@ -255,8 +255,8 @@ fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
     })
 }
 
-/// Says on standard error what goes on.
+/// Prints progress to stderr.
 fn progress(message: &str) {
-    // A closed standard error must not end a measurement.
+    // A closed stderr must not end a measurement.
     let _ = writeln!(io::stderr(), "bench: {message}");
 }

@@ -1,4 +1,4 @@
-//! Where programs are and where they run: the binary under test, the cores, the wish to stop.
+//! Programs, cores and interruption: what both programs of this crate need to start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::process::Placement;
 use crate::procfs;
 
-/// The cores of both sides.
+/// The cores of server and client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// Where the server runs.
+    /// The server's core.
     pub(crate) server: Placement,
-    /// Where the clients run, one after the other.
+    /// The core of the clients.
     pub(crate) client: Placement,
-    /// On a machine with one core nothing is pinned, and the two disturb each other.
+    /// False on a machine with one core, where nothing is pinned and both compete for it.
     pub(crate) are_apart: bool,
 }
 
 impl Cores {
-    /// Server and client on these cores, with as many open files as this process may have.
+    /// Uses these cores and the hard limit of open files of this process.
     pub(crate) fn choose(cores: usize, server_core: u32, client_core: u32) -> Self {
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         let file_limit = procfs::parse_hard_file_limit(&limits);
@@ -40,7 +40,7 @@ impl Cores {
     }
 }
 
-/// A program by its path, or by its name on PATH and in further folders.
+/// Finds a program by its path, or by its name in PATH and additional folders.
 pub(crate) fn find_program(name: &Path, more_folders: &[&Path]) -> Option<PathBuf> {
     if name.components().count() > 1 {
         return name.is_file().then(|| name.to_owned());
@@ -53,10 +53,10 @@ pub(crate) fn find_program(name: &Path, more_folders: &[&Path]) -> Option<PathBu
         .find(|candidate| candidate.is_file())
 }
 
-/// The binary that was asked for, or the one that cargo put beside this one.
+/// The given binary, or the one in the folder of this program.
 ///
 /// # Errors
-/// When there is none.
+/// When it does not exist.
 pub(crate) fn wrkbench_path(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match asked {
         Some(path) => path.to_owned(),
@@ -71,10 +71,10 @@ pub(crate) fn wrkbench_path(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Set when the user wants all this to end (Ctrl-C or SIGTERM).
+/// A flag that is set by Ctrl-C and SIGTERM.
 ///
 /// # Errors
-/// When signals cannot be watched.
+/// When the handlers cannot be registered.
 pub(crate) fn interruption() -> std::io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

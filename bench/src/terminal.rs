@@ -1,4 +1,4 @@
-//! A terminal that nobody sits at, for programs that show something on one.
+//! A pseudo-terminal for programs that show progress on one.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open as open_file};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// What it calls itself.
+/// Its TERM.
 pub(crate) const KIND: &str = "xterm-256color";
 
 /// A large window.
@@ -19,10 +19,10 @@ const SIZE: Winsize = Winsize {
     ws_ypixel: 0,
 };
 
-/// Our end, where everything that is written comes out, and the end for a program.
+/// The controlling end and the end for the program.
 ///
 /// # Errors
-/// When the system has none left.
+/// When none is available.
 pub(crate) fn open() -> io::Result<(File, OwnedFd)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;

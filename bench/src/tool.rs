@@ -1,46 +1,46 @@
-//! The clients that are compared, and how each is told to do a row's work.
+//! The clients and their arguments.
 
 use std::path::{Path, PathBuf};
 
 use crate::rows::Row;
 
-/// How wrk is called in tables and results.
+/// The name of wrk in tables and results.
 pub(crate) const WRK_LABEL: &str = "wrk";
 
-/// How wrk2 is called there.
+/// The name of wrk2.
 pub(crate) const WRK2_LABEL: &str = "wrk2";
 
-/// How wrkbench is called there when nobody watches it, in a row about those who do.
+/// The name of wrkbench without a display, in the row about displays.
 pub(crate) const QUIET_LABEL: &str = "wrkbench --quiet";
 
-/// Sources of the clients.
+/// The programs.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// wrk, if it is there.
+    /// wrk, if installed.
     pub(crate) wrk: Option<PathBuf>,
-    /// wrk2, if it is there.
+    /// wrk2, if installed.
     pub(crate) wrk2: Option<PathBuf>,
     /// wrkbench.
     pub(crate) wrkbench: PathBuf,
 }
 
-/// One client in one way of working.
+/// A program with a set of options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Client {
-    /// For tables and results.
+    /// The name in tables and results.
     pub(crate) label: String,
     /// The binary.
     pub(crate) program: PathBuf,
-    /// Options that stand before those of every client.
+    /// Options before the common ones.
     options: Vec<String>,
-    /// Whether the row's script is given.
+    /// Whether to run the row's script.
     scripted: bool,
-    /// Whether its standard error is a terminal.
+    /// Whether stderr is a terminal.
     pub(crate) on_terminal: bool,
 }
 
 impl Client {
-    /// The one that the others of a row are compared with.
+    /// The client that the others in a row are compared with.
     pub(crate) fn baseline(row: &Row) -> &'static str {
         if row.watched {
             QUIET_LABEL
@@ -51,8 +51,8 @@ impl Client {
         }
     }
 
-    /// The clients of a row: the baseline first, then ours on each backend; where pipelining is an
-    /// option of ours, the row's script is run as well.
+    /// The clients of a row: the baseline, then wrkbench on each backend; with `--pipeline`, also
+    /// wrkbench with the row's script.
     pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
         if row.watched {
             return Self::watched(programs);
@@ -100,7 +100,7 @@ impl Client {
         clients
     }
 
-    /// Ours on a terminal: without anything to see, with the line, with the screen.
+    /// wrkbench on a terminal: without a display, with the progress line, with the full screen.
     fn watched(programs: &Programs) -> Vec<Self> {
         [
             (QUIET_LABEL, Some("--quiet")),
@@ -118,7 +118,7 @@ impl Client {
         .collect()
     }
 
-    /// The arguments for one run on one thread.
+    /// The arguments for a run on one thread.
     pub(crate) fn arguments(
         &self,
         connections: u32,

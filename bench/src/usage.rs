@@ -1,4 +1,4 @@
-//! What other programs took of the machine while something was measured.
+//! CPU usage of other programs during a measurement.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use crate::procfs::{self, MachineTime};
 
-/// CPU time of machine and server at one moment.
+/// CPU time of machine and server at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     machine: MachineTime,
@@ -14,20 +14,20 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// As of now; `server_us` is what the server has used so far, in microseconds.
+    /// The current CPU time; `server_us` is that of the server, in microseconds.
     ///
     /// # Errors
     /// When `/proc` cannot be read.
     pub(crate) fn now(server_us: u64) -> anyhow::Result<Self> {
         let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         Ok(Self {
-            // Without these numbers nothing is said about others.
+            // Without these numbers, other programs are not reported.
             machine: procfs::parse_machine_time(&text).unwrap_or_default(),
             server_us,
         })
     }
 
-    /// Share of the machine since `before` that neither the server nor the client took, 0..=1.
+    /// Share of the machine since `before` that was used by neither server nor client, 0..=1.
     pub(crate) fn others_share(self, before: Self, client_us: u64) -> f64 {
         let busy_us = self.machine.busy_us.saturating_sub(before.machine.busy_us);
         let total_us = self

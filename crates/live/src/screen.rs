@@ -24,7 +24,7 @@ use crate::line::{self, TrialName};
 use crate::numbers::rate;
 use crate::panel::{gauge, panel};
 use history::{History, Point};
-use plot::{Plot, Scale};
+use plot::{Plot, Scale, Series};
 
 /// The smallest terminal for the full view; smaller ones show the progress line.
 pub const MIN_COLUMNS: u16 = 60;
@@ -458,7 +458,7 @@ fn draw_latency(model: &Model, points: &[Point], span_s: f64, area: Rect, buffer
         span_s,
         label: plot::time_label,
     };
-    let series = |value: fn(&Point) -> Option<f64>| -> Vec<Option<(f64, f64)>> {
+    let series = |value: fn(&Point) -> Option<f64>| -> Series {
         let middle_s = |point: &Point| f64::midpoint(point.from_s, point.to_s);
         let place = |point| value(point).map(|value| (middle_s(point), value));
         points.iter().map(place).collect()

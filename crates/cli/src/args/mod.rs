@@ -210,7 +210,10 @@ enum Command {
     /// Print a manual page, in roff
     Man {
         /// Command whose page to print [default: the page of the whole program]
-        #[arg(value_name = "COMMAND", value_parser = ["run", "serve", "demo", "sweep", "restore", "table", "report", "compare", "sockets", "completions", "man"])]
+        #[arg(value_name = "COMMAND", value_parser = [
+            "run", "serve", "demo", "sweep", "restore", "table", "report", "compare", "sockets",
+            "completions", "man",
+        ])]
         command: Option<String>,
     },
 }

@@ -596,15 +596,18 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("U a -- HTTPS://u:p@i/", "\"HTTPS://***@i/\": a second URL"),
         (
             "-d {\"a\":1} U",
-            "--duration: \"{\\\"a\\\":1}\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) (a body is --body here)",
+            "--duration: \"{\\\"a\\\":1}\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) \
+             (a body is --body here)",
         ),
         (
             "-T application/json U",
-            "--timeout: \"application/json\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) (a content type is",
+            "--timeout: \"application/json\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m) \
+             (a content type is",
         ),
         (
             "-k U",
-            "-k: unknown option (certificates are verified only with --verify, and connections are kept open by default)",
+            "-k: unknown option (certificates are verified only with --verify, and \
+             connections are kept open by default)",
         ),
         (
             "--insecure U",
@@ -697,11 +700,13 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("--key k U", "--key \"k\": needs the certificate (--cert)"),
         (
             "--percentiles 50,101 U",
-            "--percentiles: \"101\" is not a percentile (expected numbers up to 100, like 50,90,99.9)",
+            "--percentiles: \"101\" is not a percentile (expected numbers up to 100, like \
+             50,90,99.9)",
         ),
         (
             "--percentiles nan U",
-            "--percentiles: \"nan\" is not a percentile (expected numbers up to 100, like 50,90,99.9)",
+            "--percentiles: \"nan\" is not a percentile (expected numbers up to 100, like \
+             50,90,99.9)",
         ),
         ("--latency=5 U", "--latency: takes no value, but got \"5\""),
         ("-c", "--connections: needs a value"),
@@ -768,7 +773,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "-b abc U",
-            "--bind-ip: could not parse range: abc (expected an address like 10.0.0.7 or a network like 10.0.0.0/24)",
+            "--bind-ip: could not parse range: abc (expected an address like 10.0.0.7 or a network \
+             like 10.0.0.0/24)",
         ),
         (
             "-b 10.0.0.1/33 U",
@@ -1096,7 +1102,8 @@ fn every_option_is_in_the_table_of_the_contract() {
     let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
         counters delay-stats duration fail-if header hgrm hlog interval io json key latency method \
         no-keepalive percentiles pipeline quiet rate requests requests-per-connection samples script \
-        seed show-secrets sockets stages strict style threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
+        seed show-secrets sockets stages strict style threads timeout tui u_latency \
+        unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -109,8 +109,8 @@ pub(super) fn judge_regression(
     {
         tell(
             program,
-            "--fail-on-regression: no regression found, but the load generator was saturated, which \
-             can hide one",
+            "--fail-on-regression: no regression found, but the load generator was \
+             saturated, which can hide one",
         );
     }
     Ok(ExitCode::SUCCESS)

@@ -106,6 +106,9 @@ pub(super) fn columns(area: Rect) -> u16 {
     area.width.saturating_sub(AXIS_COLUMNS)
 }
 
+/// Times (seconds) and values of a line, with gaps.
+pub(super) type Series = Vec<Option<(f64, f64)>>;
+
 /// The plots of one area, with their axes.
 pub(super) struct Plot<L> {
     pub(super) area: Rect,
@@ -129,7 +132,7 @@ impl<L: Fn(f64) -> String> Plot<L> {
 
     /// Draws the axes and a line through the values of each series; a line has gaps where points
     /// have no value.
-    pub(super) fn lines(&self, series: &[(Vec<Option<(f64, f64)>>, Style)], buffer: &mut Buffer) {
+    pub(super) fn lines(&self, series: &[(Series, Style)], buffer: &mut Buffer) {
         let inner = self.inner();
         if inner.is_empty() {
             return;
