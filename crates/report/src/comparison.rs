@@ -8,7 +8,8 @@ use analysis::compare::{
     Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FixedRate, Level, Metric,
     Outcome, Validity,
 };
-use plan::units;
+use plan::readable;
+use results::metric::Unit;
 
 use crate::page;
 use crate::page::words::{self, counted};
@@ -81,7 +82,7 @@ fn validity_sentence(validity: &Validity) -> Option<String> {
     let left_out = |count: usize, what: [&str; 2]| {
         let what = if count == 1 { what[0] } else { what[1] };
         let of = counted(*runs as u64, "run");
-        (count > 0).then(|| format!("{count} of {of} {what} in no figure"))
+        (count > 0).then(|| format!("{count} of {of} {what} excluded"))
     };
     parts.extend(left_out(*failed, ["failed and is", "failed and are"]));
     parts.extend(left_out(
@@ -111,7 +112,7 @@ fn clamped_phrase(clamped: &ClampedLevels) -> String {
         .map(|(key, value)| format!("{key} = {value}"))
         .collect();
     format!(
-        "levels {} of {} are one setting: the kernel took {} for each",
+        "levels {} of {} are the same setting: the kernel used {} for each",
         words::list(&clamped.levels),
         clamped.factor,
         words::list(&taken)
@@ -187,30 +188,18 @@ fn rate_phrase(rate: FixedRate) -> String {
 
 fn too_few(comparison: &Comparison, needed: usize) -> String {
     let metric = &comparison.metric.label;
-    match (comparison.runs, comparison.levels.len()) {
-        (_, 0 | 1) => format!("{metric} is not known on both sides"),
+    let why = match (comparison.runs, comparison.levels.len()) {
+        (_, 0 | 1) => return format!("{metric} was not measured on both sides"),
         (1, _) if comparison.levels.iter().any(|level| level.runs > 1) => {
             let single = comparison.levels.iter().filter(|level| level.runs == 1);
             let single: Vec<&str> = single.map(|level| level.name.as_str()).collect();
-            format!(
-                "nothing can be said about {metric}: there is only one run of {} to compare ({needed} each are the fewest \
-                 that can show a difference)",
-                single.join(" and ")
-            )
+            format!("there is only 1 run of {}", single.join(" and "))
         }
-        (1, _) => format!(
-            "nothing can be said about {metric}: with one run each the noise between runs is not known ({needed} each are \
-             the fewest that can show a difference)"
-        ),
-        (runs, 2) => format!(
-            "nothing can be said about {metric}: with {runs} runs each p < 0.05 cannot be reached, \
-             whatever they show (it takes {needed} each)"
-        ),
-        (runs, _) => format!(
-            "nothing can be said about {metric}: {} are too few (it takes {needed} each)",
-            runs_phrase(runs, comparison.has_rounds)
-        ),
-    }
+        (1, _) => "1 run per level does not show the noise between runs".to_owned(),
+        (runs, 2) => format!("p < 0.05 is impossible with {runs} runs per level"),
+        (runs, _) => format!("{} are too few", runs_phrase(runs, comparison.has_rounds)),
+    };
+    format!("{metric} cannot be compared: {why} (at least {needed} per level are needed)")
 }
 
 fn same(comparison: &Comparison) -> String {
@@ -239,7 +228,7 @@ fn not_found(comparison: &Comparison) -> String {
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
     let runs = runs_phrase(comparison.runs, comparison.has_rounds);
     let reach = match comparison.detectable {
-        Some(detectable) => format!("; with {runs} {} cannot be seen", below(detectable)),
+        Some(detectable) => format!("; with {runs} {} cannot be detected", below(detectable)),
         None => String::new(),
     };
     format!(
@@ -261,7 +250,7 @@ fn negligible(comparison: &Comparison, index: usize) -> String {
     let threshold = percent(comparison.threshold);
     let interval = match interval(&difference) {
         Some(interval) if comparison.is_across_threshold(&difference) => {
-            format!("; 95 % interval {interval}, which reaches beyond")
+            format!("; 95 % interval {interval}, which extends beyond it")
         }
         Some(interval) => format!("; 95 % interval {interval}"),
         None => String::new(),
@@ -310,7 +299,7 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
             let size = percent((ratio - 1.0).abs());
             let edge = if comparison.is_across_threshold(&difference) {
                 let threshold = percent(comparison.threshold);
-                format!(", in part within the {threshold} % that do not matter")
+                format!(", partly within the {threshold} % threshold")
             } else {
                 String::new()
             };
@@ -405,9 +394,11 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     }
     let threshold = percent(comparison.threshold);
     match (comparison.runs_needed, comparison.detectable) {
-        (Some(runs), _) => remarks.push(format!("to see {threshold} % takes {runs} runs each")),
+        (Some(runs), _) => remarks.push(format!(
+            "detecting a {threshold} % change needs {runs} runs per level"
+        )),
         (None, Some(_)) => remarks.push(format!(
-            "to see {threshold} % takes more than 1000 runs each"
+            "detecting a {threshold} % change needs more than 1,000 runs per level"
         )),
         (None, None) => {}
     }
@@ -473,7 +464,7 @@ fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
     ]
 }
 
-/// What to keep in mind beside a comparison.
+/// The sentence about a caveat.
 #[must_use]
 pub fn caveat_sentence(caveat: &Caveat) -> String {
     let of = |side: &Option<String>| {
@@ -482,8 +473,8 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
     };
     match caveat {
         Caveat::OneAfterTheOther => {
-            "each level ran to its end before the next began, so a change over time looks like an \
-             effect (shuffle the order within rounds)"
+            "all runs of a level were made before those of the next, so a change over time looks \
+             like an effect (shuffle the order within rounds)"
                 .to_owned()
         }
         Caveat::Drift {
@@ -492,7 +483,7 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             change,
             p_value,
         } => format!(
-            "{}{} {} by {} % from the first run to the last, whatever was set ({})",
+            "{}{} {} by {} % from the first run to the last, regardless of the levels ({})",
             of(side),
             metric.label,
             if *change < 0.0 { "fell" } else { "rose" },
@@ -515,7 +506,7 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             };
             let others = match cells {
                 1 => String::new(),
-                _ => format!("; first runs of {cells} of {all} cells are so"),
+                _ => format!("; this is so in {cells} of {all} cells"),
             };
             format!(
                 "{}{which} was slow: {} is {} % {} than in the cell's other runs (warm up for \
@@ -542,19 +533,19 @@ pub(crate) fn below(detectable: f64) -> String {
 pub(crate) fn runs_phrase(runs: usize, has_rounds: bool) -> String {
     match (runs, has_rounds) {
         (1, true) => "1 round".to_owned(),
-        (1, false) => "1 run each".to_owned(),
+        (1, false) => "1 run per level".to_owned(),
         (_, true) => format!("{runs} rounds"),
-        (_, false) => format!("{runs} runs each"),
+        (_, false) => format!("{runs} runs per level"),
     }
 }
 
-/// A value in its unit, times as wrk writes them.
+/// A value in its unit.
 fn value(metric: &Metric, value: Option<f64>) -> String {
     match value {
         None => String::new(),
-        Some(time_us) if metric.name.ends_with("_us") => units::time_us(time_us),
-        Some(value) if value.fract() == 0.0 => format!("{value:.0}"),
-        Some(value) => format!("{value:.2}"),
+        Some(time_us) if metric.unit == Unit::Microseconds => readable::time_us(time_us),
+        Some(value) if value.fract() == 0.0 => readable::decimal(value, 0),
+        Some(value) => readable::decimal(value, 2),
     }
 }
 

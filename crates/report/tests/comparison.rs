@@ -225,27 +225,28 @@ fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
         "requests_per_sec",
         &around(1_000.0, 0.2),
         &around(1_010.0, 0.2),
-        "no detectable difference in requests/s (p = 0.77; with 15 runs each a difference below 16 % cannot be seen)",
+        "no detectable difference in requests/s (p = 0.77; with 15 runs per level a difference \
+         below 16 % cannot be detected)",
     );
     sentence(
         "requests_per_sec",
         &base[..1],
         &base[..1],
-        "nothing can be said about requests/s: with one run each the noise between runs is not known (4 each are the \
-         fewest that can show a difference)",
+        "requests/s cannot be compared: 1 run per level does not show the noise between runs (at \
+         least 4 per level are needed)",
     );
     sentence(
         "requests_per_sec",
         &base[..3],
         &base[..3],
-        "nothing can be said about requests/s: with 3 runs each p < 0.05 cannot be reached, whatever they show (it \
-         takes 4 each)",
+        "requests/s cannot be compared: p < 0.05 is impossible with 3 runs per level (at least 4 \
+         per level are needed)",
     );
     sentence(
         "requests_per_sec",
         &base,
         &[],
-        "requests/s is not known on both sides",
+        "requests/s was not measured on both sides",
     );
     sentence(
         "errors",
@@ -267,11 +268,11 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     check(
         &compared(&around(1_019.0, 0.006), 0.02),
         "no difference that matters in requests/s: new is 1.9 % higher than base (within 2 %; 95 % interval 1.6 to \
-         2.2 %, which reaches beyond)",
+         2.2 %, which extends beyond it)",
     );
     check(
         &compared(&around(1_022.0, 0.006), 0.02),
-        "new beats base by 2.2 % in requests/s (95 % interval 1.9 to 2.6 %, in part within the 2 % that do not matter)",
+        "new beats base by 2.2 % in requests/s (95 % interval 1.9 to 2.6 %, partly within the 2 % threshold)",
     );
     let at_rate = |level: &str, made: f64| {
         let mut runs = runs(level, "requests_per_sec", &around(made, 0.0005));
@@ -388,8 +389,8 @@ fn failures_and_clamped_levels_are_part_of_the_first_sentence() {
     check(
         text.lines().next().unwrap_or_default(),
         "Load generator saturated in 10 of 10 runs: differences between levels may be hidden; 1 of 12 runs failed and \
-         is in no figure; 1 of 12 runs was ended early and is in no figure; more than 1 % of the requests failed in \
-         10 of 10 runs; levels 4096 and 8192 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 \
+         is excluded; 1 of 12 runs was ended early and is excluded; more than 1 % of the requests failed in \
+         10 of 10 runs; levels 4096 and 8192 of rmem_max are the same setting: the kernel used net.core.rmem_max = 2304 \
          for each",
     );
 }
@@ -459,11 +460,8 @@ fn a_single_run_next_to_several_is_named() {
         !is_second || seen == 1
     });
     let text = rendered(&runs);
-    assert!(
-        text.contains("there is only one run of 8192 to compare"),
-        "{text}"
-    );
-    assert!(!text.contains("one run each"), "{text}");
+    assert!(text.contains("there is only 1 run of 8192"), "{text}");
+    assert!(!text.contains("1 run per level"), "{text}");
 }
 
 #[test]

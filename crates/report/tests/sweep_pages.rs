@@ -359,7 +359,7 @@ fn failed_runs_are_listed_with_their_reasons_and_not_drawn() {
     check_page(&page);
     let verdict = outline_of(&page, "verdict");
     for expected in [
-        "2 of 35 runs failed and are in no figure.",
+        "2 of 35 runs failed and are excluded.",
         "round 1, 4th of 35 runs, ",
         "not ready within 10s (r01-c",
         "# Runs counted: 33",

@@ -75,7 +75,7 @@ fn a_regression_beyond_the_limit_ends_with_exit_code_3() {
             0,
             "requests/s is the same within 2 %",
         ),
-        (["few.txt", "new.txt"], "5%", 1, "nothing can be said"),
+        (["few.txt", "new.txt"], "5%", 1, "cannot be compared"),
     ] {
         let arguments = [&files[..], &metric, &[limit]].concat();
         let output = compare(&folder, &arguments);

@@ -258,7 +258,7 @@ fn figure(comparison: &Comparison) -> Figure {
                 .detectable
                 .map_or_else(String::new, |detectable| {
                     format!(
-                        "{} cannot be seen with {}",
+                        "{} cannot be detected with {}",
                         comparison::below(detectable),
                         comparison::runs_phrase(comparison.runs, comparison.has_rounds)
                     )
