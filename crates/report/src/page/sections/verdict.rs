@@ -70,10 +70,12 @@ fn not_compared(runs: &Runs<'_>) -> Block {
             vec![],
         );
     }
-    let text = match (runs.groups.len(), runs.factors.len()) {
+    let first = runs.counted().next().map(|run| &run.run.profile);
+    let is_one_load = runs.counted().all(|run| Some(&run.run.profile) == first);
+    let text = match (runs.groups.len(), is_one_load) {
         (1, _) => "All runs are of the same group: there is nothing to compare.",
-        (_, 0) => "Nothing was compared: groups under different loads are not compared.",
-        _ => "Nothing was compared: no metric is known for at least two groups.",
+        (_, false) => "Nothing was compared: groups under different loads are not compared.",
+        (_, true) => "Nothing was compared: no metric is known for at least two groups.",
     };
     finding(Tone::Neutral, text, vec![])
 }
