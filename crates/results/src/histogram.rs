@@ -201,11 +201,11 @@ impl Histogram {
     }
 
     /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed:
-    /// of the buckets with samples the lowest one whose cumulative count reaches ceil(percent / 100
-    /// * n), shown by its highest value, at most 1/1024 above the sample of that rank. 100 gives
-    /// the exact maximum, 0 the lowest bucket. No result lies outside the exact minimum and
-    /// maximum. 0 without samples; what is below 0 or no number counts as 0, what is above 100 as
-    /// 100.
+    /// of the buckets with samples the lowest one whose cumulative count reaches
+    /// `ceil(percent / 100 * n)`, shown by its highest value, at most 1/1024 above the sample of
+    /// that rank. 100 gives the exact maximum, 0 the lowest bucket. No result lies outside the exact
+    /// minimum and maximum. 0 without samples. A percentage below 0, or NaN, counts as 0; one above
+    /// 100 counts as 100.
     #[must_use]
     pub fn value_at_percentile(&self, percent: f64) -> u64 {
         self.values_at_percentiles(&[percent])[0]

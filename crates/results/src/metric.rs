@@ -617,7 +617,7 @@ fn socket_values(sockets: &SocketSummary) -> Vec<(String, f64)> {
         ),
     ];
     for (of, unit, spread) in [("rtt", "_us", sockets.rtt_us), ("cwnd", "", sockets.cwnd)] {
-        let fields: [(&str, fn(&Spread) -> f64); 5] = [
+        let fields: [(&str, SpreadField); 5] = [
             ("min", |spread| spread.min),
             ("p50", |spread| spread.p50),
             ("p90", |spread| spread.p90),
@@ -635,6 +635,9 @@ fn socket_values(sockets: &SocketSummary) -> Vec<(String, f64)> {
         .filter_map(|(name, value)| Some((format!("sockets_{name}"), value?)))
         .collect()
 }
+
+/// One number of a [`Spread`].
+type SpreadField = fn(&Spread) -> f64;
 
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
