@@ -128,15 +128,18 @@ impl Armed {
     ) -> RunOutcome {
         let mut collected = Collected::new(&mut self, times);
         let mut merger = SnapshotMerger::new(self.pool.threads.len(), times);
+        let mut grace = Grace::default();
         while collected.missing.contains(&true) {
             let waits_from_ns = monotonic_ns();
             let message = self.messages.recv_timeout(POLL);
+            let waited_until_ns = monotonic_ns();
             note_standstill(
                 &mut collected.outcome.recording,
                 times,
                 waits_from_ns,
-                monotonic_ns(),
+                waited_until_ns,
             );
+            grace.note_wait(waits_from_ns, waited_until_ns);
             match message {
                 Ok(WorkerMessage::Ended { index, result }) => {
                     if result.failure.is_some() {
@@ -164,7 +167,7 @@ impl Armed {
                 }
                 observer.turn(merger.age(now_ns));
             }
-            let late_ns = now_ns.saturating_sub(collected.stop_ns);
+            let late_ns = grace.used_ns(collected.stop_ns, now_ns);
             if late_ns > SCRIPT_GRACE_NS {
                 collected.take_from_stuck_workers(&self.pool);
             }
@@ -174,6 +177,26 @@ impl Armed {
             }
         }
         collected.finish(times)
+    }
+}
+
+/// How long workers have had to end. A time in which nothing ran (SIGSTOP, a suspended machine) does
+/// not count: the workers could not end then either.
+#[derive(Default)]
+struct Grace {
+    /// When the process last ran again after a standstill.
+    resumed_ns: u64,
+}
+
+impl Grace {
+    fn note_wait(&mut self, from_ns: u64, to_ns: u64) {
+        if to_ns.saturating_sub(from_ns) >= STANDSTILL_NS {
+            self.resumed_ns = to_ns;
+        }
+    }
+
+    fn used_ns(&self, stop_ns: u64, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(stop_ns.max(self.resumed_ns))
     }
 }
 
@@ -581,6 +604,15 @@ mod tests {
         assert_eq!(noted(0, 2_005), Some(1_000));
         assert_eq!(noted(2_400, 9_000), Some(595));
         assert_eq!(noted(3_100, 9_000), None);
+    }
+
+    #[test]
+    fn workers_have_their_full_grace_after_the_process_was_suspended_over_the_end() {
+        let mut grace = Grace::default();
+        grace.note_wait(995 * MS, 1_000 * MS);
+        assert_eq!(grace.used_ns(1_000 * MS, 1_040 * MS), 40 * MS);
+        grace.note_wait(1_040 * MS, 31_040 * MS);
+        assert_eq!(grace.used_ns(1_000 * MS, 31_041 * MS), MS);
     }
 
     #[test]
