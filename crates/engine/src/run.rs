@@ -180,8 +180,8 @@ impl Armed {
     }
 }
 
-/// How long workers have had to end. A time in which nothing ran (SIGSTOP, a suspended machine) does
-/// not count: the workers could not end then either.
+/// How long workers have had to end. A time in which nothing ran (SIGSTOP, a suspended machine)
+/// does not count: the workers could not end then either.
 #[derive(Default)]
 struct Grace {
     /// When the process last ran again after a standstill.
