@@ -1,19 +1,20 @@
-//! What results say together: files in, observations; observations in, tables and conclusions.
+//! Analysis of results: reads files into observations, and turns observations into tables and
+//! conclusions.
 //!
-//! The unit is the run. Nothing here is rendered.
+//! The unit is the run. This crate renders nothing.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod compare;
-mod judged;
+mod criteria;
 mod load_part;
 mod observation;
 mod read;
 pub mod story;
 pub mod table;
 
-pub use judged::{Judged, judge_all};
+pub use criteria::{Judged, judge_all};
 pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};

@@ -1,20 +1,20 @@
-//! What is known of the load of a run, part by part: of a saved result its plan, of a text what it
+//! What is known about the load of a run, part by part: the plan of a saved result, or what a text
 //! says.
 
 use plan::{OptionName, OptionValue, PlanOption};
 
-/// One part of a load. Parts with the same label and the same value make the same load.
+/// One part of a load. Parts with the same label and value make the same load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadPart {
-    /// What it is: `timeout`.
+    /// What the part is: `timeout`.
     pub label: &'static str,
-    /// The whole value.
+    /// The complete value.
     pub value: OptionValue,
     /// The value in words: `2 s`.
     pub text: String,
-    /// How a command line sets it, `-T2s`; empty where the default applies.
+    /// The command-line option that sets it, `-T2s`; empty if the default applies.
     pub option: String,
-    /// It says where the requests go.
+    /// Whether it says where the requests go.
     pub is_part_of_url: bool,
 }
 
@@ -25,8 +25,8 @@ impl LoadPart {
         PlanOption { name, value }.into()
     }
 
-    /// Something that no plan has, such as the tool that made the run. `option` distinguishes names
-    /// of loads; it may be empty.
+    /// Something that no plan has, such as the tool that made the run. `option` distinguishes the
+    /// names of loads; it may be empty.
     #[must_use]
     pub fn other(label: &'static str, text: &str, option: &str) -> Self {
         Self {

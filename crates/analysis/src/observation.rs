@@ -1,4 +1,4 @@
-//! One run as tables and comparisons see it, wherever it came from.
+//! One run as tables and comparisons see it, wherever it comes from.
 
 use std::collections::BTreeMap;
 
@@ -6,50 +6,49 @@ use results::{HookOutput, Metric, RunResult, Setting, Warning};
 
 use crate::LoadPart;
 
-/// Below this share of a fixed rate the rate was missed.
+/// Below this share of its fixed rate, a run has missed the rate.
 const RATE_SHARE_MIN: f64 = 0.99;
 
-/// One run: of a sweep, a saved result, buffertest's JSON, or the text that wrk, wrk2 and wrk-cmm
-/// print.
+/// One run: a trial of a sweep, a saved result, buffertest's JSON, or a report of wrk, wrk2 or
+/// wrk-cmm.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observation {
-    /// Where it was found: the file, with the line for one of several in it.
+    /// Where it was found: the file, with the line if the file has several runs.
     pub source: String,
-    /// How it was kept.
+    /// The form in which it was saved.
     pub form: Form,
-    /// Number of its cell in the plan of a sweep, from 1; `None` where there is no plan.
+    /// Number of its cell in the plan of a sweep, from 1; `None` without a plan.
     pub cell: Option<u32>,
-    /// What it was a run of: levels of factors (`rmem_max` = `262144`), or the heading above a
-    /// text.
+    /// What was run: levels of factors (`rmem_max` = `262144`), or the heading above a text.
     pub settings: Vec<Setting>,
-    /// Set of load options, if one is known.
+    /// Set of load options, if known.
     pub profile: Option<String>,
-    /// Target, if one is known.
+    /// Target, if known.
     pub target: Option<String>,
-    /// The profile as it was before options were added that tell runs of the same name but of
-    /// another load apart; `None` if there were none to add.
+    /// The profile before options were appended that distinguish runs of the same name but
+    /// different load; `None` if none were appended.
     pub profile_without_load: Option<String>,
-    /// What a text says of the load; a saved result has its plan instead.
+    /// What a text says about the load; a saved result has its plan instead.
     pub noted_load: Vec<LoadPart>,
     /// Number of the run within its cell, from 1.
     pub run: u32,
-    /// The round that the run's notes say it is of, from 1.
+    /// The round that the notes of the run name, from 1.
     pub round: Option<u32>,
-    /// Place in the order in which the runs were made, from 1; `None` if the order is not known.
+    /// Position in the order in which the runs were made, from 1; `None` if the order is unknown.
     pub position: Option<u32>,
-    /// What was measured, by name: see [`results::metric`]. What is not known is not there.
+    /// Measured values by name, see [`results::metric`]. Unknown values are missing.
     pub values: BTreeMap<String, f64>,
-    /// The whole result with its histograms, where there is one.
+    /// The complete result with its histograms, if there is one.
     pub result: Option<Box<RunResult>>,
-    /// What a sweep wrote down around the run, if it is one of a sweep.
+    /// What a sweep recorded about the run, if it is a trial.
     pub trial: Option<Box<TrialFacts>>,
-    /// Why there is nothing to average: the run failed.
+    /// Why the run failed; it is then excluded from averages.
     pub failure: Option<String>,
-    /// Which text or file said what about the name of the run, and what was left aside.
+    /// The text or file that each part of the run's name comes from, and what was ignored.
     pub origins: Vec<Origin>,
 }
 
-/// How a run was kept, from what says most of it to what says least.
+/// The form in which a run was saved, from the most complete to the least.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     /// As a saved result or a trial of a sweep.
@@ -66,12 +65,12 @@ pub enum Form {
 /// Where a part of a run's name comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The part: `target`, `profile`, `round`, the name of a setting; `ignored` for what names
-    /// nothing.
+    /// The part: `target`, `profile`, `round`, the name of a setting, or `ignored` for text that
+    /// names nothing.
     pub part: String,
-    /// What it is called; why it was, for what was ignored.
+    /// Its value; for ignored text, the reason.
     pub value: String,
-    /// What said so: `line 17: "x86_64:"`.
+    /// Where it comes from: `line 17: "x86_64:"`.
     pub from: String,
 }
 
@@ -88,30 +87,29 @@ impl Origin {
     }
 }
 
-/// What a sweep wrote down around a run: [`results::Trial`] without what the observation has
-/// already.
+/// What a sweep recorded about a run: [`results::Trial`] without what the observation already has.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TrialFacts {
-    /// Wall-clock begin, RFC 3339; a label.
+    /// Wall-clock start time, RFC 3339; a label.
     pub started_at: Option<String>,
     /// Round, from 1.
     pub round: u32,
-    /// The cell that is repeated so that drift shows.
+    /// Whether it is a run of the baseline, which is repeated to show drift.
     pub is_baseline: bool,
-    /// Why earlier attempts failed, in their order.
+    /// Why earlier attempts failed, in order.
     pub failed_attempts: Vec<String>,
-    /// What the kernel really took, by sysctl.
+    /// The values that the kernel used, by sysctl.
     pub effective: BTreeMap<String, String>,
-    /// The machine before the run, by name.
+    /// State of the machine before the run, by name.
     pub environment_before: BTreeMap<String, String>,
-    /// The same after it.
+    /// State of the machine after the run, by name.
     pub environment_after: BTreeMap<String, String>,
-    /// Commands around it, in the order they ran.
+    /// Commands around the run, in the order in which they ran.
     pub hooks: Vec<HookOutput>,
 }
 
 impl Observation {
-    /// Whether the other is a run of the same thing.
+    /// Whether both are runs of the same cell.
     #[must_use]
     pub fn is_same_cell(&self, other: &Self) -> bool {
         self.settings == other.settings
@@ -119,7 +117,7 @@ impl Observation {
             && self.target == other.target
     }
 
-    /// Wall-clock begin, RFC 3339: that of its trial, else of its result.
+    /// Wall-clock start time, RFC 3339: of the trial, else of the result.
     #[must_use]
     pub fn started_at(&self) -> Option<&str> {
         let of_trial = self.trial.as_deref().map(|trial| &trial.started_at);
@@ -131,35 +129,35 @@ impl Observation {
         known.flatten().next().map(String::as_str)
     }
 
-    /// Whether the load generator was the limit, so that the server could have done more than the
-    /// run says. `false` where that is not known, as of a text.
+    /// Whether the load generator was saturated, so that the server may be faster than shown.
+    /// `false` if that is unknown, as for a text.
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         let result = self.result.as_deref();
         result.is_some_and(|result| result.generator.verdict.is_saturated())
     }
 
-    /// The rate at which the plan had requests sent, per second; `None` of a closed loop, and where
-    /// it is not known.
+    /// The fixed rate of the plan, requests per second; `None` for a closed loop, and if it is
+    /// unknown.
     #[must_use]
     pub fn fixed_rate_per_sec(&self) -> Option<f64> {
         self.value("rate").filter(|rate| *rate > 0.0)
     }
 
-    /// Whether a run with a fixed rate fell short of it: by more than 1 % of what was due, or by
-    /// more and more.
+    /// Whether a run with a fixed rate fell short of it: by more than 1 % of the requests that were
+    /// due, or by a growing amount.
     #[must_use]
     pub fn has_missed_rate(&self) -> bool {
         let Some(rate_per_sec) = self.fixed_rate_per_sec() else {
             return false;
         };
         let Some(result) = &self.result else {
-            // Random arrivals scatter around the rate, but no text has any.
+            // Random arrivals scatter around the rate, but no text has them.
             let made = self.value(results::metric::REQUESTS_PER_SEC);
             return made.is_some_and(|made| made < rate_per_sec * RATE_SHARE_MIN);
         };
         let counters = &result.recording.counters;
-        // What is in flight when the window ends is late only if there is more and more of it.
+        // Requests in flight at the end of the window are late only if their number keeps growing.
         let made = counters.answered.saturating_add(counters.in_flight);
         (made as f64) < counters.due as f64 * RATE_SHARE_MIN
             || result
@@ -168,8 +166,8 @@ impl Observation {
                 .any(|warning| matches!(warning.data, Warning::RateNotSustained { .. }))
     }
 
-    /// What was measured, by name: of any percentile where there is a histogram, else of those that
-    /// the source named.
+    /// A measured value by name: any percentile if there is a histogram, else those that the source
+    /// has.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         let known = self.values.get(name).copied();

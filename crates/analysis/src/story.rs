@@ -1,7 +1,6 @@
-//! What happened in the course of a run: when it stalled, when it was slow, when requests failed.
+//! Episodes of a run: when it stalled, when it was slow, and when requests failed.
 //!
-//! An even run has no episodes: what is told lies far outside of what counts of its size scatter
-//! by.
+//! A steady run has no episodes: an episode lies far outside of the scatter of counts of its size.
 
 use std::time::Duration;
 
@@ -10,91 +9,92 @@ use results::{Interval, RunResult};
 #[cfg(test)]
 mod tests;
 
-/// So many standard deviations are no chance, also where a run has thousands of steps.
+/// A deviation of this many standard deviations is not chance, even in a run with thousands of
+/// steps.
 const DEVIATIONS_MIN: f64 = 6.0;
 
 /// The standard deviation of a normal distribution whose median absolute deviation is 1.
 const DEVIATION_OF_MAD: f64 = 1.4826;
 
-/// Fewer steps than this have no usual rate.
+/// With fewer steps there is no usual rate.
 const STEPS_MIN: usize = 10;
 
-/// More than a series ever has; only a file that was made by hand has a longer window.
+/// More than any series has. Only a file edited by hand has a longer window.
 const STEPS_MAX: u64 = 8192;
 
-/// Steps are joined until they usually have so many responses.
+/// Steps are merged until they usually have this many responses.
 const RESPONSES_MIN: f64 = 8.0;
 
-/// A step with less than this share of its usual responses may be a part of a stall.
+/// A step with less than this share of its usual responses may be part of a stall.
 const LOW: f64 = 0.5;
 
-/// A stall has at most this share of its usual responses, its first and last step included, which
-/// are in it in part.
+/// A stall has at most this share of its usual responses, including its first and last step, which
+/// are only partly in it.
 const STALLED: f64 = 0.35;
 
-/// Within it hardly any come: a server that is only slower has not stalled.
+/// Between these, at most this share arrives: a server that is only slower has not stalled.
 const STALLED_WITHIN: f64 = 0.1;
 
-/// Shorter stalls are seen in percentiles only, seconds.
+/// Shorter stalls are visible in percentiles only, seconds.
 const STALL_MIN_S: f64 = 0.15;
 
-/// Steps with errors that are no more than so many steps apart are one burst.
+/// Steps with errors that are at most this many steps apart form one burst.
 const BURST_GAP_STEPS: usize = 5;
 
-/// At the ends of a burst are steps with at least one of so many errors of its worst step.
+/// The first and the last step of a burst have at least one error for this many of its worst step.
 const BURST_EDGE: u64 = 10;
 
-/// In a burst errors are so many times as frequent as outside of it.
+/// Errors are this many times as frequent in a burst as outside of it.
 const BURST_RATIO: f64 = 5.0;
 
-/// What is outside of a burst is at least this share of the run.
+/// At least this share of the run is outside of a burst.
 const OUTSIDE_MIN: f64 = 0.1;
 
-/// Requests of more than so many times the usual median are slow.
+/// Requests that take more than this many times the usual median are slow.
 const SLOW_RATIO: f64 = 3.0;
 
 /// A slow interval has at least this share of slow requests.
 const SLOW_SHARE_MIN: f64 = 0.05;
 
-/// Fewer intervals have no usual latency.
+/// With fewer intervals there is no usual latency.
 const INTERVALS_MIN: usize = 5;
 
-/// Intervals with fewer samples say nothing.
+/// Intervals with fewer samples are ignored.
 const SAMPLES_MIN: u64 = 20;
 
-/// Something that is worth a sentence. Times are seconds from the begin of the window.
+/// A notable part of a run. Times are seconds since the start of the window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Episode {
-    /// Far fewer responses than usual came although requests were waiting or due.
+    /// Far fewer responses than usual arrived although requests were waiting or due.
     Stall(Stall),
     /// Many more requests than usual were slow.
     Slow {
-        /// When it began, to the length of an interval of latency.
+        /// Start, with the resolution of an interval.
         begin_s: f64,
-        /// When it ended.
+        /// End.
         end_s: f64,
         /// Requests above this latency (microseconds) are slow.
         above_us: f64,
-        /// Share of them within the episode, 0 to 1.
+        /// Share of slow requests within the episode, 0 to 1.
         share: f64,
-        /// Share of them outside of it.
+        /// Share of slow requests outside of it.
         usual_share: f64,
     },
     /// Errors were far more frequent than in the rest of the run.
     Errors {
-        /// When it began, to the length of a step.
+        /// Start, with the resolution of a step.
         begin_s: f64,
-        /// When it ended.
+        /// End.
         end_s: f64,
-        /// Errors within it.
+        /// Number of errors within it.
         errors: u64,
-        /// Requests that were answered within it.
+        /// Number of requests answered within it.
         answered: u64,
     },
 }
 
 impl Episode {
-    /// When it began.
+    /// Start of the episode, seconds since the start of the window.
     #[must_use]
     pub fn begin_s(&self) -> f64 {
         match self {
@@ -104,21 +104,21 @@ impl Episode {
     }
 }
 
-/// A time with far fewer responses than usual, seconds from the begin of the window.
+/// A time with far fewer responses than usual, in seconds since the start of the window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stall {
-    /// When it began, to the length of a step.
+    /// Start, with the resolution of a step.
     pub begin_s: f64,
-    /// When it ended.
+    /// End.
     pub end_s: f64,
-    /// Responses that came within it.
+    /// Number of responses within it.
     pub answered: u64,
-    /// Until when requests were slow after it, if that is longer than an interval of latency.
+    /// When requests stopped being slow after it, if that took longer than an interval.
     pub slow_until_s: Option<f64>,
 }
 
 impl Stall {
-    /// Which share of a time lies within the stall, 0 to 1.
+    /// The share of a span of time that lies within the stall, 0 to 1.
     #[must_use]
     pub fn share_of(&self, begin_s: f64, end_s: f64) -> f64 {
         let common_s = self.end_s.min(end_s) - self.begin_s.max(begin_s);
@@ -129,12 +129,12 @@ impl Stall {
 /// What happened within one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Step {
-    /// Responses.
+    /// Number of responses.
     pub answered: u64,
-    /// Errors.
+    /// Number of errors.
     pub errors: u64,
-    /// How many requests were asked for, in any unit; the same in all steps of a closed loop, whose
-    /// connections always have a request to wait for.
+    /// How many requests were due, in any unit; the same in all steps of a closed loop, whose
+    /// connections always have a request in flight.
     pub asked: f64,
 }
 
@@ -143,16 +143,16 @@ pub struct Step {
 pub struct Course<'a> {
     /// Length of a step, seconds.
     pub step_s: f64,
-    /// From the begin of the window on, without gaps.
+    /// Steps from the start of the window, without gaps.
     pub steps: Vec<Step>,
     /// Length of an interval of latency, seconds.
     pub interval_s: f64,
-    /// Latencies of the responses that came in each interval.
+    /// Latencies of the responses that arrived in each interval.
     pub intervals: &'a [Interval],
 }
 
 impl<'a> Course<'a> {
-    /// The course of a run. A step at the end that is not whole is left out.
+    /// The course of a run. An incomplete step at the end is left out.
     #[must_use]
     pub fn of(result: &'a RunResult) -> Self {
         let series = &result.recording.series;
@@ -173,7 +173,7 @@ impl<'a> Course<'a> {
         let intervals = &result.recording.intervals;
         Self {
             step_s,
-            // A run without any response has no rows, and no usual rate.
+            // A run without responses has no rows, and no usual rate.
             steps: if rows.is_empty() {
                 Vec::new()
             } else {
@@ -185,13 +185,13 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The episodes of a run in the order of their begins; none of an even one.
+/// The episodes of a run by their start; a steady run has none.
 #[must_use]
 pub fn episodes(course: &Course<'_>) -> Vec<Episode> {
     let mut stalls = stalls(&course.steps, course.step_s);
     let mut episodes = Vec::new();
     for (begin_s, end_s, slow) in slow_stretches(course) {
-        // Requests that waited for the end of a stall are a part of it.
+        // Requests that waited for the end of a stall are part of it.
         let cause = stalls
             .iter_mut()
             .find(|stall| begin_s <= stall.end_s + course.interval_s && end_s >= stall.begin_s);
@@ -216,7 +216,7 @@ pub fn stalls_of(result: &RunResult) -> Vec<Stall> {
     stalls(&steps, step_s)
 }
 
-/// Responses for each that is asked for, in most steps that have any.
+/// Median over the steps of the responses for each request that was due.
 fn usual_ratio(steps: &[Step]) -> Option<f64> {
     let ratios = steps
         .iter()
@@ -230,7 +230,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     stats::median(&values)
 }
 
-/// Steps of twice the length; an odd one at the end goes.
+/// Merges pairs of steps; an odd one at the end is dropped.
 fn doubled(steps: &[Step]) -> Vec<Step> {
     let join = |pair: &[Step]| Step {
         answered: pair.iter().map(|step| step.answered).sum(),
@@ -291,7 +291,7 @@ fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
         {
             continue;
         }
-        // What came in the first step came before the stall.
+        // Responses in the first step came before the stall.
         let before = run
             .first()
             .map_or(0.0, |step| step.answered as f64 / expected(step));
@@ -305,7 +305,7 @@ fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
     stalls
 }
 
-/// Share of failed requests among those that ended.
+/// Share of failed requests among all that ended.
 fn error_share(errors: u64, answered: u64) -> f64 {
     match errors + answered {
         0 => 0.0,
@@ -328,7 +328,7 @@ fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
     };
     let (all_errors, all_answered) = sums(steps);
     let burst = |(first, last): (usize, usize)| {
-        // Single errors before and after it only happen to be near.
+        // Single errors before and after a burst are near it by chance.
         let most = steps[first..=last].iter().map(|step| step.errors).max()?;
         let is_of_it = |at: &usize| steps[*at].errors * BURST_EDGE >= most;
         let first = (first..=last).find(is_of_it)?;
@@ -352,7 +352,7 @@ fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
     clusters.into_iter().filter_map(burst).collect()
 }
 
-/// Samples of an interval, and those of them that are slow.
+/// The samples of an interval, and how many of them are slow.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     samples: u64,
@@ -365,7 +365,7 @@ impl Counted {
     }
 }
 
-/// The middle sample of an interval, nanoseconds.
+/// The median sample of an interval, nanoseconds.
 fn median_ns(interval: &Interval) -> u64 {
     let total: u64 = interval.samples.iter().map(|(_, count)| count).sum();
     let mut left = total / 2;
@@ -378,7 +378,7 @@ fn median_ns(interval: &Interval) -> u64 {
     0
 }
 
-/// Intervals in a row with far more slow requests than usual: begin, end, and what is told of them.
+/// Consecutive intervals with far more slow requests than usual: start, end and episode.
 fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
     let samples = |interval: &Interval| interval.samples.iter().map(|(_, count)| count).sum();
     let is_known = |interval: &&Interval| {
@@ -419,7 +419,7 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
         DEVIATION_OF_MAD * median(shares().map(|share| (share - usual).abs())).unwrap_or(0.0);
     let is_slow = |counted: &Counted| {
         let samples = counted.samples as f64;
-        // One more, so that a single slow request is none where they usually are none.
+        // One more, so that a single slow request does not count where there usually are none.
         let deviation = (samples * usual * (1.0 - usual) + 1.0).sqrt();
         counted.samples >= SAMPLES_MIN
             && counted.share() >= SLOW_SHARE_MIN.max(SLOW_RATIO * usual)

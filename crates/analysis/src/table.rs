@@ -1,5 +1,5 @@
-//! Runs as a table: a row for each, an average for each cell, and each target's rounds side by
-//! side.
+//! Runs as a table: a row for each run, an average for each cell, and the rounds of each target
+//! side by side.
 
 use results::{Histogram, Setting};
 use results::{Metric, metric};
@@ -9,21 +9,21 @@ use crate::Observation;
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wish {
-    /// Names of quantities (see [`results::metric`]) in place of generate-table.sh's.
+    /// Names of metrics (see [`results::metric`]) in place of generate-table.sh's columns.
     pub columns: Option<Vec<String>>,
     /// Percentiles of the latency (0..=100) in place of generate-table.sh's.
     pub percentiles: Option<Vec<f64>>,
-    /// How the runs of a cell spread.
+    /// Show the spread of the runs in each cell.
     pub spread: bool,
-    /// Errors by wrk's counters and by kind.
+    /// Show errors by wrk's counters and by kind.
     pub errors: bool,
-    /// Answers by status.
+    /// Show responses by status.
     pub statuses: bool,
-    /// What of the kernel's books tells most: [`metric::TELEMETRY`].
+    /// Show the most important kernel counters: [`metric::TELEMETRY`].
     pub telemetry: bool,
 }
 
-/// Why there is no such table; one line.
+/// No run has a requested column; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no run has {name:?} (there are: {known})")]
 pub struct NoSuchColumn {
@@ -31,22 +31,22 @@ pub struct NoSuchColumn {
     known: String,
 }
 
-/// A table; values stand in the order of its columns.
+/// A table; values are in the order of its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Names of the factors, in the order in which they were met.
+    /// Names of the factors, in order of appearance.
     pub factors: Vec<String>,
-    /// The runs differ in their profile.
+    /// Whether the runs differ in their profile.
     pub has_profiles: bool,
-    /// The runs differ in their target.
+    /// Whether the runs differ in their target.
     pub has_targets: bool,
-    /// Names of quantities.
+    /// Names of metrics.
     pub columns: Vec<String>,
     /// One for each combination of levels, profile and target.
     pub cells: Vec<Cell>,
-    /// Whether the spread was asked for.
+    /// Whether the spread was requested.
     pub has_spread: bool,
-    /// Each target's rounds side by side.
+    /// The rounds of each target side by side.
     pub groups: Vec<Group>,
 }
 
@@ -63,10 +63,10 @@ pub struct Cell {
     pub runs: Vec<Run>,
     /// Arithmetic means over the runs that have the value and did not fail.
     pub averages: Vec<Option<f64>>,
-    /// Of percentiles, those of the samples of all runs together: only where every run that is
-    /// averaged has its histogram.
+    /// Percentiles of the samples of all runs together; only if every averaged run has its
+    /// histogram.
     pub merged: Vec<Option<f64>>,
-    /// How the values spread.
+    /// Spread of the values.
     pub spreads: Vec<Option<ColumnSpread>>,
 }
 
@@ -75,38 +75,38 @@ pub struct Cell {
 pub struct Run {
     /// Its number within the cell.
     pub number: u32,
-    /// Its place in the order of all runs.
+    /// Its position in the order of all runs.
     pub position: Option<u32>,
     /// Where it was found.
     pub source: String,
-    /// Why it failed; it is in no average then.
+    /// Why it failed; it is then excluded from averages.
     pub failure: Option<String>,
-    /// What was measured.
+    /// Measured values.
     pub values: Vec<Option<f64>>,
 }
 
-/// How the values of a column spread within a cell.
+/// Spread of the values of a column within a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColumnSpread {
-    /// The least.
+    /// Smallest value.
     pub min: f64,
-    /// The middle one, or the mean of the two in the middle.
+    /// Median.
     pub median: f64,
-    /// The greatest.
+    /// Largest value.
     pub max: f64,
-    /// Sample standard deviation (n - 1); `None` of one run.
+    /// Sample standard deviation (n - 1); `None` for a single run.
     pub stdev: Option<f64>,
     /// Coefficient of variation: the standard deviation in percent of the mean.
     pub cv_percent: Option<f64>,
 }
 
-/// Targets that were loaded in the same way.
+/// Targets under the same load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The heading that it stands below in the notes that it is of, such as the place of the
-    /// generator. All groups have one or none has.
+    /// The heading above these runs in their notes, such as the place of the load generator. Either
+    /// all groups have one or none has.
     pub section: Option<String>,
-    /// Profile and levels that they share, in words; empty if there are none.
+    /// Profile and levels that the targets share, in words; empty if there are none.
     pub title: String,
     /// A line for each target.
     pub lines: Vec<GroupLine>,
@@ -115,13 +115,13 @@ pub struct Group {
 /// The rounds of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupLine {
-    /// Its name; empty if it is not known.
+    /// Its name; empty if unknown.
     pub target: String,
     /// Mean latencies, microseconds.
     pub latencies_us: Vec<Option<f64>>,
     /// Requests per second.
     pub requests_per_sec: Vec<Option<f64>>,
-    /// Runs that failed, not among the others.
+    /// Number of failed runs, which are not among the others.
     pub failed: usize,
 }
 
@@ -137,7 +137,7 @@ const TOTALS: [&str; 5] = [
 /// Percentiles of generate-table.sh.
 const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.999];
 
-/// What is known of the latency when no percentiles are.
+/// Columns of the latency if no percentiles are known.
 const WITHOUT_PERCENTILES: [&str; 3] = [
     metric::LATENCY_MEAN_US,
     "latency_stdev_us",
@@ -156,7 +156,7 @@ const ERRORS: [&str; 5] = [
 /// Makes a table of runs.
 ///
 /// # Errors
-/// When a column is wanted that no run has.
+/// If no run has a requested column.
 pub fn table(observations: &[Observation], wish: &Wish) -> Result<Table, NoSuchColumn> {
     let columns = columns(observations, wish)?;
     let mut factors: Vec<String> = Vec::new();
@@ -185,7 +185,7 @@ pub fn table(observations: &[Observation], wish: &Wish) -> Result<Table, NoSuchC
     })
 }
 
-/// The runs by cell: cells in the order of their plan or as they were met, runs by their numbers.
+/// The runs by cell: cells in the order of their plan or of appearance, runs by their numbers.
 fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
     let mut index = std::collections::BTreeMap::new();
     let mut cells: Vec<Vec<&Observation>> = Vec::new();
@@ -252,7 +252,7 @@ fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoS
     Ok(columns)
 }
 
-/// Names that a run has a value other than zero for.
+/// Names for which some run has a value other than zero.
 fn present(observations: &[Observation], is_wanted: fn(&str) -> bool) -> Vec<String> {
     let values = observations.iter().flat_map(|run| &run.values);
     let names: std::collections::BTreeSet<&String> = values
@@ -279,7 +279,7 @@ fn no_such_column(observations: &[Observation], name: &str) -> NoSuchColumn {
     }
 }
 
-/// More names would hide the message.
+/// Limit on the names in the message.
 const NAMES_SHOWN: usize = 12;
 
 fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
@@ -312,8 +312,8 @@ fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
     }
 }
 
-/// Without the binary noise of the last digits, which a sum leaves: 32142.6375 and not
-/// 32142.637499999997. Fifteen digits are those that every decimal number keeps as a double.
+/// Removes the binary noise that a sum leaves in the last digits: 32142.6375 and not
+/// 32142.637499999997. A double keeps every decimal number of 15 digits.
 pub(crate) fn in_15_digits(value: f64) -> f64 {
     format!("{value:.14e}").parse().unwrap_or(value)
 }
@@ -332,7 +332,7 @@ fn row(run: &Observation, columns: &[String]) -> Run {
     }
 }
 
-/// Percentiles of all samples together.
+/// Percentiles of the samples of all runs together.
 fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
     let mut pools: Vec<(&str, Option<Histogram>)> = Vec::new();
     columns
@@ -349,7 +349,7 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The samples of all runs of a time (`latency`, `connect` and such) together; `None` if a run has
+/// The samples of a time (`latency`, `connect` and so on) of all runs together; `None` if a run has
 /// kept none.
 #[must_use]
 pub fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
@@ -382,7 +382,7 @@ fn spread(values: &[f64]) -> Option<ColumnSpread> {
     })
 }
 
-/// Each target's rounds side by side, grouped by what the targets share.
+/// The rounds of each target side by side, grouped by what the targets share.
 fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
     let has_sections = cells.iter().flatten().all(|run| section(run).is_some());
     let mut groups: Vec<Group> = Vec::new();
@@ -419,14 +419,14 @@ fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
     groups
 }
 
-/// The heading that all of a run's names stand below.
+/// The heading above a run in its notes, if it is part of the run's name.
 fn section(run: &Observation) -> Option<&str> {
     let first = run.settings.first()?;
     let is_heading = crate::read::HEADINGS.contains(&first.factor.as_str());
     is_heading.then_some(first.level.as_str())
 }
 
-/// Rounds stand side by side as their notes have them, also where one of them was another load.
+/// Rounds are shown side by side as in their notes, even if one of them had a different load.
 fn profile_of_rounds(run: &Observation) -> Option<&str> {
     let noted = run.profile_without_load.as_deref();
     noted
@@ -454,10 +454,10 @@ fn group_line(runs: &[&Observation]) -> GroupLine {
     }
 }
 
-/// More rounds than runs by so many leave too many gaps.
+/// Limit on rounds without a run. More of them leave too many gaps.
 const ROUNDS_MISSING_MAX: usize = 20;
 
-/// Each run in the place of its round, if all have one and no two the same.
+/// Each run at the index of its round, if all have one and no two have the same.
 fn by_round<'a>(runs: &[&'a Observation]) -> Option<Vec<Option<&'a Observation>>> {
     let rounds: Option<Vec<usize>> = runs.iter().map(|run| Some(run.round? as usize)).collect();
     let rounds = rounds?;

@@ -1,4 +1,4 @@
-//! Comparisons of runs that were made up, so that it is known what must come out.
+//! Comparisons of synthetic runs, whose correct outcome is known.
 
 use analysis::compare::{
     Caveat, ClampedLevels, CompareError, Conclusions, Metric, Named, Outcome, Question, Validity,
@@ -56,8 +56,8 @@ fn plain(observations: &[Observation]) -> Conclusions {
     compare_cells(observations, &Question::default()).expect("there is something to compare")
 }
 
-/// A sweep of seven levels and five rounds, shuffled within each: the ratio of a level, and of a
-/// place in the order.
+/// A sweep of seven levels and five rounds, shuffled within each round. The closures give the ratio
+/// of a level, and of a position in the order.
 fn sweep(
     seed: u64,
     deviation: f64,
@@ -82,7 +82,7 @@ fn sweep(
     runs
 }
 
-/// The same runs with the order of levels not shuffled but one after the other.
+/// The same runs with the levels one after the other instead of shuffled.
 fn one_after_the_other(seed: u64, of_position: impl Fn(u32) -> f64) -> Vec<Observation> {
     let mut noise = Noise::new(seed);
     (0..35)
@@ -98,9 +98,8 @@ fn one_after_the_other(seed: u64, of_position: impl Fn(u32) -> f64) -> Vec<Obser
 }
 
 #[test]
-fn a_shuffled_sweep_that_was_stopped_did_not_run_level_by_level() {
-    // The first round, and half of the second: two levels of one run and one of two that stand
-    // together.
+fn a_shuffled_sweep_that_was_stopped_early_is_not_called_unshuffled() {
+    // The first round and half of the second. The two runs of one level happen to be adjacent.
     let runs: Vec<Observation> = [("2", 1), ("8", 1), ("8", 2)]
         .into_iter()
         .zip(1..)
@@ -114,7 +113,7 @@ fn a_shuffled_sweep_that_was_stopped_did_not_run_level_by_level() {
 }
 
 #[test]
-fn runs_of_a_level_in_several_cells_are_no_rounds() {
+fn runs_of_a_level_in_several_cells_are_not_rounds() {
     let mut runs = sweep(1, 0.01, |_| 1.0, |_| 1.0);
     assert!(plain(&runs).comparisons[0].has_rounds);
     for observation in &mut runs {
@@ -135,7 +134,7 @@ fn runs_of_a_level_in_several_cells_are_no_rounds() {
 }
 
 #[test]
-fn a_level_that_is_better_is_named_with_an_interval_around_the_truth() {
+fn a_better_level_is_found_with_an_interval_that_contains_the_true_ratio() {
     let runs = sweep(1, 0.01, |cell| if cell == 7 { 1.05 } else { 1.0 }, |_| 1.0);
     let conclusions = plain(&runs);
     let comparison = &conclusions.comparisons[0];
@@ -148,24 +147,24 @@ fn a_level_that_is_better_is_named_with_an_interval_around_the_truth() {
     assert!((1.02..1.08).contains(&difference.ratio.expect("ratio")));
     assert!(comparison.is_relative && comparison.has_rounds);
     assert_eq!(conclusions.caveats, []);
-    // Against the first level, which is not the best: nothing is worse.
+    // Relative to the first level, which is not the best: nothing is worse.
     assert!(!comparison.is_regression(0.01));
 }
 
 #[test]
-fn levels_that_do_not_differ_are_not_said_to() {
+fn equal_levels_are_not_called_different() {
     let wrong = (0..20).filter(|seed| {
         let conclusions = plain(&sweep(100 + seed, 0.03, |_| 1.0, |_| 1.0));
         let outcome = conclusions.comparisons[0].outcome;
         !matches!(outcome, Outcome::NotFound | Outcome::Same)
     });
-    // With a chance of 5 % each, four or more of twenty come once in sixty.
+    // With a probability of 5 % each, four or more of twenty occur once in sixty times.
     let wrong = wrong.count();
     assert!(wrong <= 3, "{wrong} of 20");
 }
 
 #[test]
-fn a_drift_makes_an_effect_of_levels_in_order_and_none_of_shuffled_ones() {
+fn drift_looks_like_an_effect_unless_levels_are_shuffled() {
     let one_percent_a_run = |position: u32| 1.01_f64.powf(f64::from(position));
     let shuffled = plain(&sweep(2, 0.01, |_| 1.0, one_percent_a_run));
     assert_eq!(shuffled.comparisons[0].outcome, Outcome::NotFound);
@@ -185,7 +184,7 @@ fn a_drift_makes_an_effect_of_levels_in_order_and_none_of_shuffled_ones() {
 }
 
 #[test]
-fn an_effect_is_found_under_a_drift_that_is_larger() {
+fn an_effect_is_found_despite_a_larger_drift() {
     let drift = |position: u32| 1.01_f64.powf(f64::from(position));
     let runs = sweep(3, 0.01, |cell| if cell == 4 { 0.9 } else { 1.0 }, drift);
     let conclusions = plain(&runs);
@@ -197,7 +196,7 @@ fn an_effect_is_found_under_a_drift_that_is_larger() {
 }
 
 #[test]
-fn failed_runs_are_counted_and_in_no_figure() {
+fn failed_runs_are_counted_but_excluded_from_all_figures() {
     let mut runs = sweep(4, 0.001, |_| 1.0, |_| 1.0);
     let before = plain(&runs);
     runs.push(failed("262144", 6));
@@ -212,7 +211,7 @@ fn failed_runs_are_counted_and_in_no_figure() {
     assert_eq!(after.validity, [expected]);
 }
 
-/// Runs of a level, at a rate.
+/// Runs of a level at a fixed rate.
 fn at_rate(level: &str, rate: f64, made: &[f64]) -> Vec<Observation> {
     let of = |(number, made): (u32, &f64)| {
         let mut observation = run(level, number, *made);
@@ -225,7 +224,7 @@ fn at_rate(level: &str, rate: f64, made: &[f64]) -> Vec<Observation> {
 }
 
 #[test]
-fn what_a_fixed_rate_sets_is_not_judged_unless_the_rate_was_missed() {
+fn metrics_set_by_a_fixed_rate_are_judged_only_if_the_rate_was_missed() {
     let base = at_rate("a", 1_000.0, &[999.9, 999.8, 999.9, 999.7, 999.8]);
     let lower = at_rate("b", 1_000.0, &[991.0, 991.2, 991.1, 991.3, 991.2]);
     for metric in ["requests/s", "bytes_transfer_per_sec"] {
@@ -243,13 +242,13 @@ fn what_a_fixed_rate_sets_is_not_judged_unless_the_rate_was_missed() {
         missed.fixed_rate.map(|rate| (rate.missed, rate.runs)),
         Some((4, 10))
     );
-    // Another rate is another plan, not another server.
+    // A different rate is a different plan, not a different server.
     let twice = at_rate("b", 2_000.0, &[1_999.0, 1_998.0, 1_999.5, 1_999.1, 1_998.2]);
     assert_eq!(
         compare(&base, &twice, &rate(), 0.02).outcome,
         Outcome::SetByRate
     );
-    // Latency is the server's at any rate.
+    // Latency depends on the server at any rate.
     let latency = Metric::named("p99");
     let with_latency = |mut runs: Vec<Observation>, latency_us: f64| {
         for (number, run) in (0_u32..).zip(&mut runs) {
@@ -264,7 +263,7 @@ fn what_a_fixed_rate_sets_is_not_judged_unless_the_rate_was_missed() {
 }
 
 #[test]
-fn of_two_sweeps_at_a_fixed_rate_only_cells_that_missed_it_are_judged() {
+fn cells_of_two_sweeps_at_a_fixed_rate_are_judged_only_if_they_missed_it() {
     let sweep = |made: [f64; 3]| -> Vec<Observation> {
         let cell = |(cell, made): (u32, f64)| {
             let wobble = [0.0, 0.2, 0.1, 0.3];
@@ -285,12 +284,16 @@ fn of_two_sweeps_at_a_fixed_rate_only_cells_that_missed_it_are_judged() {
         Outcome::SetByRate,
     ];
     assert_eq!(outcomes, expected);
-    assert_eq!(both.caveats, [], "what the rate sets does not drift");
+    assert_eq!(
+        both.caveats,
+        [],
+        "a metric that the rate determines does not drift"
+    );
 }
 
 #[test]
-fn a_difference_within_the_threshold_does_not_matter_however_sure_it_is() {
-    // Seven levels, so that one that is not known well enough keeps the others from being the same.
+fn a_difference_within_the_threshold_does_not_matter_even_if_it_is_certain() {
+    // Seven levels, so that one uncertain level prevents the outcome that all are the same.
     let of_cell = |cell| match cell {
         7 => 1.0014,
         _ => 1.0,
@@ -315,7 +318,7 @@ fn a_difference_within_the_threshold_does_not_matter_however_sure_it_is() {
 }
 
 #[test]
-fn an_interval_across_the_edge_of_the_threshold_is_told() {
+fn an_interval_across_the_edge_of_the_threshold_is_reported() {
     let base = noisy("a", 11, 1.0, 0.004, 8);
     for (ratio, is_across) in [(1.022, true), (1.10, false), (1.017, true)] {
         let new = noisy("b", 12, ratio, 0.004, 8);
@@ -330,7 +333,7 @@ fn an_interval_across_the_edge_of_the_threshold_is_told() {
     }
 }
 
-/// A run of a sweep that sets `rmem_max`, with what the kernel took.
+/// A run of a sweep that sets `rmem_max`, with the values that the kernel used.
 fn set(levels: &[(&str, &str)], taken: &[(&str, &str)]) -> Observation {
     let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let setting = |pair: (String, String)| Setting {
@@ -348,7 +351,7 @@ fn set(levels: &[(&str, &str)], taken: &[(&str, &str)]) -> Observation {
 }
 
 #[test]
-fn levels_for_which_the_kernel_took_the_same_value_are_one() {
+fn levels_for_which_the_kernel_used_the_same_value_are_reported() {
     let key = "net.core.rmem_max";
     let one_factor = [("1024", "2304"), ("2048", "2304"), ("4096", "4096")]
         .map(|(level, taken)| set(&[("rmem_max", level)], &[(key, taken)]));
@@ -359,7 +362,7 @@ fn levels_for_which_the_kernel_took_the_same_value_are_one() {
     };
     let of_one = Validity::of(&one_factor, None);
     assert_eq!(of_one.clamped, std::slice::from_ref(&clamped));
-    // A file beside it has nothing to do with the kernel's setting, whatever its levels are called.
+    // Another factor has nothing to do with the kernel's setting, whatever its levels are.
     let mut two_factors = Vec::new();
     for workers in ["1", "2"] {
         for (level, taken) in [("1024", "2304"), ("2048", "2304"), ("4096", "4096")] {
@@ -368,7 +371,7 @@ fn levels_for_which_the_kernel_took_the_same_value_are_one() {
         }
     }
     assert_eq!(Validity::of(&two_factors, None).clamped, [clamped]);
-    // What the kernel took differently is no one setting.
+    // Values that the kernel used differently are not the same setting.
     let unsteady = [("1024", "2304"), ("1024", "1024"), ("2048", "2304")]
         .map(|(level, taken)| set(&[("rmem_max", level)], &[(key, taken)]));
     assert_eq!(Validity::of(&unsteady, None).clamped, []);
@@ -398,7 +401,7 @@ fn runs_in_which_requests_failed_are_counted() {
 }
 
 #[test]
-fn a_hole_in_a_sweep_and_a_repeated_baseline_do_not_stop_the_comparison() {
+fn a_missing_run_and_a_repeated_baseline_do_not_prevent_a_comparison() {
     let better = |cell| if cell == 7 { 1.1 } else { 1.0 };
     let mut runs = sweep(5, 0.01, better, |_| 1.0);
     let repeats: Vec<Observation> = runs
@@ -422,7 +425,7 @@ fn a_hole_in_a_sweep_and_a_repeated_baseline_do_not_stop_the_comparison() {
 }
 
 #[test]
-fn few_runs_say_nothing_and_how_many_would() {
+fn too_few_runs_give_no_conclusion_but_the_number_needed() {
     let side = |level: &str, count: u32| -> Vec<Observation> {
         (1..=count)
             .map(|number| run(level, number, 100.0 + 20.0 * f64::from(number)))
@@ -455,7 +458,7 @@ fn noisy(level: &str, seed: u64, ratio: f64, deviation: f64, count: u32) -> Vec<
 }
 
 #[test]
-fn quiet_runs_are_the_same_within_the_threshold_and_only_if_they_are() {
+fn only_runs_with_little_noise_are_called_equal_within_the_threshold() {
     let base = noisy("a", 11, 1.0, 0.002, 8);
     for (ratio, threshold, expected) in [
         (1.0, 0.02, Outcome::Same),
@@ -471,7 +474,7 @@ fn quiet_runs_are_the_same_within_the_threshold_and_only_if_they_are() {
 }
 
 #[test]
-fn a_regression_is_found_for_the_worse_and_larger_than_the_limit() {
+fn a_regression_is_a_change_for_the_worse_above_the_limit() {
     let base = noisy("a", 13, 1.0, 0.005, 8);
     let slower = noisy("b", 14, 0.92, 0.005, 8);
     let noisier = noisy("b", 15, 0.92, 0.5, 8);
@@ -522,7 +525,7 @@ fn named<'a>(name: &'a str, runs: &'a [Observation]) -> Named<'a> {
 }
 
 #[test]
-fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
+fn old_and_new_sweeps_are_compared_cell_by_cell_if_they_share_cells() {
     let old = sweep(6, 0.005, |_| 1.0, |_| 1.0);
     let new = sweep(7, 0.005, |cell| if cell == 2 { 0.9 } else { 1.0 }, |_| 1.0);
     let question = asked(rate());
@@ -566,7 +569,7 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_and_others_not_at_all() {
 }
 
 #[test]
-fn three_rounds_are_enough_for_two_sweeps_and_two_are_not() {
+fn two_sweeps_need_three_rounds_each() {
     let rounds = |runs: &[Observation], most: u32| -> Vec<Observation> {
         runs.iter().filter(|run| run.run <= most).cloned().collect()
     };
@@ -589,7 +592,7 @@ fn three_rounds_are_enough_for_two_sweeps_and_two_are_not() {
 }
 
 #[test]
-fn errors_in_one_cell_of_two_sweeps_are_found_and_a_single_one_is_not() {
+fn errors_in_one_cell_of_two_sweeps_are_found_but_a_single_error_is_not() {
     let with_errors = |seed, of: fn(&Observation) -> f64| -> Vec<Observation> {
         let mut runs = sweep(seed, 0.01, |_| 1.0, |_| 1.0);
         for run in &mut runs {
@@ -617,7 +620,7 @@ fn errors_in_one_cell_of_two_sweeps_are_found_and_a_single_one_is_not() {
 }
 
 #[test]
-fn runs_under_headings_of_their_own_are_one_side() {
+fn runs_with_a_heading_each_are_compared_as_one_side() {
     let side = |name: &str, ratio: f64| -> Vec<Observation> {
         let runs = noisy("", 16, ratio, 0.005, 6);
         let headed = |(number, run): (usize, Observation)| Observation {
@@ -639,7 +642,7 @@ fn runs_under_headings_of_their_own_are_one_side() {
 }
 
 #[test]
-fn two_factors_are_told_apart_and_those_that_change_together_are_one() {
+fn factors_that_change_together_are_treated_as_one() {
     let mut noise = Noise::new(17);
     let mut runs = Vec::new();
     for number in 1..=5 {
@@ -680,7 +683,7 @@ fn two_factors_are_told_apart_and_those_that_change_together_are_one() {
 }
 
 #[test]
-fn targets_are_compared_and_each_has_its_own_answer() {
+fn targets_are_compared_and_factors_are_examined_for_each_target() {
     let mut runs = Vec::new();
     for (target, ratio, effect) in [("x86_64", 1.0, 1.2), ("arm64", 2.0, 1.0)] {
         for (level, ratio) in [("1", ratio), ("2", ratio * effect)] {
@@ -732,7 +735,7 @@ fn a_cold_first_run_is_noticed_and_a_warm_one_is_not() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said_in_a_line() {
+fn runs_that_cannot_be_compared_give_an_error_of_one_line() {
     let runs = noisy("a", 1, 1.0, 0.1, 5);
     let unknown = asked(Metric::named("p99"));
     for (error, said) in [
@@ -766,7 +769,7 @@ fn what_cannot_be_compared_is_said_in_a_line() {
 }
 
 #[test]
-fn values_that_are_no_numbers_are_left_out() {
+fn values_that_are_not_finite_are_left_out() {
     let mut base = noisy("a", 1, 1.0, 0.01, 6);
     base[0]
         .values

@@ -1,4 +1,4 @@
-//! Folders: of sweeps, of buffertest, of results.
+//! Folders of sweeps, of buffertest, and of results.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn reading_of(folder: &Folder) -> Reading {
 
 const LOG: &str = include_str!("data/cmm_style_with_json.txt");
 
-/// What jq writes of the object in the log.
+/// What jq makes of the object in the log.
 fn object() -> String {
     LOG[LOG.find('{').unwrap()..].to_owned()
 }
@@ -120,7 +120,7 @@ fn trials_without_their_sweep_are_still_runs_of_their_cells() {
 }
 
 #[test]
-fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
+fn trials_of_a_sweep_are_in_order_and_damaged_ones_have_failed() {
     let folder = Folder::new();
     sweep(&folder);
     folder.file_with("trials/r02-c002-2000.json", "{\"schema_ver");
@@ -154,13 +154,13 @@ fn trials_of_a_sweep_come_in_their_order_with_damaged_ones_as_failed() {
         reading.notes
     );
     assert_eq!(reading.problems, [""; 0]);
-    // The file that names the sweep stands for it.
+    // The file that marks the sweep can be given instead of the folder.
     let by_file = Reading::of_path(&folder.join("experiment.json")).unwrap();
     assert_eq!(by_file.observations, reading.observations);
 }
 
 #[test]
-fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
+fn a_folder_of_buffertest_gets_its_settings_from_file_names() {
     let folder = Folder::new();
     for size in ["16777216", "262144"] {
         for run in [1, 2, 10] {
@@ -201,7 +201,7 @@ fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
             "16777216 10",
         ]
     );
-    // The log says what the object leaves out.
+    // The log has what the object omits.
     assert_eq!(reading.observations[0].value("errors"), Some(0.0));
     assert_eq!(reading.observations[0].value("latency_p50_us"), Some(27.0));
     assert_eq!(reading.notes.len(), 1, "{:?}", reading.notes);
@@ -209,7 +209,7 @@ fn a_folder_of_buffertest_is_read_by_the_names_of_its_files() {
 }
 
 #[test]
-fn runs_of_an_earlier_session_are_shown_and_told() {
+fn runs_of_an_earlier_session_are_read_with_a_note() {
     let folder = Folder::new();
     for run in 1..=3 {
         folder.file_with(&format!("b-rmem-1-{run}.json"), object());
@@ -247,7 +247,7 @@ fn positions_of(written_ms: [u64; 3]) -> Vec<Option<u32>> {
 }
 
 #[test]
-fn files_are_in_the_order_of_their_times_if_the_runs_fit_between_them() {
+fn files_are_ordered_by_time_if_the_runs_fit_between_these_times() {
     let one_after_the_other = positions_of([13_000, 10_000, 11_000]);
     assert_eq!(one_after_the_other, [Some(3), Some(1), Some(2)]);
     let of_a_checkout = positions_of([10_000, 10_002, 10_004]);
@@ -271,7 +271,7 @@ fn a_log_that_contradicts_its_object_is_not_used() {
 }
 
 #[test]
-fn what_is_no_folder_of_runs_is_refused_with_a_hint() {
+fn a_folder_without_runs_is_refused_with_a_hint() {
     let folder = Folder::new();
     let message = read(folder.path()).unwrap_err().to_string();
     assert!(message.contains("no runs in it (expected"), "{message}");

@@ -1,4 +1,4 @@
-//! Reports as text: what the tools print, and what people keep of it.
+//! Reports as text: what the tools print, and what people save of it.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 use std::path::Path;
@@ -12,12 +12,13 @@ const CMM: &str = include_str!("../../report/tests/captured/cmm.txt");
 const WITH_JSON: &str = include_str!("data/cmm_style_with_json.txt");
 const NOT_FOUND: &str = include_str!("data/wrk_404.txt");
 const NOTES: &str = include_str!("data/notes.md");
-/// Notes with places, profiles, rounds and targets, and the summary that their author made of them.
+/// Notes with places, profiles, rounds and targets, and the summary that their author made from
+/// them.
 const PLACES: &str = include_str!("data/places.txt");
 /// Tables as people publish them.
 const PUBLISHED: &str = include_str!("data/published.md");
 
-/// Our own texts, as the tests of the report hold them.
+/// wrkbench's own texts, from the tests of the report.
 const OURS: [&str; 7] = [
     include_str!("../../report/tests/golden/latency.txt"),
     include_str!("../../report/tests/golden/errors.txt"),
@@ -54,7 +55,7 @@ fn assert_values(run: &Observation, expected: &[(&str, f64)]) {
 }
 
 #[test]
-fn the_captured_report_of_wrk_cmm_is_read_whole() {
+fn a_captured_report_of_wrk_cmm_is_read_completely() {
     let run = only(CMM);
     assert_eq!(run.failure, None);
     assert_eq!(run.target.as_deref(), Some("http://127.0.0.1:18471/"));
@@ -89,7 +90,7 @@ fn the_captured_report_of_wrk_cmm_is_read_whole() {
 }
 
 #[test]
-fn every_text_of_ours_and_of_the_tools_is_understood_to_the_last_line() {
+fn every_line_of_reports_by_wrkbench_and_the_other_tools_is_understood() {
     for text in OURS.iter().chain(&[WRK, WRK2, CMM, NOT_FOUND, WITH_JSON]) {
         let reading = reading(text);
         assert_eq!(reading.notes, [""; 0], "{text}");
@@ -142,12 +143,12 @@ fn both_distributions_of_wrk2_are_read_with_the_digits_of_its_spectrum() {
             ("thread_rate_stdev", 159.78),
         ],
     );
-    // Its percentile is rounded: 99.98535... is not 99.9854.
+    // The printed percentile is rounded: 99.98535... is not 99.9854.
     assert_eq!(run.value("latency_p99.9854_us"), None);
 }
 
 #[test]
-fn what_was_not_measured_is_not_there() {
+fn values_that_were_not_measured_are_absent() {
     let empty = "Running 2s test @ http://h/\n  1 threads and 4 connections\n  Thread \
          Stats   Avg      Stdev     Max   +/- \
          Stdev\n    Latency     0.00us    0.00us   0.00us    -nan%\n    Req/Sec     0.00      0.00     0.00      -nan%\n  Latency \
@@ -169,7 +170,7 @@ fn what_was_not_measured_is_not_there() {
 }
 
 #[test]
-fn a_cell_that_lost_its_end_is_left_out_and_said() {
+fn a_cell_that_is_cut_off_is_left_out_with_a_note() {
     let cut = CMM.replace("  723.19us    1.63ms", "1000.00m    1.63ms");
     let reading = reading(&cut);
     assert_eq!(reading.observations[0].value("latency_mean_us"), None);
@@ -253,7 +254,7 @@ fn notes_name_their_runs() {
 }
 
 #[test]
-fn a_report_faster_than_the_rate_of_a_command_line_is_not_of_that_command() {
+fn a_report_faster_than_the_rate_of_a_command_does_not_belong_to_it() {
     let notes = format!("$ wrk2 -R2000\n{WRK2}\n# without a rate\n\n{CMM}");
     let runs = runs(&notes);
     assert_eq!(runs[0].value("rate"), Some(2_000.0));
@@ -278,14 +279,14 @@ fn carriage_returns_indentation_and_quotes_change_nothing() {
 }
 
 #[test]
-fn a_text_that_was_cut_anywhere_gives_no_number_that_the_whole_has_not() {
+fn a_text_that_is_cut_off_anywhere_gives_only_values_of_the_whole_text() {
     let mut texts: Vec<&str> = OURS.to_vec();
     texts.extend([WRK, WRK2, CMM, NOT_FOUND, WITH_JSON, NOTES]);
     for text in texts {
         let whole = runs(text);
-        // Without the object the same are known less exactly.
+        // Without the object the same values are known less exactly.
         let report_only = runs(text.split("JSON Output").next().unwrap());
-        // Of a long text the middle is a spectrum, whose rows are alike.
+        // The middle of a long text is a spectrum with similar rows.
         let is_tried = |end: &usize| {
             let is_alike = *end > 1_000 && end + 1_000 < text.len();
             text.is_char_boundary(*end) && (!is_alike || end.is_multiple_of(13))
@@ -302,7 +303,8 @@ fn a_text_that_was_cut_anywhere_gives_no_number_that_the_whole_has_not() {
                         "cut at {end}: {name} is {value}"
                     );
                 }
-                // Headings above all runs are left out, and of fewer runs more are above all.
+                // Headings above all runs are left out, and with fewer runs more headings are above
+                // all.
                 let levels = |run: &Observation| -> Vec<String> {
                     let settings = run
                         .settings
@@ -319,7 +321,7 @@ fn a_text_that_was_cut_anywhere_gives_no_number_that_the_whole_has_not() {
 }
 
 #[test]
-fn hostile_texts_end_soon_and_harm_nobody() {
+fn hostile_texts_are_read_quickly_and_without_a_panic() {
     let nested = "{\"a\":[\n".repeat(50_000);
     let objects = format!("{{\"a\":[\n{}", "{},\n".repeat(50_000));
     let first_lines = "Running 1s test @ http://h/\n".repeat(50_000);
@@ -372,7 +374,7 @@ fn hostile_texts_end_soon_and_harm_nobody() {
     }
 }
 
-/// A run's name and its figures.
+/// The name and the figures of a run.
 fn named(runs: &[Observation]) -> Vec<String> {
     let shown = |run: &Observation| {
         let settings = run.settings.iter();
@@ -391,7 +393,7 @@ fn named(runs: &[Observation]) -> Vec<String> {
     runs.iter().map(shown).collect()
 }
 
-/// The pairs of a summary, in its words: `blue: 282.38ms, 314.55ms / 1531.50, 1592.25`.
+/// The pairs of a summary as it prints them: `blue: 282.38ms, 314.55ms / 1531.50, 1592.25`.
 fn own_summary() -> Vec<String> {
     let (_, summary) = PLACES.split_once("\nSummary:\n=======\n").unwrap();
     let (summary, _) = summary.split_once("\nConclusion:").unwrap();
@@ -412,7 +414,7 @@ fn own_summary() -> Vec<String> {
 }
 
 #[test]
-fn notes_give_the_summary_that_their_author_made_of_them() {
+fn notes_give_the_same_summary_as_their_author_made() {
     let parts = vec![("places.txt".into(), reading(PLACES))];
     let reading = Reading::join(parts);
     let table = table(&reading.observations, &Wish::default()).unwrap();
@@ -453,8 +455,7 @@ fn notes_give_the_summary_that_their_author_made_of_them() {
             "notes.md:54 and notes.md:76: not averaged: path /list / /lists/list",
         ]
     );
-    // The round that asked for another path stands beside the first one, and is not averaged with
-    // it.
+    // The round with another path is shown next to the first one, and is not averaged with it.
     let of_green = table.cells.iter().filter(|cell| {
         cell.target.as_deref() == Some("green server")
             && cell.settings[0].level == "Run the tests from office"
@@ -465,7 +466,7 @@ fn notes_give_the_summary_that_their_author_made_of_them() {
 }
 
 #[test]
-fn what_terminals_loggers_and_editors_put_around_lines_changes_nothing() {
+fn additions_of_terminals_loggers_and_editors_change_nothing() {
     let each = |text: &str, change: &dyn Fn(usize, &str) -> String| -> String {
         let lines = text.lines().enumerate();
         lines
@@ -554,7 +555,7 @@ fn published_tables_are_read_row_by_row() {
 }
 
 #[test]
-fn text_that_may_name_a_run_is_told_where_the_run_counts_as_a_repetition() {
+fn text_that_may_name_a_run_is_noted_if_the_run_counts_as_a_repetition() {
     let notes = format!(
         "java -jar one.jar\n\n{WRK}\njava -jar two.jar\n\n{WRK}\n200: 17\n{WRK}\n200: 18\n"
     );
@@ -569,7 +570,7 @@ fn text_that_may_name_a_run_is_told_where_the_run_counts_as_a_repetition() {
 }
 
 #[test]
-fn a_run_that_was_ended_early_is_no_repetition_of_whole_ones() {
+fn a_run_that_ended_early_is_not_a_repetition_of_complete_ones() {
     let ended = WRK
         .replace("Running 2s", "Running 30s")
         .replace("in 2.00s", "in 12.05s");
@@ -595,7 +596,7 @@ fn a_run_that_was_ended_early_is_no_repetition_of_whole_ones() {
 }
 
 #[test]
-fn no_begin_of_a_text_and_no_changed_byte_makes_the_reader_fail() {
+fn no_prefix_of_a_text_and_no_changed_byte_makes_the_reader_panic() {
     let mut random = fastrand::Rng::with_seed(5);
     for text in [PLACES, NOTES, PUBLISHED, WITH_JSON, WRK2] {
         for end in (0..text.len()).step_by(37) {

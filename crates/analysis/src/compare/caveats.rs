@@ -1,4 +1,4 @@
-//! What speaks against a comparison: order, drift, a slow first run.
+//! Caveats of a comparison: the order of the runs, drift, and slow first runs.
 
 use serde::Serialize;
 use stats::{median, modified_z_score, trend};
@@ -7,44 +7,43 @@ use super::design::{Sides, sides};
 use super::{Better, FixedRate, Metric};
 use crate::Observation;
 
-/// Something to keep in mind beside a comparison.
+/// A reason to be careful with the conclusions of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Caveat {
-    /// All runs of a cell were made before those of the next began: what changed with time looks
-    /// like an effect.
+    /// All runs of a cell were made before those of the next cell began, so a change over time
+    /// looks like an effect.
     OneAfterTheOther,
-    /// A metric changed with the order of the runs, whatever was set.
+    /// A metric drifted over the course of the runs, whatever their levels.
     Drift {
-        /// Whose, where there are two sides.
+        /// The side it belongs to, when two sides are compared.
         side: Option<String>,
-        /// Of the metric.
+        /// The metric that drifted.
         metric: Metric,
-        /// Ratio of change from the first run to the last, -0.1 for 10 % less.
+        /// Ratio of the change from the first run to the last: -0.1 for 10 % less.
         change: f64,
-        /// Of Mann and Kendall's test.
+        /// p-value of the Mann-Kendall test.
         p_value: f64,
     },
-    /// The first run of some cells is worse than runs otherwise are.
+    /// The first runs of some cells are worse than their other runs.
     SlowFirstRun {
-        /// Whose, where there are two sides.
+        /// The side it belongs to, when two sides are compared.
         side: Option<String>,
         /// The metric.
         metric: Metric,
-        /// In how many cells.
+        /// Number of cells with a slow first run.
         cells: usize,
-        /// Of how many with several runs.
+        /// Number of cells with several runs.
         of: usize,
-        /// The cell with the worst one; empty if there is one cell only.
+        /// Levels of the cell with the worst first run; empty if there is only one cell.
         cell: Vec<String>,
-        /// It was the first of all runs.
+        /// Whether that run was the first of all runs.
         is_first_of_all: bool,
-        /// Ratio by which it is off the median of its cell, -0.3 for 30 % less.
+        /// Its deviation from the median of its cell, as a ratio: -0.3 for 30 % less.
         change: f64,
     },
 }
 
-/// Whether cells ran one after the other.
 pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
     let Some(ordered) = in_order(runs) else {
         return Vec::new();
@@ -54,7 +53,7 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
     let mut different = cells.clone();
     different.sort();
     different.dedup();
-    // Of cells that had one run each, as in the first round, nothing ran to its end.
+    // Cells that ran only once, as in the first round, have no order to judge.
     let repeated = |cell: &Sides| cells.iter().filter(|other| *other == cell).count() > 1;
     let one_after_the_other =
         different.len() > 1 && changes + 1 == different.len() && different.iter().all(repeated);
@@ -64,7 +63,7 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
         .collect()
 }
 
-/// Drift and slow first runs, by each metric.
+/// Drift and slow first runs, for each metric.
 pub(super) fn of_runs(
     runs: &[&Observation],
     metrics: &[Metric],
@@ -72,7 +71,7 @@ pub(super) fn of_runs(
 ) -> Vec<Caveat> {
     let side = side.map(str::to_owned);
     let mut caveats = Vec::new();
-    // What the plan's rate sets neither drifts nor starts slowly.
+    // A metric that the plan's rate determines neither drifts nor starts slowly.
     let is_set_by_rate =
         |metric: &&Metric| FixedRate::of(runs, metric).is_some_and(|rate| rate.missed == 0);
     for metric in metrics.iter().filter(|metric| !is_set_by_rate(metric)) {
@@ -82,7 +81,7 @@ pub(super) fn of_runs(
     caveats
 }
 
-/// The runs in the order in which they were made, if that is known of all of them.
+/// The runs in the order in which they were made, if it is known for all of them.
 fn in_order<'a>(runs: &[&'a Observation]) -> Option<Vec<&'a Observation>> {
     let mut ordered = runs.to_vec();
     ordered.sort_by_key(|run| run.position);
@@ -93,21 +92,21 @@ fn in_order<'a>(runs: &[&'a Observation]) -> Option<Vec<&'a Observation>> {
     (known && distinct).then_some(ordered)
 }
 
-/// A run with the logarithm of its distance from its cell's median.
+/// A run with its distance from the median of its cell, in logarithms.
 struct Residual<'a> {
     run: &'a Observation,
     cell: Sides,
     value: f64,
 }
 
-/// Of cells with several runs; empty if some value is not above zero.
+/// Residuals in cells with several runs; empty unless all values are above zero.
 fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>> {
     let mut cells: Vec<(Sides, Vec<(&'a Observation, f64)>)> = Vec::new();
     for run in runs {
         let Some(value) = run.value(&metric.name) else {
             continue;
         };
-        // Not a number is not above zero either.
+        // This also rejects NaN.
         if !(value > 0.0 && value.is_finite()) {
             return Vec::new();
         }
@@ -131,8 +130,7 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// Below it a trend is taken for one. A caveat that came up in every twentieth sweep would soon be
-/// read over.
+/// Significance level for drift. At 5 %, one sweep in twenty would show this caveat by chance.
 const DRIFT_LEVEL: f64 = 0.01;
 
 fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
@@ -149,9 +147,9 @@ fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option
     })
 }
 
-/// How many deviations a first run must be off. Iglewicz and Hoaglin's 3.5 is for many values; of
-/// few the deviation is known badly, and more is asked for: a test bounds how often an ordinary
-/// first run is named.
+/// Smallest robust z-score of a slow first run. Iglewicz and Hoaglin suggest 3.5 for many values;
+/// with few values the deviation is poorly estimated, so the limit is higher. A test bounds how
+/// often an ordinary first run is reported.
 const SLOW_SCORE: f64 = 5.0;
 
 fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {

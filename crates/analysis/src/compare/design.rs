@@ -1,37 +1,36 @@
-//! Which runs are held beside which: levels of a factor, and what must be alike for that.
+//! The design of a comparison: factors, their levels, and which runs may be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Observation;
 
-/// A run's cell, in one word for each of its sides, the target and the profile among them.
+/// A run's level of each factor, with its target and its profile among them.
 pub(super) type Sides = BTreeMap<String, String>;
 
-/// What a target is called where it is compared like a factor.
+/// Name under which targets are compared, like a factor.
 pub(super) const TARGET: &str = "target";
-/// What a set of load options is called; sets are different loads, so they are not compared.
+/// Name of the sets of load options. They are different loads, so they are not compared.
 pub(super) const PROFILE: &str = "profile";
 
-/// A factor with its levels, the first of which is what others are held against.
+/// A factor with its levels; the first level is the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Factor {
-    /// The names of factors that always change together, joined.
+    /// Names of the factors that always change together, joined.
     pub(super) name: String,
-    /// One of them, which stands for all.
+    /// One of these names, which represents all of them.
     key: String,
-    /// In the plan's order; without a plan by number, or as they come.
+    /// In the plan's order; without a plan sorted as numbers, or in order of appearance.
     pub(super) levels: Vec<String>,
 }
 
 impl Factor {
-    /// The level of a run, as an index.
+    /// Index of a run's level.
     pub(super) fn level_of(&self, sides: &Sides) -> Option<usize> {
         let level = sides.get(&self.key)?;
         self.levels.iter().position(|other| other == level)
     }
 }
 
-/// All sides of a run.
 pub(super) fn sides(run: &Observation) -> Sides {
     let settings = run
         .settings
@@ -48,8 +47,8 @@ pub(super) fn sides(run: &Observation) -> Sides {
     settings.chain(target).chain(profile).collect()
 }
 
-/// The factors with more than one level. Those that always change together cannot be told apart and
-/// are one.
+/// The factors with more than one level. Factors that always change together cannot be told apart
+/// and are treated as one.
 pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
     let mut found: Vec<(Factor, Vec<Option<usize>>)> = Vec::new();
     for key in keys(runs) {
@@ -77,7 +76,7 @@ pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
     found.into_iter().map(|(factor, _)| factor).collect()
 }
 
-/// Names of all sides: factors in the order in which they come, then the target and the profile.
+/// Names of all factors in order of appearance, then the target and the profile.
 fn keys(runs: &[&Observation]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     let settings = runs.iter().flat_map(|run| &run.settings);
@@ -115,23 +114,22 @@ fn levels(runs: &[&Observation], key: &str) -> Vec<String> {
     levels
 }
 
-/// Whether two splits put the same runs together.
+/// Whether two splits group the runs in the same way.
 fn is_same_split(first: &[Option<usize>], second: &[Option<usize>]) -> bool {
     let pairs: BTreeSet<_> = first.iter().zip(second).collect();
     let count = |of: &[Option<usize>]| of.iter().collect::<BTreeSet<_>>().len();
     pairs.len() == count(first) && pairs.len() == count(second)
 }
 
-/// Runs of which one factor's levels are compared.
+/// Runs among which the levels of one factor are compared.
 pub(super) struct Place<'a> {
-    /// What is the same in all of them and not in all others: the profile, the target.
+    /// What these runs share and others do not: the profile, the target.
     pub(super) names: Vec<String>,
-    /// The runs.
     pub(super) runs: Vec<&'a Observation>,
 }
 
-/// Where a factor is looked at by itself: for each profile, and for each target unless the target
-/// is the factor.
+/// Splits the runs into the groups in which a factor is examined: by profile, and by target unless
+/// the target is the factor.
 pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place<'a>> {
     let apart: Vec<&str> = [TARGET, PROFILE]
         .into_iter()
@@ -153,8 +151,7 @@ pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place
     places
 }
 
-/// What else differs between runs of a place: levels of a factor are compared where this is the
-/// same.
+/// A run's levels of the other factors. Levels of `factor` are compared only where these are equal.
 pub(super) fn stratum(run: &Observation, factor: &Factor, factors: &[Factor]) -> Vec<usize> {
     let sides = sides(run);
     factors

@@ -1,4 +1,4 @@
-//! From values to what follows.
+//! From values to a comparison: tests, effects and the outcome.
 
 use stats::{
     Beside, Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, cell_by_cell,
@@ -10,13 +10,13 @@ use super::runs::Values;
 use super::{Better, Comparison, Difference, Level, Metric, Outcome};
 use crate::table::in_15_digits;
 
-/// The same for every comparison, so that the same runs give the same figures.
+/// Fixed, so that the same runs give the same numbers.
 const SEED: u64 = 4;
 
-/// As many as tell a p-value of 0.05 after Holm's correction over a hundred levels.
+/// Enough to resolve a p-value of 0.05 after Holm's correction over a hundred levels.
 const DRAWS: u32 = 4_999;
 
-/// Compares the levels of these values.
+/// Compares the levels of a factor with the first one.
 pub(super) fn judge(
     factor: Option<String>,
     place: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) fn judge(
     let noise = noise(&spread_out).filter(|_| values.are_logs);
     let too_few = too_few_runs(&groups);
     let (p_value, test) = match too_few {
-        None => whole(&groups, values.in_blocks),
+        None => test_of_all(&groups, values.in_blocks),
         Some(_) => (None, None),
     };
     let mut levels = levels_without_differences(&values);
@@ -71,12 +71,12 @@ pub(super) fn judge(
     comparison
 }
 
-/// Whether the plan's rate says what was measured, since all runs kept it.
+/// Whether the plan's rate determines the metric, because all runs kept it.
 fn is_set_by_rate(values: &Values) -> bool {
     values.fixed_rate.is_some_and(|rate| rate.missed == 0)
 }
 
-/// The levels as measured, and no judgement.
+/// The levels as measured, without a judgement.
 fn not_judged(
     factor: Option<String>,
     place: Vec<String>,
@@ -103,8 +103,8 @@ fn not_judged(
     }
 }
 
-/// The difference, as a share of the value, that so many runs show through this noise of
-/// logarithms, and how many runs the threshold takes.
+/// The smallest ratio of change that this number of runs detects with this noise of logarithms, and
+/// the number of runs needed to detect the threshold.
 fn power(
     noise: Option<f64>,
     runs: usize,
@@ -119,7 +119,6 @@ fn power(
     (detectable, runs_needed)
 }
 
-/// The levels as measured.
 fn levels_without_differences(values: &Values) -> Vec<Level> {
     values
         .levels
@@ -139,15 +138,15 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
         .collect()
 }
 
-/// Compares the old and the new values of several cells. Cells whose values are logarithms say
-/// together how large the noise is, and so do the others.
+/// Compares the old and new values of several cells. Cells whose values are logarithms share one
+/// estimate of the noise, and so do the others.
 pub(super) fn judge_cells(
     cells: Vec<(Vec<String>, Values)>,
     metric: &Metric,
     threshold: f64,
 ) -> Vec<Comparison> {
-    // Three and three of two cells know the noise too badly: simulated, 5.6 % of sweeps without any
-    // effect name a cell.
+    // With three runs on each side of two cells the noise is estimated too poorly: in simulations,
+    // 5.6 % of sweeps without any effect report a cell.
     let few_cells = cells.len() < 3;
     let needed = |values: &Values| {
         if values.are_logs && !few_cells {
@@ -198,8 +197,8 @@ pub(super) fn judge_cells(
         let mut adjusted_p_value = None;
         if let (Some(p_value), [old, fresh]) = (p_value, groups.as_slice()) {
             let effect = values.are_logs.then(|| Effect::of([old, fresh], threshold));
-            // Counts with zeros among them are not as noisy in one cell as in the next, and have no
-            // interval to say so.
+            // Counts with zeros among them are not equally noisy in all cells, and have no interval
+            // that would show it.
             let own = match effect {
                 Some(_) => 0.0,
                 None => mann_whitney(old, fresh).map_or(1.0, |test| test.p_value),
@@ -236,10 +235,10 @@ pub(super) fn judge_cells(
     comparisons
 }
 
-/// With fewer values in each of two groups Mann and Whitney's test finds nothing.
+/// With fewer values in each of two groups the Mann-Whitney test finds nothing.
 const PAIR_VALUES_MIN: usize = 4;
 
-/// How many runs of each level it takes, if there are fewer.
+/// The number of runs needed per level, if there are fewer.
 fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
     match groups {
         [first, second] => {
@@ -254,8 +253,8 @@ fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
     }
 }
 
-/// The test of all levels at once.
-fn whole(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static str>) {
+/// Tests all levels at once.
+fn test_of_all(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static str>) {
     let (test, name) = match groups {
         [first, second] => {
             let test = mann_whitney(first, second);
@@ -277,7 +276,7 @@ fn whole(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static 
     (test.map(|test| test.p_value), test.map(|_| name))
 }
 
-/// All levels but the first, against it.
+/// Tests each level against the first one.
 fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<Beside> {
     let alone = |p_value| Beside {
         p_value,
@@ -298,7 +297,7 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<Beside> {
     }
 }
 
-/// The ratio of two medians.
+/// The ratio of two medians, with its intervals.
 #[derive(Debug, Clone, Copy)]
 struct Effect {
     ratio: f64,
@@ -308,7 +307,7 @@ struct Effect {
 }
 
 impl Effect {
-    /// Of logarithms, the second against the first.
+    /// From groups of logarithms: the second relative to the first.
     fn of([first, second]: [&Vec<f64>; 2], threshold: f64) -> Self {
         let interval = |confidence| median_difference_interval(first, second, confidence, SEED);
         let wide = interval(0.95);
@@ -336,7 +335,6 @@ impl Difference {
     }
 }
 
-/// What follows from the differences.
 fn outcome(comparison: &Comparison) -> Outcome {
     let differences: Vec<(usize, Difference)> = comparison
         .levels
@@ -347,7 +345,7 @@ fn outcome(comparison: &Comparison) -> Outcome {
     if !differences.is_empty() && differences.iter().all(|(_, difference)| difference.is_same) {
         return Outcome::Same;
     }
-    // How much better than the first; what has no ratio goes by its median.
+    // Gain over the first level; without a ratio, by the medians.
     let reference = comparison.levels.first().and_then(|level| level.median);
     let gain = |index: usize, difference: &Difference| {
         let change = match difference.ratio {

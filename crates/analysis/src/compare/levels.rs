@@ -1,23 +1,23 @@
-//! Which runs stand behind a comparison, for who wants to show them.
+//! The runs behind each level of a comparison.
 
 use super::design::{factors, places, sides, stratum};
 use super::{Comparison, Metric};
 use crate::Observation;
 
-/// Something that differs between runs: a factor of a sweep, several that always change together,
-/// or the target.
+/// What differs between runs: a factor of a sweep, several factors that always change together, or
+/// the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name; those of several joined.
+    /// Its name; for several factors, their names joined.
     pub name: String,
-    /// Its levels, the first of which is what others are held against.
+    /// Its levels; the first one is the reference.
     pub levels: Vec<String>,
-    /// The level of each run, as an index; `None` for a run that has none.
+    /// Index of each run's level; `None` for a run without one.
     pub of_runs: Vec<Option<usize>>,
 }
 
-/// What differs between these runs, profiles aside, which are different loads. Runs that failed
-/// count only where all did.
+/// The factors that differ between these runs, except for profiles, which are different loads.
+/// Failed runs count only if all runs failed.
 #[must_use]
 pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
     let found = factors(&counted(observations));
@@ -38,31 +38,31 @@ pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
 /// The runs of a level.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LevelRuns {
-    /// Their indexes among all, and their values.
+    /// Index of each run among all runs, and its value.
     pub values: Vec<(usize, f64)>,
-    /// Where the level's true median is; `None` of too few runs, or of runs that differ in other
-    /// factors.
+    /// Confidence interval of the level's median; `None` with too few runs, or if the runs differ
+    /// in other factors.
     pub median_interval: Option<MedianInterval>,
 }
 
-/// Where a true median is, whatever the distribution.
+/// A confidence interval of a median, which assumes no distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MedianInterval {
-    /// Lower end: one of the values.
+    /// Lower end, which is one of the values.
     pub low: f64,
-    /// Upper end: one of the values.
+    /// Upper end, which is one of the values.
     pub high: f64,
-    /// How probable it is that it lies between them, 0 to 1.
+    /// The confidence of the interval, 0 to 1.
     pub confidence: f64,
 }
 
 impl MedianInterval {
-    /// What is aimed at.
+    /// The confidence to aim for.
     pub const CONFIDENCE: f64 = 0.95;
-    /// What is shown rather than nothing: five values, as most sweeps have, reach 93.75 %.
+    /// The lowest confidence to show: five values, as most sweeps have, reach 93.75 %.
     pub const CONFIDENCE_MIN: f64 = 0.9;
 
-    /// Of so few values, or of more.
+    /// The interval at the highest of these confidences that the values reach, if any.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let found = [Self::CONFIDENCE, Self::CONFIDENCE_MIN]
@@ -76,8 +76,8 @@ impl MedianInterval {
     }
 }
 
-/// The runs behind each level of a comparison of [`compare_cells`](super::compare_cells), in the
-/// order of its levels; empty of any other.
+/// The runs behind each level of a comparison from [`compare_cells`](super::compare_cells), in the
+/// order of its levels; empty for other comparisons.
 #[must_use]
 pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> Vec<LevelRuns> {
     let counted = counted(observations);
@@ -129,7 +129,7 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
 }
 
 /// The medians of a metric over the runs behind each level of a comparison, in the order of its
-/// levels. `None` where no run knows it.
+/// levels. `None` for a level whose runs do not have the metric.
 #[must_use]
 pub fn medians_of_levels(
     observations: &[Observation],
@@ -161,7 +161,8 @@ fn median(values: &[(usize, f64)]) -> Option<f64> {
     stats::median(&plain)
 }
 
-/// The runs that did not fail, as in [`compare_cells`](super::compare_cells); all if none is left.
+/// The runs that did not fail, as in [`compare_cells`](super::compare_cells); all runs if all
+/// failed.
 fn counted(observations: &[Observation]) -> Vec<&Observation> {
     let good: Vec<&Observation> = observations
         .iter()
@@ -182,7 +183,7 @@ mod tests {
     use crate::compare::{Question, compare_cells};
     use results::metric;
 
-    /// Two factors and two profiles, three rounds of each; the first run failed.
+    /// Two factors and two profiles with three rounds of each; the first run failed.
     fn runs() -> Vec<Observation> {
         let mut runs = Vec::new();
         for round in 1..=3_u32 {
@@ -227,7 +228,7 @@ mod tests {
                     assert_eq!(runs[*index].value(&comparison.metric.name), Some(*value));
                     assert_eq!(runs[*index].profile.as_ref(), comparison.place.first());
                 }
-                // Of two levels of the other factor.
+                // The runs differ in the other factor.
                 assert_eq!(of_level.median_interval, None);
             }
         }
@@ -241,11 +242,11 @@ mod tests {
         assert_eq!(names, ["buffers", "backlog"]);
         assert_eq!(factors[0].levels, ["0", "1"]);
         let expected: Vec<Option<usize>> = (0..24).map(|index| Some(index % 2)).collect();
-        assert_eq!(factors[0].of_runs, expected, "the one that failed as well");
+        assert_eq!(factors[0].of_runs, expected, "the failed run included");
     }
 
     #[test]
-    fn a_sweep_in_which_everything_failed_still_has_its_levels() {
+    fn a_sweep_with_failed_runs_only_still_has_its_levels() {
         let mut runs = runs();
         runs.iter_mut()
             .for_each(|run| run.failure = Some("refused".to_owned()));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn five_runs_have_an_interval_that_says_what_it_is() {
+    fn five_runs_have_an_interval_with_its_confidence() {
         let interval = MedianInterval::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!((interval.low, interval.high), (1.0, 5.0));
         assert_eq!(interval.confidence, 0.9375);

@@ -1,12 +1,12 @@
-//! Which metrics are compared, and those that a fixed rate determines.
+//! The default metrics, and the metrics that a fixed rate determines.
 
 use results::{Metric, metric};
 use serde::Serialize;
 
 use crate::Observation;
 
-/// What is compared unless something is asked for: requests per second and the 99th percentile of
-/// the latency where they are known, and errors and bad statuses where there are any.
+/// The metrics to compare by default: requests per second and the 99th percentile of the latency
+/// where they are known, errors and bad statuses where there are any.
 #[must_use]
 pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
     let p99 = metric::percentile("latency", 99.0);
@@ -23,22 +23,22 @@ pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
     known.chain(troubles).map(Metric::named).collect()
 }
 
-/// The fixed rate of runs, for a metric that follows from it. As long as the server keeps up,
-/// requests per second and bytes per second then say nothing about it.
+/// The fixed rate of runs, for a metric that it determines. As long as the server keeps up,
+/// requests per second and bytes per second then say nothing about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FixedRate {
     /// Lowest rate of the runs, requests per second.
     pub least_per_sec: f64,
     /// Highest rate of the runs, requests per second.
     pub most_per_sec: f64,
-    /// Runs that fell short of their rate.
+    /// Number of runs that fell short of their rate.
     pub missed: usize,
-    /// All runs.
+    /// Number of all runs.
     pub runs: usize,
 }
 
 impl FixedRate {
-    /// `None` if the metric does not follow from the rate, or if some run had none.
+    /// `None` if the rate does not determine the metric, or if a run had no fixed rate.
     pub(super) fn of(runs: &[&Observation], metric: &Metric) -> Option<Self> {
         if !SET_BY_RATE.contains(&metric.name.as_str()) {
             return None;
@@ -54,7 +54,7 @@ impl FixedRate {
     }
 }
 
-/// Metrics that follow from a fixed rate.
+/// Metrics that a fixed rate determines.
 const SET_BY_RATE: [&str; 5] = [
     metric::REQUESTS,
     metric::REQUESTS_PER_SEC,

@@ -1,8 +1,7 @@
-//! Whether runs differ: effects with intervals, what could have been seen, and what speaks against
-//! it.
+//! Whether runs differ: effects with intervals, what could have been detected, and caveats.
 //!
-//! The unit is the run: a request is no repetition of anything, since all requests of a run share
-//! its start. Runs that failed are counted and left out.
+//! The unit is the run. Requests are not repetitions, since all requests of a run share its start.
+//! Failed runs are counted and left out.
 
 mod caveats;
 mod design;
@@ -27,21 +26,21 @@ pub use metric::{FixedRate, default_metrics};
 pub use results::{Better, Metric};
 pub use validity::{ClampedLevels, Validity};
 
-/// What a comparison is asked.
+/// What to compare, and which differences matter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What is compared; [`default_metrics`] if empty.
+    /// The metrics to compare; [`default_metrics`] if empty.
     pub metrics: Vec<Metric>,
-    /// Differences up to this ratio, 0.02 for 2 %, do not matter; above 0.
+    /// Differences up to this ratio do not matter: 0.02 for 2 %. Above 0.
     pub threshold: f64,
 }
 
 impl Question {
-    /// The threshold that is used unless another is wanted.
+    /// The default threshold.
     pub const THRESHOLD: f64 = 0.02;
 
-    /// The threshold to use: the one that was asked for, else the usual one, which does not hide a
-    /// regression above the limit that was asked for.
+    /// The threshold to use: `asked` if given, else the default, lowered to the regression limit so
+    /// that it does not hide a regression above that limit.
     #[must_use]
     pub fn threshold(asked: Option<f64>, regression_limit: Option<f64>) -> f64 {
         let usual = regression_limit.map_or(Self::THRESHOLD, |limit| limit.min(Self::THRESHOLD));
@@ -58,92 +57,91 @@ impl Default for Question {
     }
 }
 
-/// Everything that a set of runs says.
+/// The conclusions from a set of runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Conclusions {
-    /// How far the runs can be trusted: of all of them, or of each side.
+    /// How far the runs can be trusted: all of them, or each side.
     pub validity: Vec<Validity>,
     /// One for each factor, place and metric.
     pub comparisons: Vec<Comparison>,
-    /// What to keep in mind.
+    /// Reasons to be careful with the comparisons.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
 }
 
-/// The levels of one factor by one metric, or new runs beside old ones.
+/// The levels of one factor by one metric, or new runs against old ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The factor; `None` for new runs beside old ones.
+    /// The factor; `None` for new runs against old ones.
     pub factor: Option<String>,
-    /// Where: a profile, a target, a cell; empty if there is one place only.
+    /// The profile, target or cell that the runs share; empty if there is only one.
     pub place: Vec<String>,
-    /// What was measured.
+    /// The metric.
     pub metric: Metric,
-    /// The levels; the first is what the others are held against.
+    /// The levels; the first one is the reference.
     pub levels: Vec<Level>,
-    /// The test of all levels at once.
+    /// p-value of the test of all levels at once.
     pub p_value: Option<f64>,
-    /// Which test that was, and how its p-value was found.
+    /// The name of that test, and how its p-value was computed.
     pub test: Option<&'static str>,
-    /// Values were taken relative to what all levels had in the same round or combination.
+    /// Whether values are relative to those of all levels in the same round or combination.
     pub is_relative: bool,
-    /// Each level has one run in each round of a sweep.
+    /// Whether each level has one run in each round of a sweep.
     pub has_rounds: bool,
-    /// Fewest runs of a level.
+    /// Smallest number of runs of a level.
     pub runs: usize,
     /// Differences up to this ratio do not matter.
     pub threshold: f64,
-    /// The smallest ratio of change that would have been found with 80 %.
+    /// The smallest ratio of change that would have been detected with a power of 80 %.
     pub detectable: Option<f64>,
-    /// Runs of each level that it takes to find a change by the threshold with 80 %.
+    /// Runs per level needed to detect a change by the threshold with a power of 80 %.
     pub runs_needed: Option<usize>,
-    /// The rate that sets the metric, if all of the runs had one.
+    /// The fixed rate that determines the metric, if all runs had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_rate: Option<FixedRate>,
-    /// What follows.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What follows from a comparison.
+/// The outcome of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Outcome {
-    /// Nothing: so few runs cannot tell chance from effect.
+    /// No conclusion: with so few runs an effect cannot be told from chance.
     TooFewRuns {
-        /// As many of each level could.
+        /// Runs needed per level.
         needed: usize,
     },
-    /// Nothing is judged: all runs kept the rate that the plan had set, and the metric follows from
-    /// it.
+    /// Not judged: all runs kept the rate of the plan, and that rate determines the metric.
     SetByRate,
-    /// All levels are the same within the threshold.
+    /// All levels are equal within the threshold.
     Same,
     /// Differences were found, none of them above the threshold; this level differs most.
     Negligible {
-        /// Its index.
+        /// Index of the level.
         level: usize,
     },
     /// No difference was found.
     NotFound,
     /// This level is the best, and better than the first.
     Better {
-        /// Its index.
+        /// Index of the level.
         level: usize,
     },
     /// No level is better than the first, and this one is the worst.
     Worse {
-        /// Its index.
+        /// Index of the level.
         level: usize,
     },
-    /// This level differs most, where neither way is better.
+    /// This level differs most, by a metric that has no better direction.
     Changed {
-        /// Its index.
+        /// Index of the level.
         level: usize,
     },
 }
 
 impl Outcome {
-    /// The index of the level that it speaks of.
+    /// Index of the level that the outcome names.
     #[must_use]
     pub fn level(self) -> Option<usize> {
         match self {
@@ -161,40 +159,40 @@ impl Outcome {
 pub struct Level {
     /// Its name.
     pub name: String,
-    /// Runs with a value.
+    /// Number of runs with a value.
     pub runs: usize,
-    /// Median, as measured.
+    /// Median of the measured values.
     pub median: Option<f64>,
-    /// Least value.
+    /// Smallest value.
     pub min: Option<f64>,
-    /// Greatest value.
+    /// Largest value.
     pub max: Option<f64>,
-    /// Runs in which the load generator was saturated.
+    /// Number of runs in which the load generator was saturated.
     pub saturated: usize,
-    /// Against the first level; `None` for that itself, and with too few runs.
+    /// Difference from the first level; `None` for the first level, and with too few runs.
     pub difference: Option<Difference>,
 }
 
-/// A level against the first.
+/// The difference between a level and the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// Ratio of the medians; `None` if some value is not above zero.
+    /// Ratio of the medians; `None` unless all values are above zero.
     pub ratio: Option<f64>,
-    /// Lower end of the ratio's interval at 95 %.
+    /// Lower end of the 95 % confidence interval of the ratio.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// Upper end of that interval.
     pub high: Option<f64>,
-    /// Of this pair alone.
+    /// p-value of this pair alone.
     pub p_value: f64,
-    /// By Holm's method for all that are looked at beside it.
+    /// p-value adjusted by Holm's method for all pairs that are tested together.
     pub adjusted_p_value: f64,
-    /// The interval at 90 % lies within the threshold: two one-sided tests at 5 % each.
+    /// Whether the 90 % interval lies within the threshold: two one-sided tests at 5 % each.
     pub is_same: bool,
 }
 
 impl Difference {
-    /// Whether it is more than chance: the adjusted p-value is below 5 % and the interval, where
-    /// there is one, leaves 1 out.
+    /// Whether the difference is significant: the adjusted p-value is below 5 % and the interval,
+    /// if there is one, excludes 1.
     #[must_use]
     pub fn is_found(&self) -> bool {
         let holds_one = match (self.low, self.high) {
@@ -206,16 +204,16 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Whether a difference is above the threshold. What has no ratio, as errors where there were
-    /// none, always is.
+    /// Whether a difference is above the threshold. A difference without a ratio, such as errors
+    /// where there were none, always is.
     #[must_use]
     pub fn matters(&self, difference: &Difference) -> bool {
         let is_above = |ratio: f64| ratio.ln().abs() > self.threshold.ln_1p();
         difference.ratio.is_none_or(is_above)
     }
 
-    /// Whether the interval of a difference reaches across an edge of the threshold, so that the
-    /// difference may matter or not.
+    /// Whether the interval of a difference contains an edge of the threshold, so that the
+    /// difference may or may not matter.
     #[must_use]
     pub fn is_across_threshold(&self, difference: &Difference) -> bool {
         let limit = self.threshold.ln_1p();
@@ -226,8 +224,8 @@ impl Comparison {
         }
     }
 
-    /// Whether the load generator was saturated in half of the runs, or in more, of a level that
-    /// the outcome speaks of: what was measured is then a property of the generator.
+    /// Whether the load generator was saturated in at least half of the runs of a level that the
+    /// outcome names. The values then describe the load generator, not the server.
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
         let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
@@ -248,8 +246,8 @@ impl Comparison {
     }
 
     /// Whether something got worse: a difference was found, it is for the worse, it matters, and
-    /// the ratio of the medians has moved by more than the limit (0.05 for 5 %). What has no ratio,
-    /// as errors where there were none, is worse if it is found to be.
+    /// the ratio of the medians changed by more than the limit (0.05 for 5 %). A difference without
+    /// a ratio, such as errors where there were none, is a regression whenever it is found.
     #[must_use]
     pub fn is_regression(&self, limit: f64) -> bool {
         let Some(reference) = self.levels.first() else {
@@ -271,15 +269,15 @@ impl Comparison {
     }
 }
 
-/// Why there is nothing to compare; one line each.
+/// Why nothing can be compared, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// There is no run that did not fail.
+    /// All runs failed.
     #[error("{which}: no run to compare ({failed} failed)")]
     NoRuns {
-        /// Which side.
+        /// The side.
         which: String,
-        /// How many failed.
+        /// Number of failed runs.
         failed: usize,
     },
     /// No run has the metric.
@@ -288,10 +286,10 @@ pub enum CompareError {
         /// The metric's name.
         metric: String,
     },
-    /// All runs are of one cell.
+    /// All runs belong to one cell.
     #[error("all runs are of the same thing (give BASE and NEW, or a sweep with several levels)")]
     OneCell,
-    /// Nothing was measured on both sides.
+    /// The sides have no cell in common.
     #[error(
         "{base} and {new} have no cell in common (expected sweeps of the same plan, or one thing \
          each)"
@@ -299,12 +297,12 @@ pub enum CompareError {
     NoCommonCell {
         /// Name of the old runs.
         base: String,
-        /// Name of the new ones.
+        /// Name of the new runs.
         new: String,
     },
 }
 
-/// Compares new runs of one thing with old ones, by one metric.
+/// Compares new runs with old ones by one metric.
 #[must_use]
 pub fn compare(
     base: &[Observation],
@@ -318,20 +316,20 @@ pub fn compare(
     judge(None, Vec::new(), metric, threshold, values)
 }
 
-/// Runs under a name.
+/// Runs with a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// What sentences call them.
+    /// The name that sentences use.
     pub name: &'a str,
     /// The runs.
     pub runs: &'a [Observation],
 }
 
-/// Compares new runs with old ones, cell by cell where both have several: all cells say together
-/// how large the noise is, and p-values are adjusted over them.
+/// Compares new runs with old ones, cell by cell if both have several. All cells share one estimate
+/// of the noise, and p-values are adjusted for all of them.
 ///
 /// # Errors
-/// When there is nothing to compare.
+/// If there is nothing to compare.
 pub fn compare_with_base(
     base: Named<'_>,
     new: Named<'_>,
@@ -372,11 +370,11 @@ pub fn compare_with_base(
 }
 
 /// Compares the cells of one set of runs: each factor by each metric, separately for each profile
-/// and target; where other factors vary too, levels are held against each other within their
-/// combinations. Several targets are compared like a factor's levels.
+/// and target. If other factors vary too, levels are compared within their combinations. Several
+/// targets are compared like the levels of a factor.
 ///
 /// # Errors
-/// When there is nothing to compare.
+/// If there is nothing to compare.
 pub fn compare_cells(
     observations: &[Observation],
     question: &Question,
@@ -396,7 +394,7 @@ pub fn compare_cells(
         for place in places(&runs, factor) {
             for metric in &metrics {
                 let values = Values::of_levels(&place.runs, factor, &factors, metric);
-                // A factor need not vary everywhere.
+                // A factor may vary in only some of the places.
                 if values.levels.len() < 2 {
                     continue;
                 }
@@ -433,7 +431,6 @@ fn metrics_of(
     }
 }
 
-/// The runs that did not fail.
 fn measured<'a>(side: Named<'a>) -> Result<Vec<&'a Observation>, CompareError> {
     let runs: Vec<&Observation> = side
         .runs
@@ -449,11 +446,11 @@ fn measured<'a>(side: Named<'a>) -> Result<Vec<&'a Observation>, CompareError> {
     Ok(runs)
 }
 
-/// A cell with its old and its new runs.
+/// A cell with its old and new runs.
 type Pair<'a> = (Vec<String>, Vec<&'a Observation>, Vec<&'a Observation>);
 
-/// Puts the cells of both sides together. Where a side has one cell only, or no cell more than one
-/// run (as under headings of one's own), the sides are compared as a whole.
+/// Pairs the cells of both sides. If a side has only one cell, or no cell with more than one run
+/// (as with a heading for each run), the sides are compared as a whole.
 fn matched<'a>(
     base: &str,
     old: &[&'a Observation],
@@ -462,7 +459,7 @@ fn matched<'a>(
 ) -> Result<Vec<Pair<'a>>, CompareError> {
     let cells = |runs: &[&'a Observation]| {
         let mut cells: Vec<(design::Sides, Vec<&'a Observation>)> = Vec::new();
-        // As the plan has them, not as they happened to run.
+        // In the order of the plan, not of the runs.
         let mut runs = runs.to_vec();
         runs.sort_by_key(|run| run.cell);
         for run in runs {

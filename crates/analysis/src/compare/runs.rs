@@ -1,4 +1,4 @@
-//! Runs as numbers in groups, freed of what all groups share.
+//! The values of runs in groups, without the variation that all groups share.
 
 use super::design::{Factor, stratum};
 use super::{FixedRate, Metric};
@@ -8,32 +8,31 @@ use crate::Observation;
 pub(super) struct Values {
     /// The levels that have values.
     pub(super) levels: Vec<LevelValues>,
-    /// Values are logarithms: all of them are above zero.
+    /// Whether the values are logarithms, because all of them are above zero.
     pub(super) are_logs: bool,
-    /// Values were taken relative to their blocks, and each block has one of each level.
+    /// Whether values are relative to their blocks, and each block has one of each level.
     pub(super) in_blocks: bool,
-    /// Values were taken relative to their blocks.
+    /// Whether values are relative to their blocks.
     pub(super) is_relative: bool,
-    /// A level has one run in each round of a sweep.
+    /// Whether each level has one run in each round of a sweep.
     pub(super) has_rounds: bool,
-    /// How much taking their blocks' middles off has shrunk the spread of the values.
+    /// Factor by which subtracting the medians of blocks has reduced the spread of the values.
     pub(super) shrinkage: f64,
-    /// The rate that sets the metric, if all of the runs had one.
+    /// The fixed rate that determines the metric, if all runs had one.
     pub(super) fixed_rate: Option<FixedRate>,
 }
 
-/// Values of one level.
 pub(super) struct LevelValues {
     pub(super) name: String,
     /// As measured.
     pub(super) measured: Vec<f64>,
-    /// For tests, by block.
+    /// Relative to their blocks, for tests.
     pub(super) tested: Vec<f64>,
-    /// In how many of the runs the load generator was saturated.
+    /// Number of runs in which the load generator was saturated.
     pub(super) saturated: usize,
 }
 
-/// A value with its place in the design.
+/// A value with its level and block.
 struct Entry {
     level: usize,
     block: Block,
@@ -41,11 +40,11 @@ struct Entry {
     is_saturated: bool,
 }
 
-/// What values of different levels have in common: other factors' levels, and the round.
+/// What values of different levels have in common: levels of other factors, and the round.
 type Block = (Vec<usize>, u32);
 
 impl Values {
-    /// Of old runs and new ones.
+    /// Values of old and new runs.
     pub(super) fn of_two(names: [&str; 2], runs: [&[&Observation]; 2], metric: &Metric) -> Self {
         let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
         let of_level = |(level, runs): (usize, &[&Observation])| {
@@ -65,10 +64,10 @@ impl Values {
         Self::new(&names.map(str::to_owned), entries, has_rounds, fixed_rate)
     }
 
-    /// Of the levels of a factor. With rounds and more than two levels the values of a round belong
-    /// together: whatever changed from round to round is taken off. Two levels are not freed of it,
-    /// since five pairs have too few orders to tell anything; the order being drawn for each round,
-    /// what drifts then widens the noise and favours no level.
+    /// Values of the levels of a factor. With rounds and more than two levels, the values of a
+    /// round form a block, and changes from round to round are subtracted. With two levels they are
+    /// not: five pairs have too few permutations for a significant result. Since the order in each
+    /// round is random, drift then adds noise but favours no level.
     pub(super) fn of_levels(
         runs: &[&Observation],
         factor: &Factor,
@@ -92,7 +91,7 @@ impl Values {
         let mut cells: Vec<Option<u32>> = with_values.map(|run| run.cell).collect();
         cells.sort_unstable();
         cells.dedup();
-        // In several cells a level has several runs in each round.
+        // With several cells a level has several runs in each round.
         let has_rounds = are_of_sweep && cells.len() == present.len();
         let entry = |run: &&Observation| {
             let (level, value) = known(run)?;
@@ -145,7 +144,7 @@ impl Values {
             blocks
                 .iter_mut()
                 .for_each(|(_, entries)| align(entries, by_round));
-            // One level alone is relative to nothing.
+            // A block with a single level has nothing to be relative to.
             blocks
                 .retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
             let values: usize = blocks.iter().map(|(_, entries)| entries.len()).sum();
@@ -172,7 +171,7 @@ impl Values {
         }
     }
 
-    /// The values for tests.
+    /// The values of each level, for tests.
     pub(super) fn tested(&self) -> Vec<Vec<f64>> {
         self.levels
             .iter()
@@ -180,8 +179,8 @@ impl Values {
             .collect()
     }
 
-    /// The values for tests with the spread that they had before their blocks' middles were taken
-    /// off.
+    /// The values of each level, for tests, with the spread that they had before the medians of
+    /// their blocks were subtracted.
     pub(super) fn spread_out(&self) -> Vec<Vec<f64>> {
         let spread_out = |group: Vec<f64>| match stats::median(&group) {
             Some(middle) => {
@@ -198,7 +197,7 @@ fn finite(run: &Observation, metric: &Metric) -> Option<f64> {
     run.value(&metric.name).filter(|value| value.is_finite())
 }
 
-/// By block, blocks in order.
+/// Groups entries by block, in the order of the blocks.
 fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
     entries.sort_by(|a, b| a.block.cmp(&b.block));
     let mut blocks: Vec<(Block, Vec<Entry>)> = Vec::new();
@@ -211,8 +210,8 @@ fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
     blocks
 }
 
-/// Takes the median of a block off its values. A level that ran several times in a round, as a
-/// repeated baseline does, counts once, with its median.
+/// Subtracts the median of a block from its values. A level that ran several times in a round, such
+/// as a repeated baseline, counts once, with its median.
 fn align(entries: &mut Vec<Entry>, by_round: bool) {
     if by_round {
         let mut once: Vec<Entry> = Vec::new();

@@ -1,5 +1,5 @@
-//! How far a set of runs can be trusted, whatever they show: whether the load generator was the
-//! limit, what failed, and which levels are one setting in truth.
+//! How far a set of runs can be trusted, whatever they show: whether the load generator was
+//! saturated, what failed, and which levels are in fact the same setting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,44 +8,43 @@ use serde::Serialize;
 
 use crate::Observation;
 
-/// A run in which more than this share of the requests failed measured something else than its
-/// levels.
+/// If more than this share of its requests failed, a run does not measure its levels.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
 /// What limits the conclusions that can be drawn from a set of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Validity {
-    /// Whose runs these are, where two sides are compared.
+    /// The side, when two sides are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<String>,
-    /// All runs, whether they count or not.
+    /// Number of all runs.
     pub runs: usize,
-    /// Runs that failed: they are in no figure.
+    /// Number of failed runs; excluded from all figures.
     pub failed: usize,
-    /// Runs that Ctrl-C ended early: they are in no figure either.
+    /// Number of runs that Ctrl-C ended early; excluded from all figures.
     pub ended_early: usize,
-    /// Of the runs that count, those in which the load generator was saturated.
+    /// Number of the counted runs in which the load generator was saturated.
     pub saturated: usize,
-    /// Of the runs that count, those in which more than 1 % of the requests failed or were answered
-    /// with a status above 399.
+    /// Number of the counted runs in which more than 1 % of the requests failed or had a status
+    /// above 399.
     pub failing: usize,
-    /// Levels of a factor for which the kernel took the same values.
+    /// Levels of a factor for which the kernel used the same values.
     pub clamped: Vec<ClampedLevels>,
 }
 
-/// Levels that are different in the plan and the same on the machine.
+/// Levels that differ in the plan but not on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClampedLevels {
     /// The factor.
     pub factor: String,
-    /// Two levels or more, in the order in which they are met.
+    /// Two or more levels, in order of appearance.
     pub levels: Vec<String>,
-    /// What the kernel took for each of them, by setting.
+    /// The value that the kernel used for all of them, by setting.
     pub taken: BTreeMap<String, String>,
 }
 
 impl Validity {
-    /// Of these runs, failed ones among them.
+    /// The validity of these runs, failed ones included.
     #[must_use]
     pub fn of(runs: &[Observation], side: Option<&str>) -> Self {
         let (counted, left_out): (Vec<&Observation>, Vec<&Observation>) =
@@ -69,20 +68,20 @@ impl Validity {
         }
     }
 
-    /// Runs that are in the figures.
+    /// Number of runs in the figures.
     #[must_use]
     pub fn counted(&self) -> usize {
         self.runs - self.failed - self.ended_early
     }
 
-    /// Whether the load generator was saturated in half of the runs that count, or in more.
+    /// Whether the load generator was saturated in at least half of the counted runs.
     #[must_use]
     pub fn is_mostly_saturated(&self) -> bool {
         is_most(self.saturated, self.counted())
     }
 }
 
-/// Half or more.
+/// Whether a part is at least half of the whole.
 pub(super) fn is_most(part: usize, whole: usize) -> bool {
     part > 0 && 2 * part >= whole
 }
@@ -95,7 +94,7 @@ fn is_failing(run: &Observation) -> bool {
     failed > (answered + errors) * FAILED_SHARE_MAX
 }
 
-/// What a trial has to do with a setting of the kernel: factor and sysctl.
+/// A factor and the sysctl that it sets.
 type Pair<'a> = (&'a str, &'a str);
 
 fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
@@ -105,8 +104,8 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
         keys_of.entry(factor).or_default().push(key);
     }
     for (factor, keys) in keys_of {
-        // Levels in the order in which they are met, each with what the kernel took; `None` if that
-        // was not always the same.
+        // Levels in order of appearance with the values that the kernel used; `None` if those
+        // varied.
         let mut levels: Vec<(&str, Option<Vec<&str>>)> = Vec::new();
         for run in runs {
             let Some(level) = level_of(run, factor) else {
@@ -142,10 +141,10 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
     found
 }
 
-/// Which factor sets which setting of the kernel. Trials have what the kernel took, but not for
-/// whom: a factor sets what has its name, and the only factor sets everything. It also sets what
-/// had the value of its level in some run and another value in another run, unless another factor
-/// always fits.
+/// Which factor sets which kernel setting. Trials record the values that the kernel used, but not
+/// the factor that set them. A factor sets the setting that has its name, and a single factor sets
+/// all of them. A factor also sets a setting that had the value of its level in some run and
+/// another value in another run, unless another factor always matches.
 fn pairs<'a>(runs: &[&'a Observation]) -> BTreeSet<Pair<'a>> {
     let (mut fits, mut misfits) = (BTreeSet::new(), BTreeSet::new());
     let taken = |run: &'a Observation| run.trial.iter().flat_map(|trial| &trial.effective);
@@ -192,7 +191,7 @@ fn taken_by<'a>(run: &'a Observation, key: &str) -> Option<&'a str> {
     trial.effective.get(key).map(String::as_str)
 }
 
-/// Numbers that the kernel parts by tabs, and people by blanks.
+/// The kernel separates numbers by tabs, people separate them by spaces.
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }

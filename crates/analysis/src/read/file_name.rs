@@ -1,12 +1,11 @@
-//! What buffertest says of a run in the name of its file.
+//! The settings of a run in the names of buffertest's files.
 
 use std::path::Path;
 
 use results::Setting;
 
-/// Settings and number of the run out of `buffertest-rmem_max-262144-wmem_max-262144-1.json`: a
-/// name, any keys each with its value, the run. Only the file's own name counts; folders may have
-/// any.
+/// Settings and run number in a name such as `buffertest-rmem_max-262144-wmem_max-262144-1.json`: a
+/// prefix, keys with their values, the run. Names of folders are ignored.
 pub(super) fn settings_and_run(path: &Path) -> Option<(Vec<Setting>, u32)> {
     let stem = path.file_stem()?.to_str()?;
     let words: Vec<&str> = stem.split('-').collect();
@@ -41,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_run_come_from_the_name_of_the_file_alone() {
+    fn settings_and_run_come_from_the_file_name_only() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
             read("my-test-logs/buffertest-rmem_max-262144-wmem_max-524288-12.json"),
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_say_nothing() {
+    fn other_file_names_have_no_settings() {
         for name in [
             "buffertest.json",
             "result-1.json",

@@ -1,4 +1,4 @@
-//! Folders: of a sweep, or of files.
+//! Folders of sweeps, and folders of files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,21 @@ use results::metric;
 
 use crate::{Form, Observation};
 
-/// Name of the file that says that a folder is a sweep's.
+/// The file that marks a folder as a sweep.
 pub(super) const EXPERIMENT_FILE: &str = "experiment.json";
 
-/// Name of the folder with a sweep's trials.
+/// The folder with the trials of a sweep.
 const TRIALS_FOLDER: &str = "trials";
 
-/// Files of a folder that are looked into, by the ends of their names; those without an end are as
-/// well.
+/// Extensions of the files in a folder that are read. Files without an extension are read too.
 const ENDS: [&str; 6] = ["json", "log", "txt", "md", "out", "csv"];
 
-/// What buffertest writes beside its runs: sockets.
+/// Prefix of the lists of sockets that buffertest writes next to its runs.
 const SOCKETS_PREFIX: &str = "ss_output";
 
-/// More files are no folder of results.
+/// A folder with more files is not a folder of results.
 const FILES_MAX: usize = 100_000;
 
-/// Reads all runs of a folder.
 pub(super) fn read(folder: &Path) -> Result<Reading, ReadError> {
     if folder.join(EXPERIMENT_FILE).exists() {
         read_sweep(folder)
@@ -39,7 +37,7 @@ pub(super) fn read(folder: &Path) -> Result<Reading, ReadError> {
     }
 }
 
-/// Reads the trials of a sweep, in the order in which they ran.
+/// Reads the trials of a sweep in the order in which they ran.
 fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     let path = folder.join(EXPERIMENT_FILE);
     let experiment =
@@ -59,11 +57,11 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
         }
     }
     reading.observations.sort_by_key(|observation| {
-        // Those of damaged files have no position and come last.
+        // Trials in damaged files have no position and come last.
         (observation.position.is_none(), observation.position)
     });
     // A repeated baseline has several runs in a round.
-    labels::number_again(&mut reading.observations);
+    labels::renumber_duplicates(&mut reading.observations);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(
             folder,
@@ -82,8 +80,7 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     Ok(reading)
 }
 
-/// What is known of a trial by the name of its file (`r01-c003-262144.json`) when its content is
-/// lost.
+/// What the name of a trial's file (`r01-c003-262144.json`) says when its content is lost.
 fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Option<Observation> {
     let stem = path.file_stem()?.to_str()?;
     let (round, rest) = stem.strip_prefix('r')?.split_once("-c")?;
@@ -102,7 +99,7 @@ fn damaged_trial(experiment: &Experiment, path: &Path, error: &ReadError) -> Opt
     })
 }
 
-/// Reads a folder of files, ordered by their names.
+/// Reads the files of a folder in the order of their names.
 fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let mut files = files_of(folder)?;
     files.retain(|path| is_looked_into(path));
@@ -124,17 +121,17 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
                 reading.notes.push(format!("{error}, skipped"));
             }
             Err(ReadError::Derived { path }) => {
-                reading
-                    .notes
-                    .push(format!("{}: made of runs, no run, skipped", path.display()));
+                reading.notes.push(format!(
+                    "{}: made from runs, not a run, skipped",
+                    path.display()
+                ));
             }
             Err(error) => reading.problems.push(error.to_string()),
         }
     }
     reading.notes.extend(without_tables(&mut parts));
     let named_by_files = |path: &&PathBuf| file_name::settings_and_run(path).is_some();
-    // Files that say which run they hold hold no two forms of the same one, but for a document and
-    // its log.
+    // Files that name their run are not copies of each other, except for a document and its log.
     let unnamed = parts.iter_mut().filter(|(path, _)| !named_by_files(path));
     let copies = same_run::drop_copies(unnamed.map(|(_, runs)| runs));
     reading.notes.extend(copies);
@@ -156,7 +153,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     Ok(reading)
 }
 
-/// Takes tables of runs away where the runs themselves are there, and notes each.
+/// Removes tables of runs if the runs themselves are there, with a note for each.
 fn without_tables(parts: &mut Vec<(&PathBuf, Vec<Observation>)>) -> Vec<String> {
     let is_table = |runs: &[Observation]| runs.iter().all(|run| run.form == Form::Table);
     if parts.iter().all(|(_, runs)| is_table(runs)) {
@@ -164,14 +161,14 @@ fn without_tables(parts: &mut Vec<(&PathBuf, Vec<Observation>)>) -> Vec<String> 
     }
     let tables = parts.extract_if(.., |(_, runs)| is_table(runs));
     tables
-        .map(|(path, _)| format!("{}: made of runs, no run, skipped", path.display()))
+        .map(|(path, _)| format!("{}: made from runs, not a run, skipped", path.display()))
         .collect()
 }
 
-/// Files that are so much older than the newest are of another day's session.
+/// A file older than the newest one by more than this is from an earlier session.
 const LEFT_OVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Says which runs an earlier session may have left: buffertest clears only a part of its folder.
+/// A note on runs that an earlier session may have left: buffertest clears only part of its folder.
 fn left_over(files: &[PathBuf]) -> Option<String> {
     let runs = files
         .iter()
@@ -201,7 +198,7 @@ fn left_over(files: &[PathBuf]) -> Option<String> {
     ))
 }
 
-/// Says where the runs may be instead.
+/// The reason why a folder has no runs, with a hint where they may be.
 fn no_runs(folder: &Path) -> String {
     let inside = fs::read_dir(folder).into_iter().flatten().flatten();
     let sweep = inside
@@ -227,12 +224,12 @@ fn is_document(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "json")
 }
 
-/// buffertest keeps each run twice: what was printed as `.log`, the object in it as `.json`.
+/// buffertest saves each run twice: its output as `.log`, and the object in it as `.json`.
 fn is_log_of_a_document(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "log") && path.with_extension("json").is_file()
 }
 
-/// Adds what only the log of a run says: errors, statuses, the parts of a request's way.
+/// Adds what only the log of a run has: errors, statuses, the phases of a request.
 fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError> {
     let log = path.with_extension("log");
     if !is_document(path) || !log.is_file() {
@@ -263,11 +260,10 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
     Ok(part)
 }
 
-/// When a run was made.
 struct TimeOfRun {
     began: Option<SystemTime>,
     ended: Option<SystemTime>,
-    /// As its result says, and not as its file was written.
+    /// Whether the times come from the result rather than from the file system.
     is_recorded: bool,
 }
 
@@ -294,8 +290,8 @@ impl TimeOfRun {
     }
 }
 
-/// The order in time, if it is known of all and no two are at once. Positions within one file say
-/// nothing about several.
+/// Orders the runs by time, if all times are known and no two runs overlap. Positions within one
+/// file say nothing about several files.
 fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
     for observation in observations.iter_mut() {
         observation.position = None;
@@ -313,19 +309,19 @@ fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
     }
 }
 
-/// Whether a run can have been made after another one. A checkout or a copy writes in a moment the
-/// files of runs that took minutes, in the order of their names: such times say nothing.
+/// Whether a run can have been made after another one. A checkout or a copy writes the files of
+/// long runs within a moment, in the order of their names. Such times say nothing.
 fn can_follow(before: &TimeOfRun, after: &TimeOfRun) -> bool {
     let (Some(ended), Some(began), Some(written)) = (before.ended, after.began, after.ended) else {
         return false;
     };
-    // wrk's own time may be a little longer than what lay between two writes.
+    // The duration that wrk reports may be slightly longer than the time between two writes.
     let own = written.duration_since(began).unwrap_or_default();
     let between = written.duration_since(ended).unwrap_or_default();
     between > Duration::ZERO && (after.is_recorded || between >= own.mul_f64(0.9))
 }
 
-/// The plain files of a folder, by name.
+/// The regular files of a folder, by name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
     let entries = fs::read_dir(folder).map_err(|error| unreadable(folder, error))?;
     let mut files = Vec::new();

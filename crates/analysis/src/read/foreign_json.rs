@@ -1,4 +1,4 @@
-//! The object that wrk-cmm's json.lua prints, as buffertest keeps it in files.
+//! The object that wrk-cmm's json.lua prints, as buffertest saves it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use results::metric;
 
-/// Counts may stand as `3006606`, `3006606.00` or `3.006606e+06`, as jq of each age writes them.
+/// Counts may be `3006606`, `3006606.00` or `3.006606e+06`, depending on the version of jq.
 #[derive(Deserialize)]
 struct Object {
     requests: Option<f64>,
@@ -24,19 +24,18 @@ struct Latency {
     latency_in_microseconds: Option<f64>,
 }
 
-/// More percentiles than that nobody has asked for.
+/// Limit on the percentiles of an object.
 const PERCENTILES_MAX: usize = 1_000;
 
-/// Why there is no such object.
+/// Why a text is not such an object.
 #[derive(Debug)]
 pub(super) struct NoObject {
-    /// In words.
     pub(super) reason: String,
-    /// So many bytes had to be looked at.
+    /// Number of bytes that were parsed to find out.
     pub(super) bytes: usize,
 }
 
-/// Reads the object at the begin of a text: its values, and how many bytes it takes.
+/// Reads the object at the start of a text: its values, and its length in bytes.
 pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
     let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Object>();
     match objects.next() {
@@ -81,7 +80,7 @@ fn values(object: Object) -> Result<BTreeMap<String, f64>, String> {
     if !values.contains_key(metric::REQUESTS) {
         return Err("it has no \"requests\"".to_owned());
     }
-    // Of no answers it has latencies all the same: zeros.
+    // Without responses the object still has latencies: zeros.
     let nothing = values[metric::REQUESTS] == 0.0;
     for latency in object.latency_distribution.iter().take(PERCENTILES_MAX) {
         let is_percentile = (0.0..=100.0).contains(&latency.percentile);
@@ -152,8 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_not_there_and_zeros_of_no_answers_are_no_latencies() {
-        let text = r#"{"requests": 5, "latency_distribution": [{"percentile": 50, "latency_in_microseconds": null}]}"#;
+    fn missing_values_are_absent_and_so_are_latencies_without_responses() {
+        let text = r#"{"requests": 5,
+            "latency_distribution": [{"percentile": 50, "latency_in_microseconds": null}]}"#;
         let (values, _) = first(text).unwrap();
         assert_eq!(values.keys().collect::<Vec<_>>(), ["requests"]);
         let text = WHOLE.replace("52340", "0");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_cut_or_is_another_one_is_refused() {
+    fn an_object_that_is_cut_off_or_a_different_one_is_refused() {
         for end in 0..WHOLE.len() {
             assert!(first(&WHOLE[..end]).is_err(), "cut at {end}");
         }

@@ -1,4 +1,4 @@
-//! What runs of several files are called, and how they are numbered.
+//! Names and numbers of the runs of several files.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,26 +9,24 @@ use results::Setting;
 use super::file_name;
 use crate::{Observation, Origin};
 
-/// What files are called.
+/// The name of the runs of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Label {
-    /// The folder that they are in.
+    /// The parent folder.
     folder: String,
-    /// Their own name.
+    /// The name within that folder.
     name: String,
 }
 
-/// Runs that stand together under a name.
+/// Runs that share a label.
 pub(super) type Group = (Label, Vec<Observation>);
 
-/// The factor that files are levels of, where runs of several files are put together.
+/// The factor whose levels are files, when runs of several files are combined.
 pub const FILE_FACTOR: &str = "file";
 
-/// What a path is called: a folder as it is given, a file without its end and without a number
-/// there, so that `new-1.json` and `new-2.json` are runs of one thing. Files that say themselves
-/// what they are runs of are called as their folder.
-///
-/// Trials of a sweep say what they are runs of, too.
+/// The label of the runs of a path: a folder as it is given, a file without its extension and
+/// without a number at its end, so that `new-1.json` and `new-2.json` are repetitions. Files that
+/// name their own runs get the label of their folder, and so do trials of a sweep.
 pub(super) fn of_runs(path: &Path, runs: &[Observation]) -> Label {
     let mut label = of_path(path);
     if !runs.is_empty() && runs.iter().all(|run| run.cell.is_some()) {
@@ -54,7 +52,6 @@ fn of_path(path: &Path) -> Label {
 }
 
 impl Label {
-    /// In words, the folder only where it tells something.
     fn shown(&self, with_folder: bool) -> String {
         let Self { folder, name } = self;
         match (with_folder && !folder.is_empty(), name.is_empty()) {
@@ -65,7 +62,7 @@ impl Label {
     }
 }
 
-/// A name without the number of the run at its end. `wrk2` keeps its own.
+/// A name without the run number at its end. The name `wrk2` stays.
 fn without_number(stem: &str) -> &str {
     let base = stem.trim_end_matches(|c: char| c.is_ascii_digit());
     let parted = base.trim_end_matches(['-', '_', '.', ' ']);
@@ -77,7 +74,7 @@ fn without_number(stem: &str) -> &str {
     if is_run { parted } else { stem }
 }
 
-/// Puts groups together. Where their names differ, the name becomes a setting.
+/// Combines groups. If their labels differ, the label becomes a setting.
 pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
     let differ = groups.windows(2).any(|pair| pair[0].0 != pair[1].0);
     let folders_differ = groups
@@ -103,7 +100,7 @@ pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
         observations.append(&mut group);
     }
     if several {
-        number_again(&mut observations);
+        renumber_duplicates(&mut observations);
     }
     observations
 }
@@ -118,13 +115,13 @@ pub(crate) fn number_runs(observations: &mut [Observation]) {
     }
 }
 
-/// Numbers the runs of those cells anew in which two have the same number.
-pub(crate) fn number_again(observations: &mut [Observation]) {
+/// Renumbers the runs of each cell in which two have the same number.
+pub(crate) fn renumber_duplicates(observations: &mut [Observation]) {
     let mut seen = BTreeMap::new();
     for observation in observations.iter() {
         let entry: &mut (Vec<u32>, bool) = seen.entry(cell_of(observation)).or_default();
         entry.1 |= entry.0.contains(&observation.run);
-        // Cells with thousands of runs are numbered anew rather than searched for long.
+        // Cells with thousands of runs are renumbered without a search, which would take long.
         entry.1 |= entry.0.len() > 1_000;
         if !entry.1 {
             entry.0.push(observation.run);
@@ -141,7 +138,7 @@ pub(crate) fn number_again(observations: &mut [Observation]) {
     }
 }
 
-/// The places of the runs of each cell, cells in the order in which they were met.
+/// The indexes of the runs of each cell, cells in order of appearance.
 pub(super) fn by_cell(observations: &[Observation]) -> Vec<Vec<usize>> {
     let mut cells: Vec<Vec<usize>> = Vec::new();
     let mut known = BTreeMap::new();
@@ -167,7 +164,7 @@ fn cell_of(observation: &Observation) -> CellKey {
     (settings.clone(), profile.clone(), target.clone())
 }
 
-/// The order in which people count: `r2` before `r10`, `262144` before `16777216`.
+/// Natural order: `r2` before `r10`, `262144` before `16777216`.
 pub(super) fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
@@ -190,7 +187,7 @@ pub(super) fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Digits, or what is none, from the begin.
+/// Splits off the leading digits, or the leading text without digits.
 fn split_part(text: &str) -> (&str, &str) {
     let digits = text.starts_with(|c: char| c.is_ascii_digit());
     let end = text
@@ -215,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_ordered_as_people_count() {
+    fn names_are_in_natural_order() {
         let mut names = [
             "r10",
             "r2",
@@ -241,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_differ_in_a_number_are_runs_of_one_thing_and_others_are_not() {
+    fn files_that_differ_only_in_a_number_are_repetitions() {
         let name = |path: &str| of_path(Path::new(path)).name;
         assert_eq!(name("a/new-1.json"), "new");
         assert_eq!(name("new-2.json"), "new");
@@ -276,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_runs_stay_unless_two_are_the_same() {
+    fn run_numbers_stay_unless_two_are_equal() {
         let numbers = |runs: &[u32]| -> Vec<u32> {
             let groups = runs
                 .iter()

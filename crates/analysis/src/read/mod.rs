@@ -1,4 +1,4 @@
-//! Files in, observations out: sweeps, saved results, buffertest's files, and reports as text.
+//! Reads files into observations: sweeps, saved results, buffertest's files, and reports as text.
 
 mod file_name;
 mod folder;
@@ -24,84 +24,83 @@ use serde::de::IgnoredAny;
 
 use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
-pub(crate) use labels::{number_again, number_runs};
+pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
 pub(crate) use unlike::PRINTED_DURATION;
 pub use unlike::unlike_loads;
 
-/// Settings that the outermost headings of notes are levels of.
+/// The settings whose levels are the outermost headings of notes.
 pub(crate) const HEADINGS: [&str; 2] = [text::names::PLACE, text::names::HEADING];
 
-/// Why nothing could be read; one line each.
+/// Why nothing could be read, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system does not let it be read.
+    /// The operating system returned an error.
     #[error("cannot read {}: {error}", path.display())]
     Unreadable {
-        /// What.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// It is longer than anything that is a result.
+    /// It is longer than any result.
     #[error("{}: longer than {} MiB, which no result is", path.display(), MAX_FILE_BYTES >> 20)]
     TooLong {
-        /// What.
+        /// The file.
         path: PathBuf,
     },
-    /// A document of ours that is damaged, or of a later version.
+    /// A document of wrkbench that is damaged, or of a later version.
     #[error("{}: {error}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         error: LoadError,
     },
-    /// It is something else.
+    /// It does not contain runs.
     #[error("{}: {reason}", path.display())]
     NotUnderstood {
         /// The file or folder.
         path: PathBuf,
-        /// What was looked for.
+        /// What was expected.
         reason: String,
     },
-    /// What was made of runs, from which they cannot be had back.
-    #[error("{}: what wrkbench has made of runs (give the runs themselves)", path.display())]
+    /// A document that wrkbench made from runs, which cannot be recovered from it.
+    #[error("{}: made from runs by wrkbench (give the runs themselves)", path.display())]
     Derived {
         /// The file.
         path: PathBuf,
     },
-    /// A part of a folder could not be read, so that what there is would not be all.
+    /// A part of a folder could not be read, so the rest is incomplete.
     #[error("{problem}")]
     Incomplete {
-        /// The first of them.
+        /// The first problem.
         problem: String,
     },
 }
 
-/// What was read.
+/// The runs of files, with notes and problems.
 #[derive(Debug, Default)]
 pub struct Reading {
-    /// The runs, those that failed with their reason.
+    /// The runs; failed ones have a reason.
     pub observations: Vec<Observation>,
-    /// The sweeps that runs are of.
+    /// The sweeps that the runs belong to.
     pub experiments: Vec<Experiment>,
-    /// What was skipped, or is worth knowing; a line each.
+    /// What was skipped or is worth knowing, one line each.
     pub notes: Vec<String>,
-    /// What could not be read although it should; a line each.
+    /// What should have been read but could not be, one line each.
     pub problems: Vec<String>,
 }
 
 /// Longer files are refused before they fill the memory. A result with a histogram for each second
-/// of a day has some 20 MiB.
+/// of a day takes about 20 MiB.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Reads every run that a file or folder holds: a sweep's folder, a folder of results, a saved
-/// result, buffertest's files, or reports as text. Runs that failed are among them, with the
-/// reason.
+/// Reads every run of a file or folder: the folder of a sweep, a folder of results, a saved result,
+/// buffertest's files, or reports as text. Failed runs are included, with the reason.
 ///
 /// # Errors
-/// When not all of it can be read, or none of it is a run.
+/// If a part cannot be read, or if there are no runs.
 pub fn read(path: &Path) -> Result<Vec<Observation>, ReadError> {
     let reading = Reading::join(vec![(path.to_owned(), Reading::of_path(path)?)]);
     match reading.problems.into_iter().next() {
@@ -111,10 +110,10 @@ pub fn read(path: &Path) -> Result<Vec<Observation>, ReadError> {
 }
 
 impl Reading {
-    /// Reads every run that a file or folder holds, with what there is to say about it.
+    /// Reads every run of a file or folder, with notes and problems.
     ///
     /// # Errors
-    /// When nothing of it can be read, or none of it is a run.
+    /// If nothing can be read, or if there are no runs.
     pub fn of_path(path: &Path) -> Result<Self, ReadError> {
         let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, error))?;
         if metadata.is_dir() {
@@ -130,18 +129,18 @@ impl Reading {
         Self::of_bytes(&read_file(path)?, path)
     }
 
-    /// Reads every run that comes from there; the path is its name only.
+    /// Reads every run of an input. The path is only its name.
     ///
     /// # Errors
-    /// When it cannot be read, or none of it is a run.
+    /// If it cannot be read, or if there are no runs.
     pub fn of_input(input: &mut dyn Read, path: &Path) -> Result<Self, ReadError> {
         Self::of_bytes(&read_bounded(input, path)?, path)
     }
 
-    /// Reads every run of a file's content; the path is its name only.
+    /// Reads every run of a file's content. The path is only its name.
     ///
     /// # Errors
-    /// When none of it is a run.
+    /// If there are no runs.
     pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, ReadError> {
         let text = decoded(bytes);
         let name = file_name::settings_and_run(path);
@@ -152,7 +151,7 @@ impl Reading {
             ..Observation::default()
         };
         let mut reading = if text.trim().is_empty() {
-            // What buffertest leaves of a run that failed.
+            // buffertest leaves an empty file for a failed run.
             if name.is_none() {
                 return Err(not_understood(path, "is empty"));
             }
@@ -181,7 +180,7 @@ impl Reading {
         };
         if let (Some((settings, run)), [observation]) = (name, reading.observations.as_mut_slice())
         {
-            // A trial knows better: its name may look like buffertest's as well.
+            // A trial has its own settings, even if its file is named like one of buffertest's.
             if observation.trial.is_none() {
                 observation.settings = settings;
                 observation.run = run;
@@ -191,10 +190,9 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Puts what was read of several paths together. Runs of different ones stay apart, under the
-    /// names of the files, unless the names differ in a number at the end only. A run that is there
-    /// in several forms counts once, and runs of the same name but of another load get names of
-    /// their own.
+    /// Combines what was read from several paths. Runs of different files are distinguished by the
+    /// names of the files, unless these differ only in a number at the end. A run that exists in
+    /// several forms counts once, and runs of the same name but different load get distinct names.
     #[must_use]
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
@@ -239,46 +237,46 @@ impl ReadError {
             Self::TooLong { .. } => "too long".to_owned(),
             Self::Damaged { error, .. } => error.to_string(),
             Self::NotUnderstood { reason, .. } => reason.clone(),
-            Self::Derived { .. } => "made of runs by wrkbench".to_owned(),
+            Self::Derived { .. } => "made from runs by wrkbench".to_owned(),
             Self::Incomplete { problem } => problem.clone(),
         }
     }
 }
 
-/// What tells documents apart.
+/// The fields that tell the kinds of documents apart.
 #[derive(Deserialize)]
 struct Head {
     schema_version: Option<IgnoredAny>,
     cell: Option<IgnoredAny>,
     requests: Option<IgnoredAny>,
     plan: Option<IgnoredAny>,
-    /// Of `report --format json`.
+    /// Written by `report --format json`.
     runs: Option<IgnoredAny>,
-    /// Of `table --format json`.
+    /// Written by `table --format json`.
     cells: Option<IgnoredAny>,
     columns: Option<IgnoredAny>,
-    /// Of `compare --format json`.
+    /// Written by `compare --format json`.
     comparisons: Option<IgnoredAny>,
 }
 
 impl Head {
-    /// Whether runs went into it rather than that it is one.
+    /// Whether it was made from runs but does not contain them.
     fn is_derived(&self) -> bool {
-        self.is_no_run() && self.comparisons.is_some()
+        self.is_not_a_run() && self.comparisons.is_some()
     }
 
-    /// Whether runs stand in it as in a table.
+    /// Whether it contains a table of runs.
     fn is_table(&self) -> bool {
         let has_cells = self.cells.is_some() && self.columns.is_some();
-        self.is_no_run() && (self.runs.is_some() || has_cells)
+        self.is_not_a_run() && (self.runs.is_some() || has_cells)
     }
 
-    fn is_no_run(&self) -> bool {
+    fn is_not_a_run(&self) -> bool {
         self.cell.is_none() && self.plan.is_none() && self.requests.is_none()
     }
 }
 
-/// A JSON document: a result of ours, a trial of a sweep, the object of json.lua, or a table of
+/// A JSON document: a result of wrkbench, a trial of a sweep, the object of json.lua, or a table of
 /// runs.
 fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let bytes = text.as_bytes();
@@ -321,8 +319,8 @@ fn of_table(bytes: &[u8], path: &Path) -> Result<Reading, ReadError> {
     })
 }
 
-/// Bytes as text: UTF-16 with a mark of the order of its bytes in front, else UTF-8. What is
-/// neither becomes replacement characters.
+/// Decodes UTF-16 with a byte order mark, else UTF-8. Invalid sequences become replacement
+/// characters.
 fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     let utf_16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| -> String {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
@@ -337,11 +335,11 @@ fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     if let Some(rest) = bytes.strip_prefix(b"\xfe\xff") {
         return utf_16(rest, u16::from_be_bytes).into();
     }
-    // Some editors put a mark in front of UTF-8 as well.
+    // Some editors write a byte order mark before UTF-8 as well.
     String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
-/// What the name of a file says of its run.
+/// The parts of a run's name that come from the name of its file.
 fn origins_in_file_name(run: &Observation, path: &Path) -> Vec<Origin> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let from = format!("the name of the file, {}", quote(&name));
@@ -372,7 +370,7 @@ fn of_object(text: &str, path: &Path) -> Result<Observation, ReadError> {
     })
 }
 
-/// Runs of a text; `None` if it has none.
+/// The runs of a text; `None` if there are none.
 fn of_text(text: &str, path: &Path) -> Option<Reading> {
     let runs = text::read(text, &path.display().to_string());
     let note = |note: String| format!("{}: {note}", path.display());
@@ -402,7 +400,7 @@ fn read_bounded(input: &mut dyn Read, path: &Path) -> Result<Vec<u8>, ReadError>
     Ok(bytes)
 }
 
-/// A line of somebody's text as messages quote it: on one line, of a long one its begin.
+/// A line of a text as messages quote it: on one line, and shortened if it is long.
 pub(crate) fn quote(text: &str) -> String {
     const CHARS_MAX: usize = 100;
     let mut chars = text.trim().chars();

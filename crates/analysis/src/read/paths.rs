@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::{ReadError, Reading, not_understood, unreadable};
 
-/// The path of an input that is read instead of a file.
+/// The path that means the given input.
 const INPUT: &str = "-";
 
 impl Reading {
-    /// Reads each path once; `-` is `input`. What cannot be read is among the problems.
+    /// Reads each path once; `-` is `input`. Paths that cannot be read are among the problems.
     #[must_use]
     pub fn of_paths(paths: &[PathBuf], input: &mut dyn Read) -> Self {
         let mut parts = Vec::new();

@@ -11,7 +11,7 @@ use results::{Metric, metric};
 
 use crate::{Observation, Origin};
 
-/// A table of more columns is something else.
+/// A table with more columns is something else.
 const COLUMNS_MAX: usize = 500;
 
 /// The columns of a table of runs.
@@ -19,11 +19,11 @@ const COLUMNS_MAX: usize = 500;
 pub(super) struct Columns {
     kinds: Vec<Kind>,
     titles: Vec<String>,
-    /// A row for each run and metric, as `report --format csv` writes it.
-    is_tidy: bool,
+    /// Whether there is a row for each run and metric, as in `report --format csv`.
+    has_row_per_metric: bool,
 }
 
-/// What a column holds.
+/// What a column contains.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     Measured {
@@ -35,44 +35,43 @@ enum Kind {
     Target,
     Run,
     Failure,
-    /// Name of the metric in this row.
+    /// Name of the metric in the row.
     Metric,
-    /// Its value.
+    /// Value of that metric.
     Value,
     Ignored,
 }
 
-/// What a number of a column is worth.
+/// The unit of the numbers in a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unit {
-    /// This factor of the metric's own unit.
+    /// This multiple of the metric's own unit.
     Factor(f64),
-    /// A time whose unit stands in each cell.
+    /// A time, with its unit in each cell.
     InCell,
 }
 
-/// What a row is.
 #[derive(Debug)]
 pub(super) enum Row {
     Run(Box<Observation>),
     /// Another value of the run above.
     More,
-    /// An average, or how values spread: made of other rows.
-    OfOthers,
+    /// An average or a measure of spread, made from other rows.
+    Summary,
     /// The cell of this column is not understood.
     NotUnderstood(String),
 }
 
 impl Columns {
-    /// Reads the titles; `None` unless the table is one of runs.
+    /// Reads the titles; `None` if the table does not contain runs.
     pub(super) fn of(titles: &[String]) -> Option<Self> {
         if titles.len() < 2 || titles.len() > COLUMNS_MAX {
             return None;
         }
         let plain: Vec<String> = titles.iter().map(|title| plain(title)).collect();
         let has = |name: &str| plain.iter().any(|title| title == name);
-        let is_tidy = has("metric") && has("value");
-        // Of our own tables what stands before the column `run` names the run.
+        let has_row_per_metric = has("metric") && has("value");
+        // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
         let kind = |(at, title): (usize, &String)| match title.as_str() {
             "run" | "round" => Kind::Run,
@@ -80,9 +79,9 @@ impl Columns {
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
             "source" | "position" | "unit" => Kind::Ignored,
-            "metric" if is_tidy => Kind::Metric,
-            "value" if is_tidy => Kind::Value,
-            title if is_tidy => match title.is_empty() {
+            "metric" if has_row_per_metric => Kind::Metric,
+            "value" if has_row_per_metric => Kind::Value,
+            title if has_row_per_metric => match title.is_empty() {
                 true => Kind::Ignored,
                 false => Kind::Setting,
             },
@@ -90,21 +89,22 @@ impl Columns {
                 true => Kind::Ignored,
                 false => Kind::Setting,
             },
-            title => of_title(title),
+            title => kind_of_title(title),
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
         let is_measured = |kind: &Kind| match kind {
             Kind::Measured { name, .. } => is_measured(name),
             _ => false,
         };
-        (is_tidy || kinds.iter().any(is_measured)).then_some(Self {
+        (has_row_per_metric || kinds.iter().any(is_measured)).then_some(Self {
             kinds,
             titles: titles.iter().map(|title| unescaped(title)).collect(),
-            is_tidy,
+            has_row_per_metric,
         })
     }
 
-    /// Reads a row. Of a tidy table values are added to the run above, if it is the same.
+    /// Reads a row. In a table with a row for each metric, the value is added to the run above if
+    /// it is the same.
     pub(super) fn row(&self, cells: &[String], above: Option<&mut Observation>) -> Row {
         let mut run = Observation {
             run: 1,
@@ -121,7 +121,7 @@ impl Columns {
                 Kind::Failure => {
                     run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
                 }
-                Kind::Run if OF_OTHERS.contains(&text) => return Row::OfOthers,
+                Kind::Run if SUMMARY_ROWS.contains(&text) => return Row::Summary,
                 Kind::Run => {
                     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
                     match digits.parse() {
@@ -149,34 +149,34 @@ impl Columns {
                 },
             }
         }
-        // Such an average says of how many runs it is.
+        // In some tables the `run` column of an average is its number of runs.
         if cells
             .first()
-            .is_some_and(|cell| OF_OTHERS.contains(&plain(cell).as_str()))
+            .is_some_and(|cell| SUMMARY_ROWS.contains(&plain(cell).as_str()))
         {
-            return Row::OfOthers;
+            return Row::Summary;
         }
-        if self.is_tidy {
+        if self.has_row_per_metric {
             run.values.extend(metric.zip(value));
             if let Some(above) = above.filter(|above| is_same(above, &run)) {
                 above.values.append(&mut run.values);
                 return Row::More;
             }
         }
-        settle(&mut run);
+        complete(&mut run);
         Row::Run(Box::new(run))
     }
 
-    /// How many cells a row has.
+    /// Number of cells in a row.
     pub(super) fn len(&self) -> usize {
         self.kinds.len()
     }
 }
 
 /// Rows of our own tables that are not runs.
-const OF_OTHERS: [&str; 6] = ["avg", "min", "median", "max", "stdev", "cv %"];
+const SUMMARY_ROWS: [&str; 6] = ["avg", "min", "median", "max", "stdev", "cv %"];
 
-/// Whether rows of a tidy table are of the same run.
+/// Whether two rows with a metric each belong to the same run.
 fn is_same(above: &Observation, run: &Observation) -> bool {
     above.is_same_cell(run)
         && above.run == run.run
@@ -187,8 +187,8 @@ fn is_same(above: &Observation, run: &Observation) -> bool {
             .all(|name| !above.values.contains_key(name))
 }
 
-/// A run without any value, or without a request, has measured nothing.
-fn settle(run: &mut Observation) {
+/// Completes a run. Without values or without requests it has failed.
+fn complete(run: &mut Observation) {
     if run.failure.is_none() && run.values.get(metric::REQUESTS) == Some(&0.0) {
         run.failure = Some("nothing was answered".to_owned());
     }
@@ -227,7 +227,7 @@ impl Unit {
     }
 }
 
-/// A unit of time in microseconds.
+/// A unit of time, in microseconds.
 fn time_unit(unit: &str) -> Option<f64> {
     match unit {
         "ns" => Some(1e-3),
@@ -238,8 +238,8 @@ fn time_unit(unit: &str) -> Option<f64> {
     }
 }
 
-/// What a title that people write over figures is of: `requests/s`, `p99 (ms)`, `avg latency`.
-fn of_title(title: &str) -> Kind {
+/// The kind of a column by a title that people write: `requests/s`, `p99 (ms)`, `avg latency`.
+fn kind_of_title(title: &str) -> Kind {
     if title.starts_with("all_samples_") || title.ends_with(" of all samples") || title.is_empty() {
         return Kind::Ignored;
     }
@@ -262,7 +262,7 @@ fn of_title(title: &str) -> Kind {
         }
         "total requests" => own(metric::REQUESTS.to_owned(), Unit::Factor(1.0)),
         _ => match latency(&words) {
-            // generate-table.sh's titles have no unit, and its times are microseconds.
+            // The titles of generate-table.sh have no unit, and its times are microseconds.
             Some(name)
                 if unit.is_none() && title.ends_with("% latency") && !title.starts_with("avg") =>
             {
@@ -279,8 +279,8 @@ fn own(name: String, unit: Unit) -> Kind {
     Kind::Measured { name, unit }
 }
 
-/// A title without the unit of time at its end, `p99 (ms)`, `p99_ms`, `p99 [us]`, and what the unit
-/// is worth in microseconds.
+/// Splits a title such as `p99 (ms)`, `p99_ms` or `p99 [us]` into its words and its unit of time in
+/// microseconds.
 fn split_unit(title: &str) -> (String, Option<f64>) {
     let title = title.trim_end_matches([')', ']']);
     let parts = title.rsplit_once(['(', '[', ' ', '_', ',']);
@@ -296,7 +296,7 @@ fn split_unit(title: &str) -> (String, Option<f64>) {
     }
 }
 
-/// The name of a latency: `p99`, `99%`, `99th percentile`, `mean latency`, `max`.
+/// The metric of a latency: `p99`, `99%`, `99th percentile`, `mean latency`, `max`.
 fn latency(words: &str) -> Option<String> {
     let kept = words.split([' ', '-']).filter(|word| {
         !["latency", "percentile", "time", "response", "lat", "lat."].contains(word)
@@ -333,7 +333,7 @@ fn is_measured(name: &str) -> bool {
         || name.starts_with("service_time_")
 }
 
-/// A title in small letters without markup.
+/// A title in lower case, without markup.
 fn plain(title: &str) -> String {
     let title = unescaped(title);
     title.trim_matches(['*', '`', ' ', '_']).to_lowercase()
@@ -343,7 +343,8 @@ fn name(text: &str) -> Option<String> {
     Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
-/// What spreadsheets would take for a formula has an apostrophe in front in `report --format csv`.
+/// Removes the apostrophe that `report --format csv` puts before text that spreadsheets would take
+/// for a formula.
 fn without_apostrophe(text: &str) -> &str {
     match text.strip_prefix('\'') {
         Some(rest) if rest.starts_with(['=', '+', '-', '@']) => rest,
@@ -351,7 +352,7 @@ fn without_apostrophe(text: &str) -> &str {
     }
 }
 
-/// Text of a cell without Markdown's escapes and marks.
+/// The text of a cell without Markdown's escapes and emphasis.
 fn unescaped(cell: &str) -> String {
     let cell = cell.trim();
     let inner = ["**", "__", "`"]
@@ -406,7 +407,7 @@ fn number(text: &str) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// Cells of a Markdown row: between bars that have no backslash in front.
+/// The cells of a Markdown row, which are separated by bars without a backslash before them.
 pub(super) fn markdown_cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
@@ -419,14 +420,14 @@ pub(super) fn markdown_cells(line: &str) -> Vec<String> {
         }
         is_escaped = c == '\\' && !is_escaped;
     }
-    // Behind the last bar there is no cell.
+    // There is no cell after the last bar.
     if cells.len() > 1 && cells.last().is_some_and(|cell| cell.trim().is_empty()) {
         cells.pop();
     }
     cells
 }
 
-/// Whether a line parts the titles of a Markdown table from its rows: `|---|:--:|`.
+/// Whether a line separates the titles of a Markdown table from its rows: `|---|:--:|`.
 pub(super) fn is_markdown_rule(line: &str) -> bool {
     line.contains('|')
         && line.contains("--")
@@ -435,7 +436,7 @@ pub(super) fn is_markdown_rule(line: &str) -> bool {
             .all(|b| matches!(b, b'|' | b'-' | b':' | b' ' | b'\t'))
 }
 
-/// Fields of a line of comma-separated values (RFC 4180); `None` if a quote does not end on it.
+/// The fields of a line of comma-separated values (RFC 4180); `None` if a quote does not end on it.
 pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut chars = line.chars().peekable();
@@ -453,7 +454,7 @@ pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
     (!is_quoted).then_some(cells)
 }
 
-/// What `table --format json` and `report --format json` write.
+/// A document of `table --format json` or `report --format json`.
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
@@ -486,10 +487,10 @@ struct Run {
     values: BTreeMap<String, Option<f64>>,
 }
 
-/// Reads such a document.
+/// Reads a document of `table --format json` or `report --format json`.
 ///
 /// # Errors
-/// Says what is wrong with it.
+/// A description of what is wrong with it.
 pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>, String> {
     let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let of_cells = document.cells.into_iter().flat_map(|cell| {
@@ -530,7 +531,7 @@ fn of_run(run: Run, source: &str) -> Observation {
         failure: run.failure,
         ..Observation::default()
     };
-    settle(&mut observation);
+    complete(&mut observation);
     let from = run
         .source
         .map(|source| Origin::new("run", run.run.to_string(), source));
@@ -551,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_that_people_write_are_quantities_in_their_units() {
+    fn usual_titles_are_metrics_with_their_units() {
         for (titles, row, name, value) in [
             (
                 "| target | requests/s |",
@@ -607,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_unit_or_is_no_number_is_not_understood() {
+    fn cells_without_a_unit_or_a_number_are_not_understood() {
         for (titles, row) in [
             ("| t | p99 |", "| a | 15 |"),
             ("| t | p99 (ms) |", "| a | fast |"),
@@ -624,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_parted_at_bars_and_commas_outside_of_quotes() {
+    fn cells_are_split_at_bars_and_at_commas_outside_of_quotes() {
         assert_eq!(markdown_cells("| a \\| b | c |"), [" a \\| b ", " c "]);
         assert_eq!(markdown_cells("a | b"), ["a ", " b"]);
         assert_eq!(unescaped(" a \\| &lt;b&gt; \\\\ "), "a | <b> \\");

@@ -1,14 +1,14 @@
-//! A run that was kept in several forms counts once.
+//! A run that was saved in several forms counts once.
 
 use results::metric;
 
 use crate::{Form, Observation};
 
-/// More notes of one kind would not be read.
+/// Limit on notes of one kind.
 const NOTES_MAX: usize = 20;
 
-/// Times that must agree as far as both runs have them. Requests and their rate alone say too
-/// little: of a fixed rate they are the same in every run.
+/// Times that must agree if both runs have them. Requests and their rate are not enough: at a fixed
+/// rate they are the same in every run.
 const TIMES: [&str; 8] = [
     metric::DURATION_US,
     metric::LATENCY_MEAN_US,
@@ -20,10 +20,10 @@ const TIMES: [&str; 8] = [
     "latency_p99_us",
 ];
 
-/// So many of them are enough, the duration included.
+/// How many of them must agree, the duration included.
 const TIMES_MIN: usize = 2;
 
-/// Takes away runs that are there in a form that says more, and notes each.
+/// Removes runs that also exist in a more complete form, with a note for each.
 pub(super) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
 ) -> Vec<String> {
@@ -64,7 +64,7 @@ pub(super) fn drop_copies<'a>(
     notes
 }
 
-/// What tells a run from others.
+/// The values by which copies of a run are recognized.
 struct Figures {
     form: Form,
     source: String,
@@ -87,7 +87,7 @@ impl Figures {
         })
     }
 
-    /// The same run in a form that says more.
+    /// The same run in a more complete form.
     fn original<'k>(&self, known: &'k [Self]) -> Option<&'k Self> {
         // Rates are printed with two decimals.
         const RATE_STEP: f64 = 0.006;
@@ -115,8 +115,8 @@ impl Figures {
     }
 }
 
-/// How far a time may be off its exact value, in microseconds: texts have two decimals of a unit,
-/// which begins at 0.85 of it, and json.lua prints whole microseconds.
+/// How far a time may be from its exact value, in microseconds. Texts have two decimals of a unit,
+/// which is used from 0.85 of it upwards; json.lua prints whole microseconds.
 fn rounding_us(time_us: f64, is_whole: bool) -> f64 {
     let step_us = match time_us {
         _ if time_us >= 51e6 => 600_000.0,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_the_same_times_as_far_as_they_were_printed() {
+    fn a_copy_has_the_same_times_within_their_rounding() {
         let mut groups = [
             vec![
                 of_rate(Form::Saved, "a.json", 1_234.0),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_times_and_runs_of_one_form_are_no_copies() {
+    fn runs_without_times_and_runs_of_one_form_are_not_copies() {
         let bare = [
             (metric::REQUESTS, 10_000.0),
             (metric::REQUESTS_PER_SEC, 1_000.0),

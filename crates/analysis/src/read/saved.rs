@@ -1,4 +1,4 @@
-//! Our own documents: results of runs, and trials of sweeps.
+//! Documents of wrkbench: results of runs, and trials of sweeps.
 
 use std::path::Path;
 
@@ -10,13 +10,11 @@ use results::metric;
 
 use crate::{Observation, Origin, TrialFacts};
 
-/// Reads a saved result.
 pub(super) fn read(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
     let result = load(document).map_err(|error| damaged(path, error))?;
     Ok(of_result(path.display().to_string(), result))
 }
 
-/// Reads a trial of a sweep.
 pub(super) fn read_trial(document: &[u8], path: &Path) -> Result<Observation, ReadError> {
     let trial = load_trial(document).map_err(|error| damaged(path, error))?;
     Ok(of_trial(path.display().to_string(), trial))
@@ -50,8 +48,8 @@ fn of_result(source: String, result: RunResult) -> Observation {
     }
 }
 
-/// Why a result is in no average. One that Ctrl-C ended has seen another stretch of time than the
-/// others of its cell, and often but the beginning.
+/// Why a result is excluded from averages. A run ended by Ctrl-C covers a different span of time
+/// than the other runs of its cell, often only the beginning.
 fn failure_of(result: &RunResult) -> Option<String> {
     if result.window.interrupted {
         return Some("ended early by Ctrl-C".to_owned());

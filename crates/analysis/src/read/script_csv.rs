@@ -1,10 +1,10 @@
-//! The lines that wrk-cmm's report-csv.lua appends to a file, and our example csv.lua.
+//! The lines that wrk-cmm's report-csv.lua and the example csv.lua append to a file.
 
 use std::collections::BTreeMap;
 
 use results::metric;
 
-/// The columns, which the file does not name: microseconds with six decimals, then whole numbers.
+/// The columns, which have no titles: microseconds with six decimals, then whole numbers.
 const LATENCIES: [&str; 8] = [
     "latency_min_us",
     "latency_max_us",
@@ -17,10 +17,10 @@ const LATENCIES: [&str; 8] = [
 ];
 const TOTALS: [&str; 3] = [metric::DURATION_US, metric::REQUESTS, metric::BYTES];
 
-/// Reads a line with its line feed; `None` if it is something else, or has lost its end.
+/// Reads a line with its line feed; `None` if it is something else, or cut off.
 pub(super) fn line(raw: &str) -> Option<BTreeMap<String, f64>> {
     let line = raw.strip_suffix('\n')?.trim();
-    // Other lines are told from it without splitting them.
+    // This rejects most other lines without splitting them.
     if line.len() > MAX_BYTES || !line.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -55,7 +55,7 @@ pub(super) fn line(raw: &str) -> Option<BTreeMap<String, f64>> {
     Some(values)
 }
 
-/// Eleven numbers of 20 digits.
+/// Enough for eleven numbers of 20 digits.
 const MAX_BYTES: usize = 320;
 
 fn digits(text: &str) -> Option<&str> {
@@ -66,7 +66,8 @@ fn digits(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const LINE: &str = "19.000000,17090.000000,990.120000,1640.500000,187.000000,3050.000000,7540.000000,17010.000000,3020000,82644,12394168\n";
+    const LINE: &str = "19.000000,17090.000000,990.120000,1640.500000,187.000000,3050.000000,\
+        7540.000000,17010.000000,3020000,82644,12394168\n";
 
     #[test]
     fn a_line_gives_latencies_totals_and_the_rates_that_follow() {
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_anywhere_is_none() {
+    fn a_line_that_is_cut_off_is_not_read() {
         for end in 0..LINE.len() {
             assert_eq!(line(&LINE[..end]), None, "cut at {end}");
             assert_eq!(

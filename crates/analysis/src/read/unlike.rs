@@ -1,4 +1,4 @@
-//! Runs of unlike load are not repetitions of each other, whatever they are called.
+//! Runs with different loads are not repetitions of each other, whatever their names are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,22 +9,22 @@ use results::RunResult;
 use super::labels;
 use crate::{LoadPart, Observation, Origin};
 
-/// Longer values are cut in messages.
+/// Longer values are shortened in messages.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// More notes of one kind would not be read.
+/// Limit on notes of one kind.
 const NOTES_MAX: usize = 20;
 
-/// With more loads of the same name each further run is one of its own: searching among them would
-/// take long.
+/// With more loads of the same name, each further run is a load of its own, since a search among
+/// them would take long.
 const LOADS_MAX: usize = 200;
 
-/// Part of the load with which runs of text are compared: its duration is rounded in the first line
-/// of a report.
+/// The part of the load by which saved results are compared with texts: the first line of a report
+/// rounds the duration.
 pub(crate) const PRINTED_DURATION: &str = "printed duration";
 
-/// Gives runs of the same name but of another load names of their own (`-t2 -c10 -T5s`), and
-/// numbers them anew. Returns a note for each load that was kept apart.
+/// Gives runs of the same name but different load distinct names (`-t2 -c10 -T5s`), and renumbers
+/// them. Returns a note for each load that was kept apart.
 pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     let mut notes = Vec::new();
     for indexes in labels::by_cell(observations) {
@@ -60,8 +60,8 @@ pub(super) fn keep_apart(observations: &mut [Observation]) -> Vec<String> {
     notes
 }
 
-/// In which parts the load of two sides of a comparison differs, `timeout 2s / 5s`, if each side
-/// has one. Not among them: where the requests went, which the names say.
+/// The parts in which the loads of two sides of a comparison differ, `timeout 2s / 5s`, if each
+/// side has a single load. The destination of the requests is left out, since the names show it.
 #[must_use]
 pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String> {
     let load = |runs: &[Observation]| {
@@ -77,15 +77,14 @@ pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String>
     (!words.is_empty()).then_some(words)
 }
 
-/// Runs of one load.
 struct Load {
-    /// What is known of the load; of the first run that knows it.
+    /// The known parts of the load; each from the first run that has it.
     parts: BTreeMap<&'static str, LoadPart>,
-    /// Places among all runs.
+    /// Indexes among all runs.
     runs: Vec<usize>,
 }
 
-/// The different loads of runs that have the same name, in the order in which they were met.
+/// The different loads of runs with the same name, in order of appearance.
 fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     for &index in indexes {
@@ -111,7 +110,7 @@ fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<Load> {
     loads
 }
 
-/// What is known of a run's load.
+/// The known parts of a run's load.
 fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
     let parts = match run.result.as_deref() {
         Some(result) => of_result(result),
@@ -120,8 +119,8 @@ fn parts(run: &Observation) -> BTreeMap<&'static str, LoadPart> {
     parts.into_iter().map(|part| (part.label, part)).collect()
 }
 
-/// Of a saved result: its plan, with the backend that it ran on in place of the one that was asked
-/// for.
+/// The load of a saved result: its plan, with the backend that was used in place of the requested
+/// one.
 fn of_result(result: &RunResult) -> Vec<LoadPart> {
     let backend = match result.backend.name.as_str() {
         "epoll" => "epoll",
@@ -144,8 +143,8 @@ fn printed_duration(duration: Duration) -> LoadPart {
     LoadPart::other(PRINTED_DURATION, &printed, &format!("-d{printed}"))
 }
 
-/// The parts that both know and that differ, each with the other's. What only one of them knows
-/// cannot differ.
+/// The parts that both have and that differ, in pairs. A part that only one of them has is not a
+/// difference.
 fn differences<'a>(
     one: &'a BTreeMap<&'static str, LoadPart>,
     other: &'a BTreeMap<&'static str, LoadPart>,
@@ -158,7 +157,7 @@ fn differences<'a>(
         .filter(|(one, other)| one.value != other.value)
 }
 
-/// For each load the options that tell it from the others.
+/// For each load, the options that distinguish it from the others.
 fn options(loads: &[Load]) -> Vec<String> {
     let differing: BTreeSet<&'static str> = loads
         .iter()
@@ -174,7 +173,7 @@ fn options(loads: &[Load]) -> Vec<String> {
     let mut options: Vec<String> = loads.iter().map(of_load).collect();
     let mut seen = BTreeSet::new();
     for (number, option) in (1..).zip(&mut options) {
-        // Long values are cut, and may then look the same.
+        // Long values are shortened, and may then look the same.
         if !seen.insert(option.clone()) {
             *option = format!("{option} (load {number})");
         }
@@ -182,7 +181,7 @@ fn options(loads: &[Load]) -> Vec<String> {
     options
 }
 
-/// In which parts two loads differ: `timeout 2s / 5s`.
+/// The differences between two loads in words: `timeout 2s / 5s`.
 fn in_words(one: &Load, other: &Load) -> String {
     let differences: Vec<String> = differences(&one.parts, &other.parts)
         .map(|(one, other)| {
@@ -204,8 +203,7 @@ fn cut(value: &str) -> String {
     format!("{begin}...")
 }
 
-/// Adds options to the names of runs, and numbers them from 1 unless their numbers say which round
-/// they were.
+/// Appends options to the names of runs, and renumbers them from 1 unless their numbers are rounds.
 fn rename(observations: &mut [Observation], runs: &[usize], options: &str, why: &str) {
     for (number, &index) in (1..).zip(runs) {
         let run = &mut observations[index];
@@ -253,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_unlike_load_get_names_of_their_own_and_a_note() {
+    fn runs_with_different_loads_get_distinct_names_and_a_note() {
         let of = |timeout| [("timeout", timeout, "-T"), ("tool", "wrk2", "")];
         let mut runs = [run(1, &of("2s")), run(2, &of("5s")), run(3, &of("2s"))];
         let notes = keep_apart(&mut runs);
@@ -266,12 +264,12 @@ mod tests {
                 ("-t2 -c10 -T2s", 2)
             ]
         );
-        // They are apart now.
+        // The names are distinct now.
         assert_eq!(keep_apart(&mut runs), [""; 0]);
     }
 
     #[test]
-    fn sides_of_a_comparison_are_held_against_each_other_if_each_has_one_load() {
+    fn the_loads_of_two_sides_are_compared_if_each_side_has_only_one() {
         let of = |timeout, path| run(1, &[("timeout", timeout, "-T"), ("path", path, "")]);
         let failed = Observation {
             failure: Some("gone".to_owned()),
@@ -289,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_run_makes_no_difference() {
+    fn an_unknown_part_of_a_load_is_not_a_difference() {
         let mut runs = [
             run(1, &[("timeout", "2s", "-T")]),
             run(2, &[]),
@@ -301,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_look_the_same_once_they_are_cut_still_tell_loads_apart() {
+    fn values_that_look_the_same_when_shortened_still_distinguish_loads() {
         let long = "x".repeat(100);
         let other = format!("{}y", &long[1..]);
         let mut runs = [
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_great_many_loads_of_one_name_are_kept_apart_soon() {
+    fn many_loads_of_one_name_are_kept_apart_quickly() {
         let mut runs: Vec<Observation> = (0..10_000)
             .map(|number| run(number, &[("timeout", &format!("{number}s"), "-T")]))
             .collect();

@@ -1,4 +1,4 @@
-//! Courses made by hand and by a seeded generator, and what is told of them.
+//! Episodes of synthetic runs from a seeded generator.
 
 use fastrand::Rng;
 
@@ -8,8 +8,7 @@ const STEP_S: f64 = 0.1;
 const STEPS: usize = 150;
 const STEPS_OF_INTERVAL: usize = 10;
 
-/// A count around a mean, as independent events have it: for large means by the normal
-/// distribution.
+/// A count of independent events around a mean; for large means by the normal distribution.
 fn poisson(rng: &mut Rng, mean: f64) -> u64 {
     if mean > 50.0 {
         let normal: f64 = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
@@ -24,8 +23,7 @@ fn poisson(rng: &mut Rng, mean: f64) -> u64 {
     count
 }
 
-/// A server in steps: how many responses it gives in each, how many errors, and how long requests
-/// took.
+/// A server in steps: its responses and errors in each step, and the latencies of its requests.
 struct Server {
     rng: Rng,
     steps: Vec<Step>,
@@ -33,8 +31,9 @@ struct Server {
 }
 
 impl Server {
-    /// An even one with about so many responses in each step, of `usual_ns` with a heavy tail.
-    fn even(seed: u64, per_step: f64, usual_ns: f64) -> Self {
+    /// A steady server with about `per_step` responses in each step, which take about `usual_ns`
+    /// with a heavy tail.
+    fn steady(seed: u64, per_step: f64, usual_ns: f64) -> Self {
         let mut server = Self {
             rng: Rng::with_seed(seed),
             steps: Vec::new(),
@@ -57,13 +56,13 @@ impl Server {
         server
     }
 
-    /// Exponential, and of a hundred requests one takes twenty times as long.
+    /// Exponential; one request in a hundred takes twenty times as long.
     fn latency_ns(&mut self, usual_ns: f64) -> u64 {
         let slow = if self.rng.u32(..100) == 0 { 20.0 } else { 1.0 };
         (-self.rng.f64().max(1e-9).ln() * usual_ns * slow) as u64 + 1
     }
 
-    /// Nothing comes from one step to another.
+    /// No responses arrive in these steps.
     fn stalled(mut self, steps: std::ops::Range<usize>) -> Self {
         for step in &mut self.steps[steps] {
             step.answered = 0;
@@ -106,21 +105,21 @@ fn about(actual_s: f64, expected_s: f64) {
 }
 
 #[test]
-fn an_even_run_has_no_story() {
+fn a_steady_run_has_no_episodes() {
     for seed in 0..24 {
-        // From one response in two steps on.
+        // From one response in two steps upwards.
         for per_step in [0.5, 1.0, 3.0, 10.0, 40.0, 200.0] {
-            let episodes = Server::even(seed, per_step, 2e6).episodes();
+            let episodes = Server::steady(seed, per_step, 2e6).episodes();
             assert_eq!(episodes, [], "{per_step} per step, seed {seed}");
         }
     }
 }
 
 #[test]
-fn errors_that_are_spread_evenly_are_no_burst() {
+fn evenly_spread_errors_are_not_a_burst() {
     for seed in 0..24 {
         for per_step in [0.05, 0.2, 0.5, 1.0, 3.0] {
-            let mut server = Server::even(seed, 100.0, 2e6);
+            let mut server = Server::steady(seed, 100.0, 2e6);
             for at in 0..STEPS {
                 server.steps[at].errors = poisson(&mut server.rng, per_step);
             }
@@ -130,9 +129,9 @@ fn errors_that_are_spread_evenly_are_no_burst() {
 }
 
 #[test]
-fn a_rate_that_swings_is_no_stall() {
+fn a_swinging_rate_is_not_a_stall() {
     for seed in 0..16 {
-        let mut server = Server::even(seed, 100.0, 2e6);
+        let mut server = Server::steady(seed, 100.0, 2e6);
         for (at, step) in server.steps.iter_mut().enumerate() {
             let swing = 1.0 + 0.6 * (at as f64 / 4.0).sin();
             step.answered = (step.answered as f64 * swing) as u64;
@@ -144,7 +143,7 @@ fn a_rate_that_swings_is_no_stall() {
 #[test]
 fn a_server_that_is_only_slower_has_not_stalled() {
     for seed in 0..16 {
-        let mut server = Server::even(seed, 200.0, 2e6);
+        let mut server = Server::steady(seed, 200.0, 2e6);
         for step in &mut server.steps[60..80] {
             step.answered /= 5;
         }
@@ -158,18 +157,18 @@ fn a_stall_is_found_where_it_was() {
         (200.0, 80, 95),
         (200.0, 80, 82),
         (200.0, 0, 5),
-        // The server never came back.
+        // The server did not recover.
         (200.0, 60, 150),
         (20.0, 80, 95),
         (5.0, 64, 96),
     ] {
         for seed in 0..20 {
-            let server = Server::even(seed, per_step, 2e6).stalled(from..to);
+            let server = Server::steady(seed, per_step, 2e6).stalled(from..to);
             let episodes = server.episodes();
             let [Episode::Stall(stall)] = episodes[..] else {
                 panic!("{per_step} per step, {from} to {to}, seed {seed}: {episodes:?}");
             };
-            // Where there are few responses, steps are longer.
+            // With few responses, steps are longer.
             let precision_s = if per_step < 10.0 { 0.5 } else { 0.11 };
             for (found_s, true_s) in [
                 (stall.begin_s, from as f64 * STEP_S),
@@ -186,9 +185,9 @@ fn a_stall_is_found_where_it_was() {
 }
 
 #[test]
-fn a_stall_of_a_schedule_has_the_requests_that_waited_for_its_end() {
-    let mut server = Server::even(1, 200.0, 2e6).stalled(80..95);
-    // What was due meanwhile comes within three seconds after it.
+fn slow_requests_that_were_due_during_a_stall_are_part_of_it() {
+    let mut server = Server::steady(1, 200.0, 2e6).stalled(80..95);
+    // The requests that were due meanwhile are answered within three seconds after it.
     for step in &mut server.steps[95..125] {
         step.answered += 100;
     }
@@ -207,14 +206,14 @@ fn a_stall_of_a_schedule_has_the_requests_that_waited_for_its_end() {
 }
 
 #[test]
-fn nothing_is_missed_while_nothing_is_asked_for() {
-    let mut server = Server::even(1, 200.0, 2e6).stalled(50..100);
+fn no_responses_are_missing_while_no_requests_are_due() {
+    let mut server = Server::steady(1, 200.0, 2e6).stalled(50..100);
     for step in &mut server.steps[50..100] {
         step.asked = 0.0;
     }
     assert_eq!(server.episodes(), []);
-    // A ramp asks for less at its begin.
-    let mut ramp = Server::even(1, 200.0, 2e6);
+    // A ramp asks for less at its start.
+    let mut ramp = Server::steady(1, 200.0, 2e6);
     for (at, step) in ramp.steps.iter_mut().enumerate() {
         step.asked = at as f64 + 1.0;
         step.answered = step.asked as u64 * 4;
@@ -223,9 +222,9 @@ fn nothing_is_missed_while_nothing_is_asked_for() {
 }
 
 #[test]
-fn a_slow_stretch_is_told_with_the_share_of_slow_requests() {
+fn a_slow_stretch_has_its_share_of_slow_requests() {
     for seed in 0..20 {
-        let mut server = Server::even(seed, 200.0, 2e6);
+        let mut server = Server::steady(seed, 200.0, 2e6);
         for second in 4..6 {
             let values = (0..2_000).map(|_| server.latency_ns(2e7)).collect();
             server.intervals[second] = interval(values);
@@ -253,9 +252,9 @@ fn a_slow_stretch_is_told_with_the_share_of_slow_requests() {
 }
 
 #[test]
-fn a_burst_of_errors_is_told_with_its_time() {
+fn a_burst_of_errors_is_found_where_it_was() {
     for seed in 0..20 {
-        let mut server = Server::even(seed, 100.0, 2e6);
+        let mut server = Server::steady(seed, 100.0, 2e6);
         for at in 0..STEPS {
             server.steps[at].errors = poisson(&mut server.rng, 0.05);
         }
@@ -281,8 +280,8 @@ fn a_burst_of_errors_is_told_with_its_time() {
 }
 
 #[test]
-fn a_run_of_errors_only_and_one_without_anything_have_no_story() {
-    let mut server = Server::even(1, 100.0, 2e6);
+fn a_run_with_errors_only_and_an_empty_one_have_no_episodes() {
+    let mut server = Server::steady(1, 100.0, 2e6);
     for step in &mut server.steps {
         *step = Step {
             answered: 0,

@@ -304,7 +304,7 @@ fn reports_in_a_folder_of_runs_are_ignored() {
     assert!(
         output
             .stderr
-            .contains("table.json: made of runs, no run, skipped"),
+            .contains("table.json: made from runs, not a run, skipped"),
         "{output:?}"
     );
     // A file given by name is read, since its runs may be nowhere else.

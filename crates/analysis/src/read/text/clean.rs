@@ -1,17 +1,17 @@
-//! Lines without what terminals, loggers and diffs put around them: colours, time stamps, the names
-//! of hosts and programs, `+`, `>`.
+//! Lines without what terminals, loggers and diffs add to them: colours, time stamps, names of
+//! hosts and programs, `+`, `>`.
 
 use std::borrow::Cow;
 
-/// A text whose lines are what was printed, each in its place.
+/// A text as it was printed, with every line in its place.
 #[derive(Debug)]
 pub(super) struct Cleaned<'a> {
     pub(super) text: Cow<'a, str>,
-    /// Lines that a diff says were removed. They are empty here.
+    /// Number of lines that a diff marks as removed. They are empty here.
     pub(super) removed: usize,
 }
 
-/// Takes from each line what was put around it. The number of lines stays.
+/// Strips what was added to each line. The number of lines stays the same.
 pub(super) fn cleaned(text: &str) -> Cleaned<'_> {
     let mut changed: Option<String> = None;
     let mut state = Diff::default();
@@ -35,10 +35,10 @@ pub(super) fn cleaned(text: &str) -> Cleaned<'_> {
     }
 }
 
-/// Several layers stand around one line: a time stamp of docker's around one of the program's.
+/// Limit on nested prefixes, such as a time stamp of docker before one of the program.
 const LAYERS_MAX: usize = 4;
 
-/// Whether the lines are those of a diff.
+/// Whether the current lines belong to a diff.
 #[derive(Debug, Default)]
 struct Diff {
     is_in_hunk: bool,
@@ -46,14 +46,14 @@ struct Diff {
 }
 
 impl Diff {
-    /// What was printed as this line.
+    /// The line as it was printed.
     fn content<'a>(&mut self, raw: &'a str) -> Cow<'a, str> {
         if !raw.contains(['\u{1b}', '\u{9b}', '\r', '\u{8}']) {
             return Cow::Borrowed(self.without_prefixes(raw));
         }
         let plain = without_escapes(raw);
         let visible = plain.trim_end_matches('\r');
-        // A line that was written over, as progress is, shows what was written last.
+        // An overwritten line, such as a progress bar, shows what was written last.
         let visible = visible.rsplit('\r').next().unwrap_or(visible);
         Cow::Owned(self.without_prefixes(visible).to_owned())
     }
@@ -72,7 +72,7 @@ impl Diff {
         line
     }
 
-    /// A line of a unified diff without its first character; nothing of a line that was removed.
+    /// A line of a unified diff without its first character; empty for a removed line.
     fn without_mark<'a>(&mut self, line: &'a str) -> &'a str {
         if line.starts_with("@@ -") {
             self.is_in_hunk = true;
@@ -125,7 +125,8 @@ fn without_escapes(line: &str) -> String {
     plain
 }
 
-/// A line without the time at its begin, and without what syslog and journalctl write behind it.
+/// A line without the time at its start, and without the source that syslog and journalctl write
+/// after it.
 fn without_stamp(line: &str) -> Option<&str> {
     let line = line.trim_start_matches([' ', '\t']);
     let (inner, end) = match line.as_bytes().first()? {
@@ -147,7 +148,7 @@ fn without_stamp(line: &str) -> Option<&str> {
     }
 }
 
-/// `2024-05-01T12:00:00.123Z`, `2024/05/01 12:00:00,123 +0200`: what follows.
+/// What follows `2024-05-01T12:00:00.123Z` or `2024/05/01 12:00:00,123 +0200`.
 fn date_and_time(text: &str) -> Option<&str> {
     let rest = digits(text, 4, 4)?;
     let rest = rest.strip_prefix(['-', '/'])?;
@@ -157,7 +158,7 @@ fn date_and_time(text: &str) -> Option<&str> {
     Some(zone(rest).unwrap_or(rest))
 }
 
-/// `Z`, `+0200`, `-05:00`, ` UTC`: what follows.
+/// What follows `Z`, `+0200`, `-05:00` or ` UTC`.
 fn zone(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('Z') {
         return Some(rest);
@@ -173,7 +174,7 @@ fn zone(text: &str) -> Option<&str> {
     digits(offset, 4, 4).or_else(|| digits(digits(offset, 2, 2)?.strip_prefix(':')?, 2, 2))
 }
 
-/// `May  1 12:00:00.123`, `Wed May 01 12:00:00`: what follows.
+/// What follows `May  1 12:00:00.123` or `Wed May 01 12:00:00`.
 fn month_day_time(text: &str) -> Option<&str> {
     const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
     const MONTHS: [&str; 12] = [
@@ -192,7 +193,7 @@ fn month_day_time(text: &str) -> Option<&str> {
     time(rest.strip_prefix(' ')?)
 }
 
-/// `12:00:00`, `00:00:03.123456`: what follows.
+/// What follows `12:00:00` or `00:00:03.123456`.
 fn time(text: &str) -> Option<&str> {
     let rest = digits(text, 1, 2)?.strip_prefix(':')?;
     let rest = digits(rest, 2, 2)?.strip_prefix(':')?;
@@ -205,7 +206,7 @@ fn time(text: &str) -> Option<&str> {
     )
 }
 
-/// Seconds since 1970 with a fraction, or in brackets since the boot or the start: what follows.
+/// What follows seconds with a fraction: since 1970, or in brackets since the boot or the start.
 fn seconds(text: &str, is_framed: bool) -> Option<&str> {
     let (least, text) = if is_framed {
         (1, text.trim_start_matches(' '))
@@ -215,19 +216,19 @@ fn seconds(text: &str, is_framed: bool) -> Option<&str> {
     digits(digits(text, least, 10)?.strip_prefix('.')?, 1, 9)
 }
 
-/// What follows so many digits and no more.
+/// What follows `least` to `most` digits.
 fn digits(text: &str, least: usize, most: usize) -> Option<&str> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count();
     (least..=most).contains(&count).then(|| &text[count..])
 }
 
-/// Programs that log under their own name without the number of a process.
+/// Programs that log under their own name without a process ID.
 const TAGS: [&str; 8] = [
     "wrk", "wrk2", "wrk-cmm", "wrkbench", "root", "sh", "bash", "logger",
 ];
 
-/// What follows `host wrk[1234]: `, which syslog and journalctl write, or `stdout F `, which
-/// containers have.
+/// What follows `host wrk[1234]: `, as syslog and journalctl write, or `stdout F `, as container
+/// runtimes write.
 fn without_source(text: &str) -> &str {
     for stream in ["stdout F ", "stderr F "] {
         if let Some(rest) = text.strip_prefix(stream) {
@@ -253,14 +254,14 @@ fn without_source(text: &str) -> &str {
     }
 }
 
-/// What follows `> `, which mail and Markdown put before what they quote.
+/// What follows `> `, the prefix of quotes in mail and Markdown.
 fn without_quotes(line: &str) -> Option<&str> {
     let quoted = line.trim_start().strip_prefix('>')?;
     let quoted = quoted.trim_start_matches('>');
     Some(quoted.strip_prefix(' ').unwrap_or(quoted))
 }
 
-/// What follows `wrk-1  | `, which docker compose writes.
+/// What follows `wrk-1  | `, as docker compose writes.
 fn without_container(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once(" | ")?;
     let name = name.trim_end();
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_of_every_usual_form_are_taken_off() {
+    fn usual_time_stamps_are_stripped() {
         for stamp in [
             "2024-05-01T12:00:00Z ",
             "2024-05-01T12:00:00.123456789Z ",
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_only_look_like_stamps_stay() {
+    fn lines_that_only_look_like_time_stamps_stay() {
         for line in [
             "100.000%    6.82ms",
             "       0.067     0.000000            1         1.00",
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_titles_and_overwritten_progress_are_taken_off() {
+    fn colours_titles_and_overwritten_progress_are_stripped() {
         assert_eq!(
             clean("\u{1b}[1;32mRunning\u{1b}[0m\u{1b}]0;title\u{7} 30s\u{1b}(B\r\n"),
             "Running 30s\n"
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_diff_what_was_added_is_read_and_what_was_removed_is_not() {
+    fn added_lines_of_a_diff_are_read_and_removed_ones_are_not() {
         let diff = "--- a/n.txt\n+++ b/n.txt\n@@ -1,3 +1,3 @@ x\n kept\n-Requests/sec: \
              1.00\n+Requests/sec: 2.00\n\\ No newline\nafter\n- item\n";
         let Cleaned { text, removed } = cleaned(diff);

@@ -1,4 +1,4 @@
-//! What stands between reports in people's notes: headings, settings, command lines.
+//! What is written between the reports in people's notes: headings, settings, command lines.
 
 use plan::secrets::hide_secrets;
 use plan::units::parse_count;
@@ -7,15 +7,15 @@ use results::Setting;
 use super::rounds;
 use crate::read::quote;
 
-/// What is known of the next report by what stands above it.
+/// What the lines above the next report say about it.
 #[derive(Debug, Default)]
 pub(super) struct Context {
-    /// Outermost first.
+    /// Headings and settings, outermost first.
     levels: Vec<Level>,
-    /// Lines like `x86_64:`, outermost first. They are headings if a report follows; a script may
-    /// print such lines too.
+    /// Lines such as `x86_64:`, outermost first. They are headings if a report follows; a script
+    /// may print such lines too.
     pending: Vec<Label>,
-    /// Labels that turned out to be no headings.
+    /// Labels that turned out not to be headings.
     dropped: Vec<Noted>,
     /// The last command line.
     pub(super) command: Option<(Command, Noted)>,
@@ -40,12 +40,12 @@ impl Noted {
 
 impl std::fmt::Display for Noted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Command lines have passwords and tokens in them.
+        // Command lines may contain passwords and tokens.
         write!(f, "line {}: \"{}\"", self.number, hide_secrets(&self.text))
     }
 }
 
-/// A heading that holds.
+/// A heading in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Title {
     pub(super) depth: u8,
@@ -61,59 +61,59 @@ struct Level {
     title: Option<String>,
     round: Option<u32>,
     settings: Vec<(Setting, Noted)>,
-    /// It is a label, and a blank line stands below it.
+    /// Whether it is a label with a blank line below it.
     has_blank_below: bool,
 }
 
-/// A line like `x86_64:` of which it is not known yet whether it is a heading.
+/// A line such as `x86_64:`, which may or may not be a heading.
 #[derive(Debug)]
 struct Label {
     title: String,
     line: Noted,
     has_blank_below: bool,
-    /// Lines of other text below it.
+    /// Number of lines of other text below it.
     prose_lines: usize,
 }
 
-/// What became of a line.
+/// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// It says something about what follows.
+    /// It describes what follows.
     Understood,
-    /// The line above it was a heading, and this is the rule below.
+    /// It underlines the line above, which is a heading.
     RuleBelow,
     /// It may be a heading.
     Label,
-    /// It says nothing that is understood.
+    /// It is not understood.
     Nothing,
 }
 
-/// Depth of a line that is framed (`== x86_64 ==`), below all of Markdown's.
+/// Depth of a framed line (`== x86_64 ==`), below all of Markdown's headings.
 const DEPTH_OF_FRAMED: u8 = 65;
 
-/// Depths of lines that are headings by their looks only (`x86_64:`).
+/// Depths of lines that only look like headings (`x86_64:`).
 const DEPTHS_OF_LABELS: [u8; 3] = [70, 80, 90];
 
-/// Depth of settings on lines of their own: until the next heading.
+/// Depth of settings on lines of their own, which hold until the next heading.
 const DEPTH_OF_SETTINGS: u8 = 100;
 
-/// Markdown's levels are so far apart.
+/// Distance between the levels of Markdown's headings.
 const DEPTH_STEP: u8 = 10;
 
 /// Longer lines are prose.
 const TITLE_MAX_CHARS: usize = 100;
 
-/// A label of more words is prose that ends in a colon.
+/// A label with more words is prose that ends in a colon.
 const LABEL_MAX_WORDS: usize = 12;
 
-/// A label with more lines of other text between it and the report is the begin of that text.
+/// With more lines of other text between a label and the report, the label introduces that text.
 const PROSE_MAX_LINES: usize = 3;
 
-/// Settings on one line, and on the lines below one heading; more is another kind of text.
+/// Limit on settings in one line and below one heading. More are another kind of text.
 const SETTINGS_MAX: usize = 32;
 
 impl Context {
-    /// The titles that hold, outermost first.
+    /// The titles in effect, outermost first.
     pub(super) fn titles(&self) -> Vec<Title> {
         let title = |level: &Level| {
             Some(Title {
@@ -125,13 +125,13 @@ impl Context {
         self.levels.iter().filter_map(title).collect()
     }
 
-    /// The round that holds, the innermost.
+    /// The round in effect, which is the innermost one.
     pub(super) fn round(&self) -> Option<(u32, Noted)> {
         let mut rounds = self.levels.iter().rev();
         rounds.find_map(|level| Some((level.round?, level.line.clone())))
     }
 
-    /// The settings that hold, the innermost of each name.
+    /// The settings in effect, the innermost one of each name.
     pub(super) fn settings(&self) -> Vec<(Setting, Noted)> {
         let mut settings: Vec<(Setting, Noted)> = Vec::new();
         for setting in self.levels.iter().flat_map(|level| &level.settings) {
@@ -146,28 +146,28 @@ impl Context {
         settings
     }
 
-    /// Labels that turned out to be no headings since the last call.
+    /// The labels that turned out not to be headings since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<Noted> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Takes an empty line.
+    /// Handles an empty line.
     pub(super) fn blank(&mut self) {
         if let Some(label) = self.pending.last_mut() {
             label.has_blank_below |= label.prose_lines == 0;
         }
     }
 
-    /// Takes a line that is in no report, and the one right above it.
+    /// Handles a line outside of reports, given the line directly above it.
     pub(super) fn take(&mut self, number: usize, line: &str, above: Option<&Noted>) -> Taken {
         let noted = Noted::new(number, line);
         if let Some(command) = command(line) {
-            self.settle();
+            self.confirm_pending();
             self.command = Some((command, noted));
             return Taken::Understood;
         }
         if let Some(settings) = settings(line) {
-            self.settle();
+            self.confirm_pending();
             self.add(settings, &noted);
             return Taken::Understood;
         }
@@ -205,8 +205,8 @@ impl Context {
         }
     }
 
-    /// What follows tells that the lines like `x86_64:` were headings.
-    pub(super) fn settle(&mut self) {
+    /// Turns pending labels into headings: a report, a command line or settings follow.
+    pub(super) fn confirm_pending(&mut self) {
         let labels = std::mem::take(&mut self.pending);
         let is_one = labels.len() == 1;
         for (at, label) in labels.into_iter().enumerate() {
@@ -218,7 +218,7 @@ impl Context {
         }
     }
 
-    /// A label that stands alone is beside the innermost one that is set like it.
+    /// A single label has the depth of the innermost label with the same formatting.
     fn depth_of(&self, label: &Label) -> u8 {
         let labels = self.levels.iter().rev();
         let mut labels = labels
@@ -230,10 +230,10 @@ impl Context {
         depth.unwrap_or(DEPTHS_OF_LABELS[0])
     }
 
-    /// Other text: a label right above it is its begin, and no heading.
+    /// Handles other text. A label directly above it introduces that text and is not a heading.
     fn prose(&mut self) {
-        let is_begin = |label: &Label| !label.has_blank_below && label.prose_lines == 0;
-        if self.pending.last().is_some_and(is_begin) {
+        let is_introduction = |label: &Label| !label.has_blank_below && label.prose_lines == 0;
+        if self.pending.last().is_some_and(is_introduction) {
             self.dropped
                 .extend(self.pending.pop().map(|label| label.line));
         }
@@ -256,7 +256,7 @@ impl Context {
             .partition(|word| setting(word).is_none());
         let (title, round) = rounds::split(&words.join(" "));
         if title.is_empty() && settings.is_empty() && round.is_some() {
-            // `Run 2`: the same again, with all that was said of the first one.
+            // `Run 2` repeats the first run, with everything that was said about it.
             self.levels
                 .retain(|level| level.round.is_none() || level.depth < depth);
         } else {
@@ -299,7 +299,7 @@ impl Context {
     }
 }
 
-/// A command line of one of the tools, as far as it matters.
+/// The relevant options of a command line of one of the tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Command {
     /// `-t`.
@@ -314,16 +314,16 @@ pub(super) struct Command {
     pub(super) script: Option<String>,
     /// `-T`, as written.
     pub(super) timeout: Option<String>,
-    /// Whatever has `://` in it.
+    /// The argument that contains `://`.
     pub(super) url: Option<String>,
 }
 
-/// Whether a line ends a report that is not finished, as nothing within a report looks like it.
+/// Whether a line ends an unfinished report, because no line of a report looks like it.
 pub(super) fn is_outside_of_reports(line: &str) -> bool {
     command(line).is_some() || markdown_heading(line).is_some()
 }
 
-/// A heading on one line: its depth and title.
+/// The depth and the title of a heading on one line.
 fn heading(line: &str) -> Option<(u8, &str)> {
     let found =
         markdown_heading(line).or_else(|| framed(line).map(|title| (DEPTH_OF_FRAMED, title)));
@@ -343,7 +343,7 @@ fn markdown_heading(line: &str) -> Option<(u8, &str)> {
     is_heading.then(|| (depth * DEPTH_STEP, without_colon(title)))
 }
 
-/// A title with a line of `=` or `-` below it.
+/// A title underlined with `=` or `-`.
 fn underlined<'a>(line: &str, title: &'a str) -> Option<(u8, &'a str)> {
     let all = |rule: u8| line.len() >= 3 && line.bytes().all(|b| b == rule);
     let depth = match (all(b'='), all(b'-')) {
@@ -359,7 +359,7 @@ fn without_colon(title: &str) -> &str {
     title.trim_end().trim_end_matches(':').trim_end()
 }
 
-/// What json.lua prints above its object.
+/// The title that json.lua prints above its object.
 const JSON_TITLE: &str = "JSON Output";
 
 /// `**x86_64**`, `=== x86_64 ===`.
@@ -417,7 +417,7 @@ fn setting(word: &str) -> Option<Setting> {
 }
 
 fn is_key(text: &str) -> bool {
-    // Fields of the table `wrk` are set in scripts, which notes quote.
+    // Scripts, which notes may quote, set fields of the table `wrk`.
     !text.starts_with("wrk.")
         && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text
@@ -428,7 +428,7 @@ fn is_key(text: &str) -> bool {
 /// The tools whose command lines are read.
 const TOOLS: [&str; 4] = ["wrk", "wrk2", "wrk-cmm", "wrkbench"];
 
-/// Prompts end so. More of them in one line would be another kind of text.
+/// The ends of shell prompts.
 const PROMPT_ENDS: [&str; 4] = ["$ ", "# ", "> ", "% "];
 
 /// A command line of one of the tools, with or without a prompt before it.
@@ -442,12 +442,12 @@ pub(super) fn command(line: &str) -> Option<Command> {
         .find_map(|candidate| parse_command(candidate.trim_matches(['`', ' '])))
 }
 
-/// More words are not looked at.
+/// Limit on the words of a command line.
 const COMMAND_MAX_WORDS: usize = 200;
 
 fn parse_command(text: &str) -> Option<Command> {
     let mut words = words(text).take(COMMAND_MAX_WORDS).map(unquoted);
-    // What may stand before: `sudo`, `time`, `taskset -c 0`, `A=b`.
+    // What may precede the tool: `sudo`, `time`, `taskset -c 0`, `A=b`.
     let found = words.by_ref().take(8).find_map(|word| {
         let is_tool = TOOLS.contains(&word.rsplit('/').next().unwrap_or(word));
         let goes_before = [
@@ -517,7 +517,7 @@ fn options(words: &[&str]) -> Command {
     command
 }
 
-/// Words as a shell parts them: blanks within quotes part nothing (`-H 'Referer: http://h/'`).
+/// Splits words as a shell does: spaces within quotes do not split (`-H 'Referer: http://h/'`).
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -546,11 +546,11 @@ fn unquoted(word: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// What holds below these lines: titles, then settings, then the round.
+    /// What is in effect below these lines: titles, then settings, then the round.
     fn below(lines: &[&str]) -> String {
         let mut context = Context::default();
         take_all(&mut context, lines);
-        context.settle();
+        context.confirm_pending();
         shown(&context)
     }
 
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn command_lines_are_found_behind_prompts_and_helpers() {
+    fn command_lines_are_found_after_prompts_and_wrappers() {
         for line in [
             "wrk -t4 -c300 -d30s http://localhost/",
             "$ wrk -t 4 -c 300 -d 30s http://localhost/",
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_quotes_is_one_word_of_a_command_line() {
+    fn quoted_text_is_one_word_of_a_command_line() {
         let command =
             command("wrk -H \"Referer: http://other/\" -H 'X: -c7 -t9' -c300 'http://h/'").unwrap();
         assert_eq!(command.url.as_deref(), Some("http://h/"));
@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_about_the_tools_is_no_command_line() {
+    fn prose_about_the_tools_is_not_a_command_line() {
         for line in [
             "wrk is a load generator",
             "I ran wrk -t4 -c300",
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_also_underlined_framed_or_labels() {
+    fn headings_may_be_underlined_framed_or_labels() {
         for lines in [
             &["x86_64", "======"][..],
             &["x86_64", "------"],
@@ -671,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_a_heading_unless_it_begins_other_text() {
+    fn a_label_is_a_heading_unless_it_introduces_other_text() {
         for (lines, said) in [
             (&["answers by status:", "200 17"][..], ""),
             (&["x86_64:", "rmem=1"], "x86_64 | rmem=1"),
@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_nest_by_how_they_are_set() {
+    fn labels_nest_by_their_formatting() {
         let mut context = Context::default();
         for (lines, said) in [
             (&["Basic:", "", "x86_64:"][..], "Basic | x86_64"),
@@ -699,7 +699,7 @@ mod tests {
             (&["arm64:"], "Last | arm64"),
         ] {
             take_all(&mut context, lines);
-            context.settle();
+            context.confirm_pending();
             assert_eq!(shown(&context), said, "{lines:?}");
         }
     }

@@ -1,8 +1,8 @@
-//! The text that wrk, wrk2, wrk-cmm and our own styles print, one report or many with notes
-//! between; tables of runs among them.
+//! Text printed by wrk, wrk2, wrk-cmm and wrkbench's own styles: one report, or many with notes
+//! between them, and tables of runs.
 //!
-//! A report counts when its last line is there; one that was cut off is a run that failed. What is
-//! not understood is skipped and said.
+//! A report counts if its last line is there; a report that is cut off is a failed run. Lines that
+//! are not understood are skipped with a note.
 
 mod clean;
 mod heading;
@@ -24,39 +24,39 @@ use heading::{Command, Context, Noted, Taken, Title};
 use names::Names;
 use report::{Line, Report};
 
-/// What a text has.
+/// The runs of a text.
 #[derive(Debug, Default)]
 pub(crate) struct TextRuns {
     /// In the order of the text.
     pub(crate) observations: Vec<Observation>,
-    /// What was skipped, each with its line.
+    /// What was skipped, with line numbers.
     pub(crate) notes: Vec<String>,
 }
 
-/// More runs in one text are not read.
+/// Limit on the runs of one text.
 const RUNS_MAX: usize = 10_000;
 
-/// More notes would not be read either.
+/// Limit on notes.
 const NOTES_MAX: usize = 20;
 
-/// An object that a script printed is no longer than this.
+/// Limit on the length of an object printed by a script.
 const OBJECT_MAX_BYTES: usize = 64 << 10;
 
-/// A line of a table is no longer than this.
+/// Limit on the length of a line of a table.
 const ROW_MAX_BYTES: usize = 64 << 10;
 
-/// A text with more of what looks like objects and is none would take long: what follows is not
-/// tried.
+/// Limit on text that looks like objects but is not. Further objects are not tried, since parsing
+/// would take long.
 const WASTED_MAX_BYTES: usize = 4 << 20;
 
-/// More lines between two reports are not kept, to be shown as ignored.
+/// Limit on the lines between two reports that are kept and shown as ignored.
 const IGNORED_MAX: usize = 50;
 
-/// A report with more than this many times the rate of the command line above it is not of that
-/// command: wrk2 sends somewhat more than was asked for at its beginning, not twice as much.
+/// A report with more than this many times the rate of the command line above it does not belong to
+/// that command. wrk2 slightly exceeds its rate at the start, but not by a factor of two.
 const RATE_EXCEEDED: f64 = 2.0;
 
-/// Reads all runs of a text that was found there.
+/// Reads all runs of a text. `source` is the name of the file.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
     let clean::Cleaned { text, removed } = clean::cleaned(text);
     let mut reader = Reader::default();
@@ -84,7 +84,7 @@ pub(crate) fn read(text: &str, source: &str) -> TextRuns {
     reader.into_runs(source)
 }
 
-/// A report with what stood above it.
+/// A report with what was written above it.
 #[derive(Debug)]
 struct Run {
     line: usize,
@@ -96,19 +96,19 @@ struct Run {
     command: Option<(Command, Noted)>,
     /// Threads and connections.
     load_line: Option<Noted>,
-    /// Lines between the report above and this one of which nothing was made.
+    /// Lines since the report above that were not used.
     ignored: Vec<Ignored>,
     failure: Option<String>,
 }
 
-/// A line of which nothing was made, and why.
+/// A line that was not used, and why.
 #[derive(Debug, Clone)]
 struct Ignored {
     line: Noted,
     why: &'static str,
 }
 
-/// A table that goes on.
+/// A table that may continue.
 #[derive(Debug)]
 struct Table {
     columns: Columns,
@@ -118,7 +118,7 @@ struct Table {
 #[derive(Debug, Default)]
 struct Reader {
     context: Context,
-    /// The report that is not finished.
+    /// The unfinished report.
     open: Option<Run>,
     runs: Vec<Run>,
     /// Runs of tables, each with its line.
@@ -126,21 +126,21 @@ struct Reader {
     table: Option<Table>,
     notes: Vec<String>,
     unsaid_notes: usize,
-    /// Lines in a row that were not understood: the first and the last.
+    /// The first and the last of consecutive lines that were not understood.
     skipped: Option<(usize, usize)>,
-    /// The line right above, if it is outside of reports and nothing was made of it.
+    /// The line directly above, if it is outside of reports and was not used.
     above: Option<Noted>,
-    /// The same as it stands there: it may hold the titles of a table.
+    /// The same line unchanged, since it may contain the titles of a table.
     above_whole: String,
-    /// Lines since the last report of which nothing was made.
+    /// Lines since the last report that were not used.
     ignored: Vec<Ignored>,
-    /// Up to this offset the text was read already, as an object.
+    /// Text up to this offset has been read, as an object.
     skip_until: usize,
-    /// Offset of the line, as objects count from it.
+    /// Offset of the current line.
     offset: usize,
-    /// Bytes that looked like an object and were none.
+    /// Number of bytes that looked like an object but were none.
     wasted_bytes: usize,
-    /// A finished report that a script may still add to.
+    /// Whether a script may still add to the last finished report.
     may_be_added_to: bool,
 }
 
@@ -155,15 +155,15 @@ impl Reader {
             }
             return;
         }
-        let mut begins = report::begin(line);
+        let mut begins = report::start(line);
         if let Some(report) = begins.as_mut().filter(|_| !raw.ends_with('\n')) {
-            // A line without its end may have lost a part of the URL.
+            // A line without its line feed may have lost a part of the URL.
             report.url = None;
         }
-        let begins_anew = begins.is_some()
-            || report::begins_without_first_line(line)
+        let starts_another = begins.is_some()
+            || report::starts_without_first_line(line)
                 && self.open.as_ref().is_none_or(|run| run.report.has(line));
-        if begins_anew {
+        if starts_another {
             self.end_open();
             self.open_run(number, begins.unwrap_or_default());
             self.flush_skipped();
@@ -190,7 +190,7 @@ impl Reader {
         let Some(run) = &mut self.open else {
             return;
         };
-        if report::begin(line).is_some() {
+        if report::start(line).is_some() {
             return;
         }
         let knew_load = run.report.values.contains_key("connections");
@@ -219,7 +219,7 @@ impl Reader {
 
     fn line_between(&mut self, number: usize, line: &str) {
         if report::looks_like_a_part(line) {
-            // It has lost its report, and says nothing about the next one.
+            // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
             self.ignore(
                 Noted::new(number, line),
@@ -262,7 +262,7 @@ impl Reader {
         self.above_whole.clear();
     }
 
-    /// Keeps a line of which nothing was made. Rules and other decoration name nothing anyway.
+    /// Keeps a line that was not used. Rules and other decoration name nothing.
     fn ignore(&mut self, line: Noted, why: &'static str) {
         let has_words = line.text.chars().any(char::is_alphanumeric);
         if has_words && self.ignored.len() < IGNORED_MAX {
@@ -270,7 +270,7 @@ impl Reader {
         }
     }
 
-    /// Takes a line of a table of runs, or the one from which on it is known that there is one.
+    /// Handles a line of a table of runs, or the line that shows that a table has begun.
     fn row(&mut self, number: usize, line: &str) -> bool {
         if line.len() > ROW_MAX_BYTES {
             return false;
@@ -299,7 +299,7 @@ impl Reader {
         false
     }
 
-    /// The table whose titles stand in the line above.
+    /// The table whose titles are in the line above.
     fn begun_table(&self, line: &str) -> Option<Table> {
         self.above.as_ref()?;
         let is_markdown = rows::is_markdown_rule(line);
@@ -323,7 +323,7 @@ impl Reader {
                 self.note(number, format_args!("a row without figures, skipped"));
             }
             Row::Run(mut run) => {
-                self.context.settle();
+                self.context.confirm_pending();
                 let titles = self.context.titles();
                 let heading = titles.last().map(|title| Setting {
                     factor: TABLE.to_owned(),
@@ -332,7 +332,7 @@ impl Reader {
                 run.settings.splice(0..0, heading);
                 self.rows.push((number, *run));
             }
-            Row::More | Row::OfOthers => {}
+            Row::More | Row::Summary => {}
             Row::NotUnderstood(column) => {
                 self.note(
                     number,
@@ -342,7 +342,7 @@ impl Reader {
         }
     }
 
-    /// An object that a script printed.
+    /// Handles an object printed by a script.
     fn object(&mut self, number: usize, rest: &str) {
         let mut end = rest.len().min(OBJECT_MAX_BYTES);
         while !rest.is_char_boundary(end) {
@@ -363,16 +363,16 @@ impl Reader {
         }
     }
 
-    /// Values that a script wrote: of the report above them if they say so, else a run of their
-    /// own.
+    /// Adds values written by a script: to the report above if they belong to it, else as a run of
+    /// their own.
     fn add(&mut self, number: usize, values: BTreeMap<String, f64>, what: &str) {
         let requests = values.get(results::metric::REQUESTS).copied();
         let above = self.runs.last_mut().filter(|_| self.may_be_added_to);
         self.may_be_added_to = false;
         match above {
             Some(run) if run.report.values.get(results::metric::REQUESTS).copied() == requests => {
-                // Of what both say, the object's: totals are exact in it, and tables were made of
-                // it.
+                // If both have a value, that of the object counts: its totals are exact, and tables
+                // were made from it.
                 run.report.values.extend(values);
             }
             Some(_) => self.note(
@@ -394,7 +394,7 @@ impl Reader {
     }
 
     fn open_run(&mut self, line: usize, report: Report) {
-        self.context.settle();
+        self.context.confirm_pending();
         self.may_be_added_to = false;
         self.table = None;
         self.forget_above();
@@ -413,11 +413,11 @@ impl Reader {
         });
     }
 
-    /// A report whose last line is missing.
+    /// Ends a report whose last line is missing.
     fn end_open(&mut self) {
         self.flush_skipped();
         if let Some(mut run) = self.open.take() {
-            // Any number may have lost its end, but of these the word behind is there as well.
+            // Any number may be cut off, except for these, which have a word after them.
             run.report
                 .values
                 .retain(|name, _| name == "threads" || name == "connections");
@@ -496,10 +496,10 @@ impl Reader {
     }
 }
 
-/// Setting that the headings above several tables are levels of.
+/// The setting whose levels are the headings above several tables.
 const TABLE: &str = "table";
 
-/// Numbers runs within their cells: by their rounds and numbers if they have them, else from 1.
+/// Numbers the runs within their cells: by their rounds and numbers if they have them, else from 1.
 fn number(observations: &mut [Observation]) {
     let is_numbered = |run: &Observation| run.form == Form::Table;
     let mut numbers: Vec<Option<u32>> = Vec::with_capacity(observations.len());
@@ -510,10 +510,10 @@ fn number(observations: &mut [Observation]) {
     for (run, number) in observations.iter_mut().zip(numbers) {
         run.run = number.unwrap_or(run.run);
     }
-    crate::read::number_again(observations);
+    crate::read::renumber_duplicates(observations);
 }
 
-/// Cells of a line of a table, if it may be one.
+/// The cells of a line that may belong to a table.
 fn cells(line: &str, is_markdown: bool) -> Option<Vec<String>> {
     match is_markdown {
         true if line.contains('|') => Some(rows::markdown_cells(line)),
@@ -522,20 +522,21 @@ fn cells(line: &str, is_markdown: bool) -> Option<Vec<String>> {
     }
 }
 
-/// Whether a title is one that our own tables have: other lines with commas in them are prose.
+/// Whether a title is one of our own tables'. Other lines with commas are prose.
 fn is_own_title(title: &str) -> bool {
     title == "metric" || results::Metric::is_name(title)
 }
 
-/// Text between reports that may have named a run and was not understood.
+/// Text between reports that may name a run but was not understood.
 struct NamingText {
-    /// For each run the first line that stands above it and above no other one.
+    /// For each run, the first such line that is above no other run.
     lines: Vec<Option<Noted>>,
 }
 
 impl NamingText {
     fn of(runs: &[Run]) -> Self {
-        // What scripts print after each report is alike but for its figures, and names nothing.
+        // What scripts print after each report is the same except for its figures, and names
+        // nothing.
         let shape = |ignored: &Ignored| -> String {
             let letters = ignored.line.text.chars().filter(|c| !c.is_ascii_digit());
             letters.collect()
@@ -562,7 +563,7 @@ impl NamingText {
         }
     }
 
-    /// Notes on runs that are taken for repetitions of others although such text stands above them.
+    /// Notes on runs that count as repetitions although such text is above them.
     fn notes(self, runs: &[(usize, Observation)]) -> Vec<String> {
         let mut first_of: BTreeMap<_, usize> = BTreeMap::new();
         let mut notes = Vec::new();
@@ -584,7 +585,6 @@ impl NamingText {
 }
 
 impl Run {
-    /// Threads and connections.
     fn load(&self) -> (Option<u64>, Option<u64>) {
         let command = self.own_command();
         let of_banner = |name: &str| self.report.values.get(name).map(|count| *count as u64);
@@ -599,7 +599,7 @@ impl Run {
         self.report.url.as_deref().or_else(of_command)
     }
 
-    /// The command line above, unless the report says that it is another one's.
+    /// The command line above, unless the report contradicts it.
     fn own_command(&self) -> Option<&Command> {
         let (command, _) = self.command.as_ref()?;
         let said = |name: &str| self.report.values.get(name).map(|count| *count as u64);

@@ -1,4 +1,4 @@
-//! What the runs of a text are called: what tells them apart becomes their names.
+//! Names of the runs of a text: what distinguishes them becomes their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -13,35 +13,34 @@ use super::heading::{Noted, Title};
 
 use crate::{LoadPart, Observation, Origin};
 
-/// Setting that the outermost headings are levels of.
+/// The setting whose levels are the outermost headings.
 pub(crate) const HEADING: &str = "heading";
 
-/// The same where the headings say where the runs were made from.
+/// The same setting if the headings say where the load came from.
 pub(crate) const PLACE: &str = "place";
 
-/// Timeout of wrk, wrk2 and wrk-cmm if the command line names none.
+/// Timeout of wrk, wrk2 and wrk-cmm if the command line sets none.
 const DEFAULT_TIMEOUT: &str = "2s";
 
-/// A run that took less of its time than this was ended early.
+/// A run that took less than this share of its duration was ended early.
 const WHOLE_RATIO: f64 = 0.9;
 
-/// Names of the runs of a text.
+/// What names the runs of a text.
 pub(super) struct Names {
-    /// Titles that all runs have, from the outermost.
+    /// Number of outermost titles that all runs share.
     common_titles: usize,
-    /// Several runs below one heading go to different URLs, so that URLs name the targets and not
-    /// headings.
+    /// Whether several runs below one heading go to different URLs, so that URLs and not headings
+    /// name the targets.
     targets_are_urls: bool,
     durations_differ: bool,
     scripts_differ: bool,
-    /// For each run the URL that its rounds have in common.
+    /// For each run, the URL that its rounds share.
     urls: Vec<Option<String>>,
-    /// Names of servers that stand in place of addresses (`http://[x86_64 VM]/`) tell all URLs
-    /// apart.
+    /// Whether names of servers in place of addresses (`http://[x86_64 VM]/`) distinguish all URLs.
     has_server_names: bool,
-    /// Depths of headings that became settings, outermost first, each with what it is.
+    /// Depths of headings that became settings, outermost first, with what they name.
     headings: Vec<(u8, Heading)>,
-    /// Rounds that asked for another URL than the first one of the same thing.
+    /// Rounds with another URL than the first round of the same thing.
     pub(super) notes: Vec<String>,
 }
 
@@ -50,7 +49,7 @@ pub(super) struct Names {
 enum Heading {
     /// Levels of a setting.
     Setting(String),
-    /// Sets of load options: each has its own.
+    /// Sets of load options, one for each heading.
     Profile,
 }
 
@@ -84,9 +83,9 @@ impl Names {
         names
     }
 
-    /// Rounds of the same thing, as their headings say, have one URL, that of the first one: people
-    /// mistype addresses, and a round is not another target by that. What they really asked for
-    /// stays their load.
+    /// Gives rounds of the same thing, according to their headings, the URL of the first round:
+    /// people mistype addresses, which does not make another target. The URL that was requested is
+    /// still part of the load.
     fn unite_rounds(&mut self, runs: &[Run]) {
         let mut sections: BTreeMap<_, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (index, run) in runs.iter().enumerate() {
@@ -142,7 +141,7 @@ impl Names {
         })
     }
 
-    /// The titles of a run that are not its target.
+    /// The titles of a run except for its target.
     fn other_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
         let own = run.titles.get(self.common_titles..).unwrap_or_default();
         match own.split_last() {
@@ -182,7 +181,7 @@ impl Names {
         headings
     }
 
-    /// Whether each heading of a depth stands above one load, which stands below no other one.
+    /// Whether each heading of a depth has one load, which is below no other heading.
     fn is_of_profiles(&self, runs: &[Run], depth: u8) -> bool {
         let mut pairs = BTreeSet::new();
         for run in runs {
@@ -200,7 +199,6 @@ impl Names {
         pairs.len() > 1 && titles.len() == pairs.len() && loads.len() == pairs.len()
     }
 
-    /// A run under its name.
     pub(super) fn observation(&self, index: usize, run: Run, source: &str) -> Observation {
         let rate = run.own_command().and_then(|command| command.rate);
         let noted_load = noted_load(&run);
@@ -303,7 +301,7 @@ impl Names {
         Some(target)
     }
 
-    /// The load in the words of the command line: `-t12 -c400`.
+    /// The load as options of the command line: `-t12 -c400`.
     fn load(&self, run: &Run) -> Option<String> {
         let command = run.own_command();
         let (threads, connections) = run.load();
@@ -340,7 +338,7 @@ fn common_titles(runs: &[Run]) -> usize {
         .count()
 }
 
-/// What a text says of a run's load beside its name.
+/// What a text says about the load of a run, besides its name.
 fn noted_load(run: &Run) -> Vec<LoadPart> {
     let mut parts = Vec::new();
     if let Some(duration) = &run.report.duration {
@@ -383,8 +381,8 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
     parts
 }
 
-/// How much of its time a run took, if it was ended early: to ten percent, so that runs which a
-/// script ends by itself are still repetitions of each other.
+/// The share of its duration that a run took, if it was ended early: to ten percent, so that runs
+/// which a script ends are still repetitions of each other.
 fn ended_early(run: &Run) -> Option<LoadPart> {
     let planned_us = least_us(run.report.duration.as_deref()?)?;
     let took_us = *run.report.values.get(metric::DURATION_US)?;
@@ -397,7 +395,7 @@ fn ended_early(run: &Run) -> Option<LoadPart> {
     })
 }
 
-/// The shortest time that is printed so, in microseconds: 90 s are printed as `2m`.
+/// The shortest time that is printed like this, in microseconds: 90 s are printed as `2m`.
 fn least_us(printed: &str) -> Option<f64> {
     let duration = units::parse_time(printed).ok()?;
     let seconds = duration.as_secs_f64();
@@ -409,15 +407,14 @@ fn least_us(printed: &str) -> Option<f64> {
     (least > 0.0).then_some(least * 1e6)
 }
 
-/// Scheme, host and port; then the path.
+/// Splits a URL into scheme, host and port, and the path.
 fn split_url(url: &str) -> (&str, &str) {
     let authority = url.find("://").map_or(0, |at| at + 3);
     let path = url[authority..].find('/');
     url.split_at(path.map_or(url.len(), |at| authority + at))
 }
 
-/// A name in place of an address, `http://[x86_64 VM IP]:8080/`, and what stands before and behind
-/// it.
+/// A name in place of an address, `http://[x86_64 VM IP]:8080/`, and the text before and after it.
 fn named_server(url: &str) -> Option<(&str, (&str, &str))> {
     let (scheme, rest) = url.split_once("://")?;
     let (open, close) = match rest.chars().next()? {

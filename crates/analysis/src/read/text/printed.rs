@@ -1,21 +1,21 @@
 //! Numbers as reports print them: `573.06ms`, `12.35k`, `11.82MB`.
 //!
-//! All of them have exactly two decimals, so that a number that lost its end is told from a whole
-//! one, and two that touch each other from one.
+//! All of them have exactly two decimals. This tells a number that is cut off from a complete one,
+//! and two numbers without a space from a single one.
 
-/// A number out of a report.
+/// A number of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Printed {
-    /// In the smallest unit: microseconds, bytes, one.
+    /// In the smallest unit: microseconds, bytes or one.
     pub(super) value: f64,
-    /// What a step of the last printed digit is worth.
+    /// Value of one step of the last printed digit.
     step: f64,
 }
 
 impl Printed {
-    /// Whether this is the same number as one that was printed with more digits.
+    /// Whether this is the rounded form of a number with more digits.
     pub(super) fn agrees_with(self, finer: f64) -> bool {
-        // Half a step is the rounding; a little more, as both were rounded.
+        // Half a step is the rounding; a little more is allowed, since both were rounded.
         (self.value - finer).abs() <= self.step * 0.51
     }
 }
@@ -41,10 +41,9 @@ const TIME: [(&str, f64); 5] = [
     ("h", 3_600e6),
 ];
 
-/// What a cell of 8 characters leaves of `1000.00ms`. A thousand minutes would look the same.
+/// What a cell of 8 characters shows of `1000.00ms`. A thousand minutes would look the same.
 const CUT_MILLISECONDS: &str = "1000.00m";
 
-/// A time, in microseconds.
 pub(super) fn time_us(text: &str) -> Option<Printed> {
     if text == CUT_MILLISECONDS {
         return None;
@@ -52,17 +51,17 @@ pub(super) fn time_us(text: &str) -> Option<Printed> {
     of(text, &TIME)
 }
 
-/// A count.
+/// A count with a metric prefix.
 pub(super) fn metric(text: &str) -> Option<Printed> {
     of(text, &METRIC)
 }
 
-/// A number of bytes, with the `B` behind its unit.
+/// A number of bytes, with `B` after its prefix.
 pub(super) fn bytes(text: &str) -> Option<Printed> {
     of(text.strip_suffix('B')?, &BINARY)
 }
 
-/// A plain number of this many decimals.
+/// A plain number with this many decimals.
 pub(super) fn decimal(text: &str, decimals: usize) -> Option<f64> {
     let (whole, fraction) = text.split_once('.')?;
     let is_number = is_digits(whole) && is_digits(fraction) && fraction.len() == decimals;
@@ -75,8 +74,8 @@ pub(super) fn whole(text: &str) -> Option<f64> {
     Some(number as f64)
 }
 
-/// The cells of a row, also where they touch each other; `None` if it is no such row. Cells that
-/// are no number are texts with `nan` in them.
+/// The cells of a row, even without spaces between them; `None` if it is not such a row. A cell
+/// without a number contains `nan`.
 pub(super) fn cells(row: &str) -> Option<Vec<&str>> {
     let mut cells = Vec::new();
     let mut rest = row.trim();
@@ -92,7 +91,7 @@ pub(super) fn cells(row: &str) -> Option<Vec<&str>> {
     Some(cells)
 }
 
-/// wrk-cmm's rows have five, with `Min`.
+/// wrk-cmm's rows have five cells, with `Min`.
 const MAX_CELLS: usize = 5;
 
 /// `-nanus`, or digits, a point, two digits, and a unit.
@@ -124,7 +123,7 @@ fn of(text: &str, units: &[(&str, f64)]) -> Option<Printed> {
     if !is_digits(whole) || !is_digits(fraction) || fraction.len() != 2 {
         return None;
     }
-    // In hundredths first, so that 573.06 ms are 573060 us and nothing beside it.
+    // Hundredths first, so that 573.06 ms are exactly 573060 us.
     let hundredths: u64 = format!("{whole}{fraction}").parse().ok()?;
     Some(Printed {
         value: hundredths as f64 * factor / 100.0,
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lost_its_end_or_its_beginning_is_no_number() {
+    fn numbers_that_are_cut_off_are_not_read() {
         for text in [
             "",
             "5",
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_touch_each_other_are_taken_apart() {
+    fn cells_without_space_between_them_are_split() {
         let row = "  85.31ms1000.00ms   92.00%";
         assert_eq!(cells(row), Some(vec!["85.31ms", "1000.00ms", "92.00%"]));
         let row = "-nanus    -nanus   0.00us    0.00%";

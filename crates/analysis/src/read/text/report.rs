@@ -6,18 +6,18 @@ use results::metric;
 
 use super::printed::{self, Printed};
 
-/// What became of a line.
+/// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
-    /// It is part of the report.
+    /// It belongs to the report.
     Taken,
-    /// It is the last one of the report.
+    /// It is the last line of the report.
     Last,
-    /// It is none of a report.
+    /// It does not belong to a report.
     Unknown,
 }
 
-/// Whose distribution follows.
+/// The distribution that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
     Latency,
@@ -33,29 +33,29 @@ impl Block {
     }
 }
 
-/// A report as far as it was read.
+/// A report as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// As it stands in the first line.
+    /// As in the first line.
     pub(super) url: Option<String>,
-    /// Duration as it stands in the first line: `30s`.
+    /// Duration as in the first line: `30s`.
     pub(super) duration: Option<String>,
-    /// What it says.
+    /// Values by name.
     pub(super) values: BTreeMap<String, f64>,
-    /// Values with their rounding, to which finer ones may be found.
+    /// Rounded values, which finer ones may replace.
     rounded: BTreeMap<String, Printed>,
-    /// Its rows have the smallest value as well, as wrk-cmm's do.
+    /// Whether its rows have the smallest value as well, as wrk-cmm's do.
     pub(super) has_min: bool,
-    /// It has lines that only wrk2 prints.
+    /// Whether it has lines that only wrk2 prints.
     pub(super) is_of_wrk2: bool,
     has_header: bool,
-    /// The row of latencies is there and says that there were none.
+    /// Whether the row of latencies says that there were none.
     has_no_samples: bool,
     block: Option<Block>,
 }
 
-/// The begin of a report: duration and URL of its first line.
-pub(super) fn begin(line: &str) -> Option<Report> {
+/// The start of a report: duration and URL of its first line.
+pub(super) fn start(line: &str) -> Option<Report> {
     let rest = line.strip_prefix("Running ")?;
     let (length, url) = rest.split_once("test @ ")?;
     let length = length.trim();
@@ -66,12 +66,12 @@ pub(super) fn begin(line: &str) -> Option<Report> {
     })
 }
 
-/// Whether a report may begin here although its first line is missing.
-pub(super) fn begins_without_first_line(line: &str) -> bool {
+/// Whether a report whose first line is missing may start here.
+pub(super) fn starts_without_first_line(line: &str) -> bool {
     threads_and_connections(line).is_some() || line.starts_with(HEADER)
 }
 
-/// Whether the line looks like one of a report, wherever it stands.
+/// Whether a line looks like part of a report, wherever it is.
 pub(super) fn looks_like_a_part(line: &str) -> bool {
     [
         "Requests/sec:",
@@ -86,7 +86,7 @@ pub(super) fn looks_like_a_part(line: &str) -> bool {
 
 const HEADER: &str = "Thread Stats ";
 
-/// Rows of the table of times, and what they are of.
+/// Rows of the table of times, and the prefixes of their metrics.
 const ROWS: [(&str, &str); 5] = [
     ("Latency", "latency"),
     ("Connect", "connect"),
@@ -95,12 +95,11 @@ const ROWS: [(&str, &str); 5] = [
     ("TTLB", "last_byte"),
 ];
 
-/// Up to here every tick of wrk2's spectrum has no more than the six decimals that it is printed
-/// with.
+/// Up to here, the ticks of wrk2's spectrum are exact in the six decimals that it prints.
 const LAST_EXACT_TICK: u32 = 984_375;
 
 impl Report {
-    /// Whether a line that may begin a report begins another one.
+    /// Whether a line that may start a report starts another one.
     pub(super) fn has(&self, line: &str) -> bool {
         if line.starts_with(HEADER) {
             self.has_header
@@ -109,7 +108,7 @@ impl Report {
         }
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn take(&mut self, line: &str) -> Line {
         if let Some((threads, connections)) = threads_and_connections(line) {
             self.put("threads", threads);
@@ -136,7 +135,7 @@ impl Report {
         }
     }
 
-    /// Why it is no measurement although it is all there.
+    /// Why a complete report is not a measurement.
     pub(super) fn failure(&self) -> Option<String> {
         let missing = [metric::REQUESTS, metric::REQUESTS_PER_SEC]
             .into_iter()
@@ -151,9 +150,9 @@ impl Report {
         }
     }
 
-    /// Draws the conclusions of a report that is all there.
+    /// Completes the values once the whole report has been read.
     pub(super) fn finish(&mut self) {
-        // Lines that wrk leaves out when they would say zero.
+        // Lines that wrk omits when they would show zero.
         for name in [
             "errors_connect",
             "errors_read",
@@ -180,7 +179,7 @@ impl Report {
             .get(metric::REQUESTS)
             .is_none_or(|requests| *requests == 0.0);
         if self.has_no_samples || nothing {
-            // What is printed of no samples are zeros.
+            // Without samples, zeros are printed.
             self.values.retain(|name, _| {
                 !name.starts_with("latency_") && !name.starts_with("service_time_")
             });
@@ -313,7 +312,7 @@ impl Report {
             match name {
                 "Mean" | "StdDeviation" | "Max" => {
                     let Some(value_ms) = printed::decimal(value, 3) else {
-                        // `-nan`, of no samples.
+                        // `-nan`, if there are no samples.
                         return value.contains("nan");
                     };
                     let what = match name {
@@ -383,7 +382,7 @@ impl Report {
         true
     }
 
-    /// The first time that a value is said counts.
+    /// Sets a value; the first one counts.
     fn put(&mut self, name: &str, value: f64) {
         self.values.entry(name.to_owned()).or_insert(value);
     }
@@ -393,8 +392,8 @@ impl Report {
         self.values.entry(name).or_insert(number.value);
     }
 
-    /// A value with more digits takes the place of the same with fewer. Where it is not the same,
-    /// what people read above it counts.
+    /// Replaces a value by the same one with more digits. If they disagree, the printed one counts,
+    /// which people read first.
     fn put_finer(&mut self, name: String, value: f64) {
         match self.rounded.remove(&name) {
             Some(shown) if shown.agrees_with(value) => {

@@ -1,8 +1,8 @@
-//! Which round a heading says that its runs are of: `Basic test, second round`, `Run 2`.
+//! The round that a heading names: `Basic test, second round`, `Run 2`.
 
 use std::ops::Range;
 
-/// Words that say that the same was done again.
+/// Words for a repetition.
 const ROUNDS: [&str; 9] = [
     "round",
     "run",
@@ -15,7 +15,7 @@ const ROUNDS: [&str; 9] = [
     "try",
 ];
 
-/// These number things of other kinds as often, so they count only as a whole title: `Test 2`.
+/// Words that number other things just as often, so they count only as a whole title: `Test 2`.
 const WHOLE_TITLE_ONLY: [&str; 1] = ["test"];
 
 const ORDINALS: [&str; 12] = [
@@ -28,10 +28,10 @@ const NUMBERS: [&str; 12] = [
     "twelve",
 ];
 
-/// More rounds nobody makes; a larger number counts something else.
+/// A larger number counts something other than rounds.
 const ROUND_MAX: u32 = 10_000;
 
-/// What parts a round from the rest of its title.
+/// What separates a round from the rest of its title.
 const SEPARATORS: [char; 11] = [' ', '\t', ',', ';', ':', '-', '–', '—', '(', ')', '/'];
 
 /// A title without its round, and the round.
@@ -59,7 +59,7 @@ pub(super) fn split(title: &str) -> (String, Option<u32>) {
     (title.to_owned(), None)
 }
 
-/// Words in small letters with their places; `#2` and `no.` lose their marks.
+/// Words in lower case with their places, without the marks `#` and `no.` of numbers.
 fn words(title: &str) -> Vec<(String, Range<usize>)> {
     let mut words = Vec::new();
     let mut start = None;
@@ -105,7 +105,7 @@ fn digits(text: &str) -> Option<u32> {
     (1..=ROUND_MAX).contains(&number).then_some(number)
 }
 
-/// The rest of a title, its two parts put together again.
+/// The rest of a title, with its two parts joined.
 fn without(title: &str, range: Range<usize>) -> String {
     let is_mark = |c: char| SEPARATORS.contains(&c) || c == '#' || c == '.';
     let before = title[..range.start].trim_end_matches(is_mark);

@@ -1,22 +1,22 @@
-//! Runs held against the conditions under which they count as failed.
+//! Runs checked against failure conditions.
 
 use judging::{Criterion, Judgement};
 
 use crate::Observation;
 
-/// What a run says to a condition.
+/// A run checked against one condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged<'a> {
     /// The run.
     pub run: &'a Observation,
     /// The condition.
     pub criterion: &'a Criterion,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub judgement: Judgement,
 }
 
 impl Judged<'_> {
-    /// One line when the run has failed by the condition, or cannot be judged by it.
+    /// One line if the run failed by the condition or cannot be judged.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         match (&self.run.result, &self.judgement) {
@@ -29,9 +29,9 @@ impl Judged<'_> {
     }
 }
 
-/// Holds each run against each condition: run by run, conditions in their order. A run without its
-/// whole result cannot be judged, which counts as failed: a check that checks nothing must not
-/// pass.
+/// Checks each run against each condition: run by run, with conditions in their order. A run
+/// without its saved result cannot be judged and counts as failed, since a check that was not made
+/// must not pass.
 #[must_use]
 pub fn judge_all<'a>(
     observations: &'a [Observation],
@@ -66,7 +66,7 @@ mod tests {
         let criteria = Criterion::parse_list("p99>50ms,rps<3").unwrap();
         let text = Observation::default();
         let failed = Observation {
-            failure: Some("nobody listened".to_owned()),
+            failure: Some("connection refused".to_owned()),
             ..Observation::default()
         };
         let runs = [text, failed];
@@ -77,8 +77,8 @@ mod tests {
             [
                 "p99>50ms cannot be judged: only a saved result can be (--json)",
                 "rps<3 cannot be judged: only a saved result can be (--json)",
-                "p99>50ms cannot be judged: the run failed: nobody listened",
-                "rps<3 cannot be judged: the run failed: nobody listened",
+                "p99>50ms cannot be judged: the run failed: connection refused",
+                "rps<3 cannot be judged: the run failed: connection refused",
             ]
         );
     }
