@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use plan::units::counted;
+use plan::readable::counted;
 use results::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, RunResult, Trial, TrialOutcome,
 };

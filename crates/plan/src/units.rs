@@ -354,13 +354,6 @@ pub fn metric(count: f64) -> String {
     METRIC_COUNT.print(count, 2)
 }
 
-/// Prints a number of things: `1 trial`, `2 trials`.
-#[must_use]
-pub fn counted(count: u64, noun: &str) -> String {
-    let ending = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{ending}")
-}
-
 /// Prints the duration of the banner. Whole seconds are printed by wrk's rule, without decimals
 /// (`30s`; 90 s is `2m`). Fractions of a second, which wrk does not accept, are printed exactly
 /// (`1.5s`).

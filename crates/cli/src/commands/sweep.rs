@@ -19,8 +19,8 @@ use experiment::{
     PreparedExperiment, ResumeError, ResumeOptions, Spec, Transaction,
 };
 use live::grid::{Grid, TilePosition};
+use plan::readable::counted;
 use plan::shell;
-use plan::units::counted;
 use results::{Cell, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};

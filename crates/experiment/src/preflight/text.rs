@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use plan::units::counted;
+use plan::readable::counted;
 use plan::{shell, units};
 use results::{Cell, Order};
 

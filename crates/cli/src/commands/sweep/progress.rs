@@ -9,7 +9,7 @@ use std::time::Duration;
 use experiment::{Event, OnWait, Planned, Waiting};
 use live::grid::{self, TilePosition};
 use live::line;
-use plan::{RunPlan, units};
+use plan::{RunPlan, readable, units};
 use report::sweep::{TrialPosition, failed, finished, labels, started};
 use results::Cell;
 use runner::Observer;
@@ -114,7 +114,7 @@ impl<'a> ProgressReporter<'a> {
             "{}: note: the samples of this run take {one}, those of {} about {all} (a longer \
              interval in [telemetry] takes less)",
             self.program,
-            units::counted(trials as u64, "trial")
+            readable::counted(trials as u64, "trial")
         ));
     }
 
