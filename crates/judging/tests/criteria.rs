@@ -1,4 +1,4 @@
-//! Conditions under which a run counts as failed: what is understood, and what a run says to it.
+//! Conditions under which a run counts as failed: parsing, and judging a run.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -10,7 +10,7 @@ use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 use results::{ErrorKind, Recording, RunResult};
 
-/// 2,000 answers of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
+/// 2,000 responses of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
 fn answered() -> RunResult {
     let mut recording = Recording::new();
     for number in 0..2000_u64 {
@@ -26,7 +26,7 @@ fn answered() -> RunResult {
     result
 }
 
-/// The same with a rate of 500/s: of 2,010 requests due 5 were never sent, 2 failed, 3 were in
+/// The same with a rate of 500/s: of 2,010 requests due, 5 were never sent, 2 failed, and 3 were in
 /// flight.
 fn paced() -> RunResult {
     let mut result = answered();
@@ -91,7 +91,7 @@ fn conditions_that_do_not_hold_pass() {
 }
 
 #[test]
-fn a_condition_that_holds_is_told_with_value_and_limit_in_one_line() {
+fn a_condition_that_holds_is_reported_with_value_and_limit_in_one_line() {
     let (closed, open) = (answered(), paced());
     for (text, said) in [
         ("max>1s", "max is 2 s, limit max>1s"),
@@ -151,7 +151,7 @@ fn failed_requests_are_errors_whatever_their_kind_and_those_in_flight_are_not() 
 }
 
 #[test]
-fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
+fn a_connection_that_could_not_be_established_is_an_error_and_an_attempt() {
     let mut result = answered();
     let errors = &mut result.recording.errors;
     for _ in 0..498 {
@@ -163,7 +163,7 @@ fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
         failure("errors>1%", &result).as_deref(),
         Some("errors is 20 % (500 of 2,500), limit errors>1%")
     );
-    // So are bytes that no request had asked for.
+    // Unsolicited bytes count in the same way.
     for _ in 0..100 {
         result.recording.errors.add(ErrorKind::Unsolicited, 0);
     }
@@ -181,7 +181,7 @@ fn a_connection_that_could_not_be_made_is_an_error_and_a_try() {
 }
 
 #[test]
-fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
+fn what_the_run_cannot_decide_counts_as_failed_with_the_reason() {
     let empty = fixture::result(Recording::new());
     for (text, result, said) in [
         (
@@ -231,7 +231,7 @@ fn what_the_run_cannot_tell_counts_as_failed_with_the_reason() {
 }
 
 #[test]
-fn a_percentile_of_one_sample_too_few_is_not_known() {
+fn a_percentile_with_one_sample_too_few_is_not_known() {
     let of = |samples: u64| {
         let mut recording = Recording::new();
         recording.service_time.record_n(1_000_000, samples);
@@ -245,8 +245,8 @@ fn a_percentile_of_one_sample_too_few_is_not_known() {
     }
 }
 
-/// 2,000 of 3,000 requests were answered within a second, the others were in flight for half a
-/// second to the end.
+/// 2,000 of 3,000 requests were answered within a second; the others were in flight for half a
+/// second at the end.
 fn overloaded() -> RunResult {
     let mut recording = Recording::new();
     for number in 0..2000_u64 {
@@ -264,7 +264,7 @@ fn overloaded() -> RunResult {
 #[test]
 fn what_a_lower_bound_does_not_decide_counts_as_failed_with_the_reason() {
     let result = overloaded();
-    // p90 is 850 ms, p30 is 450 ms; of p30 nobody unanswered can change anything.
+    // p90 is 850 ms, p30 is 450 ms; unanswered requests cannot change p30.
     for text in [
         "p30>451ms",
         "p30<449ms",
@@ -313,13 +313,13 @@ fn the_longest_time_is_not_decided_when_it_is_the_age_of_a_request_without_a_res
 }
 
 #[test]
-fn only_the_rate_needs_one() {
+fn only_the_rate_needs_a_run_with_a_rate() {
     assert!(one("rate<99%").needs_a_rate());
     assert!(!one("rps<99").needs_a_rate());
 }
 
 #[test]
-fn several_conditions_are_read_from_one_text() {
+fn several_conditions_are_parsed_from_one_text() {
     let texts = |text: &str| {
         let criteria = Criterion::parse_list(text).expect(text);
         criteria.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -331,7 +331,7 @@ fn several_conditions_are_read_from_one_text() {
 }
 
 #[test]
-fn what_is_no_condition_is_refused_with_what_was_expected() {
+fn invalid_conditions_are_rejected_with_what_was_expected() {
     for (text, said) in [
         ("", "there is no condition (expected like p99>50ms)"),
         (" , ", "there is no condition"),
@@ -381,7 +381,7 @@ fn what_is_no_condition_is_refused_with_what_was_expected() {
 }
 
 #[test]
-fn an_interrupted_run_is_judged_by_what_there_is() {
+fn an_interrupted_run_is_judged_by_its_numbers() {
     let mut result = answered();
     result.window.interrupted = true;
     result.plan.stop.duration = Some(Duration::from_secs(60));
@@ -390,7 +390,7 @@ fn an_interrupted_run_is_judged_by_what_there_is() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_parser_panic_and_what_is_read_is_read_again(
+    fn no_text_makes_the_parser_panic_and_parsed_conditions_round_trip(
         text in "\\PC{0,40}",
         near in "(p[0-9.]{0,4}|max|errors|rate|rps|[a-z]{0,3}) ?[<>=]{0,3} \
              ?[0-9.]{0,5}(ms|us|s|%|k)?[, ]?(p99>1s)?",

@@ -1,5 +1,5 @@
-//! The verdict on the generator: each sign is found where it matters, and raises no alarm where it
-//! does not.
+//! The verdict on the load generator: each symptom is found where it matters, and not reported
+//! where it does not.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// Ten seconds of a closed loop on a quiet machine of four CPUs: two threads, each 40 % on a CPU,
-/// answers after 2 ms.
+/// responses after 2 ms.
 fn quiet() -> RunResult {
     let mut result = fixture::result(fixture::recording(0));
     result.recording = results::Recording::new();
@@ -82,7 +82,7 @@ fn of(samples: &[(u64, u64)]) -> Histogram {
     histogram
 }
 
-/// Not all of what was due was sent.
+/// Not all requests that were due were sent.
 fn send_only(result: &mut RunResult, sent: u64) {
     let recording = &mut result.recording;
     recording.counters.sent = sent;
@@ -98,8 +98,8 @@ fn machine(result: &mut RunResult) -> &mut MachineUsage {
         .expect("the fixture has one")
 }
 
-/// The lines for people behind the first one, with what begins all of them taken off.
-fn signs(result: &RunResult) -> Vec<String> {
+/// The lines after the first one, without their common prefix.
+fn symptoms(result: &RunResult) -> Vec<String> {
     let lines = match verdict(result) {
         Verdict::Saturated { .. } => verdict_lines(&verdict(result)),
         Verdict::NotSaturated | Verdict::Unknown => Vec::new(),
@@ -109,7 +109,7 @@ fn signs(result: &RunResult) -> Vec<String> {
         .skip(1)
         .map(|line| {
             line.strip_prefix("load generator: ")
-                .expect("every line says what it is about")
+                .expect("every line has a prefix")
                 .to_owned()
         })
         .collect()
@@ -124,7 +124,7 @@ fn on_a_quiet_machine_the_numbers_are_the_servers() {
 }
 
 #[test]
-fn each_sign_is_found_in_a_closed_loop() {
+fn each_symptom_is_found_in_a_closed_loop() {
     let cases: [(Change, &str); 11] = [
         (
             |r| r.recording.lags.wakeup = of(&[(30 * US, 2), (2 * SECOND, 1)]),
@@ -182,7 +182,7 @@ fn each_sign_is_found_in_a_closed_loop() {
             "4 % of responses waited 1.5 ms or more in the kernel before wrkbench read them \
              (latency 2 ms)",
         ),
-        // Too few samples to tell the 99th percentile, which is shown and moved all the same.
+        // Too few samples for the 99th percentile, which is shown and affected nevertheless.
         (
             |r| {
                 r.recording.service_time = of(&[(10 * MS, 975), (33 * MS, 12)]);
@@ -195,12 +195,12 @@ fn each_sign_is_found_in_a_closed_loop() {
     for (change, said) in cases {
         let mut result = quiet();
         change(&mut result);
-        assert_eq!(signs(&result), [said]);
+        assert_eq!(symptoms(&result), [said]);
     }
 }
 
 #[test]
-fn connects_that_this_machine_could_not_make_are_a_sign_of_their_own() {
+fn connects_that_failed_on_this_machine_are_a_symptom() {
     for (kind, said, remedy) in [
         (
             ErrorKind::AddressUnavailable,
@@ -218,14 +218,14 @@ fn connects_that_this_machine_could_not_make_are_a_sign_of_their_own() {
         for _ in 0..5 {
             result.recording.errors.add(kind, 0);
         }
-        assert_eq!(signs(&result), [said]);
+        assert_eq!(symptoms(&result), [said]);
         let headline = verdict_lines(&verdict(&result)).remove(0);
         assert!(headline.contains(remedy), "{headline}");
-        // Requests that were due and not sent for want of a connection are no fault of the server.
+        // Requests that were not sent for lack of a connection are not the server's fault.
         result.recording.lags.send = of(&[(800 * MS, 15_000)]);
         send_only(&mut result, 15_000);
         let missed = "only 15,000 of 20,000 requests due were sent";
-        assert_eq!(signs(&result), [said, missed]);
+        assert_eq!(symptoms(&result), [said, missed]);
         let told = warnings(&result);
         assert!(
             !told
@@ -237,7 +237,7 @@ fn connects_that_this_machine_could_not_make_are_a_sign_of_their_own() {
 }
 
 #[test]
-fn a_connect_that_failed_once_among_thousands_limits_nothing_and_is_a_warning() {
+fn one_failed_connect_among_thousands_is_only_a_warning() {
     let mut result = quiet();
     result.recording.counters.connections_opened = 5_000;
     for _ in 0..5 {
@@ -251,7 +251,7 @@ fn a_connect_that_failed_once_among_thousands_limits_nothing_and_is_a_warning() 
 }
 
 #[test]
-fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
+fn a_saturated_load_generator_gets_one_remedy_that_fits_the_cause() {
     let late: Change = |r| r.recording.lags.receive = of(&[(25 * US, 100), (500 * US, 200)]);
     let cases: [(&str, Change, &str); 8] = [
         (
@@ -328,7 +328,7 @@ fn a_saturated_generator_gets_one_remedy_which_fits_the_cause() {
 }
 
 #[test]
-fn each_sign_is_found_at_a_rate() {
+fn each_symptom_is_found_at_a_rate() {
     let busy = "thread 0 used 95 % of a CPU (1 of 2 threads were that busy)";
     let late = "1 % of requests were sent 1.5 ms or more after they were due, although a \
                 connection was free (latency 2.02 ms)";
@@ -345,7 +345,7 @@ fn each_sign_is_found_at_a_rate() {
                  connection was free (latency 2.02 ms)",
             ],
         ),
-        // Too few samples for a 99th percentile: the highest that can be believed is taken.
+        // Too few samples for a 99th percentile: the highest reliable one is used.
         (
             |r| r.recording.lags.own = of(&[(20 * US, 80), (1_500 * US, 20)]),
             &[&late.replacen('1', "10", 1)],
@@ -357,8 +357,8 @@ fn each_sign_is_found_at_a_rate() {
             },
             &[busy, late],
         ),
-        // Every connection waits for a thread that has no time to read: then the schedule waits for
-        // connections, and is late in half of the cases.
+        // All connections wait for a thread that has no time to read, so requests wait for
+        // connections, and half of them are late.
         (
             |r| {
                 r.generator.workers[0].usage.cpu_ns = 9_500 * MS;
@@ -381,12 +381,12 @@ fn each_sign_is_found_at_a_rate() {
     for (change, said) in cases {
         let mut result = quiet_at_a_rate();
         change(&mut result);
-        assert_eq!(signs(&result), said);
+        assert_eq!(symptoms(&result), said);
     }
 }
 
 #[test]
-fn what_does_not_matter_raises_no_alarm_in_a_closed_loop() {
+fn small_delays_are_no_symptom_in_a_closed_loop() {
     let cases: [(&str, Change); 11] = [
         ("two late reads of 200", |r| {
             r.recording.lags.receive = of(&[(25 * US, 198), (23 * MS, 2)]);
@@ -435,7 +435,7 @@ fn what_does_not_matter_raises_no_alarm_in_a_closed_loop() {
 }
 
 #[test]
-fn what_does_not_matter_raises_no_alarm_at_a_rate() {
+fn small_delays_are_no_symptom_at_a_rate() {
     let cases: [(&str, Change); 7] = [
         ("connections that hang, and none late that was sent", |r| {
             r.recording.lags.send = of(&[(20 * US, 9_000)]);
@@ -474,7 +474,7 @@ fn what_does_not_matter_raises_no_alarm_at_a_rate() {
 }
 
 #[test]
-fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_evidence() {
+fn without_figures_of_every_thread_the_verdict_is_unknown_unless_there_is_a_symptom() {
     let cases: [Change; 3] = [
         |r| r.generator = Generator::default(),
         |r| {
@@ -502,7 +502,7 @@ fn without_an_answer_from_every_thread_the_verdict_is_unknown_unless_there_is_ev
 }
 
 #[test]
-fn a_kernel_that_counts_no_waits_and_a_group_without_quota_are_no_symptom() {
+fn missing_wait_counts_and_a_missing_quota_are_no_symptom() {
     let mut result = quiet();
     result.generator.workers[0].usage.run_queue_wait_ns = None;
     machine(&mut result).throttled_periods = None;
@@ -533,7 +533,7 @@ fn the_largest_numbers_do_not_overflow() {
     let counters = &mut result.recording.counters;
     (counters.due, counters.sent, counters.unsent) = (u64::MAX, u64::MAX, u64::MAX);
     counters.in_flight_time_ns = u64::MAX;
-    assert!(signs(&result).len() >= 2);
+    assert!(symptoms(&result).len() >= 2);
     for duration_ns in [u64::MAX, 0] {
         result.window.duration_ns = duration_ns;
         let mut lines = warnings(&result).into_iter().map(|w| w.sentence());
@@ -542,7 +542,7 @@ fn the_largest_numbers_do_not_overflow() {
 }
 
 #[test]
-fn a_saved_verdict_carries_its_numbers_and_its_text() {
+fn a_saved_verdict_has_its_numbers_and_its_text() {
     let mut result = quiet();
     result.generator.workers[1].usage.cpu_ns = 9_920 * MS;
     result.generator.verdict = verdict(&result);
@@ -571,7 +571,7 @@ fn a_saved_verdict_carries_its_numbers_and_its_text() {
 }
 
 #[test]
-fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
+fn a_server_slower_than_the_rate_is_blamed_and_not_the_load_generator() {
     let cases: [(Change, Option<Warning>); 8] = [
         (|_| (), None),
         (
@@ -586,7 +586,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
                 sent: 15_000,
             }),
         ),
-        // All was sent in the end, but a stall made requests wait.
+        // All requests were sent in the end, but a stall made some wait.
         (
             |r| r.recording.lags.send = of(&[(20 * US, 19_000), (400 * MS, 1_000)]),
             Some(Warning::WaitedForConnection {
@@ -594,7 +594,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
                 waited_ms: 400,
             }),
         ),
-        // Half of a wait or more was the generator's own: that is the verdict's business.
+        // The load generator caused at least half of the wait: the verdict reports it.
         (
             |r| {
                 r.recording.lags.send = of(&[(20 * US, 19_000), (900 * US, 1_000)]);
@@ -602,7 +602,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
             },
             None,
         ),
-        // A wait that is nothing beside what a request takes.
+        // A wait that is short compared with the service time.
         (
             |r| {
                 r.recording.service_time = of(&[(SECOND, 20_000)]);
@@ -616,7 +616,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
                 r.recording.counters.answered = 10_000;
                 r.recording.counters.in_flight = 10_000;
                 r.recording.counters.oldest_in_flight_ns = 5 * SECOND;
-                // From none to 10,000, evenly.
+                // Growing evenly from 0 to 10,000.
                 r.recording.counters.in_flight_time_ns = 50_000 * SECOND;
             },
             Some(Warning::RateNotSustained {
@@ -625,7 +625,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
                 in_flight: 10_000,
             }),
         ),
-        // As many as always.
+        // As many as on average.
         (
             |r| {
                 r.recording.counters.answered = 15_000;
@@ -634,7 +634,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
             },
             None,
         ),
-        // In a run that was cut off anything may be in flight.
+        // In an interrupted run, any number of requests may be in flight.
         (
             |r| {
                 r.window.interrupted = true;
@@ -667,7 +667,7 @@ fn a_server_slower_than_the_rate_is_named_and_not_the_generator() {
 }
 
 #[test]
-fn when_the_generator_was_the_limit_the_server_is_not_blamed() {
+fn if_the_load_generator_was_saturated_the_server_is_not_blamed() {
     let mut result = quiet_at_a_rate();
     result.generator.workers[0].usage.cpu_ns = 9_500 * MS;
     result.recording.lags.send = of(&[(800 * MS, 15_000)]);

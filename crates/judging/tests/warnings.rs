@@ -1,4 +1,4 @@
-//! Invariants and warnings: each contradiction and each warning is found, and nothing else.
+//! Invariants and warnings: each contradiction and each warning is found, and no others.
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
@@ -8,7 +8,7 @@ use judging::warnings;
 use plan::{Arrivals, Pacing};
 use results::{ErrorKind, RunResult, Warning, check};
 
-/// A sound result of 2,000 answers, changed by `change`.
+/// A consistent result of 2,000 responses, modified by `change`.
 fn changed(change: impl FnOnce(&mut RunResult)) -> RunResult {
     let mut result = fixture::result(fixture::recording(2000));
     change(&mut result);
@@ -16,7 +16,7 @@ fn changed(change: impl FnOnce(&mut RunResult)) -> RunResult {
 }
 
 #[test]
-fn sound_results_have_no_contradiction() {
+fn consistent_results_have_no_contradiction() {
     assert_eq!(check(&changed(|_| ())), Ok(()));
     assert_eq!(check(&fixture::result(results::Recording::new())), Ok(()));
     assert_eq!(
@@ -37,7 +37,7 @@ fn each_contradiction_is_named() {
         ),
         (
             |r| r.recording.statuses.add(200),
-            "answers by status is 2001",
+            "responses by status is 2001",
         ),
         (
             |r| r.recording.service_time.record(5),
@@ -147,7 +147,7 @@ fn each_contradiction_of_a_schedule_is_named() {
 }
 
 #[test]
-fn batches_that_are_timed_as_one_have_fewer_samples_than_answers() {
+fn batches_that_are_timed_as_one_have_fewer_samples_than_responses() {
     let result = changed(|r| {
         r.plan.load.batch_latency = true;
         r.recording.counters.answered += 5;
@@ -158,8 +158,8 @@ fn batches_that_are_timed_as_one_have_fewer_samples_than_answers() {
     assert_eq!(check(&result), Ok(()));
 }
 
-/// Ten seconds of four connections that always wait for an answer, but for the 1 ms that each took
-/// to connect; answers take 20 ms.
+/// Ten seconds of four connections that always wait for a response, except for the 1 ms that each
+/// took to connect; responses take 20 ms.
 fn always_busy() -> RunResult {
     let mut result = changed(|_| ());
     let recording = &mut result.recording;
@@ -182,7 +182,7 @@ fn is_inconsistent(result: &RunResult) -> bool {
         .any(|warning| matches!(warning, Warning::InconsistentConcurrency { .. }))
 }
 
-/// A worker of a window of ten seconds that began late, and waited for a CPU later on.
+/// A worker that started late in a window of ten seconds, and later waited for a CPU.
 fn late_by(late_ns: u64, run_queue_wait_ns: u64) -> results::WorkerUsage {
     results::WorkerUsage {
         worker: 0,
@@ -195,7 +195,7 @@ fn late_by(late_ns: u64, run_queue_wait_ns: u64) -> results::WorkerUsage {
 }
 
 #[test]
-fn littles_law_is_held_against_every_run() {
+fn littles_law_is_checked_for_every_run() {
     type Change = fn(&mut RunResult);
     let cases: [(&str, bool, Change); 14] = [
         ("nothing wrong", false, |_| ()),
@@ -291,7 +291,7 @@ fn littles_law_is_held_against_every_run() {
 }
 
 #[test]
-fn littles_law_is_told_with_its_numbers() {
+fn a_violation_of_littles_law_is_reported_with_its_numbers() {
     let mut result = always_busy();
     result.recording.service_time.record_n(20_000_000, 1996);
     let text = warnings(&result)
@@ -308,7 +308,7 @@ fn littles_law_is_told_with_its_numbers() {
 }
 
 #[test]
-fn a_schedule_that_gives_another_rate_than_asked_for_is_a_defect() {
+fn a_schedule_with_another_rate_than_requested_is_a_bug() {
     type Change = fn(&mut RunResult);
     let even: Change = |_| ();
     let poisson: Change = |r| {
@@ -359,7 +359,7 @@ fn a_good_run_with_one_timeout_warns_of_the_timeout_only() {
 }
 
 #[test]
-fn each_warning_is_raised_by_its_cause() {
+fn each_warning_is_given_for_its_cause() {
     type Change = fn(&mut RunResult);
     let cases: [(Change, Warning); 8] = [
         (
@@ -436,7 +436,7 @@ fn each_warning_is_raised_by_its_cause() {
 }
 
 #[test]
-fn requests_in_flight_are_in_the_latency_of_a_rate_so_their_wait_is_no_warning() {
+fn with_a_rate_latency_includes_requests_in_flight_so_there_is_no_warning() {
     let mut result = at_a_rate();
     result.recording.timed_out = results::Histogram::new();
     result.recording.counters.oldest_in_flight_ns = 1_900_000_000;
@@ -478,7 +478,7 @@ fn requests_in_flight_at_the_start_of_a_long_window_are_no_warning() {
 }
 
 #[test]
-fn a_run_without_an_answer_says_so() {
+fn a_run_without_a_response_says_so() {
     let result = changed(|r| {
         r.recording = results::Recording::new();
         r.recording.counters.sent = 4;
@@ -546,7 +546,7 @@ fn a_run_without_a_success_says_so_first() {
 }
 
 #[test]
-fn an_interrupt_before_the_first_response_is_no_reason_to_check_the_url() {
+fn after_an_early_interrupt_there_is_no_advice_to_check_the_url() {
     let interrupted = |duration_ns| {
         changed(|r| {
             r.recording = results::Recording::new();
@@ -559,7 +559,7 @@ fn an_interrupt_before_the_first_response_is_no_reason_to_check_the_url() {
         let lines: Vec<String> = warnings(result).iter().map(Warning::sentence).collect();
         lines
     };
-    // Nor were connections missing, which nobody counts before the window.
+    // No connections are reported as missing, since they are not counted before the window.
     assert_eq!(
         said(&interrupted(0)),
         ["interrupted during the warm-up: nothing was measured"]
@@ -588,7 +588,7 @@ fn a_window_in_which_only_the_warm_up_was_answered_is_not_one_without_responses(
 }
 
 #[test]
-fn saved_warnings_carry_their_numbers_and_their_text() {
+fn saved_warnings_have_their_numbers_and_their_text() {
     let mut result = changed(|_| ());
     result.warnings = vec![finding(Warning::ScriptStuck { worker: 1 })];
     let mut bytes = Vec::new();

@@ -12,11 +12,12 @@ use crate::RunResult;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AchievedRate {
-    /// What the plan asks for; the mean over the window if the rate changes.
+    /// The rate that the plan asks for; its mean over the window if it changes.
     pub asked_per_sec: f64,
-    /// Requests due. With even arrivals the same as asked for, up to one request.
+    /// Requests due per second. With even arrivals this is the rate asked for, to within one
+    /// request.
     pub due_per_sec: f64,
-    /// Requests sent.
+    /// Requests sent per second.
     pub sent_per_sec: f64,
     /// Requests sent in percent of those due, 0..=100; `None` if nothing was due.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,7 +25,8 @@ pub struct AchievedRate {
 }
 
 impl AchievedRate {
-    /// `None` for a closed loop, which has no schedule, and for a window without length.
+    /// Computes the rates; `None` in a closed loop, which has no schedule, or if the window has no
+    /// length.
     #[must_use]
     pub fn of(result: &RunResult) -> Option<Self> {
         let duration_ns = result.window.duration_ns;
@@ -33,7 +35,7 @@ impl AchievedRate {
         }
         let window = Duration::from_nanos(duration_ns);
         let asked_per_sec = match &result.plan.pacing {
-            // A product and a quotient would round it.
+            // Multiplying and dividing by the window would round it.
             Pacing::Constant { rate_per_sec, .. } => *rate_per_sec,
             pacing => pacing.requests_until(window)? / window.as_secs_f64(),
         };

@@ -1,4 +1,4 @@
-//! Plain totals: requests, bytes, connections, and answers by status code.
+//! Totals: requests, bytes, connections, and responses by status code.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
-    /// Requests whose sending began within the window; with a rate, those that were due within it
-    /// and were sent. Every one of them is found again in `answered`, in
-    /// [`crate::ErrorCount::exchanges`] of one kind, or in `in_flight`.
+    /// Requests whose sending started within the window; with a rate, those that were due within it
+    /// and were sent. Each of them is also in `answered`, in [`crate::ErrorCount::exchanges`] of
+    /// one kind, or in `in_flight`.
     pub sent: u64,
-    /// Requests answered completely; interim (1xx) responses are not answers.
+    /// Requests with a complete response; interim (1xx) responses do not count.
     pub answered: u64,
-    /// Answers that came within the window to requests of the warm-up: what the server did beside
-    /// `answered`. No other number has them.
+    /// Responses received within the window to requests of the warm-up. No other number includes
+    /// them.
     #[serde(default)]
     pub answered_of_warmup: u64,
     /// Bytes of responses: heads, framing, bodies, trailers, interim responses; inside TLS, the
@@ -26,32 +26,33 @@ pub struct Counters {
     pub bytes: u64,
     /// Requests sent and not yet answered when the window ended.
     pub in_flight: u64,
-    /// Age of the oldest of `in_flight` at the end of the window, nanoseconds; 0 if there is none.
+    /// Age of the oldest request in flight at the end of the window, nanoseconds; 0 if there is
+    /// none.
     pub oldest_in_flight_ns: u64,
-    /// Connections established (TCP or Unix), first ones and later ones. Their TLS handshakes are
-    /// counted apart, when they are finished.
+    /// Connections established (TCP or Unix), reconnects included. TLS handshakes are counted
+    /// separately, when they are finished.
     pub connections_opened: u64,
-    /// Connections that stood already when the window began, after a warm-up; they are not among
-    /// `connections_opened`.
+    /// Connections that were already open at the start of the window, after a warm-up;
+    /// `connections_opened` does not include them.
     #[serde(default)]
     pub connections_at_start: u64,
-    /// Connections opened again because the server had closed a connection while it was idle, or
-    /// as announced by `Connection: close`. No error.
+    /// Connections opened again because the server closed an idle connection, or announced
+    /// `Connection: close`. These are not errors.
     pub reconnects: u64,
-    /// TLS handshakes with an exchange of certificates.
+    /// Full TLS handshakes, with an exchange of certificates.
     pub tls_full: u64,
-    /// TLS handshakes shortened by a session ticket.
+    /// TLS handshakes resumed with a session ticket.
     pub tls_resumed: u64,
-    /// With a rate: requests that were due within the window by the schedule. Every one of them is
-    /// in `sent` or in `unsent`. 0 in a closed loop, which has no schedule.
+    /// With a rate: requests that were due within the window by the schedule. Each of them is in
+    /// `sent` or in `unsent`. 0 in a closed loop, which has no schedule.
     #[serde(default)]
     pub due: u64,
-    /// With a rate: requests that were due within the window and never sent, as no connection was
-    /// free.
+    /// With a rate: requests that were due within the window and never sent, because no connection
+    /// was free.
     #[serde(default)]
     pub unsent: u64,
-    /// Requests in flight, integrated over the window: request-nanoseconds. Divided by the window
-    /// it is the mean number in flight, known independently of the samples (Little's law).
+    /// Requests in flight, integrated over the window: request-nanoseconds. Divided by the length
+    /// of the window, this is the mean number in flight, independent of the samples (Little's law).
     #[serde(default)]
     pub in_flight_time_ns: u64,
 }
@@ -97,7 +98,7 @@ impl Counters {
 /// One more than the largest status code of three digits.
 const STATUS_CODES: usize = 1000;
 
-/// Answers by status code, 0..=999. One indexed addition per answer.
+/// Responses by status code, 0..=999.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Statuses {
     counts: Box<[u64; STATUS_CODES]>,
@@ -112,8 +113,7 @@ impl Default for Statuses {
 }
 
 impl Statuses {
-    /// Counts one answer. A status line carries three digits, so there is no code above 999; a
-    /// larger number would be counted as 999 rather than lost.
+    /// Counts one response. Status lines have three digits; a code above 999 counts as 999.
     #[inline]
     pub fn add(&mut self, status: u16) {
         let index = usize::from(status).min(STATUS_CODES - 1);
@@ -127,7 +127,7 @@ impl Statuses {
         }
     }
 
-    /// Answers with this status code.
+    /// Responses with this status code.
     #[must_use]
     pub fn count(&self, status: u16) -> u64 {
         self.counts.get(usize::from(status)).copied().unwrap_or(0)
@@ -140,14 +140,14 @@ impl Statuses {
             .filter(|&(_, count)| count > 0)
     }
 
-    /// Answers of all codes.
+    /// Responses of all codes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.iter()
             .fold(0, |total, (_, count)| total.saturating_add(count))
     }
 
-    /// Answers with a code above 399: what wrk calls "Non-2xx or 3xx responses".
+    /// Responses with a code above 399: what wrk calls "Non-2xx or 3xx responses".
     #[must_use]
     pub fn over_399(&self) -> u64 {
         self.iter()
@@ -162,7 +162,7 @@ impl fmt::Debug for Statuses {
     }
 }
 
-/// Written as an object: `{"200": 12, "404": 3}`.
+/// Serialized as an object: `{"200": 12, "404": 3}`.
 impl Serialize for Statuses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_survive_json_and_refuse_what_is_no_code() {
+    fn statuses_round_trip_through_json_and_reject_invalid_codes() {
         let mut statuses = Statuses::default();
         statuses.add(200);
         statuses.add(404);

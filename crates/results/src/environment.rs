@@ -1,11 +1,12 @@
-//! Where a run happened: the machine, its kernel and settings, the program and its command line.
+//! The environment of a run: the machine, its kernel and settings, the program and its command
+//! line.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is needed to judge whether two results can be compared. Filled by the crate that makes the
-/// run; what could not be found out is `None`.
+/// The environment of a run, needed to judge whether two results can be compared. Unknown values
+/// are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -14,11 +15,11 @@ pub struct Environment {
     pub wrkbench_version: String,
     /// The command line, one element per argument, the program's name first.
     pub command_line: Vec<String>,
-    /// Wall-clock begin of the run, RFC 3339, such as `2026-11-20T19:56:00Z`; a label only, no
-    /// time is computed from it.
+    /// Start of the run by the wall clock, RFC 3339, such as `2026-11-20T19:56:00Z`; for
+    /// information only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// Name of the machine that made the load.
+    /// Name of the machine that ran the load generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
     /// Kernel name, release and version, as `uname` gives them.
@@ -27,12 +28,12 @@ pub struct Environment {
     /// Model name of the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
-    /// Processors that the program may use.
+    /// Number of CPUs that the program may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// Kernel clock source, such as `tsc`; others make each time stamp dearer.
+    /// Clock source of the kernel, such as `tsc`; with others it takes longer to read the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clocksource: Option<String>,
-    /// Kernel settings that bear on the result, by name: `net.core.somaxconn` and such.
+    /// Kernel settings that can affect the result, by name, such as `net.core.somaxconn`.
     pub sysctls: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! What went wrong, by kind: how often it happened and how many requests it ended.
+//! Errors by kind: how often each happened and how many requests it ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Legacy {
-    /// No connection, or no TLS on it.
+    /// The connection or its TLS session could not be established.
     Connect,
     /// Receiving failed, or what was received is not HTTP.
     Read,
@@ -20,11 +20,11 @@ pub enum Legacy {
     Timeout,
 }
 
-/// Declares the kinds once: variant, stable name, wrk's counter, explanation.
+/// Declares the kinds: variant, stable name, wrk's counter, description.
 macro_rules! error_kinds {
     ($($variant:ident, $name:literal, $legacy:expr, $phrase:literal;)+) => {
-        /// Why a connection or a request failed. The set is closed; the names are stable, since
-        /// they appear in saved results.
+        /// Why a connection or a request failed. The names are stable, since they appear in saved
+        /// results.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum ErrorKind {
@@ -32,7 +32,7 @@ macro_rules! error_kinds {
         }
 
         impl ErrorKind {
-            /// Every kind, in the order of a connection's life.
+            /// All kinds, in the order in which they can occur on a connection.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The stable name used in saved results.
@@ -47,7 +47,7 @@ macro_rules! error_kinds {
                 match self { $(Self::$variant => $legacy,)+ }
             }
 
-            /// One phrase that says what happened, to be put after a count.
+            /// A phrase that says what happened, to be printed after a count.
             #[must_use]
             pub const fn describe(self) -> &'static str {
                 match self { $(Self::$variant => $phrase,)+ }
@@ -75,21 +75,21 @@ error_kinds! {
     BrokenPipe, "broken_pipe", Write, "the server had closed before the request was sent";
     WriteOther, "write_other", Write, "sending failed for another reason";
     Reset, "reset", Read, "the server reset the connection";
-    ClosedEarly, "closed_early", Read, "the server closed before the first byte of the answer";
-    Truncated, "truncated", Read, "the server closed within an answer";
+    ClosedEarly, "closed_early", Read, "the server closed before the first byte of the response";
+    Truncated, "truncated", Read, "the server closed within a response";
     ReadOther, "read_other", Read, "receiving failed for another reason";
     Stale, "stale", Read, "the server closed an idle connection as a request was on its way";
     Timeout, "timeout", Timeout, "no complete answer came in time";
-    BadStatusLine, "bad_status_line", Read, "an answer did not begin with a status line";
-    BadVersion, "bad_version", Read, "an answer had an HTTP version other than 1.x";
+    BadStatusLine, "bad_status_line", Read, "a response did not begin with a status line";
+    BadVersion, "bad_version", Read, "a response had an HTTP version other than 1.x";
     BadHeader, "bad_header", Read, "a header line was malformed";
-    HeaderTooLarge, "header_too_large", Read, "the head of an answer was too large";
-    TooManyHeaders, "too_many_headers", Read, "an answer had too many header lines";
-    BadContentLength, "bad_content_length", Read, "a Content-Length was no plain number, or two differed";
-    ConflictingFraming, "conflicting_framing", Read, "Content-Length together with Transfer-Encoding";
+    HeaderTooLarge, "header_too_large", Read, "the head of a response was too large";
+    TooManyHeaders, "too_many_headers", Read, "a response had too many header lines";
+    BadContentLength, "bad_content_length", Read, "a Content-Length was invalid, or two differed";
+    ConflictingFraming, "conflicting_framing", Read, "Content-Length with Transfer-Encoding";
     BadTransferEncoding, "bad_transfer_encoding", Read, "a Transfer-Encoding was not understood";
     BadChunk, "bad_chunk", Read, "a chunked body was malformed";
-    TooManyInterim, "too_many_interim", Read, "interim (1xx) answers did not end";
+    TooManyInterim, "too_many_interim", Read, "interim (1xx) responses did not end";
     BodyTooLarge, "body_too_large", Read, "a body was too large to be kept for the script";
     Unsolicited, "unsolicited", Read, "bytes came with no request outstanding";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
@@ -117,12 +117,12 @@ impl fmt::Display for ErrorKind {
 pub struct ErrorCount {
     /// Times it happened.
     pub events: u64,
-    /// Requests it ended: none for a connection that was refused, several when a connection with
-    /// pipelined requests was lost.
+    /// Requests it ended: 0 for a refused connection, several for a lost connection with pipelined
+    /// requests.
     pub exchanges: u64,
 }
 
-/// Counts of all kinds.
+/// Errors by kind.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Errors {
     /// Indexed by [`ErrorKind`].
@@ -138,7 +138,7 @@ impl Default for Errors {
 }
 
 impl Errors {
-    /// Counts one event that ended so many requests.
+    /// Counts one event that ended `exchanges` requests.
     pub fn add(&mut self, kind: ErrorKind, exchanges: u64) {
         let count = &mut self.counts[kind as usize];
         count.events = count.events.saturating_add(1);
@@ -159,7 +159,7 @@ impl Errors {
         self.counts[kind as usize]
     }
 
-    /// Kinds that happened, in the order of [`ErrorKind::ALL`].
+    /// The kinds that happened, in the order of [`ErrorKind::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (ErrorKind, ErrorCount)> + '_ {
         ErrorKind::ALL
             .iter()
@@ -176,10 +176,10 @@ impl Errors {
             .fold(0, |total, (_, count)| total.saturating_add(count.events))
     }
 
-    /// The number of errors: each request that an error ended, and each error that ended no request
-    /// (a refused connection, bytes that no request had asked for). Without pipelining it is
-    /// [`Self::events`], the sum of wrk's four counters. Of one kind, events that end several
-    /// requests and events that end none cannot be told apart: the larger of both numbers counts.
+    /// The number of errors: requests that an error ended, plus errors that ended no request (a
+    /// refused connection, unsolicited bytes). Without pipelining this is [`Self::events`], the sum
+    /// of wrk's four counters. Within one kind, events that ended several requests cannot be told
+    /// from events that ended none, so the larger of the two counts is used.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.iter().fold(0, |total, (_, count)| {
@@ -208,7 +208,7 @@ impl fmt::Debug for Errors {
     }
 }
 
-/// Written as an object by stable name, without the kinds that did not happen.
+/// Serialized as an object by stable name, without kinds that did not happen.
 impl Serialize for Errors {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter().map(|(kind, count)| (kind.name(), count)))
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_snake_case_and_lead_back_to_their_kind() {
+    fn names_are_unique_snake_case_and_parse_back_to_their_kind() {
         for &kind in ErrorKind::ALL {
             assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
             assert!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_survive_json_and_refuse_an_unknown_kind() {
+    fn errors_round_trip_through_json_and_reject_an_unknown_kind() {
         let mut errors = Errors::default();
         errors.add(ErrorKind::Reset, 2);
         errors.add(ErrorKind::Reset, 0);

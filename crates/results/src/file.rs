@@ -1,4 +1,4 @@
-//! The saved result: one JSON document, written and read back.
+//! Writing and reading of the saved JSON documents: results, trials and experiments.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::{
 
 mod layout;
 
-/// Why a saved result cannot be read.
+/// Why a saved document cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// It was written by a later version of the program.
@@ -24,21 +24,21 @@ pub enum LoadError {
         /// The latest version that is understood.
         known: u32,
     },
-    /// It has a schema version that there never was.
+    /// Its schema version never existed.
     #[error("result has schema version {found}, which never existed: the file is damaged")]
     NoSuchVersion {
         /// The version in the document.
         found: u64,
     },
-    /// It is no saved result.
+    /// It is not a document of the expected kind.
     #[error(
         "not {expected} ({reason}): give a file written by {}",
         writer(expected)
     )]
     NotAResult {
-        /// What it should have been.
+        /// The kind of document that was expected.
         expected: &'static str,
-        /// What the reader stumbled over, with line and column.
+        /// The message of the parser, with line and column.
         reason: String,
     },
 }
@@ -47,7 +47,7 @@ const RESULT: &str = "a wrkbench result";
 const TRIAL: &str = "a trial of a sweep";
 const EXPERIMENT: &str = "a sweep";
 
-/// What makes such documents.
+/// The flag or the command that writes this kind of document.
 fn writer(expected: &str) -> &'static str {
     match expected {
         RESULT => "--json",
@@ -55,7 +55,7 @@ fn writer(expected: &str) -> &'static str {
     }
 }
 
-/// What is written: the result, and the summary that follows from it.
+/// The saved document: a result and its summary.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Document<'a> {
@@ -68,7 +68,7 @@ pub(crate) struct Document<'a> {
 /// standard ones in its summary.
 ///
 /// # Errors
-/// Those of the writer.
+/// When `output` cannot be written.
 pub fn save(
     result: &RunResult,
     more_percentiles: &[f64],
@@ -84,15 +84,15 @@ pub fn save(
 /// Writes a trial of an experiment, ending in a line feed.
 ///
 /// # Errors
-/// Those of the writer.
+/// When `output` cannot be written.
 pub fn save_trial(trial: &Trial, output: &mut dyn Write) -> io::Result<()> {
     write(trial, output)
 }
 
-/// Writes what an experiment is, ending in a line feed.
+/// Writes the description of an experiment, ending in a line feed.
 ///
 /// # Errors
-/// Those of the writer.
+/// When `output` cannot be written.
 pub fn save_experiment(experiment: &Experiment, output: &mut dyn Write) -> io::Result<()> {
     write(experiment, output)
 }
@@ -107,7 +107,7 @@ fn write(document: &impl Serialize, output: &mut dyn Write) -> io::Result<()> {
 /// Reads a trial of an experiment.
 ///
 /// # Errors
-/// When the bytes are no trial, or one of a later version.
+/// When the bytes are not a trial, or one of a later schema version.
 pub fn load_trial(document: &[u8]) -> Result<Trial, LoadError> {
     let mut trial: Trial = read(document, EXPERIMENT_SCHEMA_VERSION, TRIAL)?;
     trial.schema_version = EXPERIMENT_SCHEMA_VERSION;
@@ -117,34 +117,34 @@ pub fn load_trial(document: &[u8]) -> Result<Trial, LoadError> {
     Ok(trial)
 }
 
-/// Reads what an experiment is.
+/// Reads the description of an experiment.
 ///
 /// # Errors
-/// When the bytes are no experiment, or one of a later version.
+/// When the bytes are not an experiment, or one of a later schema version.
 pub fn load_experiment(document: &[u8]) -> Result<Experiment, LoadError> {
     let mut experiment: Experiment = read(document, EXPERIMENT_SCHEMA_VERSION, EXPERIMENT)?;
     experiment.schema_version = EXPERIMENT_SCHEMA_VERSION;
     Ok(experiment)
 }
 
-/// Reads a document of this version or an earlier one; what is read is of this one. Its summary is
-/// not read: it is computed again when needed.
+/// Reads a result of this schema version or an earlier one, and converts it to this version. The
+/// summary in the document is ignored; it is computed again when needed.
 ///
 /// # Errors
-/// When the bytes are no saved result, or one of a later version.
+/// When the bytes are not a saved result, or one of a later schema version.
 pub fn load(document: &[u8]) -> Result<RunResult, LoadError> {
     let mut result: RunResult = read(document, SCHEMA_VERSION, RESULT)?;
     result.schema_version = SCHEMA_VERSION;
     Ok(result)
 }
 
-/// Reads a document of at most this version.
+/// Reads a document of schema version `known` or earlier.
 fn read<T: DeserializeOwned>(
     document: &[u8],
     known: u32,
     what: &'static str,
 ) -> Result<T, LoadError> {
-    /// Read first, since a later version may have changed everything else.
+    /// Parsed first, since a later version may differ in everything else.
     #[derive(Deserialize)]
     struct Head {
         schema_version: u64,

@@ -1,11 +1,11 @@
-//! A judgement of a run as it is saved: its numbers, and the sentence about them.
+//! A finding about a run: its numbers, and a sentence about them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A [`crate::Warning`] or a [`crate::Symptom`] with its sentence, so that a reader of the document
-/// need not know every kind.
+/// A [`crate::Warning`] or a [`crate::Symptom`] with its sentence, so readers of the document need
+/// not know every kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schema",
@@ -16,7 +16,7 @@ pub struct Finding<T> {
     /// What was found, with the numbers that show it.
     #[serde(flatten)]
     pub data: T,
-    /// One line for people.
+    /// One sentence about it.
     #[serde(default)]
     pub text: String,
 }

@@ -1,10 +1,10 @@
-//! What the generator used of its machine while it made the load.
+//! Use of the machine by the load generator, and its delays.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, Lags, Verdict};
 
-/// What a thread has used, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
+/// CPU use of a thread, as the kernel counts it (CLOCK_THREAD_CPUTIME_ID, and
 /// `/proc/thread-self/schedstat`, Documentation/scheduler/sched-stats.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -16,13 +16,13 @@ pub struct ThreadUsage {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_queue_wait_ns: Option<u64>,
-    /// Times it was put on a CPU; `None` where the kernel does not count it.
+    /// Number of times that it was put on a CPU; `None` where the kernel does not count it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeslices: Option<u64>,
 }
 
 impl ThreadUsage {
-    /// What was used since an earlier reading.
+    /// The use since an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let difference = |now: Option<u64>, earlier: Option<u64>| {
@@ -37,7 +37,7 @@ impl ThreadUsage {
     }
 }
 
-/// One worker's share of the machine within the window.
+/// CPU use of one worker during the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -46,24 +46,24 @@ pub struct WorkerUsage {
     pub worker: u32,
     /// Time between the two readings, nanoseconds: the window, unless the worker ended early.
     pub elapsed_ns: u64,
-    /// What it used in that time.
+    /// CPU use in that time.
     pub usage: ThreadUsage,
 }
 
-/// How late one worker was; [`crate::Recording::lags`] has all workers' samples together.
+/// Delays of one worker; [`crate::Recording::lags`] has the samples of all workers together.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WorkerLags {
     /// Number of the worker, from 0.
     pub worker: u32,
-    /// Of [`Lags::send`].
+    /// Digest of [`Lags::send`].
     pub send: LagDigest,
-    /// Of [`Lags::own`].
+    /// Digest of [`Lags::own`].
     pub own: LagDigest,
-    /// Of [`Lags::wakeup`].
+    /// Digest of [`Lags::wakeup`].
     pub wakeup: LagDigest,
-    /// Of [`Lags::receive`].
+    /// Digest of [`Lags::receive`].
     pub receive: LagDigest,
 }
 
@@ -73,17 +73,17 @@ pub struct WorkerLags {
 #[serde(from = "WrittenDigest")]
 #[cfg_attr(feature = "schema", schemars(!from))]
 pub struct LagDigest {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Median, nanoseconds.
     pub p50_ns: u64,
     /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// The longest, exact, nanoseconds.
+    /// Maximum, exact, nanoseconds.
     pub max_ns: u64,
 }
 
-/// As it stands in a document: in those of version 1 it is a whole histogram for one of the lags.
+/// A digest as read from a document. In version 1, one of the lags is a whole histogram.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum WrittenDigest {
@@ -127,7 +127,7 @@ impl LagDigest {
 }
 
 impl WorkerLags {
-    /// Of one worker's recording, before it is merged.
+    /// Digests of the lags of one worker.
     #[must_use]
     pub fn of(worker: u32, lags: &Lags) -> Self {
         let Lags {
@@ -147,7 +147,7 @@ impl WorkerLags {
     }
 }
 
-/// What happened to the whole machine, or to our control group, between begin and end of the run.
+/// Use of the whole machine and of the program's control group from start to end of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -156,15 +156,15 @@ pub struct MachineUsage {
     pub elapsed_ns: u64,
     /// CPUs online.
     pub cpus: u32,
-    /// CPU time that all CPUs together spent not idle, nanoseconds (`/proc/stat`).
+    /// Time that CPUs were not idle, nanoseconds, summed over CPUs (`/proc/stat`).
     pub busy_ns: u64,
-    /// CPU time that the hypervisor gave to others, all CPUs together, nanoseconds (`/proc/stat`).
+    /// CPU time that the hypervisor gave to others, nanoseconds, summed over CPUs (`/proc/stat`).
     pub steal_ns: u64,
-    /// Periods in which our control group had used up its quota; `None` without a quota
-    /// (`cpu.stat`, Documentation/admin-guide/cgroup-v2.rst).
+    /// Periods in which the control group used up its quota; `None` without a quota (`cpu.stat`,
+    /// Documentation/admin-guide/cgroup-v2.rst).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
-    /// Time that our control group was kept from running so, nanoseconds.
+    /// Time that the control group was throttled by its quota, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttled_ns: Option<u64>,
     /// Time in which some task waited for a CPU, nanoseconds (`/proc/pressure/cpu`, "some").
@@ -172,20 +172,20 @@ pub struct MachineUsage {
     pub cpu_pressure_ns: Option<u64>,
 }
 
-/// What the program knows of its own part in the numbers.
+/// CPU use and delays of the load generator, and whether it was saturated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
-    /// One for each worker that could be asked.
+    /// CPU use of each worker for which it is known.
     pub workers: Vec<WorkerUsage>,
-    /// How late each worker was.
+    /// Delays of each worker.
     #[serde(default)]
     pub lags: Vec<WorkerLags>,
-    /// The machine, where it could be asked.
+    /// Use of the whole machine, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineUsage>,
-    /// Whether the generator was saturated (`judging::verdict`).
+    /// Whether the load generator was saturated (`judging::verdict`).
     #[serde(default)]
     pub verdict: Verdict,
 }

@@ -1,4 +1,4 @@
-//! A distribution of times: an HdrHistogram of nanoseconds with exact sums and extremes beside it.
+//! A distribution of times: an HdrHistogram of nanoseconds with exact sums and extremes.
 
 use std::fmt;
 
@@ -19,25 +19,25 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 /// digits.
 const PARTS: u32 = 2048;
 
-/// The range of a histogram without samples, the smallest there is.
+/// The range of a histogram without samples, the smallest possible.
 const UNUSED_NS: u64 = 2;
 
 /// The range from the first sample on: one hour. Larger values make the histogram grow.
 const PRESIZED_NS: u64 = 3_600_000_000_000;
 
-/// The highest bucket, 146 years. Values above are counted in it and still exact in sum and
-/// maximum; bucket arithmetic in `hdrhistogram` is not safe near 2^64.
+/// The highest bucket, 146 years. Larger values are counted in it, but are exact in the sum and the
+/// maximum. The bucket arithmetic of `hdrhistogram` is not safe near 2^64.
 const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 
-/// Samples in nanoseconds, 0 and up, three significant digits, none saturated, none lost.
+/// A histogram of times in nanoseconds with three significant digits. It accepts every `u64`.
 ///
-/// The first sample allocates room for all up to one hour; after it recording allocates nothing.
-/// Beside the buckets it keeps the exact count, minimum, maximum, sum and sum of squares, so mean
-/// and standard deviation carry no bucket error, and so that merging in any order gives the same
-/// bits.
+/// The first sample allocates memory for values up to one hour; after that, recording such values
+/// allocates nothing. In addition to the buckets, the histogram keeps the exact count, minimum,
+/// maximum, sum and sum of squares. So mean and standard deviation have no bucket error, and
+/// merging in any order gives the same bits.
 ///
-/// Where a bucket must be shown as one value it is its highest one (as HdrHistogram does), but
-/// never outside the exact minimum and maximum.
+/// A bucket is represented by its highest value, as in HdrHistogram, but never by one outside the
+/// exact minimum and maximum.
 #[derive(Clone)]
 pub struct Histogram {
     buckets: Hdr<u64>,
@@ -47,8 +47,8 @@ pub struct Histogram {
     max_ns: u64,
 }
 
-/// Equal when the same samples were recorded, up to the width of a bucket; how far a histogram has
-/// grown does not matter.
+/// Equal if the same samples were recorded, to within the width of a bucket; the allocated range
+/// does not matter.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.moments == other.moments
@@ -66,7 +66,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// No samples yet, and hardly any memory: many histograms of a run stay empty.
+    /// An empty histogram. It takes little memory, since many histograms of a run stay empty.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
-    /// Before the first sample.
+    /// Extends the range before the first sample is recorded.
     #[inline]
     fn make_room(&mut self) {
         if self.is_empty() && self.buckets.high() < PRESIZED_NS {
@@ -120,8 +120,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// [`Self::merge`] of one that is needed no more: the memory of an empty one is not filled, but
-    /// replaced.
+    /// [`Self::merge`] by value: an empty histogram takes over the memory of `other`.
     pub fn absorb(&mut self, other: Self) {
         if self.is_empty() {
             *self = other;
@@ -130,7 +129,7 @@ impl Histogram {
         }
     }
 
-    /// Forgets all samples and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();
         self.moments = Moments::default();
@@ -138,13 +137,13 @@ impl Histogram {
         self.max_ns = 0;
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count
     }
 
-    /// True without samples.
+    /// Whether there are no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count() == 0
@@ -174,15 +173,15 @@ impl Histogram {
         self.moments.mean()
     }
 
-    /// Standard deviation of a sample (n - 1) from the exact samples, nanoseconds; 0 with fewer
-    /// than two samples.
+    /// Sample standard deviation (n - 1) of the exact samples, nanoseconds; 0 with fewer than two
+    /// samples.
     #[must_use]
     pub fn stdev_ns(&self) -> f64 {
         self.moments.stdev()
     }
 
     /// wrk's "+/- Stdev": the share of samples from mean - stdev to mean + stdev, 0..=100; `None`
-    /// without samples. A bucket that touches this range counts as within.
+    /// without samples. A bucket that overlaps this range counts as within it.
     #[must_use]
     pub fn within_stdev_percent(&self) -> Option<f64> {
         let window = self.moments.window();
@@ -200,18 +199,17 @@ impl Histogram {
         summary::percent(within, self.count())
     }
 
-    /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed:
-    /// of the buckets with samples the lowest one whose cumulative count reaches
-    /// `ceil(percent / 100 * n)`, shown by its highest value, at most 1/1024 above the sample of
-    /// that rank. 100 gives the exact maximum, 0 the lowest bucket. No result lies outside the exact
-    /// minimum and maximum. 0 without samples. A percentage below 0, or NaN, counts as 0; one above
-    /// 100 counts as 100.
+    /// The value, in nanoseconds, that at least `percent` (0..=100) of the samples do not exceed; 0
+    /// without samples. It is the highest value of the lowest bucket whose cumulative count reaches
+    /// `ceil(percent / 100 * n)`: at most 1/1024 above the sample of that rank, and never outside
+    /// the exact minimum and maximum. 100 gives the exact maximum, 0 the lowest bucket. A `percent`
+    /// below 0, or NaN, counts as 0; one above 100 counts as 100.
     #[must_use]
     pub fn value_at_percentile(&self, percent: f64) -> u64 {
         self.values_at_percentiles(&[percent])[0]
     }
 
-    /// [`Self::value_at_percentile`] of several, in their order, with one walk over the buckets.
+    /// [`Self::value_at_percentile`] of each of `percents`, in one pass over the buckets.
     #[must_use]
     pub fn values_at_percentiles(&self, percents: &[f64]) -> Vec<u64> {
         let mut cumulative = Vec::new();
@@ -231,13 +229,13 @@ impl Histogram {
         percents.iter().map(value_at).collect()
     }
 
-    /// The value of the sample with this rank, counted from 1, shown as
-    /// [`Self::value_at_percentile`] does; 0 if there are not so many.
+    /// The value of the sample with this rank, counted from 1, as precise as
+    /// [`Self::value_at_percentile`]; 0 if there are fewer samples.
     pub(crate) fn value_at_rank(&self, rank: u64) -> u64 {
         summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
     }
 
-    /// Whether the two values, nanoseconds, cannot be told from each other in a histogram.
+    /// Whether both values, in nanoseconds, belong to the same bucket.
     pub(crate) fn is_same_bucket(&self, one_ns: u64, other_ns: u64) -> bool {
         self.buckets.equivalent(
             one_ns.min(HIGHEST_BUCKET_NS),
@@ -245,24 +243,22 @@ impl Histogram {
         )
     }
 
-    /// Values with their counts, ascending, one for each bucket that has samples; nanoseconds.
-    /// These are the values that [`Self::value_at_percentile`] can give, save that the last one
-    /// stands for the exact maximum.
+    /// Values in nanoseconds with their counts, ascending, one for each bucket that has samples.
+    /// [`Self::value_at_percentile`] returns these values, and for 100 the exact maximum.
     pub fn distinct(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets
             .iter_recorded()
             .map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
     }
 
-    /// How HdrHistogram describes its buckets: their number, and the parts of each.
+    /// The number of buckets and of sub-buckets, as HdrHistogram counts them.
     #[must_use]
     pub fn layout(&self) -> (u32, u32) {
         let highest_bits = u64::BITS - highest_written_ns(self.max_ns).leading_zeros();
         (highest_bits - PARTS.ilog2() + 1, PARTS)
     }
 
-    /// The buckets in HdrHistogram's V2 encoding, deflated, in base64: the form of its interval
-    /// logs.
+    /// The buckets in HdrHistogram's compressed V2 encoding, in base64, as in its interval logs.
     ///
     /// # Errors
     /// When a count exceeds 2^63, which the encoding cannot hold.
@@ -272,11 +268,11 @@ impl Histogram {
         Ok(BASE64.encode(deflated))
     }
 
-    /// Values with their counts, ascending, of buckets that [`Self::to_v2_deflate_base64`] has
-    /// written; each value lies between the extremes that the samples had.
+    /// Values with their counts, ascending, of buckets written by [`Self::to_v2_deflate_base64`].
+    /// Each value lies between `min_ns` and `max_ns`, the extremes of the samples.
     ///
     /// # Errors
-    /// When the text is not what is written, or says something else than the extremes.
+    /// When `text` is not a valid encoding, or contradicts the extremes.
     pub(crate) fn distinct_of_deflated(
         text: &str,
         min_ns: u64,
@@ -294,7 +290,7 @@ impl Histogram {
         Ok(histogram.distinct().collect())
     }
 
-    /// The value that stands for the bucket of this one in a histogram with these extremes.
+    /// The value that represents the bucket of `value_ns` in a histogram with these extremes.
     pub(crate) fn representative(value_ns: u64, min_ns: u64, max_ns: u64) -> u64 {
         let value_ns = value_ns.min(HIGHEST_BUCKET_NS);
         let bits = u64::BITS - value_ns.leading_zeros();
@@ -303,7 +299,7 @@ impl Histogram {
         highest_ns.clamp(min_ns, max_ns)
     }
 
-    /// The one value that stands for a bucket, given any value of it.
+    /// The value that represents a bucket, given any value in it.
     fn shown(&self, bucket_ns: u64) -> u64 {
         self.buckets
             .highest_equivalent(bucket_ns)
@@ -329,8 +325,8 @@ fn buckets(highest_ns: u64) -> Hdr<u64> {
     buckets
 }
 
-/// A histogram as it is written; of one without samples there is the count alone. The sums exceed
-/// what JSON numbers carry exactly, so they are decimal text.
+/// A saved histogram. Without samples it has only the count. The sums are decimal text, since they
+/// can exceed what a JSON number holds exactly.
 #[derive(Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -345,10 +341,10 @@ pub(crate) struct Written {
     sum_ns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sum_of_squares_ns2: Option<String>,
-    /// HdrHistogram's V2 encoding, deflated, in base64 with padding.
+    /// The buckets in HdrHistogram's compressed V2 encoding, in base64 with padding.
     #[serde(skip_serializing_if = "Option::is_none")]
     hdr_v2_deflate_base64: Option<String>,
-    /// The same, not deflated: of documents of version 1.
+    /// The same, not compressed, in documents of version 1.
     #[serde(skip_serializing)]
     hdr_v2_base64: Option<String>,
 }
@@ -404,11 +400,11 @@ mod v2 {
     pub(super) const COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
     /// "V2, compressed", with word size 16.
     const DEFLATED_COOKIE_BYTES: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
-    /// What is inflated is never longer: 54 times 1024 buckets of at most nine bytes each, and the
-    /// header.
+    /// Maximum length of the decompressed data: 54 times 1024 buckets of at most nine bytes each,
+    /// and the header.
     const INFLATED_MAX: u64 = 1 << 20;
 
-    /// Cookie, length of what follows, and the V2 encoding as zlib deflates it.
+    /// Compresses a V2 encoding: cookie, length, and zlib data.
     pub(super) fn deflated(plain: &[u8]) -> io::Result<Vec<u8>> {
         let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(plain)?;
@@ -418,7 +414,7 @@ mod v2 {
         Ok([head, zlib].concat())
     }
 
-    /// The V2 encoding in it.
+    /// Decompresses a V2 encoding.
     pub(super) fn inflated(bytes: &[u8]) -> Result<Vec<u8>, String> {
         let (Some(cookie), Some(length), Some(zlib)) =
             (bytes.get(..4), bytes.get(4..8), bytes.get(8..))
@@ -433,13 +429,13 @@ mod v2 {
         let read = decoder.read_to_end(&mut plain);
         read.map_err(|error| format!("cannot be inflated ({error})"))?;
         if plain.len() as u64 > INFLATED_MAX {
-            return Err("longer than any that is written".to_owned());
+            return Err("longer than any valid one".to_owned());
         }
         Ok(plain)
     }
 }
 
-/// The buckets of an encoding, with room for samples up to this one.
+/// Decodes buckets, with a range up to `max_ns`.
 fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> {
     let (name, text) = match encoded {
         Encoded::Deflated(text) => ("hdr_v2_deflate_base64", text),
@@ -452,8 +448,9 @@ fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> 
         bytes = v2::inflated(&bytes).map_err(refused)?;
     }
     check_v2(&bytes).map_err(|what| refused(what.to_owned()))?;
-    // The written range holds an hour. Of what is read, hundreds are in memory at once, mostly
-    // empty or of milliseconds: room for what is in it is enough, and more samples make it grow.
+    // The written range is one hour. Hundreds of histograms that were read are in memory at once,
+    // most of them empty or with times of milliseconds, so each gets only the range of its samples.
+    // It grows when larger samples are added.
     let range_ns = max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS);
     bytes[v2::HIGHEST].copy_from_slice(&range_ns.to_be_bytes());
     let read = HdrReader::new().deserialize(&mut bytes.as_slice());
@@ -463,14 +460,14 @@ fn read_buckets(encoded: &Encoded<'_>, max_ns: u64) -> Result<Hdr<u64>, String> 
 }
 
 impl Histogram {
-    /// The buckets in HdrHistogram's V2 encoding, not deflated.
+    /// The buckets in HdrHistogram's V2 encoding, not compressed.
     fn to_v2(&self) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         V2Serializer::new()
             .serialize(&self.buckets, &mut bytes)
             .map_err(|error| format!("histogram: {error}"))?;
-        // How far a histogram has grown depends on the order of recording and merging; what is
-        // written must depend on the samples alone.
+        // The range depends on the order of recording and merging, but the output must depend on
+        // the samples alone.
         bytes[v2::HIGHEST].copy_from_slice(&highest_written_ns(self.max_ns).to_be_bytes());
         Ok(bytes)
     }
@@ -481,7 +478,7 @@ impl Histogram {
             (Some(text), None) => of_buckets(Encoded::Deflated(text))?,
             (None, Some(text)) => of_buckets(Encoded::Plain(text))?,
             (None, None) => buckets(UNUSED_NS),
-            (Some(_), Some(_)) => return Err("histogram: the buckets stand there twice".to_owned()),
+            (Some(_), Some(_)) => return Err("histogram: the buckets are given twice".to_owned()),
         };
         let sum = |name, text: &Option<String>| match text {
             Some(text) => parse_sum(name, text),
@@ -507,7 +504,8 @@ impl Histogram {
         Ok(histogram)
     }
 
-    /// Numbers beside the buckets that the buckets contradict would make every later result wrong.
+    /// Checks the exact figures against the buckets: a contradiction would make later results
+    /// wrong.
     fn check_consistent(&self) -> Result<(), String> {
         if self.buckets.len() != self.count() {
             let (inside, said) = (self.buckets.len(), self.count());
@@ -540,8 +538,8 @@ impl Histogram {
     }
 }
 
-/// The range written for a histogram with this maximum: the presized one, or the power of two that
-/// it takes.
+/// The range to write for a histogram with this maximum: [`PRESIZED_NS`], or one less than the next
+/// power of two if the maximum is larger.
 fn highest_written_ns(max_ns: u64) -> u64 {
     let bucketed = max_ns.min(HIGHEST_BUCKET_NS);
     if bucketed <= PRESIZED_NS {
@@ -556,8 +554,8 @@ fn parse_sum(field: &str, text: &str) -> Result<u128, String> {
         .map_err(|_| format!("histogram: {field}: \"{text}\" is not a whole number"))
 }
 
-/// Refuses what the V2 reader would allocate without bound for, or stumble over, and what this
-/// type does not write.
+/// Rejects input for which the V2 reader would fail or allocate without bound, and input that this
+/// type never writes.
 fn check_v2(bytes: &[u8]) -> Result<(), &'static str> {
     let refuse = Err;
     let Some(payload) = bytes.get(v2::HEADER_LENGTH..) else {
@@ -577,9 +575,9 @@ fn check_v2(bytes: &[u8]) -> Result<(), &'static str> {
     let mut highest = [0; 8];
     highest.copy_from_slice(&bytes[v2::HIGHEST]);
     if !(PRESIZED_NS..=u64::MAX >> 1).contains(&u64::from_be_bytes(highest)) {
-        return refuse("the range is not one that is written");
+        return refuse("the range is not a valid one");
     }
-    // A run of zeros that is not negatable: nine bytes of ones.
+    // Nine bytes of ones are a run of zeros whose length cannot be negated.
     if payload.windows(9).any(|window| window == [0xff; 9]) {
         return refuse("a count is out of range");
     }
@@ -591,7 +589,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_takes_room_for_its_samples_and_not_for_an_hour() {
+    fn a_histogram_that_was_read_allocates_only_the_range_of_its_samples() {
         let read = |histogram: &Histogram| -> Histogram {
             let json = serde_json::to_string(histogram).expect("it is written");
             serde_json::from_str(&json).expect("it is read")

@@ -1,26 +1,26 @@
-//! Latency over time: the distribution of each interval of the window, in little memory.
+//! Latency over time: the distribution of each interval of the window, in bounded memory.
 
 use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Histogram;
 
-/// More intervals than this are joined, two into one.
+/// Maximum number of intervals. If more are needed, every two are joined into one.
 const INTERVALS_MAX: usize = 1024;
 
 /// The samples of one interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "WrittenInterval")]
 pub struct Interval {
-    /// Smallest and largest sample, exact, nanoseconds; 0 without samples.
+    /// Smallest sample, exact, nanoseconds; 0 without samples.
     pub min_ns: u64,
-    /// See `min_ns`.
+    /// Largest sample, exact, nanoseconds; 0 without samples.
     pub max_ns: u64,
-    /// Values with their counts, ascending; each value stands for a bucket of [`Histogram`].
+    /// Values with their counts, ascending; each value represents a bucket of [`Histogram`].
     pub samples: Vec<(u64, u64)>,
 }
 
-/// An interval as it is written: nothing of one without samples.
+/// A saved interval: an empty object if there are no samples.
 #[derive(Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -30,10 +30,10 @@ pub(crate) struct WrittenInterval {
     min_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_ns: Option<u64>,
-    /// The buckets as those of [`Histogram`].
+    /// The buckets, encoded as in [`Histogram`].
     #[serde(skip_serializing_if = "Option::is_none")]
     hdr_v2_deflate_base64: Option<String>,
-    /// The same as pairs: of documents of version 1.
+    /// The samples as pairs, in documents of version 1.
     #[serde(skip_serializing)]
     samples: Option<Vec<(u64, u64)>>,
 }
@@ -61,7 +61,7 @@ impl TryFrom<WrittenInterval> for Interval {
                 .map_err(|error| format!("intervals: {error}"))?,
             (None, samples) => samples.unwrap_or_default(),
             (Some(_), Some(_)) => {
-                return Err("intervals: the samples stand there twice".to_owned());
+                return Err("intervals: the samples are given twice".to_owned());
             }
         };
         Ok(Self {
@@ -72,7 +72,7 @@ impl TryFrom<WrittenInterval> for Interval {
     }
 }
 
-/// Intervals of equal length from the begin of the window on, without gaps.
+/// Latency samples of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Written")]
@@ -103,7 +103,7 @@ impl TryFrom<Written> for Intervals {
             && rows.len() <= INTERVALS_MAX;
         if !is_written {
             return Err(format!(
-                "intervals: {} rows of {interval_ms} ms are not what is written",
+                "intervals: {} rows of {interval_ms} ms are not a valid series",
                 rows.len()
             ));
         }
@@ -116,7 +116,8 @@ impl TryFrom<Written> for Intervals {
             if !ascending || !inside {
                 return Err("intervals: samples contradict their extremes".to_owned());
             }
-            // Several values may share a bucket, and no encoding of a histogram has room for more.
+            // Several values may share a bucket, and the encoding of a histogram cannot hold a
+            // larger count.
             let total = row.samples.iter().try_fold(0_i64, |total, (_, count)| {
                 total.checked_add(i64::try_from(*count).ok()?)
             });
@@ -149,7 +150,7 @@ impl Interval {
         }
     }
 
-    /// The samples as a histogram, each at the value that stands for its bucket.
+    /// The samples as a histogram, each at the value that represents its bucket.
     #[must_use]
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::new();
@@ -173,7 +174,7 @@ impl Interval {
         self.join_buckets();
     }
 
-    /// One value for each bucket: with other extremes another one may stand for it.
+    /// Joins the samples of each bucket: with new extremes, another value may represent it.
     fn join_buckets(&mut self) {
         for (value_ns, _) in &mut self.samples {
             *value_ns = Histogram::representative(*value_ns, self.min_ns, self.max_ns);
@@ -190,7 +191,7 @@ impl Interval {
 }
 
 impl Intervals {
-    /// Long enough for a p99 at usual rates, short enough to see a stall.
+    /// The initial length: long enough for a p99 at usual rates, short enough to show a stall.
     pub const DEFAULT_INTERVAL_MS: u64 = 1000;
 
     /// Length of each interval, milliseconds.
@@ -205,7 +206,7 @@ impl Intervals {
         &self.rows
     }
 
-    /// Adds samples to the interval that contains `at_ms`, counted from the begin of the window.
+    /// Adds samples to the interval that contains `at_ms`, counted from the start of the window.
     pub fn add(&mut self, at_ms: u64, samples: &Histogram) {
         if samples.is_empty() {
             return;
@@ -221,7 +222,7 @@ impl Intervals {
     }
 
     /// Adds the intervals of another worker. One length is always a power of two times the other,
-    /// as all begin with the same one.
+    /// since all start with the same one.
     pub fn merge(&mut self, other: &Self) {
         let mut other = other.clone();
         while self.interval_ms < other.interval_ms {

@@ -1,9 +1,9 @@
-//! What must hold of every result, whatever happened in the run: tests call it on each one.
+//! Checks that hold for every result; tests apply them to each one.
 
 use crate::{Distribution, ErrorKind, Histogram, Recording, RunResult, Summary};
 
-/// Checks that a result does not contradict itself: every request sent is accounted for once,
-/// samples and counts agree, percentiles do not fall, no figure is infinite or no number.
+/// Checks that a result does not contradict itself: every request sent is counted once, samples and
+/// counts agree, percentiles do not decrease, and no figure is infinite or NaN.
 ///
 /// # Errors
 /// The first contradiction found, in one line.
@@ -34,7 +34,7 @@ fn check_requests(result: &RunResult) -> Result<(), String> {
     equal(
         "answered",
         u128::from(counters.answered),
-        "answers by status",
+        "responses by status",
         of_statuses,
     )?;
     if counters.in_flight == 0 && counters.oldest_in_flight_ns != 0 {
@@ -78,8 +78,7 @@ fn check_samples(result: &RunResult) -> Result<(), String> {
     Ok(())
 }
 
-/// What only a schedule gives: due and unsent requests, response times, how late requests were
-/// sent.
+/// Checks the numbers that only a schedule has: due and unsent requests, response times, send lags.
 fn check_schedule(result: &RunResult) -> Result<(), String> {
     let Recording {
         counters,
@@ -107,7 +106,7 @@ fn check_schedule(result: &RunResult) -> Result<(), String> {
             ("lags.send samples", samples(&lags.send)),
             ("lags.own samples", samples(&lags.own)),
         ] {
-            equal(name, count, "what a closed loop has of it", 0)?;
+            equal(name, count, "the expected number in a closed loop", 0)?;
         }
         return Ok(());
     }

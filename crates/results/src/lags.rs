@@ -1,27 +1,26 @@
-//! How late the generator itself was: what it adds to the numbers, measured.
+//! Delays in the load generator, measured during the run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Histogram;
 
-/// Delays on the generator's side. All in nanoseconds, all of the window.
+/// Delays in the load generator during the window, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lags {
-    /// With a rate, per request sent: from due to sent, whatever the reason.
+    /// With a rate, per request sent: the time from due to sent, whatever the cause.
     pub send: Histogram,
-    /// With a rate, per request sent: the part of `send` that was ours, counted from the later of
-    /// two moments: the request was due, and a connection was free.
+    /// With a rate, per request sent: the part of `send` that the load generator caused, counted
+    /// from when the request was due and a connection was free.
     pub own: Histogram,
-    /// With a rate, per request that was due while no connection could be made: the part of `send`
-    /// in which this program paused between two attempts to connect, the last time before the
-    /// server was back.
+    /// With a rate, per request that was due while no connection could be established: the part of
+    /// `send` in which the program paused before the attempt to connect that succeeded.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub reconnect: Histogram,
-    /// Per wait that ended by time: how much later than asked for the event loop came back.
+    /// Per timed wait: how much later than requested the event loop returned.
     pub wakeup: Histogram,
-    /// Per sampled receive: from the kernel's receive stamp (`SO_TIMESTAMPING`) to our stamp.
+    /// Per sampled receive: from the kernel's timestamp (`SO_TIMESTAMPING`) to the program's own.
     pub receive: Histogram,
 }
 

@@ -9,7 +9,7 @@ use crate::{Histogram, Recording, summary};
 
 impl Recording {
     /// For each of `percents` (0..=100), whether that percentile of [`Self::latency`] is only a
-    /// lower bound. The maximum (100) is one as soon as a single request has no response.
+    /// lower bound. The maximum (100) is a lower bound as soon as one request has no response.
     #[must_use]
     pub fn lower_bounds(&self, percents: &[f64]) -> Vec<bool> {
         let (answered, unanswered) = self.latency_parts();
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_percentile_is_a_lower_bound_only_if_a_longer_wait_would_change_it() {
-        // 17 requests without a response, younger than most responses took.
+        // 17 requests without a response, whose ages are shorter than most latencies.
         let answered = histogram(&[(10 * MS, 44_756)]);
         let unanswered = histogram(&[(MS, 17)]);
         let percents = [50.0, 99.0, 99.9, 99.99, 100.0];
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_percentile_agrees_with_samples_of_which_the_unanswered_take_forever() {
+    fn lower_bounds_are_percentiles_that_change_if_unanswered_requests_take_forever() {
         let answered: Vec<u64> = (1..=300).map(|n| n * 7919 % 400 * MS).collect();
         let unanswered: Vec<u64> = (1..=40).map(|n| n * 6007 % 500 * MS).collect();
         let mut recorded: Vec<u64> = [answered.clone(), unanswered.clone()].concat();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn without_unanswered_requests_everything_is_known() {
+    fn without_unanswered_requests_every_percentile_is_exact() {
         let known = histogram(&[(MS, 3)]);
         let none = Histogram::new();
         assert_eq!(lower_bounds(&known, &none, &[50.0, 100.0]), [false; 2]);

@@ -53,7 +53,7 @@ pub const LATENCY_MAX_US: &str = "latency_max_us";
 pub const ERRORS: &str = "errors";
 /// Responses with a status above 399.
 pub const STATUSES_OVER_399: &str = "statuses_over_399";
-/// Times that a result has a histogram of.
+/// Names of the times of which a result has histograms.
 pub const TIMES: [&str; 6] = [
     "latency",
     "service_time",
@@ -63,7 +63,7 @@ pub const TIMES: [&str; 6] = [
     "last_byte",
 ];
 
-/// The telemetry that best shows where time or packets were lost.
+/// The telemetry metrics that best show where time or packets were lost.
 pub const TELEMETRY: [&str; 20] = [
     "sockets_rtt_p50_us",
     "sockets_rtt_p99_us",
@@ -109,7 +109,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// In one word: `us`, `requests/s`, `count`.
+    /// The unit as one word: `us`, `requests/s`, `count`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -140,11 +140,11 @@ pub enum Better {
 /// One thing measured in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Metric {
-    /// Its name, which is stable.
+    /// The stable name.
     pub name: String,
-    /// What sentences and headings call it.
+    /// The name in sentences and headings.
     pub label: String,
-    /// Which way is better.
+    /// Whether higher or lower values are better.
     pub better: Better,
     /// The unit of its values.
     #[serde(skip)]
@@ -178,7 +178,7 @@ enum Source {
     ThreadRate(Statistic),
     /// The rest of the name says which value of [`SocketSummary`].
     Sockets,
-    /// A kernel counter, or something that only another source has.
+    /// A kernel counter, or a metric that only another source has.
     Other,
 }
 
@@ -238,7 +238,7 @@ impl Statistic {
         }
     }
 
-    /// Of a time, microseconds.
+    /// In microseconds, or in percent.
     fn of_time(self, histogram: &Histogram) -> Option<f64> {
         if histogram.is_empty() {
             return None;
@@ -269,7 +269,7 @@ impl Statistic {
 
 impl Metric {
     /// The metric of this name. `p99` is short for a percentile of the latency, `requests/s` for
-    /// [`REQUESTS_PER_SEC`]. A name that no source has is taken for one of the kernel's counters.
+    /// [`REQUESTS_PER_SEC`]. An unknown name is treated as that of a kernel counter.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let name = match Statistic::named(name) {
@@ -287,7 +287,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is a name that some source may have, telemetry aside.
+    /// Whether `name` is that of a metric other than telemetry.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         !matches!(Source::named(name), None | Some(Source::Sockets))
@@ -315,8 +315,8 @@ impl Metric {
         }
     }
 
-    /// Whether a value is only known to be at least so high, since it depends on requests without a
-    /// response.
+    /// Whether the value in this result is only a lower bound, since it depends on requests without
+    /// a response.
     #[must_use]
     pub fn is_lower_bound(&self, result: &RunResult) -> bool {
         let recording = &result.recording;
@@ -475,7 +475,7 @@ pub fn percentile(of: &str, percent: f64) -> String {
     format!("{of}_p{percent}_us")
 }
 
-/// The time and the percentile that a name means.
+/// The time and the percentile in a name; `None` if it is not the name of a percentile.
 #[must_use]
 pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
     let (of, statistic) = name.strip_suffix("_us")?.rsplit_once('_')?;
@@ -485,14 +485,14 @@ pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
     }
 }
 
-/// Whether it is the name of telemetry. The kernel's own names have a point.
+/// Whether a name is that of a telemetry metric. Names of kernel counters contain a dot.
 #[must_use]
 pub fn is_telemetry(name: &str) -> bool {
     name.starts_with("sockets_") || (name.contains('.') && percentile_of(name).is_none())
 }
 
-/// The place of a name in a list: the metrics that people look for first, then everything else that
-/// the load generator measured, then telemetry. Names of the same rank are sorted by name.
+/// The sort key of a name in a list: first the most important metrics, then the other metrics of
+/// the load generator, then telemetry. Names of the same rank are sorted by name.
 #[must_use]
 pub fn rank(name: &str) -> usize {
     const FIRST: [&str; 12] = [
@@ -528,8 +528,8 @@ pub fn histogram(result: &RunResult, of: &str) -> Option<Histogram> {
     }
 }
 
-/// The values of a result by metric. Of statuses and kinds of errors only those that occurred are
-/// listed, of percentiles those that every summary has.
+/// The values of a result by metric name. They include the statuses and kinds of errors that
+/// occurred, and the percentiles that every summary has.
 #[must_use]
 pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
     const ALWAYS: [&str; 14] = [
@@ -648,7 +648,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_listed_before_the_counters_of_the_kernel() {
+    fn results_are_listed_before_kernel_counters() {
         let mut names = [
             "Ip.InReceives",
             "TcpExt.ListenDrops",
@@ -712,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_percentiles_are_read_back() {
+    fn names_of_percentiles_are_parsed_back() {
         assert_eq!(percentile_of("latency_p99.9_us"), Some(("latency", 99.9)));
         assert_eq!(percentile_of("first_byte_p5_us"), Some(("first_byte", 5.0)));
         assert_eq!(percentile_of(&percentile("tls", 50.0)), Some(("tls", 50.0)));
@@ -728,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_source_may_have_are_known() {
+    fn names_of_metrics_other_than_telemetry_are_known() {
         for name in [
             "latency_p99.9_us",
             "connect_within_stdev_percent",

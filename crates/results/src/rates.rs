@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::summary::{self, Moments};
 
 /// Rate samples of all workers in one pool, in whole requests per second **per worker**, as wrk
-/// takes them. Equal values are kept once with their count, so that a long run stays small.
+/// takes them. Equal values are stored once with their count, so a long run takes little memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "Vec<Sample>", into = "Vec<Sample>")]
@@ -15,7 +15,7 @@ pub struct Rates {
     counts: BTreeMap<u64, u64>,
 }
 
-/// Equal rate samples, as they are written: the rate, and how often it was sampled.
+/// Equal rate samples as they are saved: the rate, and how often it was sampled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "AnySample", into = "(u64, u64)")]
@@ -25,7 +25,7 @@ struct Sample {
     count: u64,
 }
 
-/// Also as documents of version 1 have them.
+/// The current form, and that of documents of version 1.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum AnySample {
@@ -68,7 +68,7 @@ impl Rates {
         }
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments().count
@@ -92,7 +92,7 @@ impl Rates {
         self.moments().mean()
     }
 
-    /// Standard deviation of a sample (n - 1); 0 with fewer than two samples.
+    /// Sample standard deviation (n - 1); 0 with fewer than two samples.
     #[must_use]
     pub fn stdev(&self) -> f64 {
         self.moments().stdev()
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_is_computed_as_wrk_does() {
+    fn the_row_is_computed_as_in_wrk() {
         let rates = rates(&[10, 20, 30, 40]);
         assert_eq!(
             (rates.min(), rates.max(), rates.count()),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_samples_give_no_share_and_zeros_elsewhere() {
+    fn without_samples_there_is_no_share_and_other_figures_are_zero() {
         let rates = Rates::default();
         assert_eq!((rates.min(), rates.within_stdev_percent()), (None, None));
         assert_eq!((rates.mean(), rates.stdev()), (0.0, 0.0));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_survive_json() {
+    fn rates_round_trip_through_json() {
         let rates = rates(&[7, 7, 100_000]);
         let text = serde_json::to_string(&rates).unwrap();
         assert_eq!(text, "[[7,2],[100000,1]]");

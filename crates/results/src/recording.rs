@@ -1,22 +1,22 @@
-//! What one worker records, and how recordings become one.
+//! What a worker counts and times, and how recordings are merged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Counters, Errors, Histogram, Intervals, Lags, Rates, Series, Statuses};
 
-/// Parts of a request's way, each with its own samples.
+/// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phases {
-    /// From the call of `connect` to the established TCP (or Unix) connection; one sample for each
+    /// From calling `connect` to the established TCP (or Unix) connection; one sample per
     /// connection.
     pub connect: Histogram,
-    /// From the established connection to the finished TLS handshake; one sample for each.
+    /// From the established connection to the finished TLS handshake; one sample per handshake.
     pub tls: Histogram,
-    /// From the sending of a request to the first byte of its answer; one sample for each answer.
+    /// From sending a request to the first byte of its response; one sample per response.
     pub first_byte: Histogram,
-    /// From the first byte of an answer to its last; one sample for each answer.
+    /// From the first byte of a response to its last; one sample per response.
     pub last_byte: Histogram,
 }
 
@@ -36,48 +36,47 @@ impl Phases {
     }
 }
 
-/// Everything that is counted and timed. A worker owns one, unshared while it runs.
+/// Everything that is counted and timed in a run. Each worker has its own and does not share it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recording {
     /// Requests, bytes and connections.
     pub counters: Counters,
-    /// Answers by status code; their sum is `counters.answered`.
+    /// Responses by status code; their sum is `counters.answered`.
     pub statuses: Statuses,
-    /// Location of the first response that was a redirect, warm-up included, as the server wrote
-    /// it; `None` without one.
+    /// The `Location` header of the first redirect, warm-up included, as the server sent it; `None`
+    /// without a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_location: Option<String>,
-    /// Failures by kind.
+    /// Errors by kind.
     pub errors: Errors,
-    /// From the sending of a request to the last byte of its answer, nanoseconds. One sample for
-    /// each answer, whatever its status: its count is `counters.answered`.
+    /// From sending a request to the last byte of its response, nanoseconds. One sample per
+    /// response, whatever its status, or one per batch if batches are timed as a whole.
     pub service_time: Histogram,
-    /// Age, at the moment of giving up, of each request that ended in
-    /// [`crate::ErrorKind::Timeout`], nanoseconds: a lower bound of what its service time would
-    /// have been. Apart from `service_time`, so that measured and cut-off samples can be told from
-    /// each other; [`Recording::latency`] has both.
+    /// Age of each request that ended in [`crate::ErrorKind::Timeout`] when it was given up,
+    /// nanoseconds: a lower bound of its service time. These samples are not in `service_time`, so
+    /// that measured samples can be told from lower bounds; [`Recording::uncorrected`] has both.
     pub timed_out: Histogram,
-    /// With a rate: from the moment a request was due to the last byte of its answer, nanoseconds.
-    /// One sample for each sample of `service_time`. Empty in a closed loop.
+    /// With a rate: from when a request was due to the last byte of its response, nanoseconds. One
+    /// sample per sample of `service_time`. Empty in a closed loop.
     #[serde(default)]
     pub response_time: Histogram,
-    /// With a rate: age, counted from the moment it was due, of each request that had no answer:
-    /// when it was given up as timed out, or at the end of the window, sent or not. A lower bound
-    /// of its response time. Empty in a closed loop.
+    /// With a rate: age of each request without a response, counted from when it was due to its
+    /// timeout or to the end of the window, whether it was sent or not. A lower bound of its
+    /// response time. Empty in a closed loop.
     #[serde(default)]
     pub unanswered: Histogram,
-    /// Where the time went.
+    /// Durations of the phases of connections and requests.
     pub phases: Phases,
     /// Requests per second of each worker, per interval.
     pub rates: Rates,
     /// Totals over time.
     pub series: Series,
-    /// Latency over time: of each interval the samples of answers that came in it, response times
-    /// with a rate and service times in a closed loop.
+    /// Latency over time: for each interval, the samples of the responses received in it. They are
+    /// response times with a rate and service times in a closed loop.
     #[serde(default)]
     pub intervals: Intervals,
-    /// How late the generator itself was.
+    /// Delays in the load generator.
     #[serde(default)]
     pub lags: Lags,
 }
@@ -89,7 +88,7 @@ impl Recording {
         Self::default()
     }
 
-    /// Adds another recording: of another worker, or of another machine.
+    /// Adds the recording of another worker or of another machine.
     pub fn merge(&mut self, other: &Self) {
         let Self {
             counters,
@@ -135,9 +134,9 @@ impl Recording {
         latency
     }
 
-    /// The service time of every answered request, and of each timed-out request the age at which
-    /// it was given up. Leaving those out would make a server look better the more of its answers
-    /// come too late. With a rate it is what wrk2 calls the uncorrected latency.
+    /// The service time of every answered request, and the age of every timed-out request when it
+    /// was given up. Without the latter, a server would look better the more of its responses come
+    /// too late. With a rate, this is what wrk2 calls the uncorrected latency.
     #[must_use]
     pub fn uncorrected(&self) -> Histogram {
         let mut latency = self.service_time.clone();

@@ -1,37 +1,39 @@
-//! A finished run: its recording with everything needed to understand it later.
+//! The result of a finished run: its recording and the context of the run.
 
 use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::{Environment, Finding, Generator, Recording, Telemetry, Warning};
 
-/// Version of the saved document. It grows when a field changes its meaning or goes away.
+/// Version of the document format. It is increased when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// The time that the numbers cover.
+/// The measured part of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Wall-clock begin of the window, milliseconds since 1970-01-01 UTC; a label only.
+    /// Start of the window by the wall clock, milliseconds since 1970-01-01 UTC; for information
+    /// only.
     pub started_unix_ms: u64,
-    /// Length of the window on the monotonic clock, nanoseconds. Requests, bytes and latencies
-    /// cover exactly this time, so it is the divisor of every rate.
+    /// Length of the window by the monotonic clock, nanoseconds. Requests, bytes and latencies
+    /// cover exactly this time, so every rate is divided by it.
     pub duration_ns: u64,
-    /// Time of load before the window, nanoseconds; nothing of it is in any number.
+    /// Length of the warm-up before the window, nanoseconds. It does not count in any rate or
+    /// latency.
     pub warmup_ns: u64,
-    /// The run was ended early, by Ctrl-C.
+    /// Whether the run was ended early by Ctrl-C.
     pub interrupted: bool,
 }
 
-/// How the program talked to the kernel.
+/// The kernel interface that the run used for its connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
     /// `io_uring` or `epoll`.
     pub name: String,
-    /// Why this one, in one phrase.
+    /// Why this backend was chosen, in one phrase.
     pub reason: String,
 }
 
@@ -39,37 +41,37 @@ pub struct Backend {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResult {
-    /// [`SCHEMA_VERSION`] of the program that made it.
+    /// [`SCHEMA_VERSION`] of the program that wrote the document.
     pub schema_version: u32,
-    /// What was run, with every default filled in.
+    /// The plan of the run, with all defaults filled in.
     pub plan: RunPlan,
-    /// Where it was run.
+    /// The machine, the kernel and the program.
     pub environment: Environment,
-    /// When, and for how long.
+    /// When the run was measured, and for how long.
     pub window: Window,
-    /// How it was run.
+    /// The backend of the run.
     pub backend: Backend,
-    /// What happened.
+    /// What the workers counted and timed.
     #[serde(flatten)]
     pub recording: Recording,
-    /// What the program knows of its own part in the numbers.
+    /// CPU use and delays of the load generator, and whether it was saturated.
     #[serde(default)]
     pub generator: Generator,
-    /// What the kernel's books said meanwhile, if that was asked for.
+    /// TCP sockets and kernel counters during the run, if telemetry was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
-    /// Why numbers of this result may be wrong.
+    /// Reasons why numbers of this result may be wrong.
     pub warnings: Vec<Finding<Warning>>,
 }
 
 impl RunResult {
-    /// Answers per second of the window; 0 for a window without length.
+    /// Responses per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {
         self.per_sec(self.recording.counters.answered)
     }
 
-    /// Bytes of responses per second of the window; 0 for a window without length.
+    /// Bytes of responses per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn bytes_per_sec(&self) -> f64 {
         self.per_sec(self.recording.counters.bytes)

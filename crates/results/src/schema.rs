@@ -1,4 +1,4 @@
-//! The JSON Schema of the documents, made from the types that are written.
+//! The JSON Schema of the saved documents, generated from their types.
 
 use std::borrow::Cow;
 
@@ -73,7 +73,7 @@ fn distribution(samples: &Recording) -> Value {
     ))
 }
 
-/// Fields that are left out without samples are there together or not at all.
+/// Requires that the fields omitted without samples are all present or all absent.
 fn all_or_none(schema: &mut Value, example: &Value) {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let names: Vec<&String> = example
@@ -91,8 +91,8 @@ fn all_or_none(schema: &mut Value, example: &Value) {
     });
 }
 
-/// Puts a definition that is extended where it is used, by fields of its own, in that place: once
-/// closed, it would refuse them.
+/// Inlines definitions that are extended with further fields where they are used: a closed
+/// definition would refuse those fields.
 fn inline_extended(root: &mut Value) {
     let defs = root["$defs"].clone();
     for_each(root, &mut |schema| {
@@ -120,8 +120,7 @@ fn inline_extended(root: &mut Value) {
     }
 }
 
-/// Nothing is ever written as null. Formats only repeat the type, and links of the source mean
-/// nothing here.
+/// Removes null, which is never written, formats, which only repeat the type, and rustdoc links.
 fn simplify(root: &mut Value) {
     for_each(root, &mut |schema| {
         schema.remove("format");
@@ -193,7 +192,7 @@ fn for_each(value: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>))
     }
 }
 
-/// A type that is written as another one.
+/// Gives a type the schema of the type that it is serialized as.
 macro_rules! written_as {
     ($type:ty, $written:ty) => {
         impl JsonSchema for $type {
@@ -234,7 +233,7 @@ impl JsonSchema for Errors {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let kinds: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
         json_schema!({
-            "description": "Failures by kind; kinds that did not happen are absent.",
+            "description": "Errors by kind; kinds that did not happen are absent.",
             "type": "object",
             "propertyNames": { "enum": kinds },
             "additionalProperties": generator.subschema_for::<ErrorCount>(),

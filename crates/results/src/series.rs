@@ -1,26 +1,26 @@
-//! Totals per interval of the window: how the run went over time, in bounded memory.
+//! Totals per interval of the window, in bounded memory.
 
 use serde::{Deserialize, Serialize};
 
-/// A series never has more rows than this; it doubles its interval instead.
+/// Maximum number of rows. A series that would need more doubles its interval.
 const ROWS_MAX: usize = 4096;
 
-/// What happened within one interval.
+/// Totals of one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Begin of the interval, milliseconds after the begin of the window.
+    /// Start of the interval, milliseconds after the start of the window.
     pub start_ms: u64,
     /// Requests answered.
     pub answered: u64,
-    /// Events of errors of all kinds.
+    /// Error events of all kinds.
     pub errors: u64,
     /// Bytes of responses.
     pub bytes: u64,
 }
 
-/// Rows of equal intervals from the begin of the window on, without gaps.
+/// Totals of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "Written")]
@@ -30,7 +30,7 @@ pub struct Series {
     rows: Vec<Row>,
 }
 
-/// A series as it is written: not yet known to be without gaps.
+/// A series as read from a document, not yet checked for gaps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -45,7 +45,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// The interval of wrk's rate samples.
+    /// The initial interval, that of wrk's rate samples.
     pub const DEFAULT_INTERVAL_MS: u64 = 100;
 
     /// A series without rows. An interval of 0 is taken as 1 ms.
@@ -57,7 +57,7 @@ impl Series {
         }
     }
 
-    /// Adds totals to the interval that contains `at_ms`, counted from the begin of the window.
+    /// Adds totals to the interval that contains `at_ms`, counted from the start of the window.
     pub fn add(&mut self, at_ms: u64, answered: u64, errors: u64, bytes: u64) {
         while at_ms / self.interval_ms >= ROWS_MAX as u64 {
             self.coarsen(2);
@@ -72,8 +72,8 @@ impl Series {
         });
     }
 
-    /// Adds the rows of another worker, interval by interval. Different intervals are brought to
-    /// their least common multiple first.
+    /// Adds the rows of another worker. If the intervals differ in length, both series first change
+    /// to the least common multiple.
     pub fn merge(&mut self, other: &Self) {
         let interval_ms = least_common_multiple(self.interval_ms, other.interval_ms);
         let mut other = other.clone();
@@ -97,7 +97,7 @@ impl Series {
         &self.rows
     }
 
-    /// Makes one interval out of `factor` intervals.
+    /// Joins every `factor` intervals into one.
     fn coarsen(&mut self, factor: u64) {
         if factor <= 1 {
             return;
@@ -160,7 +160,7 @@ impl TryFrom<Written> for Series {
     }
 }
 
-/// Saturates: an interval longer than time itself makes one row of everything.
+/// Saturates instead of overflowing; all totals are then in a single row.
 fn least_common_multiple(a: u64, b: u64) -> u64 {
     let (mut greater, mut lesser) = (a, b);
     while lesser != 0 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_go_to_the_interval_they_happened_in_and_gaps_are_rows_of_zeros() {
+    fn totals_are_added_to_their_interval_and_gaps_are_rows_of_zeros() {
         let mut series = Series::new(100);
         series.add(0, 1, 0, 10);
         series.add(99, 1, 0, 10);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_is_a_time_like_any_other() {
+    fn the_largest_time_is_accepted() {
         let mut series = Series::new(100);
         series.add(5, 1, 0, 0);
         series.add(u64::MAX, 1, 0, 0);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_without_a_common_divisor_meet_at_their_multiple() {
+    fn different_intervals_are_merged_at_their_least_common_multiple() {
         let mut a = Series::new(4);
         let mut b = Series::new(6);
         a.add(13, 1, 0, 0);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn series_survive_json_and_refuse_gaps_and_zero_intervals() {
+    fn series_round_trip_through_json_and_reject_gaps_and_zero_intervals() {
         let mut series = Series::new(100);
         series.add(120, 1, 2, 3);
         let text = serde_json::to_string(&series).unwrap();

@@ -1,4 +1,4 @@
-//! The numbers that people read, and their formulas: mean, standard deviation, percentiles, rates.
+//! The figures of a report and their formulas: mean, standard deviation, percentiles, rates.
 
 use std::ops::RangeInclusive;
 
@@ -8,29 +8,30 @@ use serde::{Serialize, Serializer};
 use crate::lower_bound::lower_bounds;
 use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, RunResult};
 
-/// What follows from a [`RunResult`] alone. It is saved beside it for readers that do not want to
-/// decode histograms; it is not read back.
+/// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
+/// histograms, and ignored when the result is read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Summary {
-    /// Answers per second of the window, all workers together.
+    /// Responses per second of the window, all workers together.
     pub requests_per_sec: f64,
     /// Bytes of responses per second of the window.
     pub bytes_per_sec: f64,
-    /// With a rate: asked for and made.
+    /// With a rate: the rate asked for and the rate achieved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub achieved_rate: Option<AchievedRate>,
-    /// Requests in flight on average, counted over time; `None` for a window without length.
+    /// Mean number of requests in flight over the window; `None` if the window has no length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_in_flight: Option<f64>,
-    /// The headline: [`Recording::latency`]. With a rate, times from the moment that a request was
-    /// due, otherwise from its sending.
+    /// The latency that reports show: [`Recording::latency`]. With a rate, it is counted from when
+    /// a request was due, otherwise from when it was sent.
     pub latency: Distribution,
-    /// Times from the sending: [`Recording::uncorrected`]. Without a rate the same as `latency`.
+    /// The time since a request was sent: [`Recording::uncorrected`]. Without a rate, the same as
+    /// `latency`.
     pub service_time: Distribution,
-    /// The parts of a request's way.
+    /// Durations of the phases of connections and requests.
     pub phases: PhaseSummaries,
-    /// How late the generator itself was.
+    /// Delays in the load generator.
     pub lags: LagSummaries,
     /// Requests per second of each worker, per interval.
     pub rates: RateSummary,
@@ -38,9 +39,9 @@ pub struct Summary {
     pub errors: u64,
     /// wrk's four counters.
     pub socket_errors: SocketErrors,
-    /// Answers with a status above 399.
+    /// Responses with a status above 399.
     pub statuses_over_399: u64,
-    /// Requests that failed: an error ended them.
+    /// Requests that ended in an error.
     pub failed: u64,
 }
 
@@ -72,11 +73,11 @@ pub struct LagSummaries {
     pub receive: Distribution,
 }
 
-/// A [`Histogram`] in figures. Without samples all that would be a value is `None`.
+/// Figures of a [`Histogram`]. Without samples, they are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Arithmetic mean, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,15 +94,15 @@ pub struct Distribution {
     /// Share of samples within one standard deviation of the mean, 0..=100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within_stdev_percent: Option<f64>,
-    /// Mean, percentiles and maximum once more, as `mean_ms`, `p99_ms`, `p99_9_ms` and `max_ms`:
-    /// what most readers look for, in the unit that they expect.
+    /// Mean, percentiles and maximum in milliseconds, as `mean_ms`, `p99_ms`, `p99_9_ms` and
+    /// `max_ms`.
     #[serde(flatten, serialize_with = "as_fields")]
     #[cfg_attr(
         feature = "schema",
         schemars(with = "std::collections::BTreeMap<String, f64>")
     )]
     pub in_ms: Vec<(String, f64)>,
-    /// Ascending; empty without samples.
+    /// The percentiles, ascending; empty without samples.
     pub percentiles: Vec<Percentile>,
 }
 
@@ -117,23 +118,23 @@ fn as_fields<S: Serializer>(fields: &[(String, f64)], serializer: S) -> Result<S
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentile {
-    /// Which, 0..=100.
+    /// The percentile, 0..=100.
     pub percent: f64,
     /// [`Histogram::value_at_percentile`], nanoseconds.
     pub value_ns: u64,
-    /// Whether at least ten samples are expected above it; with fewer the value is mostly chance.
-    /// The maximum (100) is what it is, and always true.
+    /// Whether at least ten samples lie above it, which makes it reliable. Always true for the
+    /// maximum (100).
     pub enough_samples: bool,
     /// Whether only a lower bound is known, since the value depends on how long requests without a
     /// response would have taken: [`Recording::lower_bounds`].
     pub lower_bound: bool,
 }
 
-/// [`Rates`] in figures.
+/// Figures of [`Rates`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateSummary {
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Arithmetic mean, requests per second per worker.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +153,7 @@ pub struct RateSummary {
     pub within_stdev_percent: Option<f64>,
 }
 
-/// Events by wrk's four counters.
+/// Error events by wrk's four counters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketErrors {
@@ -170,8 +171,8 @@ impl Summary {
     /// The percentiles that every summary has.
     pub const PERCENTILES: [f64; 9] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0];
 
-    /// Computes the summary, with more percentiles (0..=100) of each distribution than the standard
-    /// ones if wanted; those out of range are left out.
+    /// Computes the summary. `more_percentiles` (0..=100) are added to the standard ones of each
+    /// distribution; those out of range are ignored.
     #[must_use]
     pub fn of(result: &RunResult, more_percentiles: &[f64]) -> Self {
         let Recording {
@@ -238,7 +239,7 @@ impl Summary {
 }
 
 impl Distribution {
-    /// Of samples that were measured and of others of which only a lower bound is known.
+    /// The distribution of measured samples together with samples that are only lower bounds.
     pub(crate) fn of(measured: &Histogram, unanswered: &Histogram, percents: &[f64]) -> Self {
         let mut histogram = measured.clone();
         if !unanswered.is_empty() {
@@ -288,7 +289,7 @@ impl Distribution {
     }
 }
 
-/// `p99_9_ms`: a point in a name would have to be quoted wherever it is used.
+/// Such as `p99_9_ms`: a dot in a name would have to be quoted in many languages.
 fn name_in_ms(percent: f64) -> String {
     format!("p{}_ms", percent.to_string().replace('.', "_"))
 }
@@ -307,7 +308,7 @@ impl RateSummary {
     }
 }
 
-/// The standard percentiles and more, ascending, each once.
+/// The standard percentiles and `more`, ascending, without duplicates.
 fn merged_percents(more: &[f64]) -> Vec<f64> {
     let wanted = more
         .iter()
@@ -335,7 +336,7 @@ pub fn samples_above(percent: f64, count: u64) -> u64 {
     count - rank(percent, count)
 }
 
-/// Exact sums over samples, from which mean and standard deviation follow. Integers, so that the
+/// Exact sums over samples, for the mean and the standard deviation. They are integers, so the
 /// order of merging cannot change a result.
 ///
 /// The sums saturate: 2^128 square nanoseconds are 10^13 samples of an hour and a half each.
@@ -389,8 +390,8 @@ impl Moments {
             return 0.0;
         }
         let n = self.count as f64;
-        // The difference of two large, nearly equal numbers: exact in integers, and only for sums
-        // beyond 2^128 in floating point.
+        // The difference of two large, nearly equal numbers is computed in integers, or in floating
+        // point if the products exceed 2^128.
         let scaled = match self.exact_spread() {
             Some(spread) => spread as f64,
             None => {
@@ -414,10 +415,10 @@ impl Moments {
     }
 }
 
-/// How many of `count` samples, in ascending order, must be passed to reach a percentile:
-/// ceil(percent / 100 * count), at least 1 and at most `count`. (Nearest-rank definition.)
+/// The rank of a percentile among `count` samples in ascending order, by the nearest-rank
+/// definition: ceil(percent / 100 * count), at least 1 and at most `count`.
 ///
-/// What is not a number counts as 0.
+/// A `percent` of NaN counts as 0.
 pub(crate) fn rank(percent: f64, count: u64) -> u64 {
     let percent = if percent.is_nan() {
         0.0
@@ -425,8 +426,8 @@ pub(crate) fn rank(percent: f64, count: u64) -> u64 {
         percent.clamp(0.0, 100.0)
     };
     let exact = percent * count as f64 / 100.0;
-    // 99.9 * 1000 / 100 comes out as 999.0000000000001: without a grain of tolerance the rank would
-    // be one too high wherever the decimal is not exact in binary.
+    // 99.9 * 1000 / 100 is 999.0000000000001 in floating point. Without a tolerance, the rank would
+    // be one too high for decimals that are not exact in binary.
     let rank = (exact - exact * 4.0 * f64::EPSILON).ceil() as u64;
     rank.clamp(1.min(count), count)
 }
@@ -454,7 +455,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_nearest_ranks_also_where_decimals_are_not_exact() {
+    fn ranks_are_nearest_ranks_even_if_decimals_are_not_exact() {
         let cases = [
             (50.0, 10, 5),
             (50.0, 11, 6),

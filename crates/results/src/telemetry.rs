@@ -1,60 +1,59 @@
-//! What the kernel's books said beside a run: sockets and counters, summed up.
+//! Telemetry of a run: TCP sockets and kernel counters, summarized.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Telemetry of one run. Every sample stands in a file of its own, a JSON line each; this is what
-/// they come to.
+/// Telemetry of one run, summarized. The single samples are in a separate file, one JSON line each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Telemetry {
     /// Time between samples, nanoseconds.
     pub interval_ns: u64,
-    /// Times that all sockets were asked for within the window.
+    /// Number of samples of all sockets taken within the window.
     pub samples: u64,
-    /// CPU time of the thread that watched, nanoseconds: what all this has cost.
+    /// CPU time of the sampling thread, nanoseconds: the cost of telemetry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
-    /// The sockets that the filter let through; `None` if none were asked for.
+    /// Sockets that match the filter; `None` if sockets were not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<SocketSummary>,
-    /// Counters of the kernel by name (`TcpExt.ListenDrops`, `Tcp.RetransSegs`, `softnet.dropped`),
-    /// their growth from the begin of the window to its end, zeros included. What this kernel does
-    /// not count is not there.
+    /// Growth of kernel counters over the window, by name (`TcpExt.ListenDrops`, `Tcp.RetransSegs`,
+    /// `softnet.dropped`), zeros included. Counters that this kernel does not have are missing.
     pub counters: BTreeMap<String, i64>,
-    /// The sockets over time; `None` if none were asked for.
+    /// Sockets over time; `None` if sockets were not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<SocketTimeline>,
-    /// What could not be watched, a line each: the figures are then too low, or those of a part of
-    /// the window.
+    /// What could not be sampled, one line each. The figures are then too low, or cover only part
+    /// of the window.
     pub notes: Vec<String>,
 }
 
-/// Sockets of one run, each counted once however often it was sampled, with the final values of
-/// those that closed. A sum is `None` when this kernel does not count such a thing.
+/// Sockets of one run. Each is counted once, however often it was sampled, and with its final
+/// values if it closed. A sum is `None` if this kernel does not count it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketSummary {
-    /// Different sockets seen, listening ones left out.
+    /// Distinct sockets seen, without listening ones.
     pub sockets: u64,
-    /// Of these, how many closed within the run with their last values told by the kernel.
+    /// Number of these sockets that closed during the run and whose final values the kernel
+    /// reported.
     pub closed: u64,
-    /// Bytes sent within the run, again sent ones included.
+    /// Bytes sent during the run, retransmissions included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
-    /// Of these, bytes that were sent again.
+    /// Bytes retransmitted during the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_retransmitted: Option<u64>,
-    /// Bytes received within the run; the kernel counts the end of a connection as one.
+    /// Bytes received during the run; the kernel counts the end of a connection as one byte.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<u64>,
-    /// Segments with data sent within the run, again sent ones included.
+    /// Segments with data sent during the run, retransmissions included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_sent: Option<u64>,
-    /// Segments sent again within the run.
+    /// Segments retransmitted during the run.
     pub segments_retransmitted: u64,
     /// Smoothed round trip times over all samples of all sockets, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,27 +61,27 @@ pub struct SocketSummary {
     /// Congestion windows over all samples of all sockets, segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwnd: Option<Spread>,
-    /// Time that sockets had something to send, microseconds, summed over sockets.
+    /// Time that sockets had data to send, microseconds, summed over sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busy_us: Option<u64>,
-    /// Of it, time limited by the peer's receive window.
+    /// Part of `busy_us` that was limited by the peer's receive window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rwnd_limited_us: Option<u64>,
-    /// Of it, time limited by the send buffer.
+    /// Part of `busy_us` that was limited by the send buffer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sndbuf_limited_us: Option<u64>,
-    /// Connections that listening sockets dropped within the run; `None` also when the filter lets
-    /// no listening socket through.
+    /// Connections that listening sockets dropped during the run; `None` also if no listening
+    /// socket matches the filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_drops: Option<u64>,
-    /// Longest queue of connections waiting to be accepted that a sample saw; `None` when no sample
-    /// saw a listening socket.
+    /// Longest queue of connections waiting to be accepted in any sample; `None` if no sample has a
+    /// listening socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_queue_max: Option<u64>,
 }
 
 impl SocketSummary {
-    /// Share of sent segments that were sent again, 0 to 1; `None` when nothing was sent.
+    /// Share of the segments sent that were retransmissions, 0 to 1; `None` if nothing was sent.
     #[must_use]
     pub fn retransmitted_share(&self) -> Option<f64> {
         share(Some(self.segments_retransmitted), self.segments_sent)
@@ -106,11 +105,11 @@ fn share(part: Option<u64>, whole: Option<u64>) -> Option<f64> {
     Some(part? as f64 / whole as f64)
 }
 
-/// No sampler writes more rows than this, and no chart shows more.
+/// Maximum number of rows of a timeline.
 const TIMELINE_ROWS_MAX: usize = 4_096;
 
-/// Sockets over time, in equal intervals from the begin of the window on, without gaps and in
-/// bounded number: where there are more, two become one.
+/// Sockets over time, in equal, consecutive intervals from the start of the window. Their number is
+/// bounded: if there are more, every two are joined into one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(try_from = "WrittenTimeline")]
@@ -122,7 +121,7 @@ pub struct SocketTimeline {
     pub rows: Vec<SocketMoment>,
 }
 
-/// As it stands in a document, which may be damaged.
+/// A timeline as read from a document that may be damaged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenTimeline {
@@ -141,7 +140,7 @@ impl TryFrom<WrittenTimeline> for SocketTimeline {
                 rows.len()
             ));
         }
-        // An interval's true length may be half a millisecond more than is written.
+        // The true length of an interval may exceed the written one by half a millisecond.
         let latest_ms = |at: u64| at.saturating_mul(interval_ms.saturating_add(1));
         if let Some((at, row)) = (0..)
             .zip(&rows)
@@ -156,22 +155,21 @@ impl TryFrom<WrittenTimeline> for SocketTimeline {
     }
 }
 
-/// What sockets were like in one interval: over all samples of all sockets that the filter let
-/// through, listening ones left out. What this kernel does not tell, or what no sample was taken
-/// of, is `None`.
+/// Sockets in one interval: figures over all samples of all sockets that match the filter, without
+/// listening ones. Values that this kernel does not report, or that were not sampled, are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SocketMoment {
-    /// Begin of the interval, milliseconds after the begin of the window.
+    /// Start of the interval, milliseconds after the start of the window.
     pub start_ms: u64,
-    /// Most sockets that a sample saw; `None` where no sample was taken.
+    /// Largest number of sockets in a sample; `None` if no sample was taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sockets: Option<u64>,
     /// Median of the smoothed round trip times, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p50_us: Option<f64>,
-    /// Their 99th percentile, microseconds.
+    /// 99th percentile of the smoothed round trip times, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt_p99_us: Option<f64>,
     /// Median of the congestion windows, segments.
@@ -180,35 +178,35 @@ pub struct SocketMoment {
     /// Median of the delivery rates (`tcpi_delivery_rate`), bytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_rate_p50_bytes_per_sec: Option<f64>,
-    /// Segments sent again within the interval. This and the bytes are what was found at its end:
-    /// where no sample was taken, they are with the next one.
+    /// Segments retransmitted within the interval. These and the bytes are read at the end of an
+    /// interval; if no sample was taken there, the next interval includes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments_retransmitted: Option<u64>,
-    /// Bytes sent within the interval, again sent ones included.
+    /// Bytes sent within the interval, retransmissions included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_sent: Option<u64>,
     /// Bytes received within the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_received: Option<u64>,
-    /// Longest queue of connections waiting to be accepted that a sample saw.
+    /// Longest queue of connections waiting to be accepted in any sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen_queue_max: Option<u64>,
 }
 
-/// How values spread.
+/// The spread of a set of values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_before_there_was_anything_over_time_is_read() {
+    fn a_document_without_a_timeline_is_read() {
         let mut document = serde_json::to_value(Telemetry::default()).unwrap();
         assert!(document.get("timeline").is_none());
         let read: Telemetry = serde_json::from_value(document.clone()).unwrap();
@@ -244,12 +242,12 @@ mod tests {
         document["timeline"] = serde_json::json!({"interval_ms": 1_000, "rows": [{"sockets": 3}]});
         assert!(
             serde_json::from_value::<Telemetry>(document).is_err(),
-            "half a row is damage"
+            "an incomplete row is rejected"
         );
     }
 
     #[test]
-    fn a_timeline_that_no_sampler_writes_is_damage() {
+    fn a_timeline_that_no_sampler_writes_is_rejected() {
         let written = |count: usize, start_ms: fn(u64) -> u64| {
             let rows = (0..).take(count).map(|at| SocketMoment {
                 start_ms: start_ms(at),

@@ -1,7 +1,7 @@
-//! What an experiment saves: itself once, and each of its trials when it ends.
+//! The saved documents of an experiment: its description, and one document per trial.
 //!
-//! A folder holds one experiment: `experiment.json` ([`Experiment`]) and `trials/<name>.json`
-//! ([`Trial`]), beside each `trials/<name>.samples.jsonl.zst` if telemetry was asked for.
+//! A folder holds one experiment: `experiment.json` ([`Experiment`]), `trials/<name>.json`
+//! ([`Trial`]) and, with telemetry, `trials/<name>.samples.jsonl.zst`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::RunResult;
 
-/// Version of both documents; see [`crate::SCHEMA_VERSION`] for when it grows.
+/// Version of both document formats. It is increased like [`crate::SCHEMA_VERSION`].
 pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
 
 /// One level of one factor.
@@ -19,7 +19,7 @@ pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
 pub struct Setting {
     /// Name of the factor.
     pub factor: String,
-    /// The level, as text: `262144`, or the name of a level that sets several things.
+    /// The level as text, such as `262144`, or the name of a level with several settings.
     pub level: String,
 }
 
@@ -28,61 +28,61 @@ pub struct Setting {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Place in the plan, from 1.
+    /// Number of the cell in the experiment, from 1.
     pub number: u32,
-    /// The levels, in the order of the plan's factors.
+    /// The levels, in the order of the factors.
     pub settings: Vec<Setting>,
-    /// Name of the set of load options, if the plan has any.
+    /// Name of the profile (a set of load options), if the experiment has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// Name of the target.
     pub target: String,
-    /// The cell that is repeated so that drift shows.
+    /// Whether this is the baseline, the cell that is repeated to show drift.
     pub is_baseline: bool,
 }
 
-/// In which order the trials of a round run.
+/// The order of the trials in a round.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// Drawn anew for each round.
+    /// A new random order in each round.
     #[default]
     Shuffled,
-    /// As the plan names them: what changes over time then looks like an effect of a level.
+    /// The order of the sweep file. Changes over time then look like the effect of a level.
     Sequential,
 }
 
-/// An experiment as it was started.
+/// The description of an experiment, saved when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// [`EXPERIMENT_SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Name of the plan.
+    /// Name of the experiment.
     pub name: String,
-    /// The plan's file as it was read.
+    /// The text of the sweep file.
     pub plan_toml: String,
-    /// Seed of the order.
+    /// Seed of the random order.
     pub seed: u64,
-    /// Order within a round.
+    /// The order of the trials in a round.
     pub order: Order,
-    /// How often each cell runs.
+    /// Number of rounds.
     pub rounds: u32,
-    /// The cells.
+    /// All cells, in order of their numbers.
     pub cells: Vec<Cell>,
-    /// Wall-clock begin, RFC 3339; a label.
+    /// Start by the wall clock, RFC 3339; for information only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
 }
 
-/// A command that ran around a trial, and what it said.
+/// A hook that ran around a trial, and its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct HookOutput {
-    /// Which hook: `restart`, `before`, `apply` and such.
+    /// Name of the hook, such as `restart`, `before` or `apply`.
     pub hook: String,
     /// The command.
     pub command: String,
@@ -91,9 +91,9 @@ pub struct HookOutput {
     pub exit_code: Option<i32>,
     /// How long it took, milliseconds.
     pub duration_ms: u64,
-    /// What it wrote, cut where it is long.
+    /// Its standard output, truncated if it is long.
     pub stdout: String,
-    /// What it wrote to stderr, cut where it is long.
+    /// Its standard error, truncated if it is long.
     pub stderr: String,
 }
 
@@ -102,9 +102,9 @@ pub struct HookOutput {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TrialOutcome {
-    /// It was measured.
+    /// The trial was measured.
     Finished(Box<RunResult>),
-    /// It was not, for this reason; no average has it.
+    /// The trial failed for this reason. It is not in any average.
     Failed(String),
 }
 
@@ -117,30 +117,31 @@ pub struct Trial {
     pub schema_version: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// What was run.
+    /// The cell that was run.
     pub cell: Cell,
-    /// Round, from 1.
+    /// Number of the round, from 1.
     pub round: u32,
-    /// Which run of this cell in its round, from 1; more than 1 for a repeated baseline only.
+    /// Number of this run of the cell within the round, from 1; above 1 only for a repeated
+    /// baseline.
     pub repeat: u32,
-    /// Place in the order of the whole experiment, from 1.
+    /// Position in the order of the whole experiment, from 1.
     pub position: u32,
-    /// Wall-clock begin, RFC 3339; a label.
+    /// Start by the wall clock, RFC 3339; for information only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// Why earlier attempts failed, in their order.
+    /// Reasons why earlier attempts failed, in order.
     pub failed_attempts: Vec<String>,
-    /// How it ended.
+    /// How the trial ended.
     pub outcome: TrialOutcome,
-    /// What the kernel really took, by sysctl: it clamps and rounds.
+    /// The values that the kernel really used, by sysctl: it may clamp or round a setting.
     pub effective: BTreeMap<String, String>,
-    /// The machine before the run: sysctls, load, memory and such, by name.
+    /// State of the machine before the run, by name: sysctls, load, memory and others.
     pub environment_before: BTreeMap<String, String>,
-    /// The same after it.
+    /// State of the machine after the run, by name.
     pub environment_after: BTreeMap<String, String>,
-    /// Commands around it, in the order they ran.
+    /// Hooks that ran around the trial, in order.
     pub hooks: Vec<HookOutput>,
-    /// Name of the file with the samples, beside this one.
+    /// Name of the file with the telemetry samples, in the same folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples_file: Option<String>,
 }

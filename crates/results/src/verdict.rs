@@ -15,7 +15,7 @@ pub enum Verdict {
     /// The server may be faster than the numbers say.
     #[serde(rename = "generator_limited")]
     Saturated {
-        /// At least one.
+        /// The symptoms, at least one.
         #[serde(rename = "evidence")]
         symptoms: Vec<Finding<Symptom>>,
         /// What to change, chosen by the cause of all symptoms together. Empty in documents of
@@ -43,13 +43,13 @@ impl Verdict {
 pub enum Symptom {
     /// Worker threads were on a CPU all the time, so they could not have done more.
     WorkerBusy {
-        /// Number of the busiest one, from 0.
+        /// Number of the busiest thread, from 0.
         worker: u32,
         /// Its time on a CPU, nanoseconds.
         cpu_ns: u64,
         /// Length of its measurement, nanoseconds.
         elapsed_ns: u64,
-        /// Threads that were as busy.
+        /// Number of threads that were that busy.
         busy_threads: u32,
         /// Threads of the run.
         threads: u32,
@@ -59,10 +59,10 @@ pub enum Symptom {
     },
     /// Worker threads were ready to run and had no CPU.
     RunQueueWait {
-        /// Number of the one that waited longest, from 0.
+        /// Number of the thread that waited longest, from 0.
         worker: u32,
-        /// Its time waiting for a CPU, nanoseconds, without the time that the control group's quota
-        /// stopped it.
+        /// Its time waiting for a CPU, nanoseconds, without the time in which the control group's
+        /// quota stopped it.
         run_queue_wait_ns: u64,
         /// Length of its measurement, nanoseconds.
         elapsed_ns: u64,
@@ -74,9 +74,9 @@ pub enum Symptom {
     },
     /// The control group's quota of CPU time was used up.
     CgroupThrottled {
-        /// Periods in which it was.
+        /// Periods in which the quota was used up.
         throttled_periods: u64,
-        /// Time that the group was kept from running, nanoseconds, summed over CPUs.
+        /// Time that the group was throttled, nanoseconds, summed over CPUs.
         throttled_ns: u64,
         /// Length of the run, nanoseconds.
         elapsed_ns: u64,
@@ -96,8 +96,8 @@ pub enum Symptom {
     WakeupLag(Delay),
     /// Responses waited in the kernel before they were read.
     ReceiveDelay(Delay),
-    /// A worker did not run at all for a while: it was stopped by a signal, or the whole machine
-    /// was. The percentiles of delays need not show this, since one wait is one sample, however
+    /// A worker did not run at all for a while: a signal stopped it, or the whole machine was
+    /// suspended. Percentiles of delays may not show this, since a wait is only one sample, however
     /// long it is.
     StoodStill {
         /// The longest such time, nanoseconds.
@@ -109,17 +109,17 @@ pub enum Symptom {
     PortsExhausted {
         /// Connects that failed for this reason.
         events: u64,
-        /// These and the connects that succeeded.
+        /// All connects, failed and successful.
         connects: u64,
     },
     /// The limit of open files stopped connections.
     FilesExhausted {
         /// Connects that failed for this reason.
         events: u64,
-        /// These and the connects that succeeded.
+        /// All connects, failed and successful.
         connects: u64,
     },
-    /// Requests that were due were not sent, and it was not for lack of a free connection.
+    /// Requests that were due were not sent, although connections were free.
     RateMissed {
         /// Requests due in the window.
         due: u64,

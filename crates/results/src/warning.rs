@@ -1,4 +1,4 @@
-//! What a run may warn of, with the numbers behind each warning.
+//! The warnings about a run, with the numbers that show them.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,14 +34,14 @@ pub enum Warning {
     InterruptedEarly {
         /// Requests sent in the window.
         sent: u64,
-        /// It was still in the warm-up.
+        /// Whether the run was still in the warm-up.
         in_warmup: bool,
     },
     /// Too few samples for the 99th percentile.
     FewSamples {
-        /// Samples there are.
+        /// Number of samples.
         samples: u64,
-        /// Samples that would be enough.
+        /// Number of samples that would be enough.
         needed: u64,
     },
     /// Fewer connections were ever established than asked for.
@@ -103,7 +103,7 @@ pub enum Warning {
     },
     /// With a rate: response times include pauses between attempts to connect.
     PausedBeforeReconnect {
-        /// Requests that met such a pause.
+        /// Requests that were delayed by such a pause.
         requests: u64,
         /// The longest part of a response time that was such a pause, microseconds.
         longest_us: u64,
@@ -134,7 +134,7 @@ pub enum Warning {
     },
     /// Many responses in the window were to requests of the warm-up, so the rate is too low.
     AnswersOfWarmup {
-        /// Such responses.
+        /// Responses to requests of the warm-up.
         of_warmup: u64,
         /// Responses to requests of the window.
         answered: u64,
@@ -143,12 +143,12 @@ pub enum Warning {
     InconsistentSchedule {
         /// Requests due in the window.
         due: u64,
-        /// What the plan asks for.
+        /// Requests due according to the plan.
         expected: u64,
     },
     /// Little's law does not hold: the number of requests in flight, counted over time, differs
-    /// from the sum of the latencies, or from the number that connections which always wait for a
-    /// response must have.
+    /// from the sum of the latencies, or from the number expected of connections that always wait
+    /// for a response.
     InconsistentConcurrency {
         /// Counted over time, request-nanoseconds.
         in_flight_time_ns: u64,
@@ -167,8 +167,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Whether the run did not measure what was meant. Such a warning comes before everything else
-    /// in a report.
+    /// Whether the run did not measure what was intended. Such a warning comes first in a report.
     #[must_use]
     pub fn is_headline(&self) -> bool {
         matches!(

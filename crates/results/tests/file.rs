@@ -1,4 +1,4 @@
-//! The saved result: what was written is read back, and nothing that is read makes it panic.
+//! Saved results: they are read back as they were written, and no input makes the reader panic.
 
 mod fixture;
 
@@ -9,7 +9,7 @@ use results::{Histogram, Recording, RunResult, TrialOutcome, WorkerLags};
 
 fn saved(result: &RunResult) -> Vec<u8> {
     let mut bytes = Vec::new();
-    save(result, &[], &mut bytes).expect("memory takes every write");
+    save(result, &[], &mut bytes).expect("writing to memory cannot fail");
     bytes
 }
 
@@ -42,7 +42,7 @@ fn the_document_has_two_space_indentation_and_one_line_per_row_of_a_list() {
 }
 
 #[test]
-fn the_summary_holds_the_asked_percentiles_beside_the_usual_ones() {
+fn the_summary_has_the_requested_percentiles_and_the_usual_ones() {
     let mut bytes = Vec::new();
     let result = fixture::result(fixture::recording(2000));
     save(&result, &[99.5, 50.0, 120.0, f64::NAN], &mut bytes).unwrap();
@@ -64,7 +64,7 @@ fn the_summary_holds_the_asked_percentiles_beside_the_usual_ones() {
 }
 
 #[test]
-fn the_summary_has_keys_in_milliseconds_beside_its_percentiles_and_the_failed_requests() {
+fn the_summary_has_fields_in_milliseconds_and_the_failed_requests() {
     let mut bytes = Vec::new();
     let result = fixture::result(fixture::recording(2000));
     save(&result, &[99.5], &mut bytes).unwrap();
@@ -94,7 +94,7 @@ fn the_summary_has_keys_in_milliseconds_beside_its_percentiles_and_the_failed_re
 }
 
 #[test]
-fn nothing_that_is_unknown_is_written() {
+fn unknown_values_are_not_written() {
     fn nulls(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
         match value {
             serde_json::Value::Null => found.push(path.to_owned()),
@@ -140,7 +140,7 @@ fn documents_of_version_1_are_read_and_written_as_they_are_now() {
     let sends = result.generator.lags.iter().map(|lags| lags.send);
     let sends: Vec<(u64, u64)> = sends.map(|send| (send.count, send.max_ns)).collect();
     assert_eq!(sends, [(20, 2_682_085), (20, 1_095_505)]);
-    // The same once more, in the form of today.
+    // The same, in the current form.
     let bytes = saved(&result);
     assert!(bytes.starts_with(b"{\n  \"schema_version\": 2,"));
     assert_eq!(load(&bytes), Ok(result));
@@ -161,8 +161,8 @@ fn documents_of_version_1_are_read_and_written_as_they_are_now() {
 }
 
 #[test]
-fn a_quarter_of_a_minute_takes_less_than_a_tenth_of_a_megabyte() {
-    // Fifteen seconds with a rate, each with its thousands of different latencies, four threads.
+fn a_result_of_15_seconds_takes_less_than_100_kilobytes() {
+    // Fifteen seconds with a rate and four threads, with thousands of different latencies each.
     let mut random = fastrand::Rng::with_seed(3);
     let mut recording = fixture::recording(2000);
     let mut of_second = Histogram::new();
@@ -198,7 +198,7 @@ fn a_quarter_of_a_minute_takes_less_than_a_tenth_of_a_megabyte() {
 }
 
 #[test]
-fn percentiles_say_whether_the_samples_suffice() {
+fn percentiles_say_whether_there_are_enough_samples() {
     let bytes = saved(&fixture::result(fixture::recording(1000)));
     let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     let enough: Vec<bool> = document["summary"]["latency"]["percentiles"]
@@ -214,13 +214,13 @@ fn percentiles_say_whether_the_samples_suffice() {
 }
 
 #[test]
-fn a_result_of_a_later_version_is_refused_by_its_version() {
+fn a_result_of_a_later_version_is_rejected() {
     let text = String::from_utf8(saved(&fixture::result(Recording::new()))).unwrap();
     let later = text.replace("\"schema_version\": 2", "\"schema_version\": 3");
     let error = load(later.as_bytes()).unwrap_err();
     assert_eq!(error, LoadError::Newer { found: 3, known: 2 });
     assert!(error.to_string().contains("use a newer wrkbench"));
-    // Also when everything else has changed.
+    // Also if everything else has changed.
     assert_eq!(
         load(b"{\"schema_version\": 9, \"x\": []}"),
         Err(LoadError::Newer { found: 9, known: 2 })
@@ -233,7 +233,7 @@ fn a_result_of_a_later_version_is_refused_by_its_version() {
 }
 
 #[test]
-fn what_is_no_result_is_refused_with_the_place() {
+fn invalid_documents_are_rejected_with_the_position() {
     let nested = "[".repeat(100_000);
     let deep = format!("{{\"schema_version\": 1, \"plan\": {nested}");
     for document in [
@@ -257,7 +257,7 @@ fn what_is_no_result_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_document_cut_at_any_byte_is_refused() {
+fn a_document_truncated_at_any_byte_is_rejected() {
     let bytes = saved(&fixture::result(fixture::recording(12)));
     let end = bytes.iter().rposition(|&byte| byte == b'}').unwrap();
     for length in 0..=end {
@@ -267,7 +267,7 @@ fn a_document_cut_at_any_byte_is_refused() {
 }
 
 #[test]
-fn a_document_with_random_damage_is_read_or_refused_but_never_panics() {
+fn a_randomly_damaged_document_is_read_or_rejected_without_a_panic() {
     let bytes = saved(&fixture::result(fixture::recording(12)));
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..3000 {
@@ -285,7 +285,7 @@ fn a_document_with_random_damage_is_read_or_refused_but_never_panics() {
             }
         }
         if let Ok(read) = load(&damaged) {
-            // What was accepted must be usable.
+            // An accepted document must be usable.
             let _ = results::check(&read);
             saved(&read);
         }

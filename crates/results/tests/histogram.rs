@@ -1,4 +1,4 @@
-//! The histogram against the truth: sorted samples, exact sums, and itself in another order.
+//! The histogram compared with sorted samples, exact sums, and merging in another order.
 
 use std::io::Write as _;
 
@@ -29,7 +29,7 @@ fn json(histogram: &Histogram) -> String {
     serde_json::to_string(histogram).expect("histograms can be written")
 }
 
-/// Samples as they occur (0 to a minute), and some that do not.
+/// Samples as they occur (0 to a minute), and some extreme ones.
 fn samples() -> impl Strategy<Value = Vec<u64>> {
     let sample = prop_oneof![
         10 => 0_u64..3000,
@@ -42,7 +42,7 @@ fn samples() -> impl Strategy<Value = Vec<u64>> {
 
 proptest! {
     #[test]
-    fn percentiles_lie_within_a_thousandth_above_the_exact_one(
+    fn percentiles_are_at_most_a_thousandth_above_the_exact_ones(
         mut samples in prop::collection::vec(0_u64..10_000_000_000_000, 1..500),
         percent in 0.0_f64..=100.0,
     ) {
@@ -57,7 +57,7 @@ proptest! {
     }
 
     #[test]
-    fn no_percentile_leaves_the_exact_extremes_and_none_falls(samples in samples()) {
+    fn percentiles_stay_within_the_exact_extremes_and_never_decrease(samples in samples()) {
         let histogram = of(&samples);
         let mut before = histogram.min_ns().unwrap_or(0);
         for percent in 0..=20 {
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_two_is_recording_all_bit_for_bit(a in samples(), b in samples()) {
+    fn merging_gives_the_same_bits_as_recording_all_samples(a in samples(), b in samples()) {
         let mut merged = of(&a);
         merged.merge(&of(&b));
         let all = of(&[a, b].concat());
@@ -99,14 +99,14 @@ proptest! {
     }
 
     #[test]
-    fn a_histogram_that_was_read_goes_on_recording(samples in samples(), more in any::<u64>()) {
+    fn a_histogram_that_was_read_can_record_more(samples in samples(), more in any::<u64>()) {
         let mut read: Histogram = serde_json::from_str(&json(&of(&samples))).unwrap();
         read.record(more);
         prop_assert_eq!(read, of(&[samples, vec![more]].concat()));
     }
 
     #[test]
-    fn damaged_histograms_are_refused_or_read_but_never_panic(
+    fn damaged_histograms_are_read_or_rejected_without_a_panic(
         samples in samples(),
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
@@ -121,11 +121,11 @@ proptest! {
 }
 
 proptest! {
-    // Each case walks over whole histograms many times.
+    // Each case iterates over whole histograms many times.
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn several_percentiles_at_once_are_each_of_them(
+    fn several_percentiles_at_once_equal_single_ones(
         samples in samples(),
         percents in prop::collection::vec(-5.0_f64..105.0, 0..20),
     ) {
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn the_deflated_form_is_read_by_hdrhistogram_and_depends_on_the_samples_alone(
+    fn hdrhistogram_reads_the_compressed_form_which_depends_on_the_samples_alone(
         a in prop::collection::vec(0_u64..1 << 61, 0..100),
         b in prop::collection::vec(0_u64..60_000_000_000, 0..100),
     ) {
@@ -155,7 +155,7 @@ proptest! {
             .map(|step| counts((step.value_iterated_to(), step.count_at_value())))
             .collect();
         prop_assert_eq!(read_counts, merged.distinct().map(counts).collect::<Vec<_>>());
-        // The layout is what the reader has, too.
+        // The reader has the same layout.
         let (buckets, parts) = merged.layout();
         prop_assert_eq!(buckets, u32::from(read.buckets()));
         prop_assert_eq!((buckets + 1) * parts / 2, read.distinct_values() as u32);
@@ -165,7 +165,7 @@ proptest! {
 #[test]
 fn a_million_lognormal_samples_keep_three_digits_everywhere() {
     let mut random = fastrand::Rng::with_seed(1);
-    // The sum of twelve uniform numbers is close enough to a normal one for a long tail.
+    // The sum of twelve uniform numbers is close enough to a normal distribution for a long tail.
     let mut samples: Vec<u64> = (0..1_000_000)
         .map(|_| {
             let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
@@ -187,7 +187,7 @@ fn a_million_lognormal_samples_keep_three_digits_everywhere() {
 }
 
 #[test]
-fn mean_and_deviation_are_those_of_the_samples_not_of_the_buckets() {
+fn mean_and_deviation_are_those_of_the_exact_samples() {
     let samples = [2, 4, 4, 4, 5, 5, 7, 9].map(|value| value * 1_000_003);
     let histogram = of(&samples);
     assert_eq!(histogram.mean_ns(), 5.0 * 1_000_003.0);
@@ -197,7 +197,7 @@ fn mean_and_deviation_are_those_of_the_samples_not_of_the_buckets() {
 }
 
 #[test]
-fn nothing_recorded_has_no_extremes_and_no_share() {
+fn an_empty_histogram_has_no_extremes_and_no_share() {
     let histogram = Histogram::new();
     assert_eq!((histogram.min_ns(), histogram.max_ns()), (None, None));
     assert_eq!(histogram.within_stdev_percent(), None);
@@ -219,7 +219,7 @@ fn zero_is_a_sample() {
 }
 
 #[test]
-fn the_largest_number_is_neither_lost_nor_cut() {
+fn the_largest_number_is_neither_lost_nor_truncated() {
     let mut histogram = of(&[5, u64::MAX, 7_200_000_000_000]);
     assert_eq!(histogram.count(), 3);
     assert_eq!(histogram.max_ns(), Some(u64::MAX));
@@ -243,7 +243,7 @@ fn the_share_within_one_deviation_counts_both_ends() {
 }
 
 #[test]
-fn percentiles_that_are_no_percentiles_are_taken_to_the_nearest_end() {
+fn percentiles_out_of_range_are_clamped() {
     let histogram = of(&[10, 20, 30]);
     for percent in [-1.0, f64::NEG_INFINITY, f64::NAN, 0.0] {
         assert_eq!(histogram.value_at_percentile(percent), 10, "{percent}");
@@ -254,18 +254,20 @@ fn percentiles_that_are_no_percentiles_are_taken_to_the_nearest_end() {
 }
 
 #[test]
-fn recording_many_at_once_is_recording_one_many_times() {
+fn recording_many_at_once_equals_recording_one_many_times() {
     let mut many = Histogram::new();
     many.record_n(123_456, 1000);
     many.record_n(9, 0);
     assert_eq!(many, of(&[123_456; 1000]));
 }
 
-/// Cookie, length, and what zlib makes of the bytes.
+/// Cookie, length and zlib data.
 fn deflated(plain: &[u8]) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(plain).expect("memory takes every write");
-    let zlib = encoder.finish().expect("memory takes every write");
+    encoder
+        .write_all(plain)
+        .expect("writing to memory cannot fail");
+    let zlib = encoder.finish().expect("writing to memory cannot fail");
     let length = (zlib.len() as u32).to_be_bytes();
     [vec![0x1c, 0x84, 0x93, 0x14], length.to_vec(), zlib].concat()
 }
@@ -273,7 +275,8 @@ fn deflated(plain: &[u8]) -> Vec<u8> {
 #[test]
 fn what_has_no_samples_is_its_count_and_version_1_is_read() {
     assert_eq!(json(&Histogram::new()), r#"{"count":0}"#);
-    let of_version_1 = r#"{"count":0,"min_ns":null,"max_ns":null,"sum_ns":"0","sum_of_squares_ns2":"0",
+    let of_version_1 = r#"{"count":0,"min_ns":null,"max_ns":null,"sum_ns":"0",
+        "sum_of_squares_ns2":"0",
         "hdr_v2_base64":"HISTEwAAAAEAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAAA="}"#;
     for text in [of_version_1, r#"{"count":0}"#] {
         let read: Histogram = serde_json::from_str(text).unwrap();
@@ -286,12 +289,12 @@ fn what_has_no_samples_is_its_count_and_version_1_is_read() {
 }
 
 #[test]
-fn hostile_encodings_are_refused_with_a_reason() {
+fn hostile_encodings_are_rejected_with_a_reason() {
     let good = json(&of(&[1, 2, 3]));
     let value: serde_json::Value = serde_json::from_str(&good).unwrap();
     let encoded = value["hdr_v2_deflate_base64"].as_str().unwrap();
     let with_hdr = |hdr: &str| good.replace(encoded, hdr);
-    // Not deflated, as in documents of version 1.
+    // Not compressed, as in documents of version 1.
     let plain = "HISTEwAAAAMAAAAAAAAAAwAAAAAAAAABAAADRjC4oAA/8AAAAAAAAAECAgI=";
     let with_plain = |hdr: &str| {
         let field = |name: &str, hdr: &str| format!("\"{name}\":\"{hdr}\"");
@@ -306,7 +309,7 @@ fn hostile_encodings_are_refused_with_a_reason() {
         (with_hdr(plain), "not the deflated V2 encoding"),
         (deflated(b""), "shorter than its header"),
         (deflated(&[0; 60]), "not the V2 encoding"),
-        // A few kilobytes that would fill the memory.
+        // A few kilobytes that would decompress to more than the limit.
         (deflated(&vec![0; 64 << 20]), "longer than any"),
         (with_plain("!"), "hdr_v2_base64"),
         (with_plain(""), "shorter than its header"),

@@ -37,7 +37,7 @@ fn json(intervals: &Intervals) -> String {
 }
 
 #[test]
-fn a_sample_is_in_the_interval_of_its_moment_and_gaps_are_rows() {
+fn a_sample_is_in_the_interval_of_its_time_and_gaps_are_empty_rows() {
     let intervals = of(&[(0, 5), (999, 7), (1000, 9), (4500, 5)]);
     assert_eq!(intervals.interval_ms(), 1000);
     assert_eq!(counts(&intervals), [2, 1, 0, 0, 1]);
@@ -64,13 +64,13 @@ fn adding_nothing_makes_no_row() {
 }
 
 #[test]
-fn a_long_run_has_longer_intervals_and_every_sample() {
+fn a_long_run_has_longer_intervals_and_keeps_every_sample() {
     let minutes: Vec<(u64, u64)> = (0..3000).map(|number| (number * 1000, number)).collect();
     let intervals = of(&minutes);
     assert_eq!(intervals.interval_ms(), 4000);
     assert_eq!(intervals.rows().len(), 750);
     assert!(counts(&intervals).iter().all(|&count| count == 4));
-    // A moment at the end of time is no reason to run out of memory.
+    // The largest time does not allocate without bound.
     let mut intervals = intervals;
     let mut one = Histogram::new();
     one.record(1);
@@ -80,7 +80,7 @@ fn a_long_run_has_longer_intervals_and_every_sample() {
 }
 
 proptest! {
-    // Each case adds up hundreds of histograms.
+    // Each case merges hundreds of histograms.
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
@@ -106,25 +106,34 @@ proptest! {
 }
 
 #[test]
-fn what_is_not_written_is_refused() {
+fn invalid_intervals_are_rejected() {
     let refused = [
-        // Not a length that there is.
+        // An invalid length.
         r#"{"interval_ms":0,"rows":[]}"#,
         r#"{"interval_ms":1500,"rows":[]}"#,
         r#"{"interval_ms":3000,"rows":[]}"#,
-        // Samples out of order, twice, outside their extremes, or none at all.
+        // Samples out of order, duplicate, outside their extremes, or with a count of 0.
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[9,1],[1,1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,1],[1,1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":2,"max_ns":9,"samples":[[1,1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,0]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[[1,-1]]}]}"#,
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"samples":[],"colour":1}]}"#,
-        // Buckets that contradict their extremes, or are none.
-        r#"{"interval_ms":1000,"rows":[{"min_ns":9,"max_ns":1,"hdr_v2_deflate_base64":"HISTFAAAABp42pNpmSzMwMDAxAABIErGHcrYbP8BAEFQA4c="}]}"#,
+        // Buckets that contradict their extremes or are invalid.
+        concat!(
+            r#"{"interval_ms":1000,"rows":[{"min_ns":9,"max_ns":1,"#,
+            r#""hdr_v2_deflate_base64":"HISTFAAAABp42pNpmSzMwMDAxAABIErGHcrYbP8BAEFQA4c="}]}"#,
+        ),
         r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":9,"hdr_v2_deflate_base64":"!"}]}"#,
-        // More samples than the encoding of a histogram has room for: 2^63, also in several values.
-        r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":1,"samples":[[1,9223372036854775808]]}]}"#,
-        r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":2,"samples":[[1,4611686018427387904],[2,4611686018427387904]]}]}"#,
+        // More samples than the encoding of a histogram can hold: 2^63, also in several values.
+        concat!(
+            r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":1,"samples":[[1,"#,
+            r#"9223372036854775808]]}]}"#,
+        ),
+        concat!(
+            r#"{"interval_ms":1000,"rows":[{"min_ns":1,"max_ns":2,"samples":[[1,"#,
+            r#"4611686018427387904],[2,4611686018427387904]]}]}"#,
+        ),
     ];
     for text in refused {
         assert!(serde_json::from_str::<Intervals>(text).is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! The published schema is the one that the types make.
+//! The published schema is the one generated from the types.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 const PUBLISHED: &str = include_str!("../../../docs/result.schema.json");
 
-/// Lines are as long as they may be, so that a field is one line where it fits.
+/// Maximum line length, so that a field that fits is on one line.
 const COLUMNS_MAX: usize = 100;
 
-/// JSON with an object or a list on one line where there is room for it.
+/// Prints JSON with an object or a list on one line if it fits.
 fn printed(value: &Value, indent: usize, used: usize, out: &mut String) {
     let line = one_line(value);
     if indent + used + line.len() < COLUMNS_MAX {
@@ -52,7 +52,7 @@ fn one_line(value: &Value) -> String {
 }
 
 #[test]
-fn the_published_schema_is_what_the_types_make() {
+fn the_published_schema_is_the_one_of_the_types() {
     let mut text = String::new();
     printed(&results::schema::schema(), 0, 0, &mut text);
     text.push('\n');
@@ -63,6 +63,6 @@ fn the_published_schema_is_what_the_types_make() {
     }
     assert!(
         text == PUBLISHED,
-        "docs/result.schema.json is not what the types make; run make schema"
+        "docs/result.schema.json does not match the types; run make schema"
     );
 }

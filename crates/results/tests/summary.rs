@@ -1,4 +1,4 @@
-//! The summary against figures worked out by hand.
+//! The summary compared with figures computed by hand.
 
 mod fixture;
 
@@ -8,7 +8,7 @@ use plan::{Arrivals, Pacing, Stage};
 use results::{Counters, Distribution, Recording, RunResult, Summary};
 
 /// 100 requests due in two seconds: 80 answered, 6 timed out, 4 in flight, 10 never sent. Every
-/// histogram has samples of its own.
+/// histogram has different samples.
 fn with_a_rate() -> RunResult {
     let mut recording = Recording::new();
     recording.service_time.record_n(1_000, 80);
@@ -42,13 +42,13 @@ fn with_a_rate() -> RunResult {
     result
 }
 
-/// What tells one distribution from another here.
+/// The figures that identify a distribution here.
 fn seen(distribution: &Distribution) -> (u64, Option<u64>, Option<u64>) {
     (distribution.count, distribution.min_ns, distribution.max_ns)
 }
 
 #[test]
-fn every_distribution_is_the_one_that_its_name_says() {
+fn every_distribution_has_its_own_samples() {
     let summary = Summary::of(&with_a_rate(), &[]);
     let same = |count, value_ns| (count, Some(value_ns), Some(value_ns));
     assert_eq!(seen(&summary.latency), (100, Some(3_000), Some(4_000)));
@@ -64,7 +64,7 @@ fn every_distribution_is_the_one_that_its_name_says() {
 }
 
 #[test]
-fn the_rate_that_was_made_stands_beside_the_one_asked_for() {
+fn the_achieved_rate_is_reported_with_the_one_asked_for() {
     let mut result = with_a_rate();
     let summary = Summary::of(&result, &[]);
     assert_eq!(summary.mean_in_flight, Some(2.5));
@@ -91,7 +91,7 @@ fn the_rate_that_was_made_stands_beside_the_one_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_known_is_absent() {
+fn unknown_values_are_absent() {
     let mut result = with_a_rate();
     result.recording.counters = Counters::default();
     let rate = Summary::of(&result, &[]).achieved_rate.unwrap();

@@ -1,32 +1,32 @@
-//! How far chance could have moved a statistic of samples that depend on their neighbours.
+//! Bootstrap intervals for statistics of samples that depend on their neighbours.
 
 use fastrand::Rng;
 
-/// An interval that holds the true value with a stated confidence.
+/// A confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Its lower end.
+    /// The lower end.
     pub low: f64,
-    /// Its upper end.
+    /// The upper end.
     pub high: f64,
 }
 
-/// A moving-block bootstrap: samples are drawn again in blocks, since neighbours in time (requests
-/// behind each other in a queue) are alike (Künsch, "The Jackknife and the Bootstrap for General
-/// Stationary Observations", 1989).
+/// A moving-block bootstrap: samples are resampled in blocks, since neighbours in time (requests
+/// behind each other in a queue) are correlated (Künsch, "The Jackknife and the Bootstrap for
+/// General Stationary Observations", 1989).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocks {
-    /// Samples of a block: many times as long as the samples depend on each other.
+    /// Samples per block: many times the distance over which samples are correlated.
     pub length: usize,
-    /// How often the whole is drawn again.
+    /// Number of resamples.
     pub draws: usize,
-    /// The same seed gives the same interval.
+    /// Seed of the random numbers: the same seed gives the same interval.
     pub seed: u64,
 }
 
 impl Blocks {
-    /// The percentile interval at 95 % of a statistic of these samples, which are in order of time;
-    /// `None` with fewer samples than two blocks, or where the statistic has no value.
+    /// The 95 % percentile interval of a statistic of these samples, which are in order of time;
+    /// `None` with fewer samples than two blocks, or if the statistic has no value.
     pub fn interval(
         &self,
         samples: &[f64],
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
     use crate::sample::mean;
 
-    /// An autoregressive series: each sample is 0.9 times the one before, and noise.
+    /// An autoregressive series: each sample is 0.9 times the previous one, plus noise.
     fn series(seed: u64, count: usize) -> Vec<f64> {
         let mut random = Rng::with_seed(seed);
         let mut last = 0.0;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_interval_and_too_little_gives_none() {
+    fn the_same_seed_gives_the_same_interval_and_too_few_samples_give_none() {
         let samples = series(9, 500);
         let blocks = Blocks {
             length: 50,

@@ -1,26 +1,26 @@
-//! Whether values change with their order, and whether one of them does not belong to the others.
+//! Tests for a trend in the order of values, and for outliers.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::rank::PValueMethod;
 use crate::sample::median;
 
-/// A trend over the order of values.
+/// A trend in the order of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// Two-sided p-value of Mann and Kendall's test.
+    /// Two-sided p-value of the Mann-Kendall test.
     pub p_value: f64,
-    /// How it was found.
+    /// How the p-value was computed.
     pub method: PValueMethod,
-    /// Median of the slopes between all pairs: change for one place in the order (Sen, "Estimates
-    /// of the Regression Coefficient Based on Kendall's Tau", 1968).
+    /// Median of the slopes between all pairs: the change per position in the order (Sen,
+    /// "Estimates of the Regression Coefficient Based on Kendall's Tau", 1968).
     pub slope: f64,
 }
 
-/// Mann and Kendall's test of values in order, with corrections for ties and for steps (Mann,
-/// "Nonparametric Tests Against Trend", 1945). Of more than a thousand values some, evenly spaced,
-/// are enough. `None` with fewer than eight values, which say little about a trend, or if they are
-/// all alike.
+/// The Mann-Kendall test for a trend, with corrections for ties and for continuity (Mann,
+/// "Nonparametric Tests Against Trend", 1945). Of more than a thousand values, an evenly spaced
+/// subset is used. `None` with fewer than eight values, which show little of a trend, or if all are
+/// equal.
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     const VALUES_MIN: usize = 8;
@@ -64,7 +64,7 @@ fn kendall_variance(values: &[f64]) -> f64 {
 
 /// The modified z-score of a value among others: 0.6745 (value - median) / MAD (Iglewicz and
 /// Hoaglin, "How to Detect and Handle Outliers", 1993). `None` with fewer than four others, or if
-/// half of them are equal, so that there is no scale.
+/// so many of them are equal that the MAD is 0.
 #[must_use]
 pub fn modified_z_score(value: f64, others: &[f64]) -> Option<f64> {
     if others.len() < 4 {

@@ -1,5 +1,4 @@
-//! How large the difference of two samples is, how surely, and how large it would have to be to
-//! show.
+//! The difference of two samples, its confidence interval, and the smallest detectable difference.
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -8,14 +7,15 @@ use crate::bootstrap::Interval;
 use crate::rank::mann_whitney_attained_level;
 use crate::sample::median;
 
-/// Bootstrap interval of the difference of the medians, second minus first: each sample is drawn
-/// again on its own, and the interval holds the middle share of the differences found (Efron,
-/// "Bootstrap Methods: Another Look at the Jackknife", 1979). `None` with fewer than two values in
-/// either, or a confidence that is not between 0 and 1.
+/// Bootstrap interval of the difference of the medians, second minus first. Each sample is
+/// resampled on its own, and the interval contains the middle share of the resulting differences
+/// (Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979). `None` with fewer than two
+/// values in either sample, or if `confidence` is not between 0 and 1.
 ///
-/// The medians of few values take few values. Simulated over 4 to 15 values of normal, lognormal
-/// and exponential samples an interval at 95 % holds 92 to 97 % where the numbers of values are
-/// even, but 96 to 98 % where both are odd; those leave 1.3 times as much outside.
+/// The median of a small sample can take only a few values. In simulations with 4 to 15 values of
+/// normal, lognormal and exponential samples, a 95 % interval covers the true difference in 92 to
+/// 97 % of the cases if the sample sizes are even, but in 96 to 98 % if both are odd. For odd sizes
+/// the interval therefore leaves out 1.3 times as much.
 #[must_use]
 pub fn median_difference_interval(
     first: &[f64],
@@ -50,10 +50,10 @@ pub fn median_difference_interval(
     })
 }
 
-/// Standard deviation of normal values within groups, by the median distance of all pairs of one
-/// group: that of two normal values has the median 0.6745 sqrt(2) times their deviation. A single
-/// wild value does not move it far. Of long groups the pairs of near values are enough. `None` if
-/// no group has two values.
+/// The standard deviation of normal values within groups, estimated from the median distance of all
+/// pairs of the same group: for normal values this median is 0.6745 sqrt(2) times the standard
+/// deviation. A single outlier changes the estimate little. In long groups, only pairs of nearby
+/// positions are used. `None` if no group has two values.
 #[must_use]
 pub fn noise(groups: &[Vec<f64>]) -> Option<f64> {
     const NEAR: usize = 200;
@@ -73,19 +73,19 @@ pub fn noise(groups: &[Vec<f64>]) -> Option<f64> {
     median(&distances).map(|distance| distance / MEDIAN_OF_PAIRS)
 }
 
-/// The level at which a difference counts as found.
+/// The significance level at which a difference counts as found.
 pub const LEVEL: f64 = 0.05;
 
-/// How probable it is that a difference of [`detectable_difference`] is found.
+/// The probability that a difference of [`detectable_difference`] is found.
 pub const POWER: f64 = 0.8;
 
-/// The difference of one group from a reference that is found at [`LEVEL`] with probability
-/// [`POWER`], with this many values in each of the groups and normal noise of this deviation.
-/// `None` if no difference can be found, for want of values.
+/// The smallest difference of one group from a reference that is found at [`LEVEL`] with
+/// probability [`POWER`], with `values` values in each group and normal noise of standard deviation
+/// `noise`. `None` if there are too few values to find any difference.
 ///
-/// That of t-tests, (t(1 - level / 2) + t(power)) noise sqrt(2 / n): for two groups at the level
-/// that the exact Mann-Whitney test attains, for more at that of the first of as many comparisons
-/// as there are other groups.
+/// This is the formula of t-tests, (t(1 - level / 2) + t(power)) noise sqrt(2 / n). The level of
+/// two groups is the one that the exact Mann-Whitney test attains. The level of more groups is
+/// [`LEVEL`] divided by the number of comparisons, the first level of [`holm`](crate::holm).
 #[must_use]
 pub fn detectable_difference(noise: f64, values: usize, groups: usize) -> Option<f64> {
     let level = match groups {
@@ -97,8 +97,8 @@ pub fn detectable_difference(noise: f64, values: usize, groups: usize) -> Option
     detectable(noise, values, level, (values - 1) * groups)
 }
 
-/// The same for the two groups of each cell, which [`cell_by_cell`](crate::cell_by_cell) judges: at
-/// the level of the first of as many comparisons as there are cells.
+/// [`detectable_difference`] for the two groups of each cell in
+/// [`cell_by_cell`](crate::cell_by_cell), at [`LEVEL`] divided by the number of cells.
 #[must_use]
 pub fn detectable_difference_in_cells(noise: f64, values: usize, cells: usize) -> Option<f64> {
     if values < GROUP_VALUES_MIN || cells == 0 {
@@ -117,11 +117,11 @@ fn detectable(noise: f64, values: usize, level: f64, freedom: usize) -> Option<f
     Some(noise * reach * (2.0 / values as f64).sqrt())
 }
 
-/// With fewer values in each of several groups no difference is looked for.
+/// The smallest number of values per group with which several groups are compared.
 pub const GROUP_VALUES_MIN: usize = 3;
 
-/// The fewest values in each group with which what is detectable is at most this; `None` if a
-/// thousand are too few.
+/// The smallest number of values per group with which the detectable difference is at most
+/// `difference`; `None` if a thousand are too few.
 #[must_use]
 pub fn values_needed(difference: f64, detectable: impl Fn(usize) -> Option<f64>) -> Option<usize> {
     const VALUES_MAX: usize = 1_000;

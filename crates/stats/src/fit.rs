@@ -1,4 +1,4 @@
-//! Whether arrivals are a Poisson process: the fit of their distances, the spread of their counts.
+//! Tests for a Poisson process: the distribution of distances and the dispersion of counts.
 
 use crate::sample::{mean, sorted};
 
@@ -7,16 +7,17 @@ use crate::sample::{mean, sorted};
 pub struct Fit {
     /// Kolmogorov's D: the largest distance between the two distribution functions, 0..=1.
     pub distance: f64,
-    /// How probable a distance at least so large is if the samples do come from the distribution.
+    /// Probability of a distance at least this large if the samples come from the distribution.
     pub p_value: f64,
 }
 
 /// Kolmogorov-Smirnov test of distances against the exponential distribution with this rate (events
-/// per unit of the distances), which must not come from the samples. `None` of nothing.
+/// per unit of the distances), which must not be estimated from the samples. `None` without
+/// samples.
 ///
 /// The p-value is the asymptotic one with the correction for finite samples of Stephens, "Use of
 /// the Kolmogorov-Smirnov, Cramer-Von Mises and Related Statistics Without Extensive Tables"
-/// (1970); good to about 0.001 from 20 samples on.
+/// (1970); it is accurate to about 0.001 from 20 samples on.
 #[must_use]
 pub fn exponential_fit(distances: &[f64], rate: f64) -> Option<Fit> {
     let ascending = sorted(distances);
@@ -40,7 +41,7 @@ pub fn exponential_fit(distances: &[f64], rate: f64) -> Option<Fit> {
 
 /// Kolmogorov's distribution: P(sqrt(n) D > lambda) = 2 Σ (-1)^(j-1) exp(-2 j² lambda²).
 fn kolmogorov_tail(lambda: f64) -> f64 {
-    // The series alternates around 1 there and does not settle; the true value is above 0.9999999.
+    // The series does not converge for small values; the true value is above 0.9999999.
     if lambda < 0.2 {
         return 1.0;
     }
@@ -53,8 +54,8 @@ fn kolmogorov_tail(lambda: f64) -> f64 {
 
 /// Variance over mean of counts in bins of equal length (Cox and Lewis, "The Statistical Analysis
 /// of Series of Events", 1966): 1 for a Poisson process, 0 for even arrivals. `None` with fewer
-/// than two bins or nothing in them. Its standard error over n bins of a Poisson process is sqrt(2
-/// / (n - 1)).
+/// than two bins, or if all of them are empty. Its standard error over n bins of a Poisson process
+/// is sqrt(2 / (n - 1)).
 #[must_use]
 pub fn index_of_dispersion(counts: &[f64]) -> Option<f64> {
     let mean = mean(counts).filter(|mean| *mean > 0.0 && counts.len() > 1)?;
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn true_exponentials_are_rarely_refused_and_p_values_are_uniform() {
+    fn true_exponentials_are_rarely_rejected_and_p_values_are_uniform() {
         let mut random = Rng::with_seed(3);
         let mut p_values: Vec<f64> = (0..400)
             .map(|_| {
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn another_distribution_and_another_rate_are_refused() {
+    fn another_distribution_and_another_rate_are_rejected() {
         let mut random = Rng::with_seed(4);
         let even = vec![1.0 / 3.0; 500];
         let uniform: Vec<f64> = (0..500).map(|_| random.f64() * 2.0 / 3.0).collect();

@@ -1,7 +1,7 @@
-//! Pure numbers over slices: what samples say, and what theory says that they should.
+//! Statistics of slices of numbers, and predictions of queueing theory.
 //!
-//! Nothing here knows what a request is, reads a clock or keeps state. Times are numbers in
-//! whatever unit the caller has; formulas name their source.
+//! The functions keep no state and read no clock. Times are numbers in the caller's unit. Formulas
+//! name their source.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,14 +1,14 @@
-//! Where the true median of a few values can be, whatever their distribution.
+//! Confidence intervals of the median, whatever the distribution of the values.
 
 use crate::bootstrap::Interval;
 use crate::sample::sorted;
 
-/// The shortest pair of values with equal ranks from both ends that holds the median of what they
-/// were drawn from with at least this probability, and that probability: [x(k), x(n + 1 - k)] does
-/// with 1 - 2 P(B < k), B binomial over n and 1/2 (Thompson, "On Confidence Ranges for the Median
-/// and Other Expectation Distributions for Populations of Unknown Distribution Form", 1936). `None`
-/// if not even the least and the greatest value do, as of five values at 95 %, or if one is no
-/// number.
+/// The shortest interval between two values of equal ranks from both ends that contains the true
+/// median with at least this confidence, and its exact confidence. [x(k), x(n + 1 - k)] contains
+/// the median with probability 1 - 2 P(B < k), B binomial over n and 1/2 (Thompson, "On Confidence
+/// Ranges for the Median and Other Expectation Distributions for Populations of Unknown
+/// Distribution Form", 1936). `None` if even the smallest and the largest value do not reach the
+/// confidence, as with five values at 95 %, or if a value is NaN.
 #[must_use]
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64)> {
     let ascending = sorted(values);
@@ -18,8 +18,8 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64
     let count = ascending.len();
     let mut found = None;
     let mut tail = 0.0;
-    // P(B = rank), from rank 0 on; of a thousand values it is too small for a number and adds
-    // nothing.
+    // P(B = rank), from rank 0 on. With a thousand values it underflows to 0, which does not
+    // matter.
     let mut probability = 0.5_f64.powi(i32::try_from(count).ok()?);
     for rank in 0..count / 2 {
         tail += probability;
@@ -45,7 +45,7 @@ mod tests {
         (1..=count).rev().map(f64::from).collect()
     }
 
-    /// Ranks and probabilities as tables of the sign test have them.
+    /// Ranks and probabilities as in tables of the sign test.
     #[test]
     fn the_interval_is_that_of_the_sign_test() {
         for (count, low, high, held) in [
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_values_have_none() {
+    fn too_few_values_give_no_interval() {
         assert_eq!(median_interval(&first(5), 0.95), None);
         let (interval, held) = median_interval(&first(5), 0.9).unwrap();
         assert_eq!((interval.low, interval.high, held), (1.0, 5.0, 0.9375));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_the_true_median_as_often_as_it_says() {
+    fn the_interval_covers_the_true_median_as_often_as_stated() {
         let mut random = fastrand::Rng::with_seed(7);
         let (mut holds, mut claimed) = (0, 0.0);
         for _ in 0..4_000 {

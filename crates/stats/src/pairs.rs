@@ -1,4 +1,4 @@
-//! Several groups beside one of them, with the noise that all of them show.
+//! Comparison of several groups with one of them, with the noise estimated from all groups.
 
 use fastrand::Rng;
 
@@ -6,45 +6,46 @@ use crate::effect::{LEVEL, noise};
 use crate::rank::{blocks_of, holm, shuffle_within};
 use crate::sample::{mean, median, sorted};
 
-/// How values are dealt out anew.
+/// How values are permuted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dealing {
-    /// The values at one index of all groups belong together, have been aligned, and are dealt out
-    /// among themselves only.
+    /// Whether the values at one index of all groups form a block. They must have been aligned, and
+    /// are permuted within their block only.
     pub in_blocks: bool,
-    /// How often: p-values have a grain of one in so many.
+    /// Number of permutations. The resolution of the p-values is its inverse.
     pub draws: u32,
-    /// The same seed gives the same p-values.
+    /// Seed of the random numbers: the same seed gives the same p-values.
     pub seed: u64,
 }
 
-/// How surely a group differs from the reference.
+/// The p-values of the comparison of a group with the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beside {
-    /// Two-sided, of this group alone.
+    /// Two-sided p-value of this group alone.
     pub p_value: f64,
-    /// Corrected for how many groups there are.
+    /// The p-value corrected for the number of groups.
     pub adjusted_p_value: f64,
 }
 
-/// Whether each group differs from the reference; 1 for the reference itself.
+/// Tests whether each group differs from the reference. The p-values of the reference itself are 1.
 ///
-/// The figure is that of a t-test with one deviation for all groups: all of them say how large the
-/// noise is, so that few values in each suffice. The ranks of five and five values alone could not
-/// tell one of seven groups apart. Values further than [`REACH`] times the [`noise`] from their
-/// group's median count as being that far, so that a cold run neither moves its group nor hides the
-/// others (Tukey and McLaughlin, "Less Vulnerable Confidence and Significance Procedures for
-/// Location Based on a Single Sample", 1963). Such a figure has no distribution to look up: all
-/// values are dealt out anew among the groups to see how far it goes by chance.
+/// The statistic is that of a t-test with one standard deviation for all groups. The noise is
+/// estimated from all groups, so a few values in each are enough; the ranks of five and five values
+/// alone could not distinguish one of seven groups. Values further than [`REACH`] times the
+/// [`noise`] from their group's median count as being at that distance, so a cold run neither moves
+/// its group nor hides the others (Tukey and McLaughlin, "Less Vulnerable Confidence and
+/// Significance Procedures for Location Based on a Single Sample", 1963). The distribution of this
+/// statistic is not known, so the p-values come from random permutations of all values among the
+/// groups.
 ///
-/// A group that differs by far would have its values dealt among all others, and hide what less
-/// differs. So it is done in steps, as Holm's correction itself is: groups that are found at
-/// [`LEVEL`] are moved onto the reference, and the rest is looked at anew, corrected for how many
-/// are left (Romano and Wolf, "Exact and Approximate Stepdown Methods for Multiple Hypothesis
-/// Testing", 2005).
+/// The values of a group that differs by far would be permuted into all others, and hide smaller
+/// differences. So the test is done in steps, like Holm's correction: groups that are found at
+/// [`LEVEL`] are moved onto the reference, and the others are tested again, corrected for the
+/// number of groups left (Romano and Wolf, "Exact and Approximate Stepdown Methods for Multiple
+/// Hypothesis Testing", 2005).
 ///
-/// `None` with fewer than two groups, an empty one, what is no number, blocks that are not
-/// complete, or no two values to tell the noise by.
+/// `None` with fewer than two groups, an empty group, a value that is not finite, incomplete
+/// blocks, or if no group has two values to estimate the noise from.
 #[must_use]
 pub fn beside_reference(
     groups: &[Vec<f64>],
@@ -87,8 +88,8 @@ pub fn beside_reference(
         for (group, adjusted) in open.iter().zip(holm(&of_open)) {
             known[*group] = Beside {
                 p_value: p_values[*group],
-                // What is found later is not found more surely. Groups are moved at LEVEL: for a
-                // stricter one these are no corrected values.
+                // A later step cannot give a smaller p-value. Groups are moved at LEVEL, so the
+                // corrected values are not valid for a stricter level.
                 adjusted_p_value: adjusted.max(least),
             };
         }
@@ -110,9 +111,9 @@ pub fn beside_reference(
     Some(known)
 }
 
-/// Turns groups that lie far below the reference over to the other side of it, where their distance
-/// is the same. With groups far off on both sides, one value of each dealt beside the other would
-/// go twice as far as anything that was observed, and nothing would be found.
+/// Mirrors groups far below the reference to the same distance above it. With distant groups on
+/// both sides, permutations would put their values together, reach twice the observed distances,
+/// and nothing would be found.
 fn mirror_far_below(
     groups: &mut [Vec<f64>],
     reference: usize,
@@ -131,7 +132,7 @@ fn mirror_far_below(
     Some(())
 }
 
-/// P-values of all groups, uncorrected.
+/// P-values of all groups, not corrected.
 fn by_dealing(
     mut values: Vec<f64>,
     lengths: &[usize],
@@ -156,19 +157,19 @@ fn by_dealing(
     Some(reached.into_iter().map(p_value).collect())
 }
 
-/// Whether the second group of each cell differs from the first: two-sided p-values, not corrected
-/// for how many cells there are.
+/// Tests whether the second group of each cell differs from the first. The p-values are two-sided
+/// and not corrected for the number of cells.
 ///
-/// All cells say how large the noise is, as in [`beside_reference`], and the figure is the same.
-/// Values of one cell are not comparable with those of another, and a cell that does differ must
-/// say nothing of the others; so it is the values' distances from the mean of their own group that
-/// are dealt out anew, among all groups of all cells (Freedman and Lane, "A Nonstochastic
-/// Interpretation of Reported Significance Levels", 1983). Dealing out the values themselves within
-/// each cell would be exact, and of no use: five and five have 252 ways to be dealt, whose least
-/// p-value of 0.008 is gone after a correction over seven cells.
+/// The noise is estimated from all cells, and the statistic is the same as in [`beside_reference`].
+/// Values of one cell are not comparable with those of another, and a cell that differs must not
+/// affect the others. So the distances of the values from the mean of their own group are permuted,
+/// among all groups of all cells (Freedman and Lane, "A Nonstochastic Interpretation of Reported
+/// Significance Levels", 1983). Permuting the values themselves within each cell would be exact but
+/// useless: five and five values can be divided in 252 ways, so the smallest p-value is 0.008,
+/// which is not significant after a correction for seven cells.
 ///
-/// It takes the noise to be the same in all cells. `None` without a cell, with a group of less than
-/// two values, or what is no number.
+/// The noise is assumed to be the same in all cells. `None` without cells, with a group of fewer
+/// than two values, or with a value that is not finite.
 #[must_use]
 pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Vec<f64>> {
     let groups = cells.concat();
@@ -183,7 +184,7 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     let observed = near.of_pairs();
     let mut distances: Vec<f64> = Vec::with_capacity(values.len());
     for (group, middle) in groups.iter().zip(&near.means) {
-        // Values lie nearer to the mean of their own few than to the true one.
+        // Values are closer to the mean of their own group than to the true mean.
         let count = group.len() as f64;
         let wide = (count / (count - 1.0)).sqrt();
         distances.extend(group.iter().map(|value| (value - middle) * wide));
@@ -195,8 +196,8 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
         shuffle_within(&all, &mut distances, &mut random);
         let dealt = sorted(&Near::of(&distances, &lengths, limit)?.of_pairs());
         for (count, observed) in reached.iter_mut().zip(&observed) {
-            // As above; chance gives the same to every cell, so that all of them tell what it
-            // gives.
+            // As above. Without differences all cells have the same distribution, so the permuted
+            // statistics of all cells are counted.
             let below = dealt.partition_point(|dealt| *dealt < observed * (1.0 - 1e-9));
             *count += (dealt.len() - below) as u64;
         }
@@ -206,16 +207,15 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     Some(reached.into_iter().map(p_value).collect())
 }
 
-/// After so many steps what is left is left: each takes as long as the first, and finds one group
-/// at least.
+/// Maximum number of steps. Each takes as long as the first, and finds at least one group.
 const STEPS_MAX: usize = 32;
 
-/// How far from its group's median a value can count, in deviations of the noise.
+/// Maximum distance at which a value counts from its group's median, in standard deviations.
 const REACH: f64 = 3.0;
 
-/// The same in the values' unit, for values that are dealt out as they are. Where most of a group
-/// are equal, as rates that were asked for are, there is no noise to go by, and no value is drawn
-/// in: dealt among each other all would lie at their median.
+/// [`REACH`] in the unit of the values, for values that are permuted as they are. If most values of
+/// a group are equal, as with a fixed rate, the noise is 0 and no value is limited: otherwise all
+/// permuted values would be set to their median.
 fn reach(groups: &[Vec<f64>]) -> Option<f64> {
     let noise = noise(groups)?;
     Some(if noise > 0.0 {
@@ -225,7 +225,7 @@ fn reach(groups: &[Vec<f64>]) -> Option<f64> {
     })
 }
 
-/// Groups, values far from their group's median drawn in.
+/// Groups whose values are limited to a distance from their group's median.
 struct Near<'a> {
     lengths: &'a [usize],
     means: Vec<f64>,
@@ -278,7 +278,7 @@ impl<'a> Near<'a> {
             .collect()
     }
 
-    /// Distances of each two groups that stand together.
+    /// Distances between the two groups of each pair.
     fn of_pairs(&self) -> Vec<f64> {
         (0..self.means.len())
             .step_by(2)

@@ -1,37 +1,37 @@
-//! What queueing theory says that a server's users meet: the truth that measurements are held
-//! against.
+//! Predictions of queueing theory, which measurements are checked against.
 
 /// Quantile `q`, 0..1, of the time in an M/M/1 system (Poisson arrivals at `arrival_rate`,
 /// exponential service at `service_rate`, one server, FIFO), in the unit of 1 / rate. It is
 /// exponential with rate mu - lambda (Kleinrock, "Queueing Systems", volume 1, section 5.12).
-/// `None` when the queue grows without end.
+/// `None` if the queue grows without bound.
 #[must_use]
 pub fn mm1_sojourn_quantile(arrival_rate: f64, service_rate: f64, q: f64) -> Option<f64> {
     let spare = service_rate - arrival_rate;
     (spare > 0.0).then(|| -(-q).ln_1p() / spare)
 }
 
-/// Quantile `q`, 0..1, of the time that a stall of length `stall` adds for users who arrive evenly
-/// and do not wait for one another, when a share `stalled` of them arrive within it: a wait is
-/// uniform from 0 to `stall`, so it is S (1 - (1 - q) / f) above q = 1 - f, and 0 below.
+/// Quantile `q`, 0..1, of the time that a stall of length S = `stall` adds to requests that arrive
+/// evenly and do not wait for each other, if a share f = `stalled` of them arrives during the
+/// stall. The added time is uniform from 0 to S, so the quantile is S (1 - (1 - q) / f) above q = 1
+/// - f, and 0 below.
 #[must_use]
 pub fn stall_quantile(stall: f64, stalled: f64, q: f64) -> f64 {
     (stall * (1.0 - (1.0 - q) / stalled)).max(0.0)
 }
 
-/// A closed network: customers who take turns at one queue (exponential service, FIFO) and think in
-/// between.
+/// A closed network: customers alternate between one queue (exponential service, FIFO) and
+/// thinking.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedNetwork {
-    /// How many customers go round, at least 1.
+    /// Number of customers, at least 1.
     pub customers: u32,
     /// Mean service time.
     pub service: f64,
-    /// Mean time away from the queue; 0 if they come back at once.
+    /// Mean thinking time; 0 if customers return at once.
     pub think: f64,
 }
 
-/// What a [`ClosedNetwork`] does in the long run.
+/// The long-run figures of a [`ClosedNetwork`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClosedNetworkFigures {
     /// Services per unit of time.
@@ -43,7 +43,7 @@ pub struct ClosedNetworkFigures {
 impl ClosedNetwork {
     /// Exact mean value analysis (Reiser and Lavenberg, "Mean-Value Analysis of Closed Multichain
     /// Queuing Networks", 1980): R(n) = D (1 + Q(n - 1)), X(n) = n / (Z + R(n)), Q(n) = X(n) R(n).
-    /// How thinking times are distributed does not matter, only their mean (BCMP, 1975).
+    /// Only the mean of the thinking times matters, not their distribution (BCMP, 1975).
     #[must_use]
     pub fn figures(&self) -> ClosedNetworkFigures {
         let mut figures = ClosedNetworkFigures {

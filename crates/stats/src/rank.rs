@@ -1,41 +1,41 @@
-//! Tests that look at the order of values only, so that one wild run cannot decide.
+//! Rank tests. They use only the order of values, so a single outlier cannot decide the result.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
-/// How a p-value was found.
+/// How a p-value was computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PValueMethod {
-    /// By counting every way to deal the values out, ties included.
+    /// By counting all permutations of the values, ties included.
     Exact,
-    /// By the normal distribution, corrected for ties and for steps.
+    /// By the normal distribution, with corrections for ties and for continuity.
     Normal,
     /// By the chi-squared distribution.
     ChiSquared,
-    /// By dealing the values out at random, seeded, many times.
+    /// By random permutations of the values with a fixed seed.
     Permutation,
 }
 
-/// What a test found.
+/// The result of a rank test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankTest {
-    /// The test's own figure.
+    /// The test statistic.
     pub statistic: f64,
-    /// How probable a figure at least so far out is when nothing differs, 0..=1.
+    /// Probability of a statistic at least this extreme if nothing differs, 0..=1.
     pub p_value: f64,
-    /// How it was found.
+    /// How the p-value was computed.
     pub method: PValueMethod,
 }
 
-/// Up to so many values of both samples together [`mann_whitney`] counts; beyond it the normal
-/// distribution is good to the third digit.
+/// Maximum number of values in both samples together for which [`mann_whitney`] is exact. Above it,
+/// the normal distribution is accurate to the third digit.
 const EXACT_VALUES_MAX: usize = 40;
 
 /// Mann-Whitney's U of the second sample and its two-sided p-value (Mann and Whitney, "On a Test of
 /// Whether one of Two Random Variables is Stochastically Larger than the Other", 1947). `None` if
-/// either sample is empty or has a value that is no number.
+/// either sample is empty or contains NaN.
 ///
-/// The exact p-value is conditional on the ties: the share of all ways to deal the same ranks out
-/// whose U is at least as far from its mean.
+/// The exact p-value is conditional on the ties: the share of all permutations of the ranks whose U
+/// is at least as far from its mean.
 #[must_use]
 pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<RankTest> {
     if first.is_empty() || second.is_empty() {
@@ -58,7 +58,7 @@ pub fn mann_whitney(first: &[f64], second: &[f64]) -> Option<RankTest> {
     })
 }
 
-/// The least two-sided p-value that samples of these sizes without ties can give: 2 n! m! / (n +
+/// The smallest two-sided p-value that samples of these sizes without ties can have: 2 n! m! / (n +
 /// m)!.
 #[must_use]
 pub fn mann_whitney_p_min(n: usize, m: usize) -> f64 {
@@ -67,7 +67,8 @@ pub fn mann_whitney_p_min(n: usize, m: usize) -> f64 {
 }
 
 /// The largest level not above `alpha` that a two-sided exact test of two samples of `n` can have.
-/// Few values have few orders, so the level comes in steps. Asymptotically `alpha`.
+/// Small samples have few permutations, so only some levels are possible. For large samples it is
+/// `alpha`.
 #[must_use]
 pub fn mann_whitney_attained_level(n: usize, alpha: f64) -> f64 {
     if 2 * n > EXACT_VALUES_MAX {
@@ -88,8 +89,8 @@ pub fn mann_whitney_attained_level(n: usize, alpha: f64) -> f64 {
     level
 }
 
-/// Ranks from 1, those of equal values averaged, times two so that they are whole. `None` if a
-/// value is no number.
+/// Ranks from 1, averaged over equal values and doubled to make them integers. `None` if a value is
+/// NaN.
 fn doubled_ranks(values: &[f64]) -> Option<Vec<u64>> {
     if values.iter().any(|value| value.is_nan()) {
         return None;
@@ -114,7 +115,7 @@ fn doubled_ranks(values: &[f64]) -> Option<Vec<u64>> {
     Some(ranks)
 }
 
-/// By sum: in how many ways `m` of the ranks have it. Whole numbers, exact below 2^53.
+/// For each sum, the number of ways to choose `m` ranks with that sum; exact below 2^53.
 fn ways_by_sum(ranks: &[u64], m: usize) -> Vec<f64> {
     let width = ranks.iter().sum::<u64>() as usize + 1;
     let mut ways = vec![vec![0.0; width]; m + 1];
@@ -158,7 +159,7 @@ fn normal_p(doubled: &[u64], n: usize, m: usize, statistic: f64) -> f64 {
     two_sided(distance / deviation)
 }
 
-/// Σ (r - mean)² / (N - 1) of ranks that are given doubled: N (N + 1) / 12 without ties.
+/// Σ (r - mean)² / (N - 1) of doubled ranks: N (N + 1) / 12 without ties.
 fn variance_of_ranks(doubled: &[u64]) -> f64 {
     let mean = (doubled.len() + 1) as f64;
     let squares: f64 = doubled
@@ -173,16 +174,16 @@ fn two_sided(z: f64) -> f64 {
     Normal::standard().sf(z) * 2.0
 }
 
-/// The ranks of values that belong to groups, and within blocks to each other.
+/// The ranks of values in groups and, optionally, in blocks.
 ///
 /// Without blocks [`Self::test`] is Kruskal and Wallis' H with its correction for ties ("Use of
-/// Ranks in One-Criterion Variance Analysis", 1952). With blocks the values must have been aligned,
-/// that is, be differences from something all of the block share, and the variance is the one
+/// Ranks in One-Criterion Variance Analysis", 1952). With blocks, the values must have been
+/// aligned, that is, be differences from a common value of their block, and the variance is that
 /// within blocks (Hodges and Lehmann, "Rank Methods for Combination of Independent Experiments in
 /// Analysis of Variance", 1962).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranks {
-    /// Doubled, by group.
+    /// Doubled ranks, by group.
     groups: Vec<Vec<u64>>,
     /// Indexes of the values of each block, among the groups' values in order.
     blocks: Vec<Vec<usize>>,
@@ -191,9 +192,9 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Of independent values, or of aligned ones in complete blocks: the values at one index of all
-    /// groups are a block, so all groups are equally long. `None` with fewer than two groups, an
-    /// empty one, what is no number, or blocks that are not complete.
+    /// Ranks independent values, or aligned values in complete blocks: the values at one index of
+    /// all groups form a block, so all groups have the same length. `None` with fewer than two
+    /// groups, an empty group, NaN, or incomplete blocks.
     #[must_use]
     pub fn of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Self> {
         Self::new(groups, blocks_of(groups, in_blocks)?)
@@ -230,8 +231,9 @@ impl Ranks {
         })
     }
 
-    /// Whether the groups differ. The chi-squared distribution is used where every group has at
-    /// least five values, random permutations within the blocks with this seed otherwise.
+    /// Tests whether the groups differ. The p-value is that of the chi-squared distribution if
+    /// every group has at least five values, otherwise that of random permutations within the
+    /// blocks with this seed.
     #[must_use]
     pub fn test(&self, seed: u64) -> RankTest {
         let statistic = self.statistic(&self.groups.concat());
@@ -240,7 +242,7 @@ impl Ranks {
             (self.permuted_p(statistic, seed), PValueMethod::Permutation)
         } else {
             let freedom = (self.groups.len() - 1) as f64;
-            // It fails for a freedom of zero only, and there are two groups.
+            // It fails only for zero degrees of freedom, and there are at least two groups.
             let p = ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
             (p, PValueMethod::ChiSquared)
         };
@@ -283,8 +285,8 @@ impl Ranks {
     }
 }
 
-/// The indexes of each block, among the values of the groups in order. Complete blocks, one value
-/// of each group, need groups of one length; what is not in blocks is one.
+/// The indexes of each block, among the values of the groups in order. A block has one value of
+/// each group, so `None` if the groups differ in length. Without blocks, all values are one block.
 pub(crate) fn blocks_of(groups: &[Vec<f64>], in_blocks: bool) -> Option<Vec<Vec<usize>>> {
     if !in_blocks {
         return Some(vec![(0..groups.iter().map(Vec::len).sum()).collect()]);
@@ -313,8 +315,8 @@ fn mean_rank(doubled: &[u64]) -> f64 {
     doubled.iter().sum::<u64>() as f64 / 2.0 / doubled.len() as f64
 }
 
-/// P-values of several questions, adjusted so that the chance of any false answer stays below the
-/// level that each is held against (Holm, "A Simple Sequentially Rejective Multiple Test
+/// P-values of several tests, adjusted so that the probability of any false positive stays below
+/// the level that they are compared with (Holm, "A Simple Sequentially Rejective Multiple Test
 /// Procedure", 1979). In the order given.
 #[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {

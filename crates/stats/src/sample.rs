@@ -9,17 +9,17 @@ pub fn sorted(samples: &[f64]) -> Vec<f64> {
 }
 
 /// The sample of rank ceil(q * n), 1..=n, of samples in ascending order (nearest-rank definition:
-/// the lowest one that at least a share `q` of the samples do not exceed); `None` of nothing.
+/// the lowest one that at least a share `q` of the samples do not exceed); `None` without samples.
 #[must_use]
 pub fn quantile(ascending: &[f64], q: f64) -> Option<f64> {
     let exact = q.clamp(0.0, 1.0) * ascending.len() as f64;
-    // 0.999 * 1000 comes out a little above 999 in binary; without a grain of tolerance the rank
-    // would be one too high.
+    // 0.999 * 1000 is a little above 999 in floating point; without a tolerance the rank would be
+    // one too high.
     let rank = (exact - exact * 4.0 * f64::EPSILON).ceil() as usize;
     ascending.get(rank.max(1) - 1).copied()
 }
 
-/// The middle value, or the mean of the two middle ones; `None` of nothing.
+/// The middle value, or the mean of the two middle ones; `None` without samples.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     let ascending = sorted(samples);
@@ -30,7 +30,7 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     Some(f64::midpoint(ascending[ascending.len() / 2 - 1], upper))
 }
 
-/// Arithmetic mean; `None` of nothing.
+/// Arithmetic mean; `None` without samples.
 #[must_use]
 pub fn mean(samples: &[f64]) -> Option<f64> {
     (!samples.is_empty()).then(|| samples.iter().sum::<f64>() / samples.len() as f64)
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_and_means_are_what_they_are_called() {
+    fn samples_are_sorted_and_averaged() {
         assert_eq!(sorted(&[3.0, -1.0, 2.0]), [-1.0, 2.0, 3.0]);
         assert_eq!(mean(&[1.0, 2.0, 6.0]), Some(3.0));
         assert_eq!(mean(&[]), None);

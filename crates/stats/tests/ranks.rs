@@ -1,4 +1,4 @@
-//! Tests of ranks against figures worked out by hand and published ones.
+//! Rank tests against figures computed by hand and published ones.
 
 use stats::{
     Dealing, PValueMethod, Ranks, beside_reference, holm, mann_whitney,
@@ -17,12 +17,12 @@ fn check(found: f64, expected: f64) {
 }
 
 #[test]
-fn samples_apart_have_the_least_p_value_of_their_sizes() {
+fn separate_samples_have_the_smallest_p_value_of_their_sizes() {
     for (n, p) in [(3, 0.1), (4, 0.0286), (5, 0.0079), (6, 0.0022)] {
         let low: Vec<f64> = (0..n).map(f64::from).collect();
         let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
         for (first, second) in [(&low, &high), (&high, &low)] {
-            let test = mann_whitney(first, second).expect("there are values");
+            let test = mann_whitney(first, second).expect("there are enough values");
             check(test.p_value, p);
             assert_eq!(test.method, PValueMethod::Exact);
         }
@@ -31,17 +31,17 @@ fn samples_apart_have_the_least_p_value_of_their_sizes() {
 }
 
 #[test]
-fn exact_p_values_with_ties_are_those_of_counting() {
-    // Of the 6 ways to choose two of {1, 2, 2, 3}, those with the sums 3 and 5 are outside: 4 of 6.
+fn exact_p_values_with_ties_are_those_of_enumeration() {
+    // Of the 6 ways to choose two of {1, 2, 2, 3}, those with the sums 3 and 5 are extreme: 4 of 6.
     check(
         mann_whitney(&[1.0, 2.0], &[2.0, 3.0])
-            .expect("there are values")
+            .expect("there are enough values")
             .p_value,
         4.0 / 6.0,
     );
     check(
         mann_whitney(&[2.0; 4], &[2.0; 5])
-            .expect("there are values")
+            .expect("there are enough values")
             .p_value,
         1.0,
     );
@@ -51,10 +51,10 @@ fn exact_p_values_with_ties_are_those_of_counting() {
 fn many_values_give_the_normal_p_value_close_to_the_exact_one() {
     let first: Vec<f64> = (0..20).map(f64::from).collect();
     let second: Vec<f64> = first.iter().map(|value| value + 4.5).collect();
-    let exact = mann_whitney(&first, &second).expect("there are values");
+    let exact = mann_whitney(&first, &second).expect("there are enough values");
     let mut longer = second.clone();
     longer.push(14.2);
-    let normal = mann_whitney(&first, &longer).expect("there are values");
+    let normal = mann_whitney(&first, &longer).expect("there are enough values");
     assert_eq!(
         (exact.method, normal.method),
         (PValueMethod::Exact, PValueMethod::Normal)
@@ -66,7 +66,7 @@ fn many_values_give_the_normal_p_value_close_to_the_exact_one() {
 }
 
 #[test]
-fn what_is_no_sample_has_no_p_value() {
+fn invalid_samples_have_no_p_value() {
     assert_eq!(mann_whitney(&[], &[1.0]), None);
     assert_eq!(mann_whitney(&[f64::NAN], &[1.0]), None);
     assert_eq!(Ranks::of(&[vec![1.0]], false), None);
@@ -83,7 +83,7 @@ fn what_is_no_sample_has_no_p_value() {
 }
 
 #[test]
-fn levels_come_in_steps() {
+fn only_some_levels_are_attainable() {
     check(mann_whitney_attained_level(3, 0.05), 0.0);
     check(mann_whitney_attained_level(4, 0.05), 2.0 / 70.0);
     check(mann_whitney_attained_level(5, 0.05), 8.0 / 252.0);
@@ -91,7 +91,7 @@ fn levels_come_in_steps() {
 }
 
 #[test]
-fn holm_multiplies_the_least_by_all_and_never_falls() {
+fn holm_multiplies_the_smallest_p_value_by_their_number_and_never_decreases() {
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
     for (found, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         check(*found, expected);
@@ -170,49 +170,51 @@ fn the_published_buffer_sizes_have_no_effect() {
     let p = |groups: &[Vec<f64>]| {
         two_digits(
             Ranks::of(groups, false)
-                .expect("there are values")
+                .expect("there are enough values")
                 .test(1)
                 .p_value,
         )
     };
     assert_eq!((p(&rates), p(&times)), (0.70, 0.89));
-    let ends = mann_whitney(&rates[0], &rates[6]).expect("there are values");
+    let ends = mann_whitney(&rates[0], &rates[6]).expect("there are enough values");
     assert_eq!(two_digits(ends.p_value), 0.42);
 }
 
 #[test]
-fn the_published_cold_first_run_sticks_out() {
+fn the_published_cold_first_run_is_an_outlier() {
     let logs: Vec<f64> = PUBLISHED
         .iter()
         .flat_map(|runs| {
             let rates: Vec<f64> = runs.iter().map(|run| run.0.ln()).collect();
-            let middle = stats::median(&rates).expect("there are values");
+            let middle = stats::median(&rates).expect("there are enough values");
             rates.into_iter().map(move |rate| rate - middle)
         })
         .collect();
-    let z = modified_z_score(logs[0], &logs[1..]).expect("there are values");
+    let z = modified_z_score(logs[0], &logs[1..]).expect("there are enough values");
     assert!(z < -5.0, "{z}");
 }
 
 #[test]
 fn few_values_are_judged_by_permutations() {
     let groups = [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0, 6.0]];
-    let test = Ranks::of(&groups, false).expect("there are values").test(3);
+    let test = Ranks::of(&groups, false)
+        .expect("there are enough values")
+        .test(3);
     assert_eq!(test.method, PValueMethod::Permutation);
-    // 6 of the 90 ways to deal six ranks to three pairs are so far apart.
+    // 6 of the 90 ways to divide six ranks into three pairs are this far apart.
     assert!((test.p_value - 6.0 / 90.0).abs() < 0.01, "{test:?}");
     check(test.statistic, 4.5714);
 }
 
 #[test]
-fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
+fn an_outlier_neither_makes_a_difference_nor_hides_one() {
     let mut groups = vec![
         vec![-0.2, 0.1, 0.0, 0.2, -0.1],
         vec![0.1, -0.2, 0.2, 0.0, -0.1],
         vec![1.1, 1.0, 0.9, 1.2, 0.8],
     ];
     groups[1][0] = -100.0;
-    let p = beside_reference(&groups, 0, DEALING).expect("there are values");
+    let p = beside_reference(&groups, 0, DEALING).expect("there are enough values");
     assert_eq!(p[0].p_value, 1.0);
     assert!(p[1].p_value > 0.1 && p[2].p_value < 0.01, "{p:?}");
 }
@@ -221,7 +223,7 @@ fn a_wild_run_neither_makes_a_difference_nor_hides_one() {
 fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
     let levels = |middles: [f64; 3]| -> Vec<f64> {
         let groups = middles.map(|middle| vec![middle; 5]);
-        let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+        let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
         known.iter().map(|it| it.adjusted_p_value).collect()
     };
     let differ = levels([100.0, 1_000.0, 5_000.0]);
@@ -232,12 +234,12 @@ fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
         "{one_differs:?}"
     );
     assert_eq!(levels([100.0; 3]), [1.0; 3]);
-    // One run of each fell short: most are equal still.
+    // One run of each was slower, but most are still equal.
     let mut groups = [100.0, 1_000.0, 5_000.0].map(|middle| vec![middle; 5]);
     for group in &mut groups {
         group[3] *= 0.99;
     }
-    let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+    let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
     assert!(
         known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
         "{known:?}"
@@ -246,7 +248,7 @@ fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
         [vec![100.0; 5], vec![101.0; 5]],
         [vec![7.0; 5], vec![7.0; 5]],
     ];
-    let found = stats::cell_by_cell(&cells, 999, 1).expect("there are values");
+    let found = stats::cell_by_cell(&cells, 999, 1).expect("there are enough values");
     assert!(found[0] < 0.01 && found[1] > 0.5, "{found:?}");
 }
 
@@ -260,7 +262,7 @@ fn levels_far_off_on_both_sides_do_not_hide_each_other() {
                     .to_vec()
             })
             .to_vec();
-        let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+        let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
         assert!(
             known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
             "{far}: {known:?}"
@@ -269,7 +271,7 @@ fn levels_far_off_on_both_sides_do_not_hide_each_other() {
 }
 
 #[test]
-fn levels_each_twice_the_one_before_all_differ() {
+fn levels_that_double_all_differ() {
     let groups: Vec<Vec<f64>> = (0..7)
         .map(|level| {
             [0.0, 0.03, -0.04, 0.02, -0.01]
@@ -277,7 +279,7 @@ fn levels_each_twice_the_one_before_all_differ() {
                 .to_vec()
         })
         .collect();
-    let known = beside_reference(&groups, 0, DEALING).expect("there are values");
+    let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
     let adjusted: Vec<f64> = known.iter().map(|it| it.adjusted_p_value).collect();
     assert_eq!(adjusted[0], 1.0);
     assert!(adjusted[1..].iter().all(|p| *p < 0.01), "{adjusted:?}");
@@ -288,12 +290,12 @@ fn levels_each_twice_the_one_before_all_differ() {
 }
 
 #[test]
-fn thousands_of_values_are_judged_without_looking_at_every_pair() {
+fn thousands_of_values_are_judged_without_comparing_every_pair() {
     let mut random = fastrand::Rng::with_seed(5);
     let rising: Vec<f64> = (0..50_000)
         .map(|index| f64::from(index) * 1e-4 + random.f64())
         .collect();
-    let found = trend(&rising).expect("there are values");
+    let found = trend(&rising).expect("there are enough values");
     assert!(
         found.p_value < 1e-9 && (found.slope - 1e-4).abs() < 1e-6,
         "{found:?}"
@@ -301,6 +303,6 @@ fn thousands_of_values_are_judged_without_looking_at_every_pair() {
     // The median distance of two uniform values is 1 - 1 / sqrt(2).
     let flat: Vec<f64> = (0..50_000).map(|_| random.f64()).collect();
     let expected = (1.0 - 0.5_f64.sqrt()) / 0.953_872_552;
-    let noise = stats::noise(&[flat]).expect("there are values");
+    let noise = stats::noise(&[flat]).expect("there are enough values");
     assert!((noise / expected - 1.0).abs() < 0.01, "{noise}");
 }

@@ -1,7 +1,6 @@
-//! The tests and intervals tried on samples whose truth is known.
+//! Tests and intervals applied to simulated samples of known distributions.
 //!
-//! Those that run by themselves are small; `make statistics` runs the large ones and prints their
-//! tables.
+//! The default tests are small; `make statistics` runs the large ones and prints their tables.
 
 use fastrand::Rng;
 use stats::{
@@ -10,14 +9,14 @@ use stats::{
     modified_z_score, noise, trend,
 };
 
-/// Shapes that runs have, each with a median of 0 and a deviation of about 1.
+/// Distributions as runs have them, each with a median of 0 and a standard deviation of about 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
     Normal,
     Lognormal,
-    /// One long tail, as latencies have it.
+    /// One long tail, as in latencies.
     Exponential,
-    /// Every tenth run is far off, as cold ones are.
+    /// Every tenth run is an outlier, like a cold run.
     Contaminated,
 }
 
@@ -62,14 +61,14 @@ fn coverage(shape: Shape, n: usize, repeats: usize) -> f64 {
         let first = shape.sample(&mut random, n, 0.0);
         let second = shape.sample(&mut random, n, 1.5);
         let seed = random.u64(..);
-        let interval =
-            median_difference_interval(&first, &second, 0.95, seed).expect("there are values");
+        let interval = median_difference_interval(&first, &second, 0.95, seed)
+            .expect("there are enough values");
         interval.low <= 1.5 && 1.5 <= interval.high
     })
 }
 
 #[test]
-fn the_interval_of_the_medians_covers_what_it_says() {
+fn the_interval_of_the_medians_has_the_stated_coverage() {
     for (shape, n) in [(Shape::Normal, 5), (Shape::Exponential, 6)] {
         let found = coverage(shape, n, 120);
         assert!((0.89..=0.99).contains(&found), "{shape:?}, {n}: {found}");
@@ -99,12 +98,12 @@ fn groups(random: &mut Rng, shape: Shape, k: usize, n: usize, shift: f64) -> Vec
     (0..k).map(sample).collect()
 }
 
-/// Whether any of these groups would be said to differ: of two by Mann and Whitney's test, of more
-/// from the first after Holm's correction.
+/// Whether any of these groups is found to differ: two groups by the Mann-Whitney test, more groups
+/// from the first one after Holm's correction.
 fn finds_a_difference(groups: &[Vec<f64>], draws: u32, seed: u64) -> bool {
     if groups.len() == 2 {
         return mann_whitney(&groups[0], &groups[1])
-            .expect("there are values")
+            .expect("there are enough values")
             .p_value
             < 0.05;
     }
@@ -113,7 +112,7 @@ fn finds_a_difference(groups: &[Vec<f64>], draws: u32, seed: u64) -> bool {
         draws,
         seed,
     };
-    let pairs = beside_reference(groups, 0, dealing).expect("there are values");
+    let pairs = beside_reference(groups, 0, dealing).expect("there are enough values");
     pairs.iter().any(|pair| pair.adjusted_p_value < 0.05)
 }
 
@@ -126,7 +125,7 @@ fn false_positives(shape: Shape, k: usize, n: usize, draws: u32, repeats: usize)
 }
 
 #[test]
-fn what_does_not_differ_is_rarely_said_to_differ() {
+fn equal_groups_are_rarely_found_to_differ() {
     for (k, n, shape) in [
         (2, 5, Shape::Normal),
         (2, 10, Shape::Exponential),
@@ -134,7 +133,7 @@ fn what_does_not_differ_is_rarely_said_to_differ() {
         (7, 5, Shape::Contaminated),
     ] {
         let found = false_positives(shape, k, n, 199, if k == 2 { 600 } else { 150 });
-        // 5 % and three standard errors of it.
+        // 5 % plus three standard errors.
         let most = if k == 2 { 0.077 } else { 0.104 };
         assert!(found <= most, "{k} groups of {n}, {shape:?}: {found}");
     }
@@ -143,7 +142,7 @@ fn what_does_not_differ_is_rarely_said_to_differ() {
 #[test]
 #[ignore = "large: make statistics"]
 fn table_of_false_positives() {
-    println!("share of sweeps without any effect that name a level all the same");
+    println!("share of sweeps without any effect in which a level is found to differ");
     println!(
         "{:>14} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
         "", "2 x 4", "2 x 5", "2 x 10", "7 x 3", "7 x 5", "7 x 10"
@@ -155,14 +154,14 @@ fn table_of_false_positives() {
         let cells: String = found.iter().map(|share| format!(" {share:>8.3}")).collect();
         println!("{:>14}{cells}", format!("{shape:?}"));
         for share in found {
-            // 5 % and two standard errors of the smaller number of repeats.
+            // 5 % plus two standard errors of the smaller number of repeats.
             assert!(share <= 0.064, "{shape:?}: {found:?}");
         }
     }
 }
 
-/// How often a group that differs is found, and how often another that does not, where two more
-/// differ by far.
+/// How often a group that differs is found, and how often one that does not, if two others differ
+/// by far.
 fn beside_far_ones(shape: Shape, n: usize, far: f64, draws: u32, repeats: usize) -> (f64, f64) {
     let mut random = Rng::with_seed(73 + n as u64);
     let (mut found, mut wrong) = (0, 0);
@@ -174,7 +173,7 @@ fn beside_far_ones(shape: Shape, n: usize, far: f64, draws: u32, repeats: usize)
             draws,
             seed: random.u64(..),
         };
-        let pairs = beside_reference(&groups, 0, dealing).expect("there are values");
+        let pairs = beside_reference(&groups, 0, dealing).expect("there are enough values");
         let differs: Vec<bool> = pairs.iter().map(|it| it.adjusted_p_value < 0.05).collect();
         found += usize::from(differs[1]);
         wrong += usize::from(differs[2..5].contains(&true));
@@ -197,7 +196,7 @@ fn a_group_that_differs_by_far_neither_hides_nor_makes_a_difference() {
                 found >= alone - 0.05,
                 "{shape:?}, {n}, {far}: {found} {alone}"
             );
-            // 5 % and three standard errors of it.
+            // 5 % plus three standard errors.
             assert!(wrong <= 0.11, "{shape:?}, {n}, {far}: {wrong}");
         }
     }
@@ -206,8 +205,8 @@ fn a_group_that_differs_by_far_neither_hides_nor_makes_a_difference() {
 #[test]
 #[ignore = "large: make statistics"]
 fn table_of_groups_beside_far_ones() {
-    println!("seven groups, one shifted by 4 deviations, two by half of so many and by so many:");
-    println!("share that find the first one, and that name another that does not differ");
+    println!("seven groups: one shifted by 4 deviations, two by x / 2 and x deviations:");
+    println!("share in which the first is found, and in which an equal group is found to differ");
     println!("{:>24} {:>15} {:>15} {:>15}", "", "0", "10", "1000");
     for n in [3, 5, 10] {
         for shape in SHAPES {
@@ -220,13 +219,13 @@ fn table_of_groups_beside_far_ones() {
     }
 }
 
-/// What two sweeps of several cells are made of.
+/// Two simulated sweeps of several cells.
 #[derive(Debug, Clone, Copy)]
 struct Sweeps {
     shape: Shape,
     cells: usize,
     runs: usize,
-    /// Cells from the first on whose new runs differ, and by how much.
+    /// Number of cells, from the first on, whose new runs differ, and by how much.
     shifted: (usize, f64),
     /// How much noisier the last cell is than the others.
     last_noise: f64,
@@ -243,8 +242,8 @@ impl Sweeps {
         }
     }
 
-    /// Which cells would be said to differ: after Holm's correction, and with an interval that
-    /// leaves 0 out.
+    /// Which cells are found to differ: after Holm's correction, and with an interval that excludes
+    /// 0.
     fn found(self, random: &mut Rng) -> Vec<bool> {
         let cells: Vec<[Vec<f64>; 2]> = (0..self.cells)
             .map(|cell| {
@@ -253,7 +252,7 @@ impl Sweeps {
                 } else {
                     1.0
                 };
-                // Cells have levels of their own.
+                // Each cell has its own level.
                 let level = 10.0 * cell as f64;
                 let shift = if cell < self.shifted.0 {
                     self.shifted.1
@@ -266,10 +265,10 @@ impl Sweeps {
                 })
             })
             .collect();
-        let p_values = cell_by_cell(&cells, 199, random.u64(..)).expect("there are values");
+        let p_values = cell_by_cell(&cells, 199, random.u64(..)).expect("there are enough values");
         let leaves_none_out = |[old, new]: &[Vec<f64>; 2], seed| {
             let interval =
-                median_difference_interval(old, new, 0.95, seed).expect("there are values");
+                median_difference_interval(old, new, 0.95, seed).expect("there are enough values");
             interval.low <= 0.0 && 0.0 <= interval.high
         };
         holm(&p_values)
@@ -279,7 +278,7 @@ impl Sweeps {
             .collect()
     }
 
-    /// Share of pairs of sweeps in which a cell that does not differ is said to.
+    /// Share of pairs of sweeps in which a cell without a difference is found to differ.
     fn false_positives(self, repeats: usize) -> f64 {
         let mut random = Rng::with_seed(61);
         share(repeats, || {
@@ -287,7 +286,7 @@ impl Sweeps {
         })
     }
 
-    /// Share of pairs of sweeps in which the first cell, which differs, is said to.
+    /// Share of pairs of sweeps in which the first cell, which differs, is found to differ.
     fn power(self, repeats: usize) -> f64 {
         let mut random = Rng::with_seed(67);
         share(repeats, || self.found(&mut random)[0])
@@ -295,12 +294,12 @@ impl Sweeps {
 }
 
 #[test]
-fn cells_of_two_sweeps_that_do_not_differ_are_rarely_said_to() {
+fn equal_cells_of_two_sweeps_are_rarely_found_to_differ() {
     let alike = Sweeps::alike(Shape::Normal, 7, 5);
     for sweeps in [
         alike,
         Sweeps::alike(Shape::Contaminated, 7, 5),
-        // One of the others differs by far, and says nothing of them.
+        // One cell differs by far, which must not affect the others.
         Sweeps {
             shifted: (1, 20.0),
             ..alike
@@ -311,14 +310,14 @@ fn cells_of_two_sweeps_that_do_not_differ_are_rarely_said_to() {
         },
     ] {
         let found = sweeps.false_positives(150);
-        // 5 % and three standard errors of it.
+        // 5 % plus three standard errors.
         assert!(found <= 0.104, "{sweeps:?}: {found}");
     }
 }
 
 #[test]
 fn a_difference_in_one_cell_and_in_all_cells_of_two_sweeps_is_found() {
-    let shift = detectable_difference_in_cells(1.0, 5, 7).expect("there are values");
+    let shift = detectable_difference_in_cells(1.0, 5, 7).expect("there are enough values");
     for cells in [1, 7] {
         let of = |shift| Sweeps {
             shifted: (cells, shift),
@@ -334,7 +333,7 @@ fn a_difference_in_one_cell_and_in_all_cells_of_two_sweeps_is_found() {
 #[ignore = "large: make statistics"]
 fn table_of_two_sweeps() {
     const SIZES: [(usize, usize); 6] = [(2, 4), (2, 5), (3, 3), (7, 3), (7, 5), (7, 10)];
-    println!("two sweeps, cells x runs of each: share that name a cell without any effect");
+    println!("two sweeps, cells x runs of each: share in which an equal cell is found to differ");
     println!(
         "{:>24} {}",
         "",
@@ -374,7 +373,7 @@ fn table_of_two_sweeps() {
         .false_positives(3_000)
     });
     row("power where 80 % is said", &|k, n| {
-        let shift = detectable_difference_in_cells(1.0, n, k).expect("there are values");
+        let shift = detectable_difference_in_cells(1.0, n, k).expect("there are enough values");
         Sweeps {
             shifted: (1, shift),
             ..Sweeps::alike(Shape::Normal, k, n)
@@ -400,29 +399,29 @@ fn table_of_two_sweeps() {
     }
 }
 
-/// How often two groups that differ by just the threshold are said to be the same within it.
+/// How often two groups that differ by exactly the threshold are found to be equivalent.
 fn wrongly_same(shape: Shape, n: usize, threshold: f64, repeats: usize) -> f64 {
     let mut random = Rng::with_seed(71 + n as u64);
     share(repeats, || {
         let first = shape.sample(&mut random, n, 0.0);
         let second = shape.sample(&mut random, n, threshold);
         let seed = random.u64(..);
-        let near =
-            median_difference_interval(&first, &second, 0.90, seed).expect("there are values");
+        let near = median_difference_interval(&first, &second, 0.90, seed)
+            .expect("there are enough values");
         -threshold < near.low && near.high < threshold
     })
 }
 
 #[test]
-fn what_differs_by_the_threshold_is_rarely_said_to_be_the_same_within_it() {
-    // Wide beside the noise, so that "the same" is said at all.
+fn groups_that_differ_by_the_threshold_are_rarely_found_to_be_equivalent() {
+    // Large compared with the noise, so that groups can be found to be equivalent at all.
     for (shape, n) in [
         (Shape::Normal, 5),
         (Shape::Normal, 8),
         (Shape::Exponential, 6),
     ] {
         let found = wrongly_same(shape, n, 4.0, 400);
-        // 5 % and three standard errors of it.
+        // 5 % plus three standard errors.
         assert!(found <= 0.083, "{shape:?}, {n}: {found}");
     }
 }
@@ -430,7 +429,7 @@ fn what_differs_by_the_threshold_is_rarely_said_to_be_the_same_within_it() {
 #[test]
 #[ignore = "large: make statistics"]
 fn table_of_wrong_equivalence() {
-    println!("share of groups that differ by the threshold and are said to be the same within it");
+    println!("share of groups that differ by the threshold and are found to be equivalent");
     println!("{:>14} {:>6} {:>6} {:>6} {:>6} {:>6}", "", 4, 5, 6, 8, 10);
     for shape in SHAPES {
         let found = [4, 5, 6, 8, 10].map(|n| wrongly_same(shape, n, 4.0, 4_000));
@@ -439,11 +438,11 @@ fn table_of_wrong_equivalence() {
     }
 }
 
-/// A comparison deals 4,999 times; 199 leave p-values too coarse a grain for the power of six
+/// A comparison uses 4,999 permutations; with 199 the p-values are too coarse for the power of six
 /// levels.
 const TABLE_DRAWS: u32 = 999;
 
-/// Samples of two groups are not dealt out, and cost little.
+/// Two groups need no permutations and take little time.
 const fn table_repeats(groups: usize) -> usize {
     if groups == 2 { 4_000 } else { 700 }
 }
@@ -460,7 +459,7 @@ fn power(k: usize, n: usize, difference: f64, draws: u32, repeats: usize) -> f64
 #[test]
 fn the_smallest_detectable_difference_is_the_simulated_one_within_a_fifth() {
     for (k, n) in [(2, 4), (2, 5), (2, 8), (2, 15), (7, 5)] {
-        let difference = detectable_difference(1.0, n, k).expect("there are values");
+        let difference = detectable_difference(1.0, n, k).expect("there are enough values");
         let (less, more) = (
             power(k, n, difference / 1.2, 199, 120),
             power(k, n, difference / 0.8, 199, 120),
@@ -487,7 +486,7 @@ fn table_of_detectable_differences() {
         (7, 5),
         (7, 10),
     ] {
-        let difference = detectable_difference(1.0, n, k).expect("there are values");
+        let difference = detectable_difference(1.0, n, k).expect("there are enough values");
         let found = power(k, n, difference, TABLE_DRAWS, table_repeats(k));
         println!("{k} groups of {n:>2}: {difference:.3} {found:.3}");
         assert!(power(k, n, difference / 1.2, TABLE_DRAWS, table_repeats(k)) < 0.8);
@@ -514,21 +513,23 @@ fn table_of_power() {
 }
 
 #[test]
-fn noise_is_measured_from_few_values_and_one_wild_one_does_not_move_it() {
+fn noise_is_estimated_from_few_values_and_an_outlier_does_not_change_it() {
     let mut random = Rng::with_seed(37);
     let mut found: Vec<f64> = (0..300)
-        .map(|_| noise(&groups(&mut random, Shape::Normal, 2, 5, 0.0)).expect("there are values"))
+        .map(|_| {
+            noise(&groups(&mut random, Shape::Normal, 2, 5, 0.0)).expect("there are enough values")
+        })
         .collect();
     found.sort_by(f64::total_cmp);
     assert!((0.85..1.15).contains(&found[150]), "{}", found[150]);
     let mut wild = groups(&mut random, Shape::Normal, 4, 5, 0.0);
-    let before = noise(&wild).expect("there are values");
+    let before = noise(&wild).expect("there are enough values");
     wild[0][0] = 1_000.0;
-    assert!(noise(&wild).expect("there are values") < 1.7 * before);
+    assert!(noise(&wild).expect("there are enough values") < 1.7 * before);
 }
 
 #[test]
-fn blocks_take_away_what_all_groups_share() {
+fn blocks_remove_what_all_groups_share() {
     let mut random = Rng::with_seed(41);
     let mut sweep = |effect: f64| {
         let mut groups = vec![vec![]; 7];
@@ -539,13 +540,13 @@ fn blocks_take_away_what_all_groups_share() {
                     4.0 * f64::from(round) + effect + normal(&mut random)
                 })
                 .collect();
-            let middle = stats::median(&values).expect("there are values");
+            let middle = stats::median(&values).expect("there are enough values");
             for (group, value) in groups.iter_mut().zip(values) {
                 group.push(value - middle);
             }
         }
         Ranks::of(&groups, true)
-            .expect("there are values")
+            .expect("there are enough values")
             .test(1)
             .p_value
             < 0.05
@@ -556,12 +557,12 @@ fn blocks_take_away_what_all_groups_share() {
 }
 
 #[test]
-fn few_values_are_judged_by_permutations_and_as_rarely_wrong() {
+fn few_values_are_judged_by_permutations_and_rarely_wrong() {
     let mut random = Rng::with_seed(43);
     let found = share(60, || {
         let groups = groups(&mut random, Shape::Normal, 3, 3, 0.0);
         Ranks::of(&groups, false)
-            .expect("there are values")
+            .expect("there are enough values")
             .test(7)
             .p_value
             < 0.05
@@ -576,7 +577,7 @@ fn steady_runs_have_no_trend_and_drifting_ones_have() {
         let values: Vec<f64> = (0..35)
             .map(|index| slope * f64::from(index) + normal(&mut random))
             .collect();
-        trend(&values).expect("there are values").p_value < 0.01
+        trend(&values).expect("there are enough values").p_value < 0.01
     };
     let (steady, drifting) = (share(500, || drifts(0.0)), share(200, || drifts(0.1)));
     assert!(steady <= 0.025, "{steady}");
@@ -584,11 +585,11 @@ fn steady_runs_have_no_trend_and_drifting_ones_have() {
 }
 
 #[test]
-fn ordinary_runs_rarely_stick_out() {
+fn ordinary_runs_are_rarely_outliers() {
     let mut random = Rng::with_seed(53);
     let found = share(1_000, || {
         let values = Shape::Normal.sample(&mut random, 10, 0.0);
-        modified_z_score(values[0], &values[1..]).expect("there are values") < -5.0
+        modified_z_score(values[0], &values[1..]).expect("there are enough values") < -5.0
     });
     assert!(found <= 0.05, "{found}");
 }

@@ -1,20 +1,20 @@
-//! How the document is laid out: objects indented, but every list element on one line.
+//! The layout of documents: objects are indented, and each list element is on one line.
 
 use std::io::{self, Write};
 
 use serde_json::ser::Formatter;
 
-/// Two blanks per level, as most JSON is written. Within a list nothing is broken but before an
-/// object, so that a time series has one row per line and can be read and compared.
+/// Indents by two spaces per level. Within a list, lines are broken only before an object, so a
+/// time series has one row per line and is easy to read and to compare.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// Open objects and lists.
+    /// Number of open objects and lists.
     depth: usize,
-    /// Open lists and the objects within them; 0 outside of lists.
+    /// Number of open lists and of open objects within them; 0 outside lists.
     depth_in_list: usize,
-    /// The outermost open list has objects, each on its line.
+    /// Whether the outermost open list contains objects, each on its own line.
     rows: bool,
-    /// The innermost open object has no field yet.
+    /// Whether the innermost open object has no field yet.
     empty: bool,
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::Layout;
 
     #[test]
-    fn objects_are_indented_lists_of_values_are_one_line_and_objects_in_lists_one_line_each() {
+    fn objects_are_indented_and_a_list_has_one_line_or_one_line_per_object() {
         let value = json!({
             "a": {"b": 1, "c": {}},
             "d": [1, "x", null, [2, []]],
