@@ -118,7 +118,7 @@ fn a_run_by_number_whose_server_does_not_come_back_gives_up() {
     site.go_down();
     let run = running.finish();
     assert_eq!(run.code, Some(1), "{}", run.story());
-    let said = "of 1000000000 requests were sent (-n)";
+    let said = "of 1,000,000,000 requests were sent (-n)";
     assert!(run.stderr.contains(said), "{}", run.story());
     let kinds = run.document["warnings"].as_array().unwrap();
     assert!(
