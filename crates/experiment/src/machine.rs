@@ -52,11 +52,22 @@ pub struct MachineSettings {
     pub guardian: Option<Command>,
 }
 
+/// A locked file or folder.
+struct Claim(File);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Closing the file would not release the lock while a child that another thread is just
+        // starting still shares it (flock(2)).
+        let _ = self.0.unlock();
+    }
+}
+
 /// The machine that the program runs on.
 pub struct Machine {
     settings: MachineSettings,
     lock: Option<File>,
-    claims: BTreeMap<PathBuf, File>,
+    claims: BTreeMap<PathBuf, Claim>,
     watch: Option<GuardianProcess>,
     on_wait: Option<OnWait>,
 }
@@ -198,7 +209,7 @@ impl Host for Machine {
             // Some network file systems do not support locks on files opened for reading.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        self.claims.insert(path.to_owned(), file);
+        self.claims.insert(path.to_owned(), Claim(file));
         Ok(true)
     }
 
