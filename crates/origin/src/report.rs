@@ -65,7 +65,9 @@ impl Counts {
         ]
     }
 
-    fn plus(self, other: Self) -> Self {
+    /// The sums of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         Self {
             connections: self.connections + other.connections,
             requests: self.requests + other.requests,

@@ -65,15 +65,7 @@ impl Site {
         let past = self.past.borrow();
         past.iter()
             .chain(&now)
-            .fold(Counts::default(), |sum, one| Counts {
-                connections: sum.connections + one.connections,
-                requests: sum.requests + one.requests,
-                responses: sum.responses + one.responses,
-                refused: sum.refused + one.refused,
-                bytes_in: sum.bytes_in + one.bytes_in,
-                bytes_out: sum.bytes_out + one.bytes_out,
-                tls_failures: sum.tls_failures + one.tls_failures,
-            })
+            .fold(Counts::default(), |sum, one| sum.plus(*one))
     }
 
     /// Stops it and returns everything it knows.
