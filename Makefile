@@ -11,7 +11,10 @@ TRUTH_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# What `make install` installs. If it is for another processor, RUNNABLE is the same version for this
+# one: it prints manual pages and completions.
 WRKBENCH := $(TARGET_DIR)/release/wrkbench
+RUNNABLE ?= $(WRKBENCH)
 
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
@@ -115,10 +118,10 @@ install: ## install binary, man page, completions, docs and examples in PREFIX; 
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
 	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	install -m 755 $(WRKBENCH) $(BIN_DIR)/wrkbench
-	$(WRKBENCH) man > $(MAN_DIR)/wrkbench.1
-	$(WRKBENCH) completions bash > $(BASH_DIR)/wrkbench
-	$(WRKBENCH) completions zsh > $(ZSH_DIR)/_wrkbench
-	$(WRKBENCH) completions fish > $(FISH_DIR)/wrkbench.fish
+	$(RUNNABLE) man > $(MAN_DIR)/wrkbench.1
+	$(RUNNABLE) completions bash > $(BASH_DIR)/wrkbench
+	$(RUNNABLE) completions zsh > $(ZSH_DIR)/_wrkbench
+	$(RUNNABLE) completions fish > $(FISH_DIR)/wrkbench.fish
 	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
 	@# With the folders of the repository, since documents refer to each other by these paths.
 	@for folder in $(INSTALLED_FOLDERS); do \
