@@ -33,7 +33,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
-    uninstall pictures clean help
+    uninstall pictures deb container formula crates sums packages-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -135,6 +135,26 @@ uninstall: ## remove everything that install created, including links
 	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1
 	rm -f $(BASH_DIR)/wrkbench $(ZSH_DIR)/_wrkbench $(FISH_DIR)/wrkbench.fish
 	rm -rf $(DOC_DIR)
+
+deb: ## make Debian packages in target/dist from the archives of `make dist`
+	CARGO="$(CARGO)" sh scripts/deb.sh
+
+container: ## make container images in target/dist; needs buildah, podman or docker
+	CARGO="$(CARGO)" sh scripts/container.sh
+
+formula: ## write the Homebrew formula of the archives in target/dist
+	sh scripts/formula.sh
+
+crates: ## make the packages for crates.io in target/crates
+	CARGO="$(CARGO)" sh scripts/crates.sh
+
+sums: ## write SHA256SUMS of everything in target/dist
+	cd $(TARGET_DIR)/dist && rm -f SHA256SUMS && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
+
+packages-check: ## install Debian package, image and crates and use them; needs root, 15 minutes
+	sh scripts/check-deb.sh
+	sh scripts/check-container.sh
+	CARGO="$(CARGO)" sh scripts/check-crates.sh
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -11,9 +11,7 @@
 //! Each worker thread has one event loop. A request whose bytes were seen before is recognized by
 //! comparison and answered with bytes that the loop keeps. All others go through the parser and the
 //! recipe language, which yields a list of steps that the connection executes. Connections know
-//! neither sockets nor clocks.
-//!
-#![doc = include_str!("../../../docs/serve.md")]
+//! neither sockets nor clocks. `docs/serve.md` describes recipes and faults.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,7 +1,7 @@
 //! Paths of the repository in a Markdown text: in backticks and as links.
 
 /// How a path in backticks must begin to count as one of the repository.
-const BEGINNINGS: [&str; 8] = [
+const BEGINNINGS: [&str; 10] = [
     "crates/",
     "docs/",
     "examples/",
@@ -9,14 +9,17 @@ const BEGINNINGS: [&str; 8] = [
     "bench/",
     "tidy/",
     "fuzz/",
+    "packaging/",
     ".ci/",
+    ".github/",
 ];
-const ROOT_FILES: [&str; 10] = [
+const ROOT_FILES: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "RELEASING.md",
+    "action.yml",
     "Makefile",
     "Cargo.toml",
     "clippy.toml",

@@ -208,10 +208,10 @@ fn the_arguments_of_every_command_are_valid() {
     assert!(count > 50, "only {count} commands were found");
 }
 
-/// Options of other programs in the documents: of nsenter, a script, the bench and oha, and
-/// prefixes that wrk accepts too.
-const FOREIGN_OPTIONS: &str =
-    "--net --target --fast --only --latency-correction --t --h --s --d --r --b --u --co";
+/// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
+/// installs packages, and prefixes that wrk accepts too.
+const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path --prefix --from --rm \
+     --network --cpus --t --h --s --d --r --b --u --co";
 
 #[test]
 fn every_option_in_the_documents_exists() {

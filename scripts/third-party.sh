@@ -1,0 +1,49 @@
+#!/bin/sh
+# Prints which crates the program contains, their licences, and the texts that these want kept with
+# copies of the program. Texts that several crates share are printed once.
+set -eu
+
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+sources=${CARGO_HOME:-$HOME/.cargo}/registry/src
+
+fail() {
+    printf '%s\n' "third-party: $*" >&2
+    exit 1
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/texts"
+
+# Build dependencies too: the sources of LuaJIT are one. Our own crates are those with a path.
+"$CARGO" tree -p wrkbench --locked --edges normal,build --prefix none --format '{p}|{l}' |
+    grep -v '(/' | sed 's/ (proc-macro)//; s/ (\*)//' | sort -u >"$work/crates"
+[ -s "$work/crates" ] || fail "cargo tree names no crates"
+
+cat <<'TEXT'
+wrkbench contains the following crates. Where a licence offers a choice, any of them may be chosen.
+
+TEXT
+while IFS='|' read -r crate licence; do
+    printf '%s: %s\n' "$crate" "$licence"
+    name=${crate% v*}
+    set -- "$sources"/*/"$name-${crate##* v}"
+    [ -d "$1" ] || fail "the sources of $crate are not in $sources: run cargo fetch --locked"
+    # Blanks at the ends of lines make no other text.
+    find "$1" -maxdepth 2 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' \
+        -o -iname 'copyright*' -o -iname 'notice*' \) ! -name '*.rs' | LC_ALL=C sort |
+        while IFS= read -r file; do
+            sed 's/[[:space:]]*$//' "$file" >"$work/text"
+            sum=$(sha256sum "$work/text" | cut -d' ' -f1)
+            [ -e "$work/texts/$sum" ] || mv "$work/text" "$work/texts/$sum"
+            printf '%s\n' "$crate" >>"$work/texts/$sum.crates"
+        done
+done <"$work/crates"
+
+for users in "$work/texts"/*.crates; do
+    printf '\n%s\n' "================================================================"
+    LC_ALL=C sort -u "$users" | paste -s -d, - | sed 's/,/, /g' | fold -s -w 100
+    printf '%s\n\n' "----------------------------------------------------------------"
+    cat "${users%.crates}"
+done
