@@ -33,15 +33,17 @@ done
 
 mkdir -p "$dist"
 work=$(mktemp -d)
+context=$work/context
+mkdir "$context"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-cp packaging/container/Containerfile "$work/"
+cp packaging/container/Containerfile "$context/"
 sh scripts/third-party.sh >"$work/third-party.txt"
 
 # Puts the files of an image into a folder. $1: its architecture, $2: the binary.
 fill() {
-    root=$work/$1
+    root=$context/$1
     if readelf -l "$2" | grep -q INTERP; then
         fail "$2 is not a static binary: the image has no libraries"
     fi
@@ -58,26 +60,34 @@ fill() {
     find "$root" -exec touch --no-dereference --date="@$epoch" {} +
 }
 
+# Images of the user are left alone: a storage of its own, removed at the end.
+in_storage() {
+    tool=$1
+    shift
+    "$tool" --root "$work/storage" --runroot "$work/run" --storage-driver vfs "$@"
+}
+
 # $1: the image's architecture, $2: its name in file names.
 build() {
     tag=localhost/wrkbench:$version-$1
     file=$dist/wrkbench-$version-$2.oci.tar
     set -- --platform "linux/$1" --build-arg "TARGETARCH=$1" --build-arg "VERSION=$version" \
         --build-arg "REVISION=$revision" --build-arg "SOURCE=$source" --tag "$tag" \
-        --file "$work/Containerfile" "$work"
+        --file "$context/Containerfile" "$context"
     rm -f "$file"
     case $builder in
     buildah)
-        buildah build --quiet --network none --timestamp "$epoch" "$@" >/dev/null
-        buildah push --quiet "$tag" "oci-archive:$file:$tag" >/dev/null
+        in_storage buildah build --quiet --network none --timestamp "$epoch" "$@" >/dev/null
+        in_storage buildah push --quiet "$tag" "oci-archive:$file:$tag" >/dev/null
         ;;
     podman)
-        podman build --quiet --network none --timestamp "$epoch" "$@" >/dev/null
-        podman save --quiet --format oci-archive --output "$file" "$tag"
+        in_storage podman build --quiet --network none --timestamp "$epoch" "$@" >/dev/null
+        in_storage podman save --quiet --format oci-archive --output "$file" "$tag"
         ;;
     docker)
         docker build --quiet --network none "$@" >/dev/null
         docker save --output "$file" "$tag"
+        docker rmi "$tag" >/dev/null
         ;;
     esac
     printf '%s\n' "$file"
