@@ -35,11 +35,11 @@ class Wrkbench < Formula
 
   test do
     assert_match version.to_s, shell_output("#{bin}/wrkbench --version") unless build.head?
-    server = spawn bin/"wrkbench", "serve", "--listen", "127.0.0.1:18080", out: File::NULL
-    sleep 1
-    output = shell_output("#{bin}/wrkbench -t1 -c2 -n100 http://127.0.0.1:18080/")
-    assert_match "100 requests in", output
+    server = IO.popen([bin/"wrkbench", "serve", "--listen", "127.0.0.1:0"])
+    # It prints "serving URL".
+    url = server.gets.split.last
+    assert_match "100 requests in", shell_output("#{bin}/wrkbench -t1 -c2 -n100 #{url}")
   ensure
-    Process.kill "TERM", server if server
+    Process.kill "TERM", server.pid if server
   end
 end
