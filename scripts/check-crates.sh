@@ -34,8 +34,8 @@ for package in "$packages/package"/*.crate; do
         >"$work/registry/$name/.cargo-checksum.json"
 done
 rm -rf "$work/workspace"
-mkdir -p "$work/empty/.cargo"
-cat >"$work/empty/.cargo/config.toml" <<CONFIG
+mkdir "$work/empty"
+cat >"$work/config.toml" <<CONFIG
 [source.crates-io]
 replace-with = "packages"
 [source.packages]
@@ -45,7 +45,7 @@ CONFIG
 cd "$work/empty"
 # A debug build proves the same in a third of the time.
 "$CARGO" install wrkbench --version "$version" --locked --offline --debug --root "$work/root" \
-    --target-dir "$packages/install"
+    --target-dir "$packages/install" --config "$work/config.toml"
 "$work/root/bin/wrkbench" --version
 # The page has parts from files, which must be in the package.
 "$work/root/bin/wrkbench" demo >"$work/demo.txt" 2>&1 || {

@@ -21,7 +21,7 @@ fail() {
 # All files but those that dpkg, man-db and systemd keep for themselves: name, mode, owner, and a
 # sum of contents.
 state() {
-    find / -xdev \( -path /proc -o -path /dev -o -path /root -o -path /run -o -path /tmp \
+    find / -xdev \( -path /proc -o -path /dev -o -path /check -o -path /run -o -path /tmp \
         -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
         -o -path /var/lib/systemd/timers \) -prune -o -printf '%p %M %u:%g %l\n' | sort
     find /etc /usr /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/systemd/catalog \
@@ -29,7 +29,7 @@ state() {
         sort | xargs -d '\n' sha256sum
 }
 
-cd /root
+cd /check
 journal=/var/lib/wrkbench/restore/journal
 unit=wrkbench-restore.service
 enabled=/etc/systemd/system/multi-user.target.wants/$unit
@@ -57,7 +57,7 @@ before_boot() {
     step "running the program"
     wrkbench --version
     serve
-    wrkbench -t1 -c2 -n100 http://127.0.0.1:8080/ >run.txt 2>&1 || fail_with run.txt "the run failed"
+    wrkbench -t1 -c2 -n100 http://127.0.0.1:8080/ >run.txt 2>&1 || fail_with run.txt "no run"
     grep -q '100 requests in' run.txt || fail_with run.txt "the report does not name the requests"
 
     step "reading the manual"
@@ -130,7 +130,7 @@ UNIT
 After=wrkbench-restore.service multi-user.target
 [Service]
 Type=oneshot
-ExecStart=/bin/sh -c 'journalctl -o cat -u wrkbench-restore >/root/booted.txt'
+ExecStart=/bin/sh -c 'journalctl -o cat -u wrkbench-restore >/check/booted.txt'
 ExecStart=/bin/systemctl poweroff --no-block
 [Install]
 WantedBy=multi-user.target

@@ -32,7 +32,7 @@ done
 [ "$(id -u)" -eq 0 ] || fail "needs root, for a chroot"
 
 say "lintian $deb"
-# On Debian, root is not the usual user of lintian.
+# lintian refuses to run as root otherwise.
 lintian --allow-root --fail-on error "$deb"
 
 if [ ! -e "$base/var/lib/dpkg/status" ]; then
@@ -61,7 +61,8 @@ mount -t tmpfs tmpfs "$work/mnt"
 mkdir "$work/mnt/upper" "$work/mnt/work" "$root"
 mount -t overlay overlay \
     -o "lowerdir=$base,upperdir=$work/mnt/upper,workdir=$work/mnt/work" "$root"
-cp "$work/wrkbench.deb" "$work/inside.sh" "$root/root/"
+mkdir "$root/check"
+cp "$work/wrkbench.deb" "$work/inside.sh" "$root/check/"
 # The boot takes the name from the file.
 hostname checked
 echo checked >"$root/etc/hostname"
@@ -76,7 +77,7 @@ if command -v systemd-nspawn >/dev/null; then
         --private-network --hostname=checked --console=pipe \
         </dev/null >"$work/boot.txt" 2>&1 || true
 fi
-if [ -e "$root/root/booted.txt" ]; then
+if [ -e "$root/check/booted.txt" ]; then
     echo "check-deb: systemd-nspawn has booted"
 else
     echo "check-deb: SKIPPED: booting: systemd-nspawn is missing or cannot boot here:" \
@@ -88,8 +89,8 @@ cat >"$work/phase.sh" <<'PHASE'
 mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
 ip link set lo up
-exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 TERM=dumb \
-    sh -eu /root/inside.sh "$2"
+exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/check LC_ALL=C.UTF-8 TERM=dumb \
+    sh -eu /check/inside.sh "$2"
 PHASE
 unshare --mount --mount-proc --pid --fork --kill-child --net --uts --cgroup \
     sh -eu "$work/stage.sh" "$base" "$work"

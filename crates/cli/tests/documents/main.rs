@@ -210,8 +210,8 @@ fn the_arguments_of_every_command_are_valid() {
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
 /// installs packages, and prefixes that wrk accepts too.
-const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path --prefix --from --rm \
-     --network --cpus --t --h --s --d --r --b --u --co";
+const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path \
+    --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co";
 
 #[test]
 fn every_option_in_the_documents_exists() {
