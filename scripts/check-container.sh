@@ -24,7 +24,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # The layout of an OCI archive: an index names the manifest, that names configuration and layers.
-mkdir "$work/oci" "$work/root"
+mkdir "$work/oci" "$work/image"
 tar -xf "$archive" -C "$work/oci"
 blob() { printf '%s' "$work/oci/blobs/$(printf '%s' "$1" | tr : /)"; }
 manifest=$(blob "$(jq -r '.manifests[0].digest' "$work/oci/index.json")")
@@ -33,21 +33,21 @@ config=$(blob "$(jq -r '.config.digest' "$manifest")")
 [ "$(jq -r '.config.Labels["org.opencontainers.image.version"]' "$config")" = "$version" ] ||
     fail "the image has no label with its version"
 jq -r '.layers[].digest' "$manifest" | while read -r layer; do
-    tar -xf "$(blob "$layer")" -C "$work/root"
+    tar -xf "$(blob "$layer")" -C "$work/image"
 done
-writable=$(find "$work/root" -mindepth 1 -perm /022 ! -type l ! -perm -1000)
+writable=$(find "$work/image" -mindepth 1 -perm /022 ! -type l ! -perm -1000)
 [ -z "$writable" ] || fail "everybody can write these files: $writable"
 
 # The demo starts a server, loads it, and writes its result to the working folder.
 say "running the demo in a chroot, as user 65532, without a network"
-mkdir -p "$work/root/proc"
+mkdir -p "$work/image/proc"
 cat >"$work/run.sh" <<'RUN'
 mount -t proc proc "$1/proc"
 ip link set lo up
 # In /work, as the image says.
 exec unshare --root "$1" --wd /work --setgid 65532 --setuid 65532 /usr/bin/wrkbench demo
 RUN
-unshare --mount --net --pid --fork --kill-child sh -eu "$work/run.sh" "$work/root" \
+unshare --mount --net --pid --fork --kill-child sh -eu "$work/run.sh" "$work/image" \
     >"$work/demo.txt" 2>&1 || { cat "$work/demo.txt" >&2; fail "the demo failed"; }
 grep -q 'Requests/sec' "$work/demo.txt" || fail "the demo printed no report"
 

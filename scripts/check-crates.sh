@@ -44,14 +44,14 @@ CONFIG
 
 cd "$work/empty"
 # A debug build proves the same in a third of the time.
-"$CARGO" install wrkbench --version "$version" --locked --offline --debug --root "$work/root" \
+"$CARGO" install wrkbench --version "$version" --locked --offline --debug --root "$work/installed" \
     --target-dir "$packages/install" --config "$work/config.toml"
-"$work/root/bin/wrkbench" --version
+"$work/installed/bin/wrkbench" --version
 # The page has parts from files, which must be in the package.
-"$work/root/bin/wrkbench" demo >"$work/demo.txt" 2>&1 || {
+"$work/installed/bin/wrkbench" demo >"$work/demo.txt" 2>&1 || {
     cat "$work/demo.txt" >&2
     fail "the demo failed"
 }
-"$work/root/bin/wrkbench" report demo-result.json -o page.html >/dev/null
+"$work/installed/bin/wrkbench" report demo-result.json -o page.html >/dev/null
 grep -q uPlot page.html || fail "the page has no charts"
 printf '%s\n' "check-crates: cargo install wrkbench --version $version --locked works"
