@@ -65,8 +65,8 @@ pub enum SafetyError {
     },
     /// An earlier sweep has not restored its changes.
     #[error(
-        "an earlier sweep of {experiment:?} ({since}, pid {pid}) has not restored its changes{changed}: \
-         run `{}` first",
+        "an earlier sweep of {experiment:?} ({since}, pid {pid}) has not restored its \
+         changes{changed}: run `{}` first",
         restore_command(folder)
     )]
     Unfinished {

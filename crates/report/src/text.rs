@@ -7,8 +7,8 @@ use results::{ErrorCount, ErrorKind, Finding, RunResult, Warning};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
-/// The two lines at the start of a run, as in wrk. A run that is limited only by requests, which wrk
-/// does not have, shows their number instead of the duration.
+/// The two lines at the start of a run, as in wrk. A run that is limited only by requests, which
+/// wrk does not have, shows their number instead of the duration.
 #[must_use]
 pub fn banner(plan: &RunPlan) -> String {
     let url = &plan.target.url;

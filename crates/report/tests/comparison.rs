@@ -267,12 +267,13 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     };
     check(
         &compared(&around(1_019.0, 0.006), 0.02),
-        "no difference that matters in requests/s: new is 1.9 % higher than base (within 2 %; 95 % interval 1.6 to \
-         2.2 %, which extends beyond it)",
+        "no difference that matters in requests/s: new is 1.9 % higher than base (within 2 %; \
+         95 % interval 1.6 to 2.2 %, which extends beyond it)",
     );
     check(
         &compared(&around(1_022.0, 0.006), 0.02),
-        "new beats base by 2.2 % in requests/s (95 % interval 1.9 to 2.6 %, partly within the 2 % threshold)",
+        "new beats base by 2.2 % in requests/s (95 % interval 1.9 to 2.6 %, partly within the 2 % \
+         threshold)",
     );
     let at_rate = |level: &str, made: f64| {
         let mut runs = runs(level, "requests_per_sec", &around(made, 0.0005));
@@ -292,8 +293,8 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     );
     check(
         &at_rates(900.0),
-        "new is worse than base: requests/s is 10 % lower (95 % interval 10 to 10 %); the fixed rate of 1,000/s \
-         was missed in 15 of 30 runs",
+        "new is worse than base: requests/s is 10 % lower (95 % interval 10 to 10 %); the fixed \
+         rate of 1,000/s was missed in 15 of 30 runs",
     );
 }
 
@@ -339,15 +340,17 @@ fn a_saturated_load_generator_is_reported_first_and_no_level_beats_another() {
     let text = rendered(&sweep_with_saturated(2));
     assert!(
         text.starts_with(
-            "Load generator saturated in 4 of 12 runs\n\nrmem_max: 8192 beats 4096 by 10 % in requests/s ("
+            "Load generator saturated in 4 of 12 runs\n\n\
+             rmem_max: 8192 beats 4096 by 10 % in requests/s ("
         ),
         "{text}"
     );
     let text = rendered(&sweep_with_saturated(6));
     assert!(
         text.starts_with(
-            "Load generator saturated in 12 of 12 runs: differences between levels may be hidden\n\n\
-             rmem_max: 8192 differs from 4096: requests/s is 10 % higher, with the load generator saturated (95 % interval "
+            "Load generator saturated in 12 of 12 runs: differences between levels may be \
+             hidden\n\nrmem_max: 8192 differs from 4096: requests/s is 10 % higher, with the load \
+             generator saturated (95 % interval "
         ),
         "{text}"
     );
@@ -388,10 +391,10 @@ fn failures_and_clamped_levels_are_part_of_the_first_sentence() {
     let text = rendered(&runs);
     check(
         text.lines().next().unwrap_or_default(),
-        "Load generator saturated in 10 of 10 runs: differences between levels may be hidden; 1 of 12 runs failed and \
-         is excluded; 1 of 12 runs was ended early and is excluded; more than 1 % of the requests failed in \
-         10 of 10 runs; levels 4096 and 8192 of rmem_max are the same setting: the kernel used net.core.rmem_max = 2304 \
-         for each",
+        "Load generator saturated in 10 of 10 runs: differences between levels may be hidden; \
+         1 of 12 runs failed and is excluded; 1 of 12 runs was ended early and is excluded; more \
+         than 1 % of the requests failed in 10 of 10 runs; levels 4096 and 8192 of rmem_max are \
+         the same setting: the kernel used net.core.rmem_max = 2304 for each",
     );
 }
 
@@ -496,7 +499,8 @@ fn the_short_form_has_sentences_first_and_a_table_that_fits_a_terminal() {
     assert!(table[2].starts_with("4096      6  "), "{text}");
     assert!(table[3].contains("  +10 % ("), "{text}");
     assert_eq!(text.matches("change in").count(), 1, "{text}");
-    let long = "a level with a name that is far longer than any terminal is wide, and then some more of it";
+    let long = "a level with a name that is far longer than any terminal is wide, and then some \
+                more of it";
     let text = brief(&["4096", long]);
     let table: Vec<&str> = text
         .lines()

@@ -82,7 +82,9 @@ fn failing() -> RunResult {
             threads: 2,
             cpus: Some(2),
         })],
-        remedy: "no CPU is left for more threads: give the server another machine, or load it from a larger one".to_owned(),
+        remedy: "no CPU is left for more threads: give the server another machine, or load it \
+                 from a larger one"
+            .to_owned(),
     };
     result
 }
@@ -803,7 +805,8 @@ fn runs_of_another_load_or_request_are_no_repetitions() {
         ),
         (
             |it| it.plan.request.body = Some(plan::Body::Inline(vec![b'x'; 1_000])),
-            "-t2 -c10 --body xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... (1000 characters)",
+            "-t2 -c10 --body xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx... \
+             (1000 characters)",
         ),
         (
             |it| {

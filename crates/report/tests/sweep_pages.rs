@@ -465,12 +465,14 @@ fn reports_as_text_make_a_page_of_their_numbers() {
         .flat_map(|(name, rate)| {
             (0..5).map(move |run| {
                 format!(
-                    "buffers={name}\nRunning 10s test @ http://localhost/\n  2 threads and 10 connections\n  \
+                    "buffers={name}\nRunning 10s test @ http://localhost/\n  \
+                     2 threads and 10 connections\n  \
                      Thread Stats   Avg      Stdev     Max   +/- Stdev\n    \
                      Latency     1.{run}0ms    0.10ms   9.00ms   90.00%\n    \
                      Req/Sec     5.00k    0.10k     6.00k    80.00%\n  Latency Distribution\n     \
                      50%    1.{run}0ms\n     75%    1.50ms\n     90%    2.00ms\n     99%    5.{run}0ms\n  \
-                     {} requests in 10.00s, 10.00MB read\nRequests/sec:   {}.00\nTransfer/sec:      1.00MB\n\n",
+                     {} requests in 10.00s, 10.00MB read\n\
+                     Requests/sec:   {}.00\nTransfer/sec:      1.00MB\n\n",
                     (rate + run) * 10,
                     rate + run
                 )

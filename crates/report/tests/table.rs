@@ -43,7 +43,8 @@ fn buffertest_runs() -> Vec<Observation> {
             .unwrap();
         let object = format!(
             r#"{{"requests": {requests}, "duration_in_microseconds": {duration}, "bytes": {bytes},
-            "requests_per_sec": {rate}, "bytes_transfer_per_sec": {transfer}, "latency_distribution": [
+            "requests_per_sec": {rate}, "bytes_transfer_per_sec": {transfer},
+            "latency_distribution": [
             {{"percentile": 50, "latency_in_microseconds": {p50}}},
             {{"percentile": 75, "latency_in_microseconds": {p75}}},
             {{"percentile": 90, "latency_in_microseconds": {p90}}},
@@ -264,7 +265,8 @@ fn csv_quotes_what_would_break_a_row() {
     let text = shown(&runs, &wish, Format::Csv);
     assert!(
         text.starts_with(
-            "rmem_max,wmem_max,run,requests_per_sec,failure,source\r\n\"a,\"\"b\"\"\r\nc\",262144,1,21173.4,,logs-of-may/"
+            "rmem_max,wmem_max,run,requests_per_sec,failure,source\r\n\
+             \"a,\"\"b\"\"\r\nc\",262144,1,21173.4,,logs-of-may/"
         ),
         "{text}"
     );
@@ -297,7 +299,11 @@ fn rounds_of_each_target_are_side_by_side() {
         factor: "buffers".to_owned(),
         level: "16M".to_owned(),
     }];
-    let expected = "basic:\nx86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, 534.29\narm64: Latency 871.20ms  Requests/sec: 332.73  1 run failed\n\nfocused buffers=16M:\nx86_64: Latency 180.06ms  Requests/sec: 530.00\n";
+    let expected = "basic:\n\
+                    x86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, 534.29\n\
+                    arm64: Latency 871.20ms  Requests/sec: 332.73  1 run failed\n\n\
+                    focused buffers=16M:\n\
+                    x86_64: Latency 180.06ms  Requests/sec: 530.00\n";
     let mut output = Vec::new();
     render_summary(&table(&runs, &Wish::default()).unwrap(), &mut output).unwrap();
     assert_eq!(String::from_utf8(output).unwrap(), expected);

@@ -192,7 +192,8 @@ fn each_kind_of_error_has_a_note() {
         messages(fixture::failing_recording()),
         [
             "note: 15237 x refused: the server refused the connection",
-            "note: 1 x broken_pipe: the server had closed before the request was sent, 1 request lost",
+            "note: 1 x broken_pipe: the server had closed before the request was sent, \
+             1 request lost",
             "note: 4 x reset: the server reset the connection, 4 requests lost",
             "note: 1 x stale: the server closed an idle connection as a request was on its way, \
              1 request lost",
@@ -213,8 +214,8 @@ fn printed_percentiles_with_too_few_samples_have_a_note() {
         latency: true,
         ..TextOptions::default()
     };
-    let said = "note: p99.9, p99.99 and p99.999 are unreliable: fewer than 10 of 2,000 samples lie above \
-                them; run longer";
+    let said = "note: p99.9, p99.99 and p99.999 are unreliable: fewer than 10 of 2,000 samples \
+                lie above them; run longer";
     assert_eq!(note(Format::Wrk2, shown.clone()).as_deref(), Some(said));
     assert_eq!(note(Format::Wrk, shown.clone()), None);
     assert_eq!(note(Format::Json, shown), None);

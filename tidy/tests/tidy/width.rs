@@ -5,20 +5,8 @@ use std::path::Path;
 /// The most columns of a line.
 const COLUMNS_MAX: usize = 100;
 
-/// Folders that still have longer lines. A folder leaves the list when it is clean, and none is
-/// added.
-const NOT_YET_CLEAN: [&str; 4] = [
-    "crates/cli/src/",
-    "crates/experiment/",
-    "crates/report/",
-    "crates/telemetry/",
-];
-
 /// The comments and string literals of a file that are too wide, by line.
 pub(crate) fn findings(path: &Path, text: &str) -> Vec<String> {
-    if NOT_YET_CLEAN.iter().any(|folder| path.starts_with(folder)) {
-        return Vec::new();
-    }
     let lines = text.lines().enumerate();
     lines
         .filter(|(_, line)| line.chars().count() > COLUMNS_MAX && has_prose(path, line))
@@ -60,13 +48,5 @@ mod tests {
         assert_eq!(found("tidy/a.rs", &format!("{wide}x")), 0);
         assert_eq!(found("tidy/a.rs", &format!("//{}", &wide[2..])), 0);
         assert_eq!(found("tidy/a.rs", &format!("//{}", "\u{e9}".repeat(98))), 0);
-    }
-
-    #[test]
-    fn folders_that_are_not_yet_clean_are_left_alone() {
-        for folder in NOT_YET_CLEAN {
-            let line = format!("// {}", "x".repeat(COLUMNS_MAX));
-            assert_eq!(found(&format!("{folder}a.rs"), &line), 0);
-        }
     }
 }

@@ -55,7 +55,8 @@ proptest! {
         seed: u64,
     ) {
         let order = if is_shuffled { "shuffled" } else { "sequential" };
-        let spec = plan(&levels, profiles, targets, &format!("rounds = {rounds}\norder = '{order}'"));
+        let options = format!("rounds = {rounds}\norder = '{order}'");
+        let spec = plan(&levels, profiles, targets, &options);
         let schedule = Schedule::new(&spec, seed);
         let count = levels.iter().product::<usize>() * profiles.max(1) * targets;
         prop_assert_eq!(schedule.cells.len(), count);

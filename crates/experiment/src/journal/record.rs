@@ -305,8 +305,9 @@ mod tests {
 
     #[test]
     fn a_journal_of_version_1_is_read() {
-        let json = br#"{"begin":{"version":1,"plan":"p","pid":7,"since":null,"boot_id":"b","network_namespace":"n"}}"#;
-        let line = format!("{:08x} {}\n", crc32(json), String::from_utf8_lossy(json));
+        let json = "{\"begin\":{\"version\":1,\"plan\":\"p\",\"pid\":7,\"since\":null,\
+                    \"boot_id\":\"b\",\"network_namespace\":\"n\"}}";
+        let line = format!("{:08x} {json}\n", crc32(json.as_bytes()));
         let (found, _) = lines(line.as_bytes());
         let [Line::Record(record)] = &found[..] else {
             panic!("{found:?}");

@@ -326,7 +326,8 @@ fn a_status_that_ready_would_never_accept_is_found() {
 fn one_value_under_two_names_is_not_varied_twice() {
     let text = "name = 'n'\nrounds = 5\n[[target]]\nname = 't'\nurl = 'http://h/'\n\
                 [[factor]]\nname = 'a'\nsysctl = 'net.ipv6.route.gc_min_interval'\nlevels = [1, 2]\n\
-                [[factor]]\nname = 'b'\nsysctl = 'net.ipv6.route.gc_min_interval_ms'\nlevels = [100, 900]\n";
+                [[factor]]\nname = 'b'\nsysctl = 'net.ipv6.route.gc_min_interval_ms'\n\
+                levels = [100, 900]\n";
     let mut host = machine();
     for name in ["gc_min_interval", "gc_min_interval_ms"] {
         let path = PathBuf::from("/proc/sys/net/ipv6/route").join(name);

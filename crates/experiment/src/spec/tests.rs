@@ -468,7 +468,8 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
             "level \"x\" sets nothing",
         ),
         (
-            "[[factor]]\nname = 'f'\nlevels = [{ name = 'x', 'a.b' = 1 }, { name = 'y', 'a.c' = 1 }]",
+            "[[factor]]\nname = 'f'\n\
+             levels = [{ name = 'x', 'a.b' = 1 }, { name = 'y', 'a.c' = 1 }]",
             "level \"x\" does not set a.c",
         ),
         (
@@ -500,7 +501,8 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
             "[[factor]] c: restore is missing",
         ),
         (
-            "[[factor]]\nname = 'a'\noption = 'rate'\nlevels = [1]\n[[factor]]\nname = 'b'\nrate = [2]",
+            "[[factor]]\nname = 'a'\noption = 'rate'\nlevels = [1]\n\
+             [[factor]]\nname = 'b'\nrate = [2]",
             "p.toml:6: the factors a and b both set --rate",
         ),
         (
@@ -518,7 +520,8 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
         ),
         (
             "[load]\nrounds = 5",
-            "\"rounds\" is not a load option; it belongs in the top level, before its first [table]",
+            "\"rounds\" is not a load option; it belongs in the top level, \
+             before its first [table]",
         ),
         (
             "[[profile]]\nname = 'p'\nsettle = '1s'",

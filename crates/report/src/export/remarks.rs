@@ -1,5 +1,5 @@
-//! What is worth a sentence: failures, warnings, conclusions. Things of one kind are one remark, since who
-//! reads many lines reads none.
+//! What is worth a sentence: failures, warnings, conclusions. Things of one kind are one remark, to
+//! keep the list short enough to be read.
 
 use std::mem::discriminant;
 
@@ -77,7 +77,7 @@ pub(super) fn all(export: &Export<'_>) -> Vec<Remark> {
     remarks
 }
 
-/// A remark for each condition that holds, or that cannot be judged. That a run failed is said once.
+/// A remark for each condition that holds, or that cannot be judged. A failed run is reported once.
 fn conditions(export: &Export<'_>) -> Vec<Remark> {
     let judged = judge_all(export.runs(), export.criteria);
     let is_judged =
@@ -159,7 +159,7 @@ fn warnings(export: &Export<'_>) -> Vec<Remark> {
     of_kinds("Warning", lines.collect(), export)
 }
 
-/// A remark for each kind: what is so in many runs is said once, with the first of them as the example.
+/// One remark for each kind, with the first of the runs concerned as the example.
 fn of_kinds<K: PartialEq>(
     title: &str,
     lines: Vec<(K, &Observation, String)>,

@@ -111,14 +111,23 @@ fn words() -> Section {
                     "Or look at p99, which rests on 1,204.",
                 ],
             ),
-            finding(Tone::Bad, "412 requests had no response.", &["timeout: 400", "reset: 12"]),
+            finding(
+                Tone::Bad,
+                "412 requests had no response.",
+                &["timeout: 400", "reset: 12"],
+            ),
             finding(Tone::Better, "64 beats 8 by 12 %.", &[]),
             finding(Tone::Worse, "128 is worse than 8.", &[]),
             finding(Tone::Same, "p99 latency is the same within 2 %.", &[]),
             finding(Tone::NoEffect, "No effect on requests/s was found.", &[]),
             Block::Figures {
                 figures: vec![
-                    figure("Requests/s", "164,203", "4,926,090 in 30.00s", Tone::Neutral),
+                    figure(
+                        "Requests/s",
+                        "164,203",
+                        "4,926,090 in 30.00s",
+                        Tone::Neutral,
+                    ),
                     figure("p50", "387us", "", Tone::Neutral),
                     figure("p99", "1.24ms", "limit 5ms", Tone::Good),
                     figure("p99.9", "8.91 ms", "of 12 samples", Tone::Warning),
@@ -127,7 +136,10 @@ fn words() -> Section {
             },
             Block::Code {
                 label: "The command that repeats it".to_owned(),
-                text: "wrkbench run -t2 -c64 -d30s --latency --sockets 'dport = :8080' --json result.json http://127.0.0.1:8080/a/rather/long/path?that=has&many=parameters&to=wrap".to_owned(),
+                text: "wrkbench run -t2 -c64 -d30s --latency --sockets 'dport = :8080' \
+                       --json result.json http://127.0.0.1:8080/a/rather/long/path\
+                       ?that=has&many=parameters&to=wrap"
+                    .to_owned(),
             },
             Block::Facts {
                 facts: [

@@ -1,7 +1,7 @@
 //! Labels that try to break out of each format: quotes, line ends, markup, formulas, very long
 //! ones.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Observation;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -88,7 +88,12 @@ fn is_csv_of(field: &str, text: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn csv_contains_every_label_and_no_formula(
@@ -142,7 +147,8 @@ proptest! {
         }
         for line in text.lines() {
             let begins = ["|", "- ", "## ", "### ", "3 runs"];
-            prop_assert!(line.is_empty() || begins.iter().any(|begin| line.starts_with(begin)), "{}", line);
+            let is_known = line.is_empty() || begins.iter().any(|begin| line.starts_with(begin));
+            prop_assert!(is_known, "{}", line);
             prop_assert!(!line.contains(|c: char| c.is_control()), "{:?}", line);
         }
     }
@@ -188,7 +194,8 @@ proptest! {
         names.sort_unstable();
         names.dedup();
         prop_assert_eq!(names.len(), 2);
-        let mut targets: Vec<_> = benchmarks.iter().map(|one| one.configuration.get("target")).collect();
+        let configurations = benchmarks.iter().map(|one| &one.configuration);
+        let mut targets: Vec<_> = configurations.map(|each| each.get("target")).collect();
         targets.sort_unstable();
         targets.dedup();
         prop_assert_eq!(targets.len(), if first == second { 1 } else { 2 });
@@ -205,9 +212,12 @@ proptest! {
         let errors: Vec<_> = elements.iter().filter(|(name, _)| name == "error").collect();
         prop_assert_eq!(errors.len(), 1);
         prop_assert_eq!(&errors[0].1["message"], &plain(&second));
-        let has_target = elements.iter().any(|(name, attributes)| {
-            name == "property" && attributes["name"] == "target" && attributes["value"] == plain(&target)
-        });
+        let is_target = |attributes: &BTreeMap<String, String>| {
+            attributes["name"] == "target" && attributes["value"] == plain(&target)
+        };
+        let has_target = elements
+            .iter()
+            .any(|(name, attributes)| name == "property" && is_target(attributes));
         prop_assert!(has_target);
     }
 

@@ -52,7 +52,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     }
     let lead = words::sentences([
         "Percentiles are of the latency. An average of percentiles is not a percentile: the \
-         columns \"all samples\" have those of all samples of a group together, where they were kept",
+         columns \"all samples\" show the percentiles of all samples of a group together, where \
+         the samples were kept",
         &changes.sentence(),
         &thin_percentiles(&table, runs).unwrap_or_default(),
     ]);

@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(
             sentences(&[stall(13.5, 15.0)], &latency, 15.0),
             [
-                "Stalled from 13.5 s to the end of the run: no response came; 10 % of requests took \
-                 at least 456 ms."
+                "Stalled from 13.5 s to the end of the run: no response came; 10 % of requests \
+                 took at least 456 ms."
             ]
         );
         let many: Vec<Episode> = (0..5)

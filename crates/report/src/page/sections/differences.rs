@@ -76,8 +76,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let is_folded = is_clean && is_experiment;
     let lead = match (is_folded, by_group.is_empty()) {
         (true, _) => {
-            "Runs of a group do not differ except in values that change by themselves, and the kernel \
-             took every known setting as requested."
+            "Runs of a group do not differ except in values that change by themselves, and the \
+             kernel took every known setting as requested."
         }
         (_, false) => {
             "A difference between groups may be the cause of a difference in the numbers."

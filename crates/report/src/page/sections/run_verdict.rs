@@ -202,8 +202,8 @@ pub(super) fn warnings(result: &RunResult) -> Vec<Block> {
         .map(|warning| finding(tone(&warning.data), capital(&warning.text), vec![]))
         .collect();
     if result.window.interrupted {
-        let text = "The run was stopped early by Ctrl-C: its window is shorter than planned, and it \
-                    is excluded from comparisons.";
+        let text = "The run was stopped early by Ctrl-C: its window is shorter than planned, and \
+                    it is excluded from comparisons.";
         blocks.push(finding(Tone::Warning, text, vec![]));
     }
     let says_few = |warning: &Finding<Warning>| matches!(warning.data, Warning::FewSamples { .. });

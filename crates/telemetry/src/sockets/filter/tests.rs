@@ -563,7 +563,8 @@ proptest! {
             Just("sport".to_owned()), Just("dst".to_owned()), Just("=".to_owned()),
             Just("(".to_owned()), Just(")".to_owned()), Just("or".to_owned()),
             Just("not".to_owned()), Just(":80".to_owned()), Just("10/8".to_owned()),
-            Just("state".to_owned()), Just("all".to_owned()), "\\PC{0,6}", "[0-9a-f:.\\[\\]/*]{0,12}",
+            Just("state".to_owned()), Just("all".to_owned()), "\\PC{0,6}",
+            "[0-9a-f:.\\[\\]/*]{0,12}",
         ], 0..8),
     ) {
         if let Err(error) = parse(&words.join(" ")) {
