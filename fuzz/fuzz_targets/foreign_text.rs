@@ -9,7 +9,7 @@ mod given;
 use std::path::Path;
 
 use analysis::Reading;
-use analysis::table::{Wish, table};
+use analysis::table::{TableOptions, table};
 use libfuzzer_sys::fuzz_target;
 use report::table::{Format, render, render_explanation, render_summary};
 
@@ -74,11 +74,11 @@ fn check(reading: &Reading) {
             assert!(value.is_finite() && *value >= 0.0, "{name} is {value}");
         }
     }
-    let wish = Wish {
+    let wish = TableOptions {
         spread: true,
         errors: true,
         statuses: true,
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let table = table(&reading.observations, &wish).expect("no column was named");
     let mut output = Vec::new();

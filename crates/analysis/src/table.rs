@@ -8,7 +8,7 @@ use crate::Observation;
 
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wish {
+pub struct TableOptions {
     /// Names of metrics (see [`results::metric`]) in place of generate-table.sh's columns.
     pub columns: Option<Vec<String>>,
     /// Percentiles of the latency (0..=100) in place of generate-table.sh's.
@@ -157,7 +157,7 @@ const ERRORS: [&str; 5] = [
 ///
 /// # Errors
 /// If no run has a requested column.
-pub fn table(observations: &[Observation], wish: &Wish) -> Result<Table, NoSuchColumn> {
+pub fn table(observations: &[Observation], wish: &TableOptions) -> Result<Table, NoSuchColumn> {
     let columns = columns(observations, wish)?;
     let mut factors: Vec<String> = Vec::new();
     for setting in observations.iter().flat_map(|run| &run.settings) {
@@ -207,7 +207,7 @@ fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
     cells
 }
 
-fn columns(observations: &[Observation], wish: &Wish) -> Result<Vec<String>, NoSuchColumn> {
+fn columns(observations: &[Observation], wish: &TableOptions) -> Result<Vec<String>, NoSuchColumn> {
     let is_there = |name: &str| observations.iter().any(|run| run.value(name).is_some());
     let mut columns: Vec<String> = Vec::new();
     match &wish.columns {

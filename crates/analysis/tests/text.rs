@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use analysis::table::{Wish, table};
+use analysis::table::{TableOptions, table};
 use analysis::{Observation, Reading};
 
 const WRK: &str = include_str!("../../report/tests/captured/wrk.txt");
@@ -417,7 +417,7 @@ fn own_summary() -> Vec<String> {
 fn notes_give_the_same_summary_as_their_author_made() {
     let parts = vec![("places.txt".into(), reading(PLACES))];
     let reading = Reading::join(parts);
-    let table = table(&reading.observations, &Wish::default()).unwrap();
+    let table = table(&reading.observations, &TableOptions::default()).unwrap();
     let mut shown = Vec::new();
     let mut section = None;
     for group in &table.groups {
@@ -610,7 +610,7 @@ fn no_prefix_of_a_text_and_no_changed_byte_makes_the_reader_panic() {
             }
             if let Ok(reading) = Reading::of_bytes(&bytes, Path::new("x")) {
                 let joined = Reading::join(vec![("x".into(), reading)]);
-                table(&joined.observations, &Wish::default()).unwrap();
+                table(&joined.observations, &TableOptions::default()).unwrap();
                 assert!(joined.notes.iter().all(|note| !note.contains('\n')));
             }
         }

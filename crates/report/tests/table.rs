@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use analysis::table::{Wish, table};
+use analysis::table::{TableOptions, table};
 use analysis::{Observation, Reading};
 use report::table::{Format, render, render_explanation, render_summary};
 use results::{Recording, Setting};
@@ -58,7 +58,7 @@ fn buffertest_runs() -> Vec<Observation> {
     RUNS.lines().map(one).collect()
 }
 
-fn shown(runs: &[Observation], wish: &Wish, format: Format) -> String {
+fn shown(runs: &[Observation], wish: &TableOptions, format: Format) -> String {
     let mut output = Vec::new();
     render(&table(runs, wish).unwrap(), format, &mut output).unwrap();
     String::from_utf8(output).unwrap()
@@ -98,7 +98,11 @@ fn saved_run(samples: u64, target: &str, run: u32) -> Observation {
 #[test]
 fn runs_of_buffertest_give_the_text_of_generate_table_with_true_averages_by_key() {
     assert_eq!(
-        shown(&buffertest_runs(), &Wish::default(), Format::Markdown),
+        shown(
+            &buffertest_runs(),
+            &TableOptions::default(),
+            Format::Markdown
+        ),
         MARKDOWN
     );
 }
@@ -107,7 +111,7 @@ fn runs_of_buffertest_give_the_text_of_generate_table_with_true_averages_by_key(
 fn a_run_that_failed_has_its_reason_and_is_in_no_average() {
     let mut runs = buffertest_runs();
     runs[0].failure = Some("no | answer\nat all".to_owned());
-    let text = shown(&runs, &Wish::default(), Format::Markdown);
+    let text = shown(&runs, &TableOptions::default(), Format::Markdown);
     let failed = row(&text, "| 262144 | 262144 | 1 |");
     assert_eq!(failed[3], "");
     assert!(text.contains("| no \\| answer at all |"), "{text}");
@@ -125,12 +129,12 @@ fn missing_values_are_empty_and_left_out_of_averages() {
     for run in &mut runs {
         run.values.remove("latency_p99_us");
     }
-    let text = shown(&runs, &Wish::default(), Format::Markdown);
+    let text = shown(&runs, &TableOptions::default(), Format::Markdown);
     assert_eq!(row(&text, "| 262144 | 262144 | 1 |")[5], "");
     assert_eq!(row(&text, "| 262144 | 262144 | avg |")[5], "22543443.00");
     assert_eq!(row(&text, "| 262144 | 262144 | avg |")[11], "");
     let document: serde_json::Value =
-        serde_json::from_str(&shown(&runs, &Wish::default(), Format::Json)).unwrap();
+        serde_json::from_str(&shown(&runs, &TableOptions::default(), Format::Json)).unwrap();
     let cell = &document["cells"][0];
     assert_eq!(cell["runs"][0]["values"]["bytes"], serde_json::Value::Null);
     assert_eq!(cell["averages"]["bytes"], 22_543_443.0);
@@ -141,10 +145,10 @@ fn missing_values_are_empty_and_left_out_of_averages() {
 
 #[test]
 fn the_spread_of_a_cell_is_shown_on_request() {
-    let wish = Wish {
+    let wish = TableOptions {
         spread: true,
         columns: Some(vec!["requests".to_owned()]),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let text = shown(&buffertest_runs(), &wish, Format::Markdown);
     for (name, value) in [
@@ -167,10 +171,10 @@ fn the_spread_of_a_cell_is_shown_on_request() {
 #[test]
 fn percentiles_of_all_samples_are_next_to_averaged_ones() {
     let runs = [saved_run(100, "a", 1), saved_run(3, "a", 2)];
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(vec!["requests".to_owned()]),
         percentiles: Some(vec![90.0]),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let text = shown(&runs, &wish, Format::Markdown);
     let (_, averages) = text.split_once("Averages only:\n").unwrap();
@@ -198,9 +202,9 @@ fn statuses_and_errors_that_did_not_occur_are_zero_where_that_is_known() {
     result.recording.statuses.add(503);
     runs[0].values = results::metric::values(runs[0].result.as_ref().unwrap());
     runs[2].result = None;
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(vec!["status_503".to_owned()]),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let text = shown(&runs, &wish, Format::Markdown);
     let cells: Vec<String> = (1..=3)
@@ -225,10 +229,10 @@ fn telemetry_shows_the_main_counters() {
         ..results::Telemetry::default()
     });
     runs[0].values = results::metric::values(result);
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(vec!["requests".to_owned()]),
         telemetry: true,
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let text = shown(&runs, &wish, Format::Markdown);
     let titles = ["sockets_retransmitted_percent", "TcpExt.ListenDrops"];
@@ -239,9 +243,9 @@ fn telemetry_shows_the_main_counters() {
 
 #[test]
 fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
-    let wish = |name: &str| Wish {
+    let wish = |name: &str| TableOptions {
         columns: Some(vec![name.to_owned()]),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let message = table(&buffertest_runs(), &wish("speed"))
         .unwrap_err()
@@ -258,9 +262,9 @@ fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
 fn csv_quotes_what_would_break_a_row() {
     let mut runs = buffertest_runs();
     runs[0].settings[0].level = "a,\"b\"\r\nc".to_owned();
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(vec!["requests_per_sec".to_owned()]),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let text = shown(&runs, &wish, Format::Csv);
     assert!(
@@ -305,9 +309,13 @@ fn rounds_of_each_target_are_side_by_side() {
                     focused buffers=16M:\n\
                     x86_64: Latency 180.06ms  Requests/sec: 530.00\n";
     let mut output = Vec::new();
-    render_summary(&table(&runs, &Wish::default()).unwrap(), &mut output).unwrap();
+    render_summary(
+        &table(&runs, &TableOptions::default()).unwrap(),
+        &mut output,
+    )
+    .unwrap();
     assert_eq!(String::from_utf8(output).unwrap(), expected);
-    let below_the_table = shown(&runs, &Wish::default(), Format::Markdown);
+    let below_the_table = shown(&runs, &TableOptions::default(), Format::Markdown);
     assert!(
         below_the_table.ends_with(&format!("|\n\n{expected}")),
         "{below_the_table}"
@@ -325,7 +333,10 @@ fn cells_keep_the_order_of_the_experiment_and_runs_that_of_their_numbers() {
             2
         });
     }
-    assert_eq!(shown(&runs, &Wish::default(), Format::Markdown), MARKDOWN);
+    assert_eq!(
+        shown(&runs, &TableOptions::default(), Format::Markdown),
+        MARKDOWN
+    );
 }
 
 fn read_as(name: &str, text: &str) -> Vec<Observation> {
@@ -341,10 +352,10 @@ fn tables_are_read_back_as_they_were_written() {
         ..buffertest_runs().remove(0)
     };
     let with_failure = [buffertest_runs(), vec![Observation { run: 9, ..failed }]].concat();
-    let wish = Wish {
+    let wish = TableOptions {
         spread: true,
         errors: true,
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let rows = |runs: &[Observation]| -> Vec<String> {
         let text = shown(runs, &wish, Format::Markdown);

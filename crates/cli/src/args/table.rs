@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use analysis::table::Wish;
+use analysis::table::TableOptions;
 use clap::{Args, ValueEnum};
 use report::table::Format;
 
@@ -61,7 +61,7 @@ enum FormatName {
 pub(crate) struct TableRequest {
     /// Inputs; `-` is stdin.
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) wish: Wish,
+    pub(crate) wish: TableOptions,
     pub(crate) layout: TableLayout,
 }
 
@@ -101,7 +101,7 @@ impl TableArgs {
         }
         Ok(TableRequest {
             paths: self.paths,
-            wish: Wish {
+            wish: TableOptions {
                 columns,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),
                 spread: self.spread,

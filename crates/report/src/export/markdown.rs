@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use analysis::Observation;
-use analysis::table::{Wish, table};
+use analysis::table::{TableOptions, table};
 use results::metric;
 
 use super::remarks::{self, Remark, Weight};
@@ -29,7 +29,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     writeln!(output, "{}{failed}\n", counted(runs.len() as u64, "run"))?;
     write_remarks(export, output)?;
     // The default columns are always there.
-    let table = table(runs, &Wish::default()).map_err(io::Error::other)?;
+    let table = table(runs, &TableOptions::default()).map_err(io::Error::other)?;
     if table.cells.iter().any(|cell| cell.runs.len() > 1) {
         writeln!(output, "### Averages\n")?;
         markdown::averages_only(&table, output)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Observation;
 use analysis::compare::runs_of_levels;
-use analysis::table::{self, Cell, ColumnSpread, Table, Wish};
+use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
 use judging::ThinPercentiles;
 use results::Verdict;
 use results::metric;
@@ -33,9 +33,9 @@ const MORE_OF_RUNS: [&str; 4] = [
 
 /// `None` for a single run.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    let wish = Wish {
+    let wish = TableOptions {
         spread: true,
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let is_several = runs.all.len() > 1;
     // It fails only if a column is requested that no run has.
@@ -254,7 +254,7 @@ fn short_title(name: &str) -> String {
 
 /// A row for each group and metric.
 fn spreads(runs: &Runs<'_>) -> Block {
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(
             runs.metrics
                 .iter()
@@ -262,7 +262,7 @@ fn spreads(runs: &Runs<'_>) -> Block {
                 .collect(),
         ),
         spread: true,
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let mut columns = Vec::new();
     let mut rows = Vec::new();
@@ -303,7 +303,7 @@ fn spread_cells(name: &str, spread: &ColumnSpread) -> Vec<TableCell> {
 
 /// A row for each run, those of an experiment in the order in which they were made.
 pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
-    let table = table::table(runs.all, &Wish::default()).ok()?;
+    let table = table::table(runs.all, &TableOptions::default()).ok()?;
     let is_known = |name: &str| {
         let mut values = runs.counted().filter_map(|run| run.run.value(name));
         values.any(|value| name != metric::STATUSES_OVER_399 || value > 0.0)

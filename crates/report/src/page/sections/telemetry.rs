@@ -1,6 +1,6 @@
 //! Kernel counters and sockets sampled during the runs.
 
-use analysis::table::{self, Wish};
+use analysis::table::{self, TableOptions};
 use results::metric;
 use results::{RunResult, SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 
@@ -413,9 +413,9 @@ fn averages(runs: &Runs<'_>) -> Option<(Block, Vec<String>)> {
     if columns.is_empty() && silent.is_empty() {
         return None;
     }
-    let wish = Wish {
+    let wish = TableOptions {
         columns: Some(columns.iter().map(|name| (*name).to_owned()).collect()),
-        ..Wish::default()
+        ..TableOptions::default()
     };
     let table = table::table(runs.all, &wish).ok()?;
     let mut heads: Vec<_> = keys(&table).into_iter().map(words_column).collect();
