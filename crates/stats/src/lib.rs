@@ -23,7 +23,7 @@ pub use effect::{
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use median_interval::median_interval;
-pub use pairs::{Beside, Dealing, beside_reference, cell_by_cell};
+pub use pairs::{GroupPValues, Permutations, cell_by_cell, compare_with_reference};
 pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
 pub use rank::{
     PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,

@@ -8,7 +8,7 @@ use crate::sample::{mean, median, sorted};
 
 /// How values are permuted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dealing {
+pub struct Permutations {
     /// Whether the values at one index of all groups form a block. They must have been aligned, and
     /// are permuted within their block only.
     pub in_blocks: bool,
@@ -20,7 +20,7 @@ pub struct Dealing {
 
 /// The p-values of the comparison of a group with the reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Beside {
+pub struct GroupPValues {
     /// Two-sided p-value of this group alone.
     pub p_value: f64,
     /// The p-value corrected for the number of groups.
@@ -47,22 +47,22 @@ pub struct Beside {
 /// `None` with fewer than two groups, an empty group, a value that is not finite, incomplete
 /// blocks, or if no group has two values to estimate the noise from.
 #[must_use]
-pub fn beside_reference(
+pub fn compare_with_reference(
     groups: &[Vec<f64>],
     reference: usize,
-    dealing: Dealing,
-) -> Option<Vec<Beside>> {
+    permutations: Permutations,
+) -> Option<Vec<GroupPValues>> {
     let mut groups = groups.to_vec();
     if groups.len() < 2 || groups.iter().flatten().any(|value| !value.is_finite()) {
         return None;
     }
-    let blocks = blocks_of(&groups, dealing.in_blocks)?;
+    let blocks = blocks_of(&groups, permutations.in_blocks)?;
     let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
     let limit = reach(&groups)?;
     mirror_far_below(&mut groups, reference, &lengths, limit)?;
-    let mut random = Rng::with_seed(dealing.seed);
+    let mut random = Rng::with_seed(permutations.seed);
     let mut known = vec![
-        Beside {
+        GroupPValues {
             p_value: 1.0,
             adjusted_p_value: 1.0,
         };
@@ -74,19 +74,19 @@ pub fn beside_reference(
     let mut least = 0.0;
     for _ in 0..STEPS_MAX {
         let values = groups.concat();
-        let near = Near::of(&values, &lengths, limit)?;
-        let p_values = by_dealing(
+        let limited = LimitedGroups::of(&values, &lengths, limit)?;
+        let p_values = permuted_p_values(
             values,
             &lengths,
             limit,
             reference,
             &blocks,
-            dealing.draws,
+            permutations.draws,
             &mut random,
         )?;
         let of_open: Vec<f64> = open.iter().map(|group| p_values[*group]).collect();
         for (group, adjusted) in open.iter().zip(holm(&of_open)) {
-            known[*group] = Beside {
+            known[*group] = GroupPValues {
                 p_value: p_values[*group],
                 // A later step cannot give a smaller p-value. Groups are moved at LEVEL, so the
                 // corrected values are not valid for a stricter level.
@@ -101,7 +101,7 @@ pub fn beside_reference(
         }
         for group in found {
             least = known[group].adjusted_p_value.max(least);
-            let distance = near.means[group] - near.means[reference];
+            let distance = limited.means[group] - limited.means[reference];
             for value in &mut groups[group] {
                 *value -= distance;
             }
@@ -120,7 +120,7 @@ fn mirror_far_below(
     lengths: &[usize],
     limit: f64,
 ) -> Option<()> {
-    let means = Near::of(&groups.concat(), lengths, limit)?.means;
+    let means = LimitedGroups::of(&groups.concat(), lengths, limit)?.means;
     let far = if limit.is_finite() { 2.0 * limit } else { 0.0 };
     for (group, mean) in groups.iter_mut().zip(&means) {
         if means[reference] - mean > far {
@@ -133,7 +133,7 @@ fn mirror_far_below(
 }
 
 /// P-values of all groups, not corrected.
-fn by_dealing(
+fn permuted_p_values(
     mut values: Vec<f64>,
     lengths: &[usize],
     limit: f64,
@@ -142,15 +142,16 @@ fn by_dealing(
     draws: u32,
     random: &mut Rng,
 ) -> Option<Vec<f64>> {
-    let distances = |values: &[f64]| Some(Near::of(values, lengths, limit)?.beside(reference));
+    let distances =
+        |values: &[f64]| Some(LimitedGroups::of(values, lengths, limit)?.distances_from(reference));
     let observed = distances(&values)?;
     let mut reached = vec![0_u32; lengths.len()];
     for _ in 0..draws {
         shuffle_within(blocks, &mut values, random);
-        let dealt = distances(&values)?;
-        for ((count, dealt), observed) in reached.iter_mut().zip(dealt).zip(&observed) {
+        let permuted = distances(&values)?;
+        for ((count, permuted), observed) in reached.iter_mut().zip(permuted).zip(&observed) {
             // The same sums in another order may differ in the last bits.
-            *count += u32::from(dealt >= observed * (1.0 - 1e-9));
+            *count += u32::from(permuted >= observed * (1.0 - 1e-9));
         }
     }
     let p_value = |count| f64::from(count + 1) / f64::from(draws + 1);
@@ -160,7 +161,7 @@ fn by_dealing(
 /// Tests whether the second group of each cell differs from the first. The p-values are two-sided
 /// and not corrected for the number of cells.
 ///
-/// The noise is estimated from all cells, and the statistic is the same as in [`beside_reference`].
+/// The noise is estimated from all cells, and the statistic is the same as in [`compare_with_reference`].
 /// Values of one cell are not comparable with those of another, and a cell that differs must not
 /// affect the others. So the distances of the values from the mean of their own group are permuted,
 /// among all groups of all cells (Freedman and Lane, "A Nonstochastic Interpretation of Reported
@@ -180,10 +181,10 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     }
     let lengths: Vec<usize> = groups.iter().map(Vec::len).collect();
     let limit = REACH * noise(&groups)?;
-    let near = Near::of(&values, &lengths, limit)?;
-    let observed = near.of_pairs();
+    let limited = LimitedGroups::of(&values, &lengths, limit)?;
+    let observed = limited.of_pairs();
     let mut distances: Vec<f64> = Vec::with_capacity(values.len());
-    for (group, middle) in groups.iter().zip(&near.means) {
+    for (group, middle) in groups.iter().zip(&limited.means) {
         // Values are closer to the mean of their own group than to the true mean.
         let count = group.len() as f64;
         let wide = (count / (count - 1.0)).sqrt();
@@ -194,16 +195,16 @@ pub fn cell_by_cell(cells: &[[Vec<f64>; 2]], draws: u32, seed: u64) -> Option<Ve
     let mut reached = vec![0_u64; cells.len()];
     for _ in 0..draws {
         shuffle_within(&all, &mut distances, &mut random);
-        let dealt = sorted(&Near::of(&distances, &lengths, limit)?.of_pairs());
+        let permuted = sorted(&LimitedGroups::of(&distances, &lengths, limit)?.of_pairs());
         for (count, observed) in reached.iter_mut().zip(&observed) {
             // As above. Without differences all cells have the same distribution, so the permuted
             // statistics of all cells are counted.
-            let below = dealt.partition_point(|dealt| *dealt < observed * (1.0 - 1e-9));
-            *count += (dealt.len() - below) as u64;
+            let below = permuted.partition_point(|permuted| *permuted < observed * (1.0 - 1e-9));
+            *count += (permuted.len() - below) as u64;
         }
     }
-    let dealt = f64::from(draws) * cells.len() as f64;
-    let p_value = |count| (count as f64 + 1.0) / (dealt + 1.0);
+    let permuted = f64::from(draws) * cells.len() as f64;
+    let p_value = |count| (count as f64 + 1.0) / (permuted + 1.0);
     Some(reached.into_iter().map(p_value).collect())
 }
 
@@ -226,14 +227,14 @@ fn reach(groups: &[Vec<f64>]) -> Option<f64> {
 }
 
 /// Groups whose values are limited to a distance from their group's median.
-struct Near<'a> {
+struct LimitedGroups<'a> {
     lengths: &'a [usize],
     means: Vec<f64>,
     /// Sum of the squared distances of the values from their group's mean.
     squares: f64,
 }
 
-impl<'a> Near<'a> {
+impl<'a> LimitedGroups<'a> {
     fn of(values: &[f64], lengths: &'a [usize], limit: f64) -> Option<Self> {
         let mut rest = values;
         let mut squares = 0.0;
@@ -242,12 +243,12 @@ impl<'a> Near<'a> {
             let (own, others) = rest.split_at(*length);
             rest = others;
             let middle = median(own)?;
-            let near: Vec<f64> = own
+            let limited: Vec<f64> = own
                 .iter()
                 .map(|value| value.clamp(middle - limit, middle + limit))
                 .collect();
-            let own_mean = mean(&near)?;
-            squares += near
+            let own_mean = mean(&limited)?;
+            squares += limited
                 .iter()
                 .map(|value| (value - own_mean).powi(2))
                 .sum::<f64>();
@@ -271,8 +272,8 @@ impl<'a> Near<'a> {
         }
     }
 
-    /// Distances of all groups from one.
-    fn beside(&self, reference: usize) -> Vec<f64> {
+    /// Distances of all groups from the reference.
+    fn distances_from(&self, reference: usize) -> Vec<f64> {
         (0..self.means.len())
             .map(|group| self.distance(group, reference))
             .collect()

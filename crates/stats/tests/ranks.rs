@@ -1,11 +1,11 @@
 //! Rank tests against figures computed by hand and published ones.
 
 use stats::{
-    Dealing, PValueMethod, Ranks, beside_reference, holm, mann_whitney,
+    PValueMethod, Permutations, Ranks, compare_with_reference, holm, mann_whitney,
     mann_whitney_attained_level, mann_whitney_p_min, modified_z_score, trend,
 };
 
-const DEALING: Dealing = Dealing {
+const PERMUTATIONS: Permutations = Permutations {
     in_blocks: false,
     draws: 1_999,
     seed: 1,
@@ -72,9 +72,12 @@ fn invalid_samples_have_no_p_value() {
     assert_eq!(Ranks::of(&[vec![1.0]], false), None);
     assert_eq!(Ranks::of(&[vec![1.0], vec![]], false), None);
     assert_eq!(Ranks::of(&[vec![1.0], vec![1.0, 2.0]], true), None);
-    assert_eq!(beside_reference(&[vec![1.0], vec![2.0]], 0, DEALING), None);
     assert_eq!(
-        beside_reference(&[vec![1.0, 2.0], vec![f64::INFINITY]], 0, DEALING),
+        compare_with_reference(&[vec![1.0], vec![2.0]], 0, PERMUTATIONS),
+        None
+    );
+    assert_eq!(
+        compare_with_reference(&[vec![1.0, 2.0], vec![f64::INFINITY]], 0, PERMUTATIONS),
         None
     );
     assert_eq!(trend(&[1.0; 20]), None);
@@ -214,7 +217,7 @@ fn an_outlier_neither_makes_a_difference_nor_hides_one() {
         vec![1.1, 1.0, 0.9, 1.2, 0.8],
     ];
     groups[1][0] = -100.0;
-    let p = beside_reference(&groups, 0, DEALING).expect("there are enough values");
+    let p = compare_with_reference(&groups, 0, PERMUTATIONS).expect("there are enough values");
     assert_eq!(p[0].p_value, 1.0);
     assert!(p[1].p_value > 0.1 && p[2].p_value < 0.01, "{p:?}");
 }
@@ -223,7 +226,8 @@ fn an_outlier_neither_makes_a_difference_nor_hides_one() {
 fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
     let levels = |middles: [f64; 3]| -> Vec<f64> {
         let groups = middles.map(|middle| vec![middle; 5]);
-        let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
+        let known =
+            compare_with_reference(&groups, 0, PERMUTATIONS).expect("there are enough values");
         known.iter().map(|it| it.adjusted_p_value).collect()
     };
     let differ = levels([100.0, 1_000.0, 5_000.0]);
@@ -239,7 +243,7 @@ fn levels_whose_values_are_all_equal_differ_when_the_levels_do() {
     for group in &mut groups {
         group[3] *= 0.99;
     }
-    let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
+    let known = compare_with_reference(&groups, 0, PERMUTATIONS).expect("there are enough values");
     assert!(
         known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
         "{known:?}"
@@ -262,7 +266,8 @@ fn levels_far_off_on_both_sides_do_not_hide_each_other() {
                     .to_vec()
             })
             .to_vec();
-        let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
+        let known =
+            compare_with_reference(&groups, 0, PERMUTATIONS).expect("there are enough values");
         assert!(
             known[1..].iter().all(|it| it.adjusted_p_value < 0.05),
             "{far}: {known:?}"
@@ -279,7 +284,7 @@ fn levels_that_double_all_differ() {
                 .to_vec()
         })
         .collect();
-    let known = beside_reference(&groups, 0, DEALING).expect("there are enough values");
+    let known = compare_with_reference(&groups, 0, PERMUTATIONS).expect("there are enough values");
     let adjusted: Vec<f64> = known.iter().map(|it| it.adjusted_p_value).collect();
     assert_eq!(adjusted[0], 1.0);
     assert!(adjusted[1..].iter().all(|p| *p < 0.01), "{adjusted:?}");

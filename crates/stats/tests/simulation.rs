@@ -4,7 +4,7 @@
 
 use fastrand::Rng;
 use stats::{
-    Dealing, Ranks, beside_reference, cell_by_cell, detectable_difference,
+    Permutations, Ranks, cell_by_cell, compare_with_reference, detectable_difference,
     detectable_difference_in_cells, holm, mann_whitney, median_difference_interval,
     modified_z_score, noise, trend,
 };
@@ -107,12 +107,12 @@ fn finds_a_difference(groups: &[Vec<f64>], draws: u32, seed: u64) -> bool {
             .p_value
             < 0.05;
     }
-    let dealing = Dealing {
+    let permutations = Permutations {
         in_blocks: false,
         draws,
         seed,
     };
-    let pairs = beside_reference(groups, 0, dealing).expect("there are enough values");
+    let pairs = compare_with_reference(groups, 0, permutations).expect("there are enough values");
     pairs.iter().any(|pair| pair.adjusted_p_value < 0.05)
 }
 
@@ -162,18 +162,25 @@ fn table_of_false_positives() {
 
 /// How often a group that differs is found, and how often one that does not, if two others differ
 /// by far.
-fn beside_far_ones(shape: Shape, n: usize, far: f64, draws: u32, repeats: usize) -> (f64, f64) {
+fn next_to_distant_groups(
+    shape: Shape,
+    n: usize,
+    far: f64,
+    draws: u32,
+    repeats: usize,
+) -> (f64, f64) {
     let mut random = Rng::with_seed(73 + n as u64);
     let (mut found, mut wrong) = (0, 0);
     for _ in 0..repeats {
         let shifts = [0.0, 4.0, 0.0, 0.0, 0.0, far / 2.0, far];
         let groups = shifts.map(|shift| shape.sample(&mut random, n, shift));
-        let dealing = Dealing {
+        let permutations = Permutations {
             in_blocks: false,
             draws,
             seed: random.u64(..),
         };
-        let pairs = beside_reference(&groups, 0, dealing).expect("there are enough values");
+        let pairs =
+            compare_with_reference(&groups, 0, permutations).expect("there are enough values");
         let differs: Vec<bool> = pairs.iter().map(|it| it.adjusted_p_value < 0.05).collect();
         found += usize::from(differs[1]);
         wrong += usize::from(differs[2..5].contains(&true));
@@ -189,9 +196,9 @@ fn a_group_that_differs_by_far_neither_hides_nor_makes_a_difference() {
         (Shape::Exponential, 5),
         (Shape::Normal, 3),
     ] {
-        let (alone, _) = beside_far_ones(shape, n, 0.0, 399, 60);
+        let (alone, _) = next_to_distant_groups(shape, n, 0.0, 399, 60);
         for far in [10.0, 1_000.0] {
-            let (found, wrong) = beside_far_ones(shape, n, far, 399, 120);
+            let (found, wrong) = next_to_distant_groups(shape, n, far, 399, 120);
             assert!(
                 found >= alone - 0.05,
                 "{shape:?}, {n}, {far}: {found} {alone}"
@@ -204,14 +211,14 @@ fn a_group_that_differs_by_far_neither_hides_nor_makes_a_difference() {
 
 #[test]
 #[ignore = "large: make statistics"]
-fn table_of_groups_beside_far_ones() {
+fn table_of_groups_next_to_distant_groups() {
     println!("seven groups: one shifted by 4 deviations, two by x / 2 and x deviations:");
     println!("share in which the first is found, and in which an equal group is found to differ");
     println!("{:>24} {:>15} {:>15} {:>15}", "", "0", "10", "1000");
     for n in [3, 5, 10] {
         for shape in SHAPES {
             let cells: String = [0.0, 10.0, 1_000.0]
-                .map(|far| beside_far_ones(shape, n, far, TABLE_DRAWS, 1_000))
+                .map(|far| next_to_distant_groups(shape, n, far, TABLE_DRAWS, 1_000))
                 .map(|(found, wrong)| format!("   {found:.3}, {wrong:.3}"))
                 .concat();
             println!("{:>24}{cells}", format!("{shape:?}, {n} each"));

@@ -1,9 +1,9 @@
 //! From values to a comparison: tests, effects and the outcome.
 
 use stats::{
-    Beside, Dealing, GROUP_VALUES_MIN, LEVEL, PValueMethod, Ranks, beside_reference, cell_by_cell,
-    detectable_difference, detectable_difference_in_cells, holm, mann_whitney, mann_whitney_p_min,
-    median, median_difference_interval, noise, values_needed,
+    GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, Permutations, Ranks, cell_by_cell,
+    compare_with_reference, detectable_difference, detectable_difference_in_cells, holm,
+    mann_whitney, mann_whitney_p_min, median, median_difference_interval, noise, values_needed,
 };
 
 use super::runs::Values;
@@ -38,10 +38,10 @@ pub(super) fn judge(
     };
     let mut levels = levels_without_differences(&values);
     if too_few.is_none() {
-        for (index, beside) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
+        for (index, p_values) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
             let pair = [&spread_out[0], &spread_out[index + 1]];
             let effect = values.are_logs.then(|| Effect::of(pair, threshold));
-            let difference = Difference::of(effect, beside.p_value, beside.adjusted_p_value);
+            let difference = Difference::of(effect, p_values.p_value, p_values.adjusted_p_value);
             levels[index + 1].difference = Some(difference);
         }
     }
@@ -277,8 +277,8 @@ fn test_of_all(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'s
 }
 
 /// Tests each level against the first one.
-fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<Beside> {
-    let alone = |p_value| Beside {
+fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
+    let alone = |p_value| GroupPValues {
         p_value,
         adjusted_p_value: p_value,
     };
@@ -286,12 +286,12 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<Beside> {
         let test = mann_whitney(first, second);
         return test.map(|test| alone(test.p_value)).into_iter().collect();
     }
-    let dealing = Dealing {
+    let permutations = Permutations {
         in_blocks,
         draws: DRAWS,
         seed: SEED,
     };
-    match beside_reference(groups, 0, dealing) {
+    match compare_with_reference(groups, 0, permutations) {
         Some(all) => all[1..].to_vec(),
         None => vec![alone(1.0); groups.len().saturating_sub(1)],
     }
