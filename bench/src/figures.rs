@@ -150,7 +150,7 @@ impl Cost {
         let ratios: Vec<f64> = pairs()
             .map(|(ours, theirs)| ours.requests_per_sec / theirs.requests_per_sec)
             .collect();
-        let ends = |(interval, confidence): (stats::Interval, f64)| Ends {
+        let ends = |(interval, confidence): (stats::ConfidenceInterval, f64)| Ends {
             low: interval.low,
             high: interval.high,
             confidence,

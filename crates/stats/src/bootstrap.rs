@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 /// A confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct ConfidenceInterval {
     /// The lower end.
     pub low: f64,
     /// The upper end.
@@ -31,7 +31,7 @@ impl Blocks {
         &self,
         samples: &[f64],
         statistic: impl Fn(&[f64]) -> Option<f64>,
-    ) -> Option<Interval> {
+    ) -> Option<ConfidenceInterval> {
         if self.length == 0 || self.draws < 40 || samples.len() < 2 * self.length {
             return None;
         }
@@ -49,7 +49,7 @@ impl Blocks {
         }
         values.sort_by(f64::total_cmp);
         let cut = self.draws / 40;
-        Some(Interval {
+        Some(ConfidenceInterval {
             low: values[cut],
             high: values[self.draws - 1 - cut],
         })

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::bootstrap::Interval;
+use crate::bootstrap::ConfidenceInterval;
 use crate::rank::mann_whitney_attained_level;
 use crate::sample::median;
 
@@ -22,7 +22,7 @@ pub fn median_difference_interval(
     second: &[f64],
     confidence: f64,
     seed: u64,
-) -> Option<Interval> {
+) -> Option<ConfidenceInterval> {
     const DRAWS: usize = 4_000;
     const ODD_SAMPLES_TAIL: f64 = 1.3;
     let is_share = confidence > 0.0 && confidence < 1.0;
@@ -44,7 +44,7 @@ pub fn median_difference_interval(
     let both_odd = first.len() % 2 == 1 && second.len() % 2 == 1;
     let tail = (1.0 - confidence) / 2.0 * if both_odd { ODD_SAMPLES_TAIL } else { 1.0 };
     let cut = ((tail * DRAWS as f64) as usize).min((DRAWS - 1) / 2);
-    Some(Interval {
+    Some(ConfidenceInterval {
         low: differences[cut],
         high: differences[DRAWS - 1 - cut],
     })

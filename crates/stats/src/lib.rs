@@ -15,7 +15,7 @@ mod queueing;
 mod rank;
 mod sample;
 
-pub use bootstrap::{Blocks, Interval};
+pub use bootstrap::{Blocks, ConfidenceInterval};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
     GROUP_VALUES_MIN, LEVEL, POWER, detectable_difference, detectable_difference_in_cells,

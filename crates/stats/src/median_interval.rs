@@ -1,6 +1,6 @@
 //! Confidence intervals of the median, whatever the distribution of the values.
 
-use crate::bootstrap::Interval;
+use crate::bootstrap::ConfidenceInterval;
 use crate::sample::sorted;
 
 /// The shortest interval between two values of equal ranks from both ends that contains the true
@@ -10,7 +10,7 @@ use crate::sample::sorted;
 /// Distribution Form", 1936). `None` if even the smallest and the largest value do not reach the
 /// confidence, as with five values at 95 %, or if a value is NaN.
 #[must_use]
-pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64)> {
+pub fn median_interval(values: &[f64], confidence: f64) -> Option<(ConfidenceInterval, f64)> {
     let ascending = sorted(values);
     if ascending.iter().any(|value| !value.is_finite()) {
         return None;
@@ -30,7 +30,7 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Interval, f64
         let ends = ascending.get(rank).zip(ascending.get(count - 1 - rank));
         found = ends.map(|(low, high)| {
             let (low, high) = (*low, *high);
-            (Interval { low, high }, held)
+            (ConfidenceInterval { low, high }, held)
         });
         probability *= (count - rank) as f64 / (rank + 1) as f64;
     }
