@@ -74,13 +74,13 @@ fn check(reading: &Reading) {
             assert!(value.is_finite() && *value >= 0.0, "{name} is {value}");
         }
     }
-    let wish = TableOptions {
+    let options = TableOptions {
         spread: true,
         errors: true,
         statuses: true,
         ..TableOptions::default()
     };
-    let table = table(&reading.observations, &wish).expect("no column was named");
+    let table = table(&reading.observations, &options).expect("no column was named");
     let mut output = Vec::new();
     for format in [Format::Markdown, Format::Csv, Format::Json] {
         render(&table, format, &mut output).expect("memory takes every write");

@@ -157,8 +157,8 @@ const ERRORS: [&str; 5] = [
 ///
 /// # Errors
 /// If no run has a requested column.
-pub fn table(observations: &[Observation], wish: &TableOptions) -> Result<Table, NoSuchColumn> {
-    let columns = columns(observations, wish)?;
+pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Table, NoSuchColumn> {
+    let columns = columns(observations, options)?;
     let mut factors: Vec<String> = Vec::new();
     for setting in observations.iter().flat_map(|run| &run.settings) {
         if !factors.contains(&setting.factor) {
@@ -180,7 +180,7 @@ pub fn table(observations: &[Observation], wish: &TableOptions) -> Result<Table,
             .map(|runs| cell(runs, &columns))
             .collect(),
         groups: groups(&groups_of_runs),
-        has_spread: wish.spread,
+        has_spread: options.spread,
         columns,
     })
 }
@@ -207,10 +207,10 @@ fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
     cells
 }
 
-fn columns(observations: &[Observation], wish: &TableOptions) -> Result<Vec<String>, NoSuchColumn> {
+fn columns(observations: &[Observation], options: &TableOptions) -> Result<Vec<String>, NoSuchColumn> {
     let is_there = |name: &str| observations.iter().any(|run| run.value(name).is_some());
     let mut columns: Vec<String> = Vec::new();
-    match &wish.columns {
+    match &options.columns {
         Some(names) => {
             for name in names {
                 if !is_there(name) && !Metric::is_name(name) {
@@ -222,7 +222,7 @@ fn columns(observations: &[Observation], wish: &TableOptions) -> Result<Vec<Stri
         None => columns.extend(TOTALS.map(str::to_owned)),
     }
     let of_latency = |percent: &f64| metric::percentile("latency", *percent);
-    match (&wish.percentiles, &wish.columns) {
+    match (&options.percentiles, &options.columns) {
         (Some(percents), _) => columns.extend(percents.iter().map(of_latency)),
         (None, Some(_)) => {}
         (None, None) => {
@@ -235,15 +235,15 @@ fn columns(observations: &[Observation], wish: &TableOptions) -> Result<Vec<Stri
             }
         }
     }
-    if wish.errors {
+    if options.errors {
         columns.extend(ERRORS.map(str::to_owned));
         columns.extend(present(observations, |name| name.starts_with("error_")));
     }
-    if wish.statuses {
+    if options.statuses {
         columns.push(metric::STATUSES_OVER_399.to_owned());
         columns.extend(present(observations, |name| name.starts_with("status_")));
     }
-    if wish.telemetry {
+    if options.telemetry {
         let known = metric::TELEMETRY.into_iter().filter(|name| is_there(name));
         columns.extend(known.map(str::to_owned));
     }

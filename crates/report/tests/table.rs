@@ -58,9 +58,9 @@ fn buffertest_runs() -> Vec<Observation> {
     RUNS.lines().map(one).collect()
 }
 
-fn shown(runs: &[Observation], wish: &TableOptions, format: Format) -> String {
+fn shown(runs: &[Observation], options: &TableOptions, format: Format) -> String {
     let mut output = Vec::new();
-    render(&table(runs, wish).unwrap(), format, &mut output).unwrap();
+    render(&table(runs, options).unwrap(), format, &mut output).unwrap();
     String::from_utf8(output).unwrap()
 }
 
@@ -145,12 +145,12 @@ fn missing_values_are_empty_and_left_out_of_averages() {
 
 #[test]
 fn the_spread_of_a_cell_is_shown_on_request() {
-    let wish = TableOptions {
+    let options = TableOptions {
         spread: true,
         columns: Some(vec!["requests".to_owned()]),
         ..TableOptions::default()
     };
-    let text = shown(&buffertest_runs(), &wish, Format::Markdown);
+    let text = shown(&buffertest_runs(), &options, Format::Markdown);
     for (name, value) in [
         ("min", "63551.00"),
         ("median", "96732.00"),
@@ -164,19 +164,19 @@ fn the_spread_of_a_cell_is_shown_on_request() {
             "{name}"
         );
     }
-    let of_one = shown(&buffertest_runs()[..1], &wish, Format::Markdown);
+    let of_one = shown(&buffertest_runs()[..1], &options, Format::Markdown);
     assert_eq!(row(&of_one, "| 262144 | 262144 | stdev |")[3], "");
 }
 
 #[test]
 fn percentiles_of_all_samples_are_next_to_averaged_ones() {
     let runs = [saved_run(100, "a", 1), saved_run(3, "a", 2)];
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(vec!["requests".to_owned()]),
         percentiles: Some(vec![90.0]),
         ..TableOptions::default()
     };
-    let text = shown(&runs, &wish, Format::Markdown);
+    let text = shown(&runs, &options, Format::Markdown);
     let (_, averages) = text.split_once("Averages only:\n").unwrap();
     let titles = row(averages, "| run");
     assert_eq!(
@@ -202,11 +202,11 @@ fn statuses_and_errors_that_did_not_occur_are_zero_where_that_is_known() {
     result.recording.statuses.add(503);
     runs[0].values = results::metric::values(runs[0].result.as_ref().unwrap());
     runs[2].result = None;
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(vec!["status_503".to_owned()]),
         ..TableOptions::default()
     };
-    let text = shown(&runs, &wish, Format::Markdown);
+    let text = shown(&runs, &options, Format::Markdown);
     let cells: Vec<String> = (1..=3)
         .map(|run| row(&text, &format!("| {run} |"))[1].clone())
         .collect();
@@ -229,12 +229,12 @@ fn telemetry_shows_the_main_counters() {
         ..results::Telemetry::default()
     });
     runs[0].values = results::metric::values(result);
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(vec!["requests".to_owned()]),
         telemetry: true,
         ..TableOptions::default()
     };
-    let text = shown(&runs, &wish, Format::Markdown);
+    let text = shown(&runs, &options, Format::Markdown);
     let titles = ["sockets_retransmitted_percent", "TcpExt.ListenDrops"];
     assert_eq!(row(&text, "| run")[2..], titles);
     assert_eq!(row(&text, "| 1 ")[2..], ["0.5000", "7"]);
@@ -243,18 +243,18 @@ fn telemetry_shows_the_main_counters() {
 
 #[test]
 fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
-    let wish = |name: &str| TableOptions {
+    let options = |name: &str| TableOptions {
         columns: Some(vec![name.to_owned()]),
         ..TableOptions::default()
     };
-    let message = table(&buffertest_runs(), &wish("speed"))
+    let message = table(&buffertest_runs(), &options("speed"))
         .unwrap_err()
         .to_string();
     assert!(
         message.starts_with("no run has \"speed\" (there are: bytes, "),
         "{message}"
     );
-    let text = shown(&buffertest_runs(), &wish("errors"), Format::Markdown);
+    let text = shown(&buffertest_runs(), &options("errors"), Format::Markdown);
     assert_eq!(row(&text, "| 262144 | 262144 | avg |")[3], "");
 }
 
@@ -262,11 +262,11 @@ fn a_column_that_no_run_has_is_refused_and_a_known_one_is_empty() {
 fn csv_quotes_what_would_break_a_row() {
     let mut runs = buffertest_runs();
     runs[0].settings[0].level = "a,\"b\"\r\nc".to_owned();
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(vec!["requests_per_sec".to_owned()]),
         ..TableOptions::default()
     };
-    let text = shown(&runs, &wish, Format::Csv);
+    let text = shown(&runs, &options, Format::Csv);
     assert!(
         text.starts_with(
             "rmem_max,wmem_max,run,requests_per_sec,failure,source\r\n\
@@ -352,13 +352,13 @@ fn tables_are_read_back_as_they_were_written() {
         ..buffertest_runs().remove(0)
     };
     let with_failure = [buffertest_runs(), vec![Observation { run: 9, ..failed }]].concat();
-    let wish = TableOptions {
+    let options = TableOptions {
         spread: true,
         errors: true,
         ..TableOptions::default()
     };
     let rows = |runs: &[Observation]| -> Vec<String> {
-        let text = shown(runs, &wish, Format::Markdown);
+        let text = shown(runs, &options, Format::Markdown);
         let rows = text.lines().filter(|line| line.starts_with('|'));
         rows.map(str::to_owned).collect()
     };
@@ -369,7 +369,7 @@ fn tables_are_read_back_as_they_were_written() {
             ("t.csv", Format::Csv),
             ("t.json", Format::Json),
         ] {
-            let written = shown(&runs, &wish, format);
+            let written = shown(&runs, &options, format);
             let read = read_as(name, &written);
             assert_eq!(rows(&read), expected, "{name}");
         }

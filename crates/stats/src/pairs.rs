@@ -161,13 +161,13 @@ fn permuted_p_values(
 /// Tests whether the second group of each cell differs from the first. The p-values are two-sided
 /// and not corrected for the number of cells.
 ///
-/// The noise is estimated from all cells, and the statistic is the same as in [`compare_with_reference`].
-/// Values of one cell are not comparable with those of another, and a cell that differs must not
-/// affect the others. So the distances of the values from the mean of their own group are permuted,
-/// among all groups of all cells (Freedman and Lane, "A Nonstochastic Interpretation of Reported
-/// Significance Levels", 1983). Permuting the values themselves within each cell would be exact but
-/// useless: five and five values can be divided in 252 ways, so the smallest p-value is 0.008,
-/// which is not significant after a correction for seven cells.
+/// The noise is estimated from all cells, and the statistic is the same as in
+/// [`compare_with_reference`]. Values of one cell are not comparable with those of another, and a
+/// cell that differs must not affect the others. So the distances of the values from the mean of
+/// their own group are permuted, among all groups of all cells (Freedman and Lane, "A Nonstochastic
+/// Interpretation of Reported Significance Levels", 1983). Permuting the values themselves within
+/// each cell would be exact but useless: five and five values can be divided in 252 ways, so the
+/// smallest p-value is 0.008, which is not significant after a correction for seven cells.
 ///
 /// The noise is assumed to be the same in all cells. `None` without cells, with a group of fewer
 /// than two values, or with a value that is not finite.

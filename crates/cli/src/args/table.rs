@@ -61,7 +61,7 @@ enum FormatName {
 pub(crate) struct TableRequest {
     /// Inputs; `-` is stdin.
     pub(crate) paths: Vec<PathBuf>,
-    pub(crate) wish: TableOptions,
+    pub(crate) options: TableOptions,
     pub(crate) layout: TableLayout,
 }
 
@@ -101,7 +101,7 @@ impl TableArgs {
         }
         Ok(TableRequest {
             paths: self.paths,
-            wish: TableOptions {
+            options: TableOptions {
                 columns,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),
                 spread: self.spread,

@@ -18,7 +18,7 @@ use crate::args::{TableLayout, TableRequest};
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
     let reading = read_all(&request.paths, program)?;
     let table =
-        analysis::table::table(&reading.observations, &request.wish).context("--columns")?;
+        analysis::table::table(&reading.observations, &request.options).context("--columns")?;
     print(&table, &reading.observations, request.layout)
         .context("cannot write the table to stdout")?;
     Ok(if reading.problems.is_empty() {

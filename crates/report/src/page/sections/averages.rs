@@ -33,13 +33,13 @@ const MORE_OF_RUNS: [&str; 4] = [
 
 /// `None` for a single run.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    let wish = TableOptions {
+    let options = TableOptions {
         spread: true,
         ..TableOptions::default()
     };
     let is_several = runs.all.len() > 1;
     // It fails only if a column is requested that no run has.
-    let table = table::table(runs.all, &wish).ok().filter(|_| is_several)?;
+    let table = table::table(runs.all, &options).ok().filter(|_| is_several)?;
     let changes = Changes::of(runs);
     let mut blocks = Vec::new();
     let has_repetitions = runs.groups.iter().any(|group| group.runs.len() > 1);
@@ -254,7 +254,7 @@ fn short_title(name: &str) -> String {
 
 /// A row for each group and metric.
 fn spreads(runs: &Runs<'_>) -> Block {
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(
             runs.metrics
                 .iter()
@@ -266,7 +266,7 @@ fn spreads(runs: &Runs<'_>) -> Block {
     };
     let mut columns = Vec::new();
     let mut rows = Vec::new();
-    if let Ok(table) = table::table(runs.all, &wish) {
+    if let Ok(table) = table::table(runs.all, &options) {
         columns.extend(keys(&table).into_iter().map(words_column));
         for (at, name) in table.columns.iter().enumerate() {
             for cell in &table.cells {

@@ -178,7 +178,7 @@ fn scope(runs: &Runs<'_>, has_sockets: bool) -> String {
         .plan
         .telemetry
         .as_ref()
-        .and_then(|wish| wish.sockets.as_deref());
+        .and_then(|options| options.sockets.as_deref());
     let sockets = match filter {
         Some("") => "All TCP sockets of this machine".to_owned(),
         Some(filter) => format!("TCP sockets of this machine where {filter}"),
@@ -413,11 +413,11 @@ fn averages(runs: &Runs<'_>) -> Option<(Block, Vec<String>)> {
     if columns.is_empty() && silent.is_empty() {
         return None;
     }
-    let wish = TableOptions {
+    let options = TableOptions {
         columns: Some(columns.iter().map(|name| (*name).to_owned()).collect()),
         ..TableOptions::default()
     };
-    let table = table::table(runs.all, &wish).ok()?;
+    let table = table::table(runs.all, &options).ok()?;
     let mut heads: Vec<_> = keys(&table).into_iter().map(words_column).collect();
     heads.extend(columns.iter().map(|name| number_column(title(name))));
     let row = |cell: &table::Cell| {
