@@ -354,12 +354,12 @@ fn bursts(steps: &[Step], step_s: f64) -> Vec<Episode> {
 
 /// The samples of an interval, and how many of them are slow.
 #[derive(Debug, Clone, Copy)]
-struct Counted {
+struct SlowCount {
     samples: u64,
     slow: u64,
 }
 
-impl Counted {
+impl SlowCount {
     fn share(self) -> f64 {
         self.slow as f64 / self.samples.max(1) as f64
     }
@@ -394,10 +394,10 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
         return Vec::new();
     }
     let above_ns = usual_ns * SLOW_RATIO;
-    let counted: Vec<Counted> = course
+    let counted: Vec<SlowCount> = course
         .intervals
         .iter()
-        .map(|interval| Counted {
+        .map(|interval| SlowCount {
             samples: samples(interval),
             slow: interval
                 .samples
@@ -407,7 +407,7 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
                 .sum(),
         })
         .collect();
-    let is_known = |counted: &&Counted| counted.samples >= SAMPLES_MIN;
+    let is_known = |counted: &&SlowCount| counted.samples >= SAMPLES_MIN;
     let shares = || {
         counted
             .iter()
@@ -417,7 +417,7 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
     let usual = median(shares()).unwrap_or(0.0);
     let scatter =
         DEVIATION_OF_MAD * median(shares().map(|share| (share - usual).abs())).unwrap_or(0.0);
-    let is_slow = |counted: &Counted| {
+    let is_slow = |counted: &SlowCount| {
         let samples = counted.samples as f64;
         // One more, so that a single slow request does not count where there usually are none.
         let deviation = (samples * usual * (1.0 - usual) + 1.0).sqrt();
@@ -433,8 +433,8 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
         at += run.len();
         let end_s = at as f64 * course.interval_s;
         if run.first().is_some_and(is_slow) {
-            let sum = |of: fn(&Counted) -> u64| run.iter().map(of).sum();
-            let together = Counted {
+            let sum = |of: fn(&SlowCount) -> u64| run.iter().map(of).sum();
+            let together = SlowCount {
                 samples: sum(|counted| counted.samples),
                 slow: sum(|counted| counted.slow),
             };

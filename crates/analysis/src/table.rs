@@ -207,7 +207,10 @@ fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
     cells
 }
 
-fn columns(observations: &[Observation], options: &TableOptions) -> Result<Vec<String>, NoSuchColumn> {
+fn columns(
+    observations: &[Observation],
+    options: &TableOptions,
+) -> Result<Vec<String>, NoSuchColumn> {
     let is_there = |name: &str| observations.iter().any(|run| run.value(name).is_some());
     let mut columns: Vec<String> = Vec::new();
     match &options.columns {

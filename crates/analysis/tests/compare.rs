@@ -1,8 +1,8 @@
 //! Comparisons of synthetic runs, whose correct outcome is known.
 
 use analysis::compare::{
-    Caveat, ClampedLevels, CompareError, Conclusions, Metric, Named, Outcome, Question, Validity,
-    compare, compare_cells, compare_with_base,
+    Caveat, ClampedLevels, CompareError, CompareOptions, Conclusions, Metric, Named, Outcome,
+    Validity, compare, compare_cells, compare_with_base,
 };
 use analysis::{Observation, TrialFacts};
 use results::Setting;
@@ -45,15 +45,15 @@ fn rate() -> Metric {
     Metric::named("requests/s")
 }
 
-fn asked(metric: Metric) -> Question {
-    Question {
+fn asked(metric: Metric) -> CompareOptions {
+    CompareOptions {
         metrics: vec![metric],
-        ..Question::default()
+        ..CompareOptions::default()
     }
 }
 
 fn plain(observations: &[Observation]) -> Conclusions {
-    compare_cells(observations, &Question::default()).expect("there is something to compare")
+    compare_cells(observations, &CompareOptions::default()).expect("there is something to compare")
 }
 
 /// A sweep of seven levels and five rounds, shuffled within each round. The closures give the ratio
@@ -275,8 +275,8 @@ fn cells_of_two_sweeps_at_a_fixed_rate_are_judged_only_if_they_missed_it() {
         (1..).zip(made).flat_map(cell).collect()
     };
     let (old, new) = (sweep([1_000.0; 3]), sweep([1_000.0, 700.0, 999.0]));
-    let question = Question::default();
-    let both = compare_with_base(named("old", &old), named("new", &new), &question).unwrap();
+    let options = CompareOptions::default();
+    let both = compare_with_base(named("old", &old), named("new", &new), &options).unwrap();
     let outcomes: Vec<Outcome> = both.comparisons.iter().map(|it| it.outcome).collect();
     let expected = [
         Outcome::SetByRate,
@@ -309,9 +309,9 @@ fn a_difference_within_the_threshold_does_not_matter_even_if_it_is_certain() {
     let difference = comparison.levels[6].difference.unwrap();
     assert!(difference.is_found() && !comparison.matters(&difference));
     assert!(!comparison.is_regression(0.0001));
-    let narrow = Question {
+    let narrow = CompareOptions {
         threshold: 0.0005,
-        ..Question::default()
+        ..CompareOptions::default()
     };
     let judged = compare_cells(&runs, &narrow).unwrap();
     assert_eq!(judged.comparisons[0].outcome, Outcome::Better { level: 6 });
@@ -528,8 +528,8 @@ fn named<'a>(name: &'a str, runs: &'a [Observation]) -> Named<'a> {
 fn old_and_new_sweeps_are_compared_cell_by_cell_if_they_share_cells() {
     let old = sweep(6, 0.005, |_| 1.0, |_| 1.0);
     let new = sweep(7, 0.005, |cell| if cell == 2 { 0.9 } else { 1.0 }, |_| 1.0);
-    let question = asked(rate());
-    let conclusions = compare_with_base(named("old", &old), named("new", &new), &question)
+    let options = asked(rate());
+    let conclusions = compare_with_base(named("old", &old), named("new", &new), &options)
         .expect("the cells are the same");
     assert_eq!(conclusions.comparisons.len(), 7);
     let outcomes = |conclusions: &Conclusions, wanted: Outcome| {
@@ -553,7 +553,7 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_if_they_share_cells() {
         .filter(|run| run.cell <= Some(3))
         .cloned()
         .collect();
-    let conclusions = compare_with_base(named("old", &fewer), named("new", &new), &question)
+    let conclusions = compare_with_base(named("old", &fewer), named("new", &new), &options)
         .expect("three cells are the same");
     assert_eq!(conclusions.comparisons.len(), 3);
 
@@ -561,7 +561,7 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_if_they_share_cells() {
         .iter()
         .flat_map(|level| noisy(level, 1, 1.0, 0.1, 5))
         .collect();
-    let error = compare_with_base(named("old", &old), named("other", &other), &question);
+    let error = compare_with_base(named("old", &old), named("other", &other), &options);
     assert!(
         matches!(error, Err(CompareError::NoCommonCell { .. })),
         "{error:?}"
@@ -607,8 +607,8 @@ fn errors_in_one_cell_of_two_sweeps_are_found_but_a_single_error_is_not() {
         (Some(5), 2) => 40.0,
         _ => 0.0,
     });
-    let question = asked(Metric::named("errors"));
-    let conclusions = compare_with_base(named("old", &old), named("new", &new), &question)
+    let options = asked(Metric::named("errors"));
+    let conclusions = compare_with_base(named("old", &old), named("new", &new), &options)
         .expect("the cells are the same");
     let worse: Vec<&[String]> = conclusions
         .comparisons
@@ -740,7 +740,7 @@ fn runs_that_cannot_be_compared_give_an_error_of_one_line() {
     let unknown = asked(Metric::named("p99"));
     for (error, said) in [
         (
-            compare_cells(&runs, &Question::default()),
+            compare_cells(&runs, &CompareOptions::default()),
             "all runs are of the same thing",
         ),
         (
@@ -748,14 +748,14 @@ fn runs_that_cannot_be_compared_give_an_error_of_one_line() {
             "latency_p99_us: no run has it",
         ),
         (
-            compare_cells(&[], &Question::default()),
+            compare_cells(&[], &CompareOptions::default()),
             "the runs: no run to compare (0 failed)",
         ),
         (
             compare_with_base(
                 named("b", &[failed("a", 1)]),
                 named("n", &runs),
-                &Question::default(),
+                &CompareOptions::default(),
             ),
             "b: no run to compare (1 failed)",
         ),

@@ -1,7 +1,7 @@
 //! Sentences of comparisons against golden texts.
 
 use analysis::Observation;
-use analysis::compare::{Metric, Named, Question, compare, compare_cells, compare_with_base};
+use analysis::compare::{CompareOptions, Metric, Named, compare, compare_cells, compare_with_base};
 use judging::sentences::finding;
 use report::comparison;
 use report::export::{self, Export, ExportFormat};
@@ -135,7 +135,8 @@ fn check(actual: &str, golden: &str) {
 
 #[test]
 fn the_published_buffer_sizes_have_no_effect_and_the_first_run_was_cold() {
-    let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
+    let conclusions =
+        compare_cells(&published(), &CompareOptions::default()).expect("there are levels");
     let mut text = Vec::new();
     comparison::render(&conclusions, &mut text).expect("memory takes every write");
     check(
@@ -146,7 +147,8 @@ fn the_published_buffer_sizes_have_no_effect_and_the_first_run_was_cold() {
 
 #[test]
 fn the_document_has_every_number() {
-    let conclusions = compare_cells(&published(), &Question::default()).expect("there are levels");
+    let conclusions =
+        compare_cells(&published(), &CompareOptions::default()).expect("there are levels");
     let mut text = Vec::new();
     comparison::render_json(&conclusions, &mut text).expect("memory takes every write");
     let document: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
@@ -320,11 +322,11 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
 }
 
 fn rendered(runs: &[Observation]) -> String {
-    let question = Question {
+    let options = CompareOptions {
         metrics: vec![Metric::named("requests/s")],
-        ..Question::default()
+        ..CompareOptions::default()
     };
-    let conclusions = compare_cells(runs, &question).expect("there are levels");
+    let conclusions = compare_cells(runs, &options).expect("there are levels");
     let mut text = Vec::new();
     comparison::render(&conclusions, &mut text).expect("memory takes every write");
     String::from_utf8(text).expect("it is text")
@@ -401,7 +403,7 @@ fn failures_and_clamped_levels_are_part_of_the_first_sentence() {
 #[test]
 fn every_format_with_conclusions_reports_a_saturated_load_generator_first() {
     let runs = sweep_with_saturated(6);
-    let conclusions = compare_cells(&runs, &Question::default()).expect("there are levels");
+    let conclusions = compare_cells(&runs, &CompareOptions::default()).expect("there are levels");
     let export = Export {
         subject: report::page::Subject {
             observations: &runs,
@@ -439,7 +441,7 @@ fn sides_have_the_names_that_were_given() {
     let conclusions = compare_with_base(
         named("old.txt", &old),
         named("new.txt", &new),
-        &Question::default(),
+        &CompareOptions::default(),
     )
     .expect("there are runs");
     let mut text = Vec::new();
@@ -474,7 +476,8 @@ fn the_short_form_has_sentences_first_and_a_table_that_fits_a_terminal() {
         let runs = swept::rounds(&cells, 6, |cell, position| {
             (200.0 + 20.0 * cell as f64) * (1.0 + 0.002 * f64::from(position % 5))
         });
-        let conclusions = compare_cells(&runs, &Question::default()).expect("there are levels");
+        let conclusions =
+            compare_cells(&runs, &CompareOptions::default()).expect("there are levels");
         let mut text = Vec::new();
         comparison::render_brief(&conclusions, &runs, &mut text).expect("memory takes every write");
         String::from_utf8(text).expect("it is text")

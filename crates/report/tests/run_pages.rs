@@ -6,7 +6,7 @@ mod seen;
 use std::path::Path;
 use std::time::Duration;
 
-use analysis::compare::{Question, compare_cells};
+use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading};
 use judging::sentences::finding;
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
@@ -621,7 +621,7 @@ fn the_page_of_two_groups_compares_them_and_lists_their_differences() {
         source: "new-5.json".to_owned(),
         ..runs[3].clone()
     });
-    let conclusions = compare_cells(&runs, &Question::default()).unwrap();
+    let conclusions = compare_cells(&runs, &CompareOptions::default()).unwrap();
     let page = build(&Subject {
         observations: &runs,
         conclusions: Some(&conclusions),

@@ -8,7 +8,7 @@ mod swept;
 
 use std::path::Path;
 
-use analysis::compare::{Question, compare_cells};
+use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{Observation, Reading};
 use report::page::{
     Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, build, render,
@@ -20,7 +20,7 @@ use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
 
 /// A page of these runs, with what they say when they are compared.
 fn page_of(observations: &[Observation], experiments: &[Experiment]) -> Page {
-    let conclusions = compare_cells(observations, &Question::default()).ok();
+    let conclusions = compare_cells(observations, &CompareOptions::default()).ok();
     build(&Subject {
         observations,
         experiments,

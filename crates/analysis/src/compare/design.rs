@@ -122,7 +122,7 @@ fn is_same_split(first: &[Option<usize>], second: &[Option<usize>]) -> bool {
 }
 
 /// Runs among which the levels of one factor are compared.
-pub(super) struct Place<'a> {
+pub(super) struct ComparisonScope<'a> {
     /// What these runs share and others do not: the profile, the target.
     pub(super) names: Vec<String>,
     pub(super) runs: Vec<&'a Observation>,
@@ -130,25 +130,25 @@ pub(super) struct Place<'a> {
 
 /// Splits the runs into the groups in which a factor is examined: by profile, and by target unless
 /// the target is the factor.
-pub(super) fn places<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Place<'a>> {
+pub(super) fn scopes<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<ComparisonScope<'a>> {
     let apart: Vec<&str> = [TARGET, PROFILE]
         .into_iter()
         .filter(|key| *key != factor.key && !factor.name.ends_with(" and target"))
         .filter(|key| levels(runs, key).len() > 1)
         .collect();
-    let mut places: Vec<Place<'a>> = Vec::new();
+    let mut scopes: Vec<ComparisonScope<'a>> = Vec::new();
     for run in runs {
         let mut sides = sides(run);
         let names: Vec<String> = apart.iter().filter_map(|key| sides.remove(*key)).collect();
-        match places.iter_mut().find(|place| place.names == names) {
-            Some(place) => place.runs.push(run),
-            None => places.push(Place {
+        match scopes.iter_mut().find(|scope| scope.names == names) {
+            Some(scope) => scope.runs.push(run),
+            None => scopes.push(ComparisonScope {
                 names,
                 runs: vec![run],
             }),
         }
     }
-    places
+    scopes
 }
 
 /// A run's levels of the other factors. Levels of `factor` are compared only where these are equal.

@@ -1,6 +1,6 @@
 //! The runs behind each level of a comparison.
 
-use super::design::{factors, places, sides, stratum};
+use super::design::{factors, scopes, sides, stratum};
 use super::{Comparison, Metric};
 use crate::Observation;
 
@@ -88,8 +88,8 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
     else {
         return Vec::new();
     };
-    let places = places(&counted, factor);
-    let place = places.iter().find(|place| place.names == comparison.place);
+    let scopes = scopes(&counted, factor);
+    let scope = scopes.iter().find(|scope| scope.names == comparison.place);
     let is_of = |run: &Observation, name: &str| {
         let level = factor.level_of(&sides(run));
         level
@@ -102,9 +102,9 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
             .position(|other| std::ptr::eq(other, run))
     };
     let level_runs = |name: &str| {
-        let runs: Vec<&Observation> = place
+        let runs: Vec<&Observation> = scope
             .iter()
-            .flat_map(|place| &place.runs)
+            .flat_map(|scope| &scope.runs)
             .copied()
             .filter(|run| is_of(run, name))
             .collect();
@@ -180,7 +180,7 @@ mod tests {
     use results::Setting;
 
     use super::*;
-    use crate::compare::{Question, compare_cells};
+    use crate::compare::{CompareOptions, compare_cells};
     use results::metric;
 
     /// Two factors and two profiles with three rounds of each; the first run failed.
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn the_runs_of_a_level_are_those_that_were_compared() {
         let runs = runs();
-        let conclusions = compare_cells(&runs, &Question::default()).unwrap();
+        let conclusions = compare_cells(&runs, &CompareOptions::default()).unwrap();
         assert_eq!(conclusions.comparisons.len(), 4);
         for comparison in &conclusions.comparisons {
             let of_levels = runs_of_levels(&runs, comparison);

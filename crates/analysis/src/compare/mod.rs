@@ -14,7 +14,7 @@ mod validity;
 use serde::Serialize;
 
 use crate::Observation;
-use design::{factors, places, sides};
+use design::{factors, scopes, sides};
 use judge::{judge, judge_cells};
 use runs::Values;
 
@@ -28,14 +28,14 @@ pub use validity::{ClampedLevels, Validity};
 
 /// What to compare, and which differences matter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct CompareOptions {
     /// The metrics to compare; [`default_metrics`] if empty.
     pub metrics: Vec<Metric>,
     /// Differences up to this ratio do not matter: 0.02 for 2 %. Above 0.
     pub threshold: f64,
 }
 
-impl Question {
+impl CompareOptions {
     /// The default threshold.
     pub const THRESHOLD: f64 = 0.02;
 
@@ -48,7 +48,7 @@ impl Question {
     }
 }
 
-impl Default for Question {
+impl Default for CompareOptions {
     fn default() -> Self {
         Self {
             metrics: Vec::new(),
@@ -333,10 +333,10 @@ pub struct Named<'a> {
 pub fn compare_with_base(
     base: Named<'_>,
     new: Named<'_>,
-    question: &Question,
+    options: &CompareOptions,
 ) -> Result<Conclusions, CompareError> {
     let both: Vec<Observation> = base.runs.iter().chain(new.runs).cloned().collect();
-    let metrics = metrics_of(question, &both)?;
+    let metrics = metrics_of(options, &both)?;
     let old = measured(base)?;
     let fresh = measured(new)?;
     let pairs = matched(base.name, &old, new.name, &fresh)?;
@@ -349,11 +349,11 @@ pub fn compare_with_base(
         let mut cells: Vec<(Vec<String>, Values)> = pairs.iter().map(of_pair).collect();
         match (cells.len(), cells.pop()) {
             (1, Some((place, values))) => {
-                comparisons.push(judge(None, place, metric, question.threshold, values));
+                comparisons.push(judge(None, place, metric, options.threshold, values));
             }
             (_, last) => {
                 cells.extend(last);
-                comparisons.extend(judge_cells(cells, metric, question.threshold));
+                comparisons.extend(judge_cells(cells, metric, options.threshold));
             }
         }
     }
@@ -377,13 +377,13 @@ pub fn compare_with_base(
 /// If there is nothing to compare.
 pub fn compare_cells(
     observations: &[Observation],
-    question: &Question,
+    options: &CompareOptions,
 ) -> Result<Conclusions, CompareError> {
     let all = Named {
         name: "the runs",
         runs: observations,
     };
-    let metrics = metrics_of(question, observations)?;
+    let metrics = metrics_of(options, observations)?;
     let runs = measured(all)?;
     let factors = factors(&runs);
     if factors.is_empty() {
@@ -391,16 +391,16 @@ pub fn compare_cells(
     }
     let mut comparisons = Vec::new();
     for factor in &factors {
-        for place in places(&runs, factor) {
+        for scope in scopes(&runs, factor) {
             for metric in &metrics {
-                let values = Values::of_levels(&place.runs, factor, &factors, metric);
-                // A factor may vary in only some of the places.
+                let values = Values::of_levels(&scope.runs, factor, &factors, metric);
+                // A factor may vary in only some of the scopes.
                 if values.levels.len() < 2 {
                     continue;
                 }
                 let name = Some(factor.name.clone());
-                let names = place.names.clone();
-                comparisons.push(judge(name, names, metric, question.threshold, values));
+                let names = scope.names.clone();
+                comparisons.push(judge(name, names, metric, options.threshold, values));
             }
         }
     }
@@ -414,10 +414,10 @@ pub fn compare_cells(
 }
 
 fn metrics_of(
-    question: &Question,
+    options: &CompareOptions,
     observations: &[Observation],
 ) -> Result<Vec<Metric>, CompareError> {
-    let unknown = question.metrics.iter().find(|metric| {
+    let unknown = options.metrics.iter().find(|metric| {
         observations
             .iter()
             .all(|run| run.value(&metric.name).is_none())
@@ -426,8 +426,8 @@ fn metrics_of(
         Some(metric) => Err(CompareError::NotMeasured {
             metric: metric.name.clone(),
         }),
-        None if question.metrics.is_empty() => Ok(default_metrics(observations)),
-        None => Ok(question.metrics.clone()),
+        None if options.metrics.is_empty() => Ok(default_metrics(observations)),
+        None => Ok(options.metrics.clone()),
     }
 }
 

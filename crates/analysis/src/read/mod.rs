@@ -245,7 +245,7 @@ impl ReadError {
 
 /// The fields that tell the kinds of documents apart.
 #[derive(Deserialize)]
-struct Head {
+struct DocumentFields {
     schema_version: Option<IgnoredAny>,
     cell: Option<IgnoredAny>,
     requests: Option<IgnoredAny>,
@@ -259,7 +259,7 @@ struct Head {
     comparisons: Option<IgnoredAny>,
 }
 
-impl Head {
+impl DocumentFields {
     /// Whether it was made from runs but does not contain them.
     fn is_derived(&self) -> bool {
         self.is_not_a_run() && self.comparisons.is_some()
@@ -280,23 +280,23 @@ impl Head {
 /// runs.
 fn of_document(text: &str, path: &Path) -> Result<Reading, ReadError> {
     let bytes = text.as_bytes();
-    let head: Head = serde_json::from_slice(bytes)
+    let head: DocumentFields = serde_json::from_slice(bytes)
         .map_err(|error| not_understood(path, &format!("not one whole JSON document: {error}")))?;
     match head {
         head if head.is_derived() => Err(ReadError::Derived {
             path: path.to_owned(),
         }),
         head if head.is_table() => of_table(bytes, path),
-        Head {
+        DocumentFields {
             schema_version: Some(_),
             cell: Some(_),
             ..
         } => saved::read_trial(bytes, path).map(Reading::from),
-        Head {
+        DocumentFields {
             schema_version: Some(_),
             ..
         } => saved::read(bytes, path).map(Reading::from),
-        Head {
+        DocumentFields {
             requests: Some(_), ..
         } => of_object(text, path).map(Reading::from),
         _ => Err(not_understood(

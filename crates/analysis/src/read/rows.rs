@@ -33,7 +33,7 @@ enum Kind {
     Setting,
     Profile,
     Target,
-    Run,
+    RunDocument,
     Failure,
     /// Name of the metric in the row.
     Metric,
@@ -53,7 +53,7 @@ enum Unit {
 
 #[derive(Debug)]
 pub(super) enum Row {
-    Run(Box<Observation>),
+    RunDocument(Box<Observation>),
     /// Another value of the run above.
     More,
     /// An average or a measure of spread, made from other rows.
@@ -74,7 +74,7 @@ impl Columns {
         // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
         let kind = |(at, title): (usize, &String)| match title.as_str() {
-            "run" | "round" => Kind::Run,
+            "run" | "round" => Kind::RunDocument,
             "failure" => Kind::Failure,
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
@@ -121,8 +121,8 @@ impl Columns {
                 Kind::Failure => {
                     run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
                 }
-                Kind::Run if SUMMARY_ROWS.contains(&text) => return Row::Summary,
-                Kind::Run => {
+                Kind::RunDocument if SUMMARY_ROWS.contains(&text) => return Row::Summary,
+                Kind::RunDocument => {
                     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
                     match digits.parse() {
                         Ok(number) if number > 0 => run.run = number,
@@ -164,7 +164,7 @@ impl Columns {
             }
         }
         complete(&mut run);
-        Row::Run(Box::new(run))
+        Row::RunDocument(Box::new(run))
     }
 
     /// Number of cells in a row.
@@ -456,25 +456,25 @@ pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
 
 /// A document of `table --format json` or `report --format json`.
 #[derive(Deserialize)]
-struct Document {
+struct TableDocument {
     #[serde(default)]
-    cells: Vec<Cell>,
+    cells: Vec<CellDocument>,
     #[serde(default)]
-    runs: Vec<Run>,
+    runs: Vec<RunDocument>,
 }
 
 #[derive(Deserialize)]
-struct Cell {
+struct CellDocument {
     #[serde(default)]
     settings: BTreeMap<String, String>,
     profile: Option<String>,
     target: Option<String>,
     #[serde(default)]
-    runs: Vec<Run>,
+    runs: Vec<RunDocument>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct RunDocument {
     run: u32,
     position: Option<u32>,
     source: Option<String>,
@@ -492,15 +492,16 @@ struct Run {
 /// # Errors
 /// A description of what is wrong with it.
 pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>, String> {
-    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let document: TableDocument =
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let of_cells = document.cells.into_iter().flat_map(|cell| {
-        let Cell {
+        let CellDocument {
             settings,
             profile,
             target,
             runs,
         } = cell;
-        runs.into_iter().map(move |run| Run {
+        runs.into_iter().map(move |run| RunDocument {
             settings: settings.clone(),
             profile: profile.clone(),
             target: target.clone(),
@@ -511,7 +512,7 @@ pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>
     Ok(runs.map(|run| of_run(run, source)).collect())
 }
 
-fn of_run(run: Run, source: &str) -> Observation {
+fn of_run(run: RunDocument, source: &str) -> Observation {
     let settings = run.settings.into_iter();
     let values = run.values.into_iter();
     let is_value = |value: &f64| value.is_finite() && *value >= 0.0;
@@ -546,7 +547,7 @@ mod tests {
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
         let columns = Columns::of(&markdown_cells(titles))?;
         match columns.row(&markdown_cells(row), None) {
-            Row::Run(run) => Some(run.values.into_iter().collect()),
+            Row::RunDocument(run) => Some(run.values.into_iter().collect()),
             _ => None,
         }
     }

@@ -77,7 +77,7 @@ pub fn unlike_loads(base: &[Observation], new: &[Observation]) -> Option<String>
     (!words.is_empty()).then_some(words)
 }
 
-struct Load {
+struct DistinctLoad {
     /// The known parts of the load; each from the first run that has it.
     parts: BTreeMap<&'static str, LoadPart>,
     /// Indexes among all runs.
@@ -85,8 +85,8 @@ struct Load {
 }
 
 /// The different loads of runs with the same name, in order of appearance.
-fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<Load> {
-    let mut loads: Vec<Load> = Vec::new();
+fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<DistinctLoad> {
+    let mut loads: Vec<DistinctLoad> = Vec::new();
     for &index in indexes {
         let parts = parts(&observations[index]);
         let is_searched = loads.len() < LOADS_MAX;
@@ -101,7 +101,7 @@ fn loads(observations: &[Observation], indexes: &[usize]) -> Vec<Load> {
                     load.parts.entry(key).or_insert(part);
                 }
             }
-            None => loads.push(Load {
+            None => loads.push(DistinctLoad {
                 parts,
                 runs: vec![index],
             }),
@@ -158,13 +158,13 @@ fn differences<'a>(
 }
 
 /// For each load, the options that distinguish it from the others.
-fn options(loads: &[Load]) -> Vec<String> {
+fn options(loads: &[DistinctLoad]) -> Vec<String> {
     let differing: BTreeSet<&'static str> = loads
         .iter()
         .flat_map(|load| differences(&loads[0].parts, &load.parts))
         .map(|(one, _)| one.label)
         .collect();
-    let of_load = |load: &Load| {
+    let of_load = |load: &DistinctLoad| {
         let parts = differing.iter().filter_map(|what| load.parts.get(what));
         let options = parts.map(|part| part.option.as_str());
         let options: Vec<&str> = options.filter(|option| !option.is_empty()).collect();
@@ -182,7 +182,7 @@ fn options(loads: &[Load]) -> Vec<String> {
 }
 
 /// The differences between two loads in words: `timeout 2s / 5s`.
-fn in_words(one: &Load, other: &Load) -> String {
+fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
     let differences: Vec<String> = differences(&one.parts, &other.parts)
         .map(|(one, other)| {
             let label = match one.label {

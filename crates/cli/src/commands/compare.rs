@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::compare::{
-    Comparison, Conclusions, Named, Outcome, Question, compare_cells, compare_with_base,
+    CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_with_base,
 };
 use analysis::{Reading, paths_of, unlike_loads};
 use anyhow::{Context, bail};
@@ -42,9 +42,9 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         .flatten()
         .flat_map(|side| &side.experiments);
     let threshold = request.threshold.or_else(|| common_threshold(experiments));
-    let question = Question {
+    let options = CompareOptions {
         metrics: request.metrics.clone(),
-        threshold: Question::threshold(threshold, request.regression_limit),
+        threshold: CompareOptions::threshold(threshold, request.regression_limit),
     };
     let conclusions = match &new {
         Some((new_name, new)) => {
@@ -52,10 +52,10 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
             compare_with_base(
                 named(&name(&request.base), &base.observations),
                 named(new_name, &new.observations),
-                &question,
+                &options,
             )
         }
-        None => compare_cells(&base.observations, &question),
+        None => compare_cells(&base.observations, &options),
     }
     .context("compare")?;
     print(&conclusions, request.format)

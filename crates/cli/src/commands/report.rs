@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::compare::{Question, compare_cells};
+use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{Observation, judge_all};
 use anyhow::{Context, bail};
 use experiment::common_threshold;
@@ -37,11 +37,11 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         check_not_read(path, &request.paths, &reading.observations)?;
     }
     // With a single group, or too few runs, there is nothing to compare.
-    let question = Question {
-        threshold: Question::threshold(common_threshold(&reading.experiments), None),
-        ..Question::default()
+    let options = CompareOptions {
+        threshold: CompareOptions::threshold(common_threshold(&reading.experiments), None),
+        ..CompareOptions::default()
     };
-    let conclusions = compare_cells(&reading.observations, &question).ok();
+    let conclusions = compare_cells(&reading.observations, &options).ok();
     let export = Export {
         subject: Subject {
             observations: &reading.observations,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use analysis::compare::{Conclusions, Question, compare_cells};
+use analysis::compare::{CompareOptions, Conclusions, compare_cells};
 use analysis::{Observation, Reading};
 use judging::Criterion;
 use judging::sentences::finding;
@@ -28,7 +28,7 @@ pub(crate) struct Set {
 impl Set {
     pub(crate) fn of(runs: Vec<Observation>) -> Self {
         Self {
-            conclusions: compare_cells(&runs, &Question::default()).ok(),
+            conclusions: compare_cells(&runs, &CompareOptions::default()).ok(),
             runs,
             experiments: Vec::new(),
             criteria: Vec::new(),

@@ -16,20 +16,20 @@ pub(super) struct Context {
     /// may print such lines too.
     pending: Vec<Label>,
     /// Labels that turned out not to be headings.
-    dropped: Vec<Noted>,
+    dropped: Vec<SourceLine>,
     /// The last command line.
-    pub(super) command: Option<(Command, Noted)>,
+    pub(super) command: Option<(Command, SourceLine)>,
 }
 
 /// A line of the text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Noted {
+pub(super) struct SourceLine {
     /// Its number, from 1.
     pub(super) number: usize,
     pub(super) text: String,
 }
 
-impl Noted {
+impl SourceLine {
     pub(super) fn new(number: usize, text: &str) -> Self {
         Self {
             number,
@@ -38,7 +38,7 @@ impl Noted {
     }
 }
 
-impl std::fmt::Display for Noted {
+impl std::fmt::Display for SourceLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Command lines may contain passwords and tokens.
         write!(f, "line {}: \"{}\"", self.number, hide_secrets(&self.text))
@@ -51,16 +51,16 @@ pub(super) struct Title {
     pub(super) depth: u8,
     /// Without settings, round and colon.
     pub(super) text: String,
-    pub(super) line: Noted,
+    pub(super) line: SourceLine,
 }
 
 #[derive(Debug)]
 struct Level {
     depth: u8,
-    line: Noted,
+    line: SourceLine,
     title: Option<String>,
     round: Option<u32>,
-    settings: Vec<(Setting, Noted)>,
+    settings: Vec<(Setting, SourceLine)>,
     /// Whether it is a label with a blank line below it.
     has_blank_below: bool,
 }
@@ -69,7 +69,7 @@ struct Level {
 #[derive(Debug)]
 struct Label {
     title: String,
-    line: Noted,
+    line: SourceLine,
     has_blank_below: bool,
     /// Number of lines of other text below it.
     prose_lines: usize,
@@ -77,7 +77,7 @@ struct Label {
 
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum LineMeaning {
     /// It describes what follows.
     Understood,
     /// It underlines the line above, which is a heading.
@@ -126,14 +126,14 @@ impl Context {
     }
 
     /// The round in effect, which is the innermost one.
-    pub(super) fn round(&self) -> Option<(u32, Noted)> {
+    pub(super) fn round(&self) -> Option<(u32, SourceLine)> {
         let mut rounds = self.levels.iter().rev();
         rounds.find_map(|level| Some((level.round?, level.line.clone())))
     }
 
     /// The settings in effect, the innermost one of each name.
-    pub(super) fn settings(&self) -> Vec<(Setting, Noted)> {
-        let mut settings: Vec<(Setting, Noted)> = Vec::new();
+    pub(super) fn settings(&self) -> Vec<(Setting, SourceLine)> {
+        let mut settings: Vec<(Setting, SourceLine)> = Vec::new();
         for setting in self.levels.iter().flat_map(|level| &level.settings) {
             match settings
                 .iter_mut()
@@ -147,7 +147,7 @@ impl Context {
     }
 
     /// The labels that turned out not to be headings since the last call.
-    pub(super) fn take_dropped(&mut self) -> Vec<Noted> {
+    pub(super) fn take_dropped(&mut self) -> Vec<SourceLine> {
         std::mem::take(&mut self.dropped)
     }
 
@@ -159,17 +159,22 @@ impl Context {
     }
 
     /// Handles a line outside of reports, given the line directly above it.
-    pub(super) fn take(&mut self, number: usize, line: &str, above: Option<&Noted>) -> Taken {
-        let noted = Noted::new(number, line);
+    pub(super) fn take(
+        &mut self,
+        number: usize,
+        line: &str,
+        above: Option<&SourceLine>,
+    ) -> LineMeaning {
+        let noted = SourceLine::new(number, line);
         if let Some(command) = command(line) {
             self.confirm_pending();
             self.command = Some((command, noted));
-            return Taken::Understood;
+            return LineMeaning::Understood;
         }
         if let Some(settings) = settings(line) {
             self.confirm_pending();
             self.add(settings, &noted);
-            return Taken::Understood;
+            return LineMeaning::Understood;
         }
         if let Some(above) = above
             && let Some((depth, title)) = underlined(line, &above.text)
@@ -178,12 +183,12 @@ impl Context {
                 .retain(|label| label.line.number != above.number);
             self.drop_pending();
             self.enter(depth, title, above.clone(), false);
-            return Taken::RuleBelow;
+            return LineMeaning::RuleBelow;
         }
         if let Some((depth, title)) = heading(line) {
             self.drop_pending();
             self.enter(depth, title, noted, false);
-            return Taken::Understood;
+            return LineMeaning::Understood;
         }
         match label(line) {
             Some(title) => {
@@ -196,11 +201,11 @@ impl Context {
                     has_blank_below: false,
                     prose_lines: 0,
                 });
-                Taken::Label
+                LineMeaning::Label
             }
             None => {
                 self.prose();
-                Taken::Nothing
+                LineMeaning::Nothing
             }
         }
     }
@@ -250,7 +255,7 @@ impl Context {
             .extend(self.pending.drain(..).map(|label| label.line));
     }
 
-    fn enter(&mut self, depth: u8, title: &str, line: Noted, has_blank_below: bool) {
+    fn enter(&mut self, depth: u8, title: &str, line: SourceLine, has_blank_below: bool) {
         let (words, settings): (Vec<&str>, Vec<&str>) = title
             .split_whitespace()
             .partition(|word| setting(word).is_none());
@@ -273,7 +278,7 @@ impl Context {
         });
     }
 
-    fn add(&mut self, more: Vec<Setting>, line: &Noted) {
+    fn add(&mut self, more: Vec<Setting>, line: &SourceLine) {
         let is_of_settings = |level: &Level| level.depth == DEPTH_OF_SETTINGS;
         if !self.levels.iter().any(is_of_settings) {
             self.levels.push(Level {
@@ -562,7 +567,7 @@ mod tests {
                 above = None;
             } else {
                 context.take(number, line, above.as_ref());
-                above = Some(Noted::new(number, line));
+                above = Some(SourceLine::new(number, line));
             }
         }
     }

@@ -20,9 +20,9 @@ use super::rows::{self, Columns, Row};
 use super::script_csv;
 use crate::Observation;
 use crate::observation::Form;
-use heading::{Command, Context, Noted, Taken, Title};
+use heading::{Command, Context, LineMeaning, SourceLine, Title};
 use names::Names;
-use report::{Line, Report};
+use report::{LineUse, Report};
 
 /// The runs of a text.
 #[derive(Debug, Default)]
@@ -91,11 +91,11 @@ struct Run {
     form: Form,
     report: Report,
     titles: Vec<Title>,
-    settings: Vec<(Setting, Noted)>,
-    round: Option<(u32, Noted)>,
-    command: Option<(Command, Noted)>,
+    settings: Vec<(Setting, SourceLine)>,
+    round: Option<(u32, SourceLine)>,
+    command: Option<(Command, SourceLine)>,
     /// Threads and connections.
-    load_line: Option<Noted>,
+    load_line: Option<SourceLine>,
     /// Lines since the report above that were not used.
     ignored: Vec<Ignored>,
     failure: Option<String>,
@@ -104,7 +104,7 @@ struct Run {
 /// A line that was not used, and why.
 #[derive(Debug, Clone)]
 struct Ignored {
-    line: Noted,
+    line: SourceLine,
     why: &'static str,
 }
 
@@ -129,7 +129,7 @@ struct Reader {
     /// The first and the last of consecutive lines that were not understood.
     skipped: Option<(usize, usize)>,
     /// The line directly above, if it is outside of reports and was not used.
-    above: Option<Noted>,
+    above: Option<SourceLine>,
     /// The same line unchanged, since it may contain the titles of a table.
     above_whole: String,
     /// Lines since the last report that were not used.
@@ -195,13 +195,13 @@ impl Reader {
         }
         let knew_load = run.report.values.contains_key("connections");
         match run.report.take(line) {
-            Line::Taken => {
+            LineUse::Taken => {
                 if !knew_load && run.report.values.contains_key("connections") {
-                    run.load_line = Some(Noted::new(number, line));
+                    run.load_line = Some(SourceLine::new(number, line));
                 }
                 self.flush_skipped();
             }
-            Line::Last => {
+            LineUse::Last => {
                 self.flush_skipped();
                 if let Some(mut run) = self.open.take() {
                     run.report.finish();
@@ -210,7 +210,7 @@ impl Reader {
                     self.may_be_added_to = true;
                 }
             }
-            Line::Unknown => {
+            LineUse::Unknown => {
                 let first = self.skipped.map_or(number, |(first, _)| first);
                 self.skipped = Some((first, number));
             }
@@ -222,7 +222,7 @@ impl Reader {
             // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
             self.ignore(
-                Noted::new(number, line),
+                SourceLine::new(number, line),
                 "a part of a report that is not there",
             );
             self.forget_above();
@@ -232,14 +232,14 @@ impl Reader {
         for dropped in self.context.take_dropped() {
             self.ignore(dropped, "no report stands below this label");
         }
-        let noted = Noted::new(number, line);
+        let noted = SourceLine::new(number, line);
         match taken {
-            Taken::Understood => {
+            LineMeaning::Understood => {
                 self.may_be_added_to = false;
                 self.forget_above();
                 return;
             }
-            Taken::RuleBelow => {
+            LineMeaning::RuleBelow => {
                 let heading = self.above.take().map(|above| above.number);
                 self.ignored
                     .retain(|ignored| Some(ignored.line.number) != heading);
@@ -247,8 +247,8 @@ impl Reader {
                 self.forget_above();
                 return;
             }
-            Taken::Label => self.may_be_added_to = false,
-            Taken::Nothing => self.ignore(noted.clone(), "not understood"),
+            LineMeaning::Label => self.may_be_added_to = false,
+            LineMeaning::Nothing => self.ignore(noted.clone(), "not understood"),
         }
         self.above_whole.clear();
         if line.len() <= ROW_MAX_BYTES {
@@ -263,7 +263,7 @@ impl Reader {
     }
 
     /// Keeps a line that was not used. Rules and other decoration name nothing.
-    fn ignore(&mut self, line: Noted, why: &'static str) {
+    fn ignore(&mut self, line: SourceLine, why: &'static str) {
         let has_words = line.text.chars().any(char::is_alphanumeric);
         if has_words && self.ignored.len() < IGNORED_MAX {
             self.ignored.push(Ignored { line, why });
@@ -530,7 +530,7 @@ fn is_own_title(title: &str) -> bool {
 /// Text between reports that may name a run but was not understood.
 struct NamingText {
     /// For each run, the first such line that is above no other run.
-    lines: Vec<Option<Noted>>,
+    lines: Vec<Option<SourceLine>>,
 }
 
 impl NamingText {

@@ -9,7 +9,7 @@ use results::Setting;
 use results::metric;
 
 use super::Run;
-use super::heading::{Noted, Title};
+use super::heading::{SourceLine, Title};
 
 use crate::{LoadPart, Observation, Origin};
 
@@ -268,7 +268,7 @@ impl Names {
         };
         let title = self.other_titles(run).iter().find(is_of_profile);
         from.extend(title.map(|title| title.line.to_string()));
-        from.extend(run.load_line.as_ref().map(Noted::to_string));
+        from.extend(run.load_line.as_ref().map(SourceLine::to_string));
         if run.own_command().is_some() {
             from.extend(run.command.iter().map(|(_, line)| line.to_string()));
         }
@@ -290,7 +290,7 @@ impl Names {
                     None => url,
                 };
                 let line = if run.report.url.is_some() {
-                    Noted::new(run.line, run.url()?).to_string()
+                    SourceLine::new(run.line, run.url()?).to_string()
                 } else {
                     run.command.as_ref()?.1.to_string()
                 };

@@ -8,7 +8,7 @@ use super::printed::{self, Printed};
 
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum LineUse {
     /// It belongs to the report.
     Taken,
     /// It is the last line of the report.
@@ -109,29 +109,29 @@ impl Report {
     }
 
     /// Reads a line.
-    pub(super) fn take(&mut self, line: &str) -> Line {
+    pub(super) fn take(&mut self, line: &str) -> LineUse {
         if let Some((threads, connections)) = threads_and_connections(line) {
             self.put("threads", threads);
             self.put("connections", connections);
-            return Line::Taken;
+            return LineUse::Taken;
         }
         if line.starts_with(HEADER) {
             self.has_header = true;
             self.has_min = line.split_whitespace().any(|word| word == "Min");
-            return Line::Taken;
+            return LineUse::Taken;
         }
         if let Some(rest) = line.strip_prefix("Transfer/sec:") {
             let Some(rate) = printed::bytes(rest.trim()) else {
-                return Line::Unknown;
+                return LineUse::Unknown;
             };
             self.put(metric::BYTES_PER_SEC, rate.value);
-            return Line::Last;
+            return LineUse::Last;
         }
         let taken = self.title(line) || self.row(line) || self.total(line) || self.footer(line);
         if taken || self.percentile(line) || self.tick(line) {
-            Line::Taken
+            LineUse::Taken
         } else {
-            Line::Unknown
+            LineUse::Unknown
         }
     }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use analysis::compare::{CompareError, Question, compare_cells};
+use analysis::compare::{CompareError, CompareOptions, compare_cells};
 use analysis::{Observation, Reading};
 use anyhow::Context;
 use plan::shell::quoted;
@@ -49,11 +49,11 @@ fn compared(
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    let question = Question {
-        threshold: Question::threshold(limits.threshold, limits.regression),
-        ..Question::default()
+    let options = CompareOptions {
+        threshold: CompareOptions::threshold(limits.threshold, limits.regression),
+        ..CompareOptions::default()
     };
-    let conclusions = match compare_cells(observations, &question) {
+    let conclusions = match compare_cells(observations, &options) {
         Ok(conclusions) => conclusions,
         Err(error) => {
             if !matches!(error, CompareError::OneCell) {

@@ -39,7 +39,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     };
     let is_several = runs.all.len() > 1;
     // It fails only if a column is requested that no run has.
-    let table = table::table(runs.all, &options).ok().filter(|_| is_several)?;
+    let table = table::table(runs.all, &options)
+        .ok()
+        .filter(|_| is_several)?;
     let changes = Changes::of(runs);
     let mut blocks = Vec::new();
     let has_repetitions = runs.groups.iter().any(|group| group.runs.len() > 1);
