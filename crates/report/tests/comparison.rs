@@ -405,7 +405,7 @@ fn every_format_with_conclusions_reports_a_saturated_load_generator_first() {
     let runs = sweep_with_saturated(6);
     let conclusions = compare_cells(&runs, &CompareOptions::default()).expect("there are levels");
     let export = Export {
-        subject: report::page::Subject {
+        subject: report::page::PageSubject {
             observations: &runs,
             conclusions: Some(&conclusions),
             ..Default::default()

@@ -10,7 +10,7 @@ use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading};
 use judging::sentences::finding;
 use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
-use report::page::{Block, Mark, Marks, Page, Subject, Tone, build};
+use report::page::{Block, Mark, Marks, Page, PageSubject, Tone, build};
 use report::{Format, TextOptions, render};
 use results::metric;
 use results::{
@@ -30,9 +30,9 @@ fn observation(result: &RunResult, name: &str) -> Observation {
 }
 
 fn page_of(observations: &[Observation]) -> Page {
-    build(&Subject {
+    build(&PageSubject {
         observations,
-        ..Subject::default()
+        ..PageSubject::default()
     })
 }
 
@@ -622,12 +622,12 @@ fn the_page_of_two_groups_compares_them_and_lists_their_differences() {
         ..runs[3].clone()
     });
     let conclusions = compare_cells(&runs, &CompareOptions::default()).unwrap();
-    let page = build(&Subject {
+    let page = build(&PageSubject {
         observations: &runs,
         conclusions: Some(&conclusions),
         notes: &["a.txt: skipped".to_owned()],
         title: Some("Old and new"),
-        ..Subject::default()
+        ..PageSubject::default()
     });
     check_page(&page);
     check_golden(&page, "page_overlay.txt");

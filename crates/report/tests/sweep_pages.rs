@@ -11,7 +11,7 @@ use std::path::Path;
 use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{Observation, Reading};
 use report::page::{
-    Block, Chart, Mark, Page, Scale, Shown, Subject, TableBlock, Tone, Unit, build, render,
+    Block, Chart, Mark, Page, PageSubject, Scale, Shown, TableBlock, Tone, Unit, build, render,
 };
 use results::metric;
 use results::{Cell, Experiment, SocketMoment, Verdict};
@@ -21,11 +21,11 @@ use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
 /// A page of these runs, with what they say when they are compared.
 fn page_of(observations: &[Observation], experiments: &[Experiment]) -> Page {
     let conclusions = compare_cells(observations, &CompareOptions::default()).ok();
-    build(&Subject {
+    build(&PageSubject {
         observations,
         experiments,
         conclusions: conclusions.as_ref(),
-        ..Subject::default()
+        ..PageSubject::default()
     })
 }
 

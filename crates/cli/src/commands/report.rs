@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use experiment::common_threshold;
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
-use report::page::Subject;
+use report::page::PageSubject;
 
 use super::reading::{on_one_line, read_all};
 use super::{EXIT_CRITERIA, print, result_file, samples, tell};
@@ -43,7 +43,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     };
     let conclusions = compare_cells(&reading.observations, &options).ok();
     let export = Export {
-        subject: Subject {
+        subject: PageSubject {
             observations: &reading.observations,
             experiments: &reading.experiments,
             conclusions: conclusions.as_ref(),

@@ -32,16 +32,16 @@ struct Suite {
     hostname: Option<String>,
     time_s: Option<String>,
     properties: Vec<(String, String)>,
-    cases: Vec<Case>,
+    cases: Vec<TestCase>,
 }
 
-struct Case {
+struct TestCase {
     name: String,
     class: String,
-    outcome: Outcome,
+    outcome: CaseOutcome,
 }
 
-enum Outcome {
+enum CaseOutcome {
     Passed,
     Failed(String),
     Error(String),
@@ -49,7 +49,7 @@ enum Outcome {
 }
 
 impl Suite {
-    fn count(&self, is_one: fn(&Outcome) -> bool) -> usize {
+    fn count(&self, is_one: fn(&CaseOutcome) -> bool) -> usize {
         self.cases
             .iter()
             .filter(|case| is_one(&case.outcome))
@@ -57,15 +57,15 @@ impl Suite {
     }
 
     fn failures(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
+        self.count(|outcome| matches!(outcome, CaseOutcome::Failed(_)))
     }
 
     fn errors(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Error(_)))
+        self.count(|outcome| matches!(outcome, CaseOutcome::Error(_)))
     }
 
     fn skipped(&self) -> usize {
-        self.count(|outcome| matches!(outcome, Outcome::Skipped(_)))
+        self.count(|outcome| matches!(outcome, CaseOutcome::Skipped(_)))
     }
 }
 
@@ -90,9 +90,9 @@ fn validity(export: &Export<'_>) -> Option<Suite> {
     }
     let limits = export.limits();
     let outcome = if limits.is_empty() {
-        Outcome::Passed
+        CaseOutcome::Passed
     } else {
-        Outcome::Skipped(text(&limits.join("; ")))
+        CaseOutcome::Skipped(text(&limits.join("; ")))
     };
     Some(Suite {
         name: "all runs".to_owned(),
@@ -100,7 +100,7 @@ fn validity(export: &Export<'_>) -> Option<Suite> {
         hostname: None,
         time_s: None,
         properties: Vec::new(),
-        cases: vec![Case {
+        cases: vec![TestCase {
             name: "validity".to_owned(),
             class: "runs".to_owned(),
             outcome,
@@ -118,8 +118,8 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
         class
     };
     let measured = match &run.failure {
-        Some(failure) => Outcome::Error(text(failure)),
-        None => Outcome::Passed,
+        Some(failure) => CaseOutcome::Error(text(failure)),
+        None => CaseOutcome::Passed,
     };
     let mut cases = vec![("measured".to_owned(), measured)];
     cases.extend(result.map(|result| ("generator".to_owned(), generator(result))));
@@ -140,7 +140,7 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
         properties: properties(run),
         cases: cases
             .into_iter()
-            .map(|(name, outcome)| Case {
+            .map(|(name, outcome)| TestCase {
                 name,
                 class: class.clone(),
                 outcome,
@@ -149,20 +149,20 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
     }
 }
 
-fn generator(result: &RunResult) -> Outcome {
+fn generator(result: &RunResult) -> CaseOutcome {
     let verdict = &result.generator.verdict;
     match verdict {
-        Verdict::NotSaturated => Outcome::Passed,
+        Verdict::NotSaturated => CaseOutcome::Passed,
         Verdict::Saturated { .. } | Verdict::Unknown => {
-            Outcome::Skipped(text(&verdict_lines(verdict).join("; ")))
+            CaseOutcome::Skipped(text(&verdict_lines(verdict).join("; ")))
         }
     }
 }
 
-fn condition(judged: &Judged<'_>) -> (String, Outcome) {
+fn condition(judged: &Judged<'_>) -> (String, CaseOutcome) {
     let outcome = match judged.failure() {
-        Some(failure) => Outcome::Failed(text(&failure)),
-        None => Outcome::Passed,
+        Some(failure) => CaseOutcome::Failed(text(&failure)),
+        None => CaseOutcome::Passed,
     };
     (text(&judged.criterion.to_string()), outcome)
 }

@@ -20,7 +20,7 @@ use analysis::compare::Validity;
 use judging::{Criterion, ThinPercentiles};
 use results::metric;
 
-use crate::page::{self, Subject};
+use crate::page::{self, PageSubject};
 
 pub use names::of_run as run_name;
 
@@ -28,7 +28,7 @@ pub use names::of_run as run_name;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Export<'a> {
     /// The runs and their comparison.
-    pub subject: Subject<'a>,
+    pub subject: PageSubject<'a>,
     /// Conditions under which a run fails.
     pub criteria: &'a [Criterion],
 }

@@ -37,7 +37,7 @@ const TITLE_CHARS_MAX: usize = 200;
 
 /// What a page is about.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Subject<'a> {
+pub struct PageSubject<'a> {
     /// The runs, including those that failed.
     pub observations: &'a [Observation],
     /// The experiments that the runs belong to.
@@ -52,7 +52,7 @@ pub struct Subject<'a> {
 
 /// Makes a page of one run, of several, or of an experiment.
 #[must_use]
-pub fn build(subject: &Subject<'_>) -> Page {
+pub fn build(subject: &PageSubject<'_>) -> Page {
     let (title, subtitle) = names::of_page(subject);
     Page {
         title: words::cut(subject.title.unwrap_or(&title), TITLE_CHARS_MAX),

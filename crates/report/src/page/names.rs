@@ -6,7 +6,7 @@ use std::path::Path;
 use analysis::{FILE_FACTOR, Observation};
 use results::RunResult;
 
-use super::{Subject, words};
+use super::{PageSubject, words};
 
 /// Longer names fill a legend alone.
 pub(crate) const NAME_CHARS_MAX: usize = 60;
@@ -86,7 +86,7 @@ fn file_stem(source: &str) -> String {
 }
 
 /// Title and subtitle of a page.
-pub(crate) fn of_page(subject: &Subject<'_>) -> (String, String) {
+pub(crate) fn of_page(subject: &PageSubject<'_>) -> (String, String) {
     match subject.observations {
         [] => ("No runs".to_owned(), String::new()),
         [run] => (title(run), subtitle(run)),

@@ -8,14 +8,14 @@ use analysis::{FILE_FACTOR, Observation};
 use results::{Recording, RunResult};
 
 use super::tables::{self, words_column};
-use super::{Column, Subject, TableCell, names, words};
+use super::{Column, PageSubject, TableCell, names, words};
 
 /// The name of the factor when targets are compared as levels.
 const TARGET: &str = "target";
 
 /// The runs of a page.
 pub(crate) struct Runs<'a> {
-    pub(crate) subject: Subject<'a>,
+    pub(crate) subject: PageSubject<'a>,
     /// All runs, including those that failed.
     pub(crate) all: &'a [Observation],
     /// In the order of the experiment file; without one, by level.
@@ -62,7 +62,7 @@ pub(crate) struct Facet {
 type Key<'a> = (&'a [results::Setting], Option<&'a str>, Option<&'a str>);
 
 impl<'a> Runs<'a> {
-    pub(crate) fn of(subject: &Subject<'a>) -> Self {
+    pub(crate) fn of(subject: &PageSubject<'a>) -> Self {
         let all = subject.observations;
         let factors = compare::factors_of(all);
         let run_names = names::of_runs(&all.iter().collect::<Vec<_>>());
@@ -349,7 +349,7 @@ pub(crate) fn is_of_files(factor: &str) -> bool {
     factor.split(" and ").any(|part| part == FILE_FACTOR)
 }
 
-fn metrics(subject: &Subject<'_>) -> Vec<Metric> {
+fn metrics(subject: &PageSubject<'_>) -> Vec<Metric> {
     let known = subject.conclusions.iter();
     let mut metrics: Vec<Metric> = Vec::new();
     for comparison in known.flat_map(|known| &known.comparisons) {

@@ -11,7 +11,7 @@ use serde::Serialize;
 const SCHEMA_VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct TableDocument<'a> {
     schema_version: u32,
     columns: &'a [String],
     cells: Vec<CellDocument<'a>>,
@@ -52,7 +52,7 @@ type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
 
 /// Writes the document.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
-    let document = Document {
+    let document = TableDocument {
         schema_version: SCHEMA_VERSION,
         columns: &table.columns,
         cells: table

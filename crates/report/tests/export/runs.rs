@@ -8,7 +8,7 @@ use analysis::{Observation, Reading};
 use judging::Criterion;
 use judging::sentences::finding;
 use report::export::{Export, ExportError, ExportFormat, render};
-use report::page::Subject;
+use report::page::PageSubject;
 use results::{
     Cell, EXPERIMENT_SCHEMA_VERSION, ErrorKind, Experiment, Histogram, Order, Recording, RunResult,
     Setting, Trial, TrialOutcome, Verdict, file,
@@ -48,12 +48,12 @@ impl Set {
 
     pub(crate) fn shown(&self, format: ExportFormat) -> Result<String, ExportError> {
         let export = Export {
-            subject: Subject {
+            subject: PageSubject {
                 observations: &self.runs,
                 experiments: &self.experiments,
                 conclusions: self.conclusions.as_ref(),
                 title: self.title,
-                ..Subject::default()
+                ..PageSubject::default()
             },
             criteria: &self.criteria,
         };

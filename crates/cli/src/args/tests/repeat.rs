@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ::report::page::{Block, Subject, build};
+use ::report::page::{Block, PageSubject, build};
 use analysis::{Observation, TrialFacts};
 use plan::RunPlan;
 use results::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
@@ -27,9 +27,9 @@ fn command_of(plan: &RunPlan) -> Vec<OsString> {
         trial: Some(Box::new(TrialFacts::default())),
         ..Observation::default()
     };
-    let page = build(&Subject {
+    let page = build(&PageSubject {
         observations: &[run],
-        ..Subject::default()
+        ..PageSubject::default()
     });
     let blocks = page.sections.iter().flat_map(|section| &section.blocks);
     let text = blocks

@@ -17,16 +17,16 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let is_known = positions.len() > 1
         && positions.first().is_some_and(Option::is_some)
         && positions.windows(2).all(|pair| pair[0] != pair[1]);
-    let along = Along::of(runs);
+    let horizontal = HorizontalAxis::of(runs);
     let mut charts: Vec<Chart> = Vec::new();
     for metric in runs.metrics.iter().filter(|_| is_known) {
         for facet in &runs.facets {
             let id = format!("order-{}", charts.len());
             charts.extend(
-                Dots {
+                OrderChart {
                     metric,
                     runs,
-                    along,
+                    horizontal,
                 }
                 .chart(id, facet),
             );
@@ -62,14 +62,14 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 
 /// The horizontal axis.
 #[derive(Debug, Clone, Copy)]
-enum Along {
+enum HorizontalAxis {
     /// Start of each run, since this moment.
     Time(Timestamp),
     /// Positions, where times are not known or too coarse to tell runs apart.
     Position,
 }
 
-impl Along {
+impl HorizontalAxis {
     fn of(runs: &Runs<'_>) -> Self {
         let mut counted: Vec<&Observation> = runs.counted().map(|run| run.run).collect();
         counted.sort_by_key(|run| run.position);
@@ -119,19 +119,19 @@ struct Dot<'a> {
 
 /// A metric of runs as dots.
 #[derive(Clone, Copy)]
-struct Dots<'a> {
+struct OrderChart<'a> {
     metric: &'a Metric,
     runs: &'a Runs<'a>,
-    along: Along,
+    horizontal: HorizontalAxis,
 }
 
-impl<'a> Dots<'a> {
+impl<'a> OrderChart<'a> {
     /// `None` if no run has the metric.
     fn chart(self, id: String, facet: &Facet) -> Option<Chart> {
         let Self {
             metric,
             runs,
-            along,
+            horizontal,
         } = self;
         let groups: Vec<&Group<'_>> = runs.groups_of(facet).collect();
         let mut all: Vec<Dot<'_>> = groups
@@ -174,7 +174,7 @@ impl<'a> Dots<'a> {
             id,
             title: facet_title(&metric.label, facet),
             description,
-            x: along.axis(),
+            x: horizontal.axis(),
             y: axis(&metric.name, all.iter().map(|dot| dot.value)),
             marks,
             group: Some("order".to_owned()),
@@ -222,7 +222,7 @@ impl<'a> Dots<'a> {
         vec![line, dots]
     }
 
-    /// Dots of runs, hollow ones for those with a saturated load generator.
+    /// OrderChart of runs, hollow ones for those with a saturated load generator.
     fn by_saturation(self, name: &str, color: usize, all: Vec<Dot<'_>>) -> Vec<Marks> {
         let (hollow, full): (Vec<Dot<'_>>, Vec<Dot<'_>>) =
             all.into_iter().partition(|dot| dot.run.is_saturated());
@@ -244,8 +244,11 @@ impl<'a> Dots<'a> {
         };
         Marks {
             name: name.to_owned(),
-            mark: Mark::Dots,
-            x: dots.iter().map(|dot| self.along.value(dot.run)).collect(),
+            mark: Mark::OrderChart,
+            x: dots
+                .iter()
+                .map(|dot| self.horizontal.value(dot.run))
+                .collect(),
             y: dots
                 .iter()
                 .map(|dot| Some(in_6_digits(dot.value)))
