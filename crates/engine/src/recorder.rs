@@ -37,7 +37,7 @@ pub(crate) struct Recorder {
 struct Unreported {
     /// Latency and failures are collected here. The rest is the difference to `reported`, except in
     /// the warm-up, when nothing else is counted.
-    last: snapshot::Interval,
+    last: snapshot::SnapshotInterval,
     given_up: Histogram,
     /// The totals at the last report.
     reported: Totals,
@@ -117,7 +117,7 @@ impl Recorder {
     /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up.
     pub(crate) fn enable_reports(&mut self, start_ns: u64) {
         self.unreported = Some(Box::new(Unreported {
-            last: snapshot::Interval::default(),
+            last: snapshot::SnapshotInterval::default(),
             given_up: Histogram::new(),
             reported: Totals::default(),
             next_ns: start_ns + REPORT_NS,
@@ -460,7 +460,7 @@ impl Recorder {
             && current.end_ns == self.start_ns + interval_ns
         {
             // The first one of the window: what has been collected so far belongs to the warm-up.
-            unreported.last = snapshot::Interval::default();
+            unreported.last = snapshot::SnapshotInterval::default();
         }
         let intervals = &mut recording.intervals;
         if self.open {

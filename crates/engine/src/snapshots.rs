@@ -4,7 +4,7 @@
 //! is held up, for example by a script, reports more the next time.
 
 use crate::control::RunTimes;
-use results::snapshot::{Interval, Snapshot, Stage};
+use results::snapshot::{Snapshot, SnapshotInterval, Stage};
 use results::{Counters, Errors, Histogram, Statuses};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct ProgressReport {
     pub(crate) statuses: Statuses,
     pub(crate) errors: Errors,
     /// Since its previous report. The merger computes the length.
-    pub(crate) last: Interval,
+    pub(crate) last: SnapshotInterval,
     /// Ages of the requests given up since then.
     pub(crate) given_up: Histogram,
     pub(crate) open_connections: u64,
@@ -183,12 +183,12 @@ impl SnapshotMerger {
 
 /// Keeps the memory of the samples: allocating new pages each second costs more than everything
 /// else here.
-fn clear_interval(interval: &mut Interval) {
+fn clear_interval(interval: &mut SnapshotInterval) {
     let mut latency = std::mem::take(&mut interval.latency);
     latency.clear();
-    *interval = Interval {
+    *interval = SnapshotInterval {
         latency,
-        ..Interval::default()
+        ..SnapshotInterval::default()
     };
 }
 
@@ -219,9 +219,9 @@ mod tests {
     /// A worker with this many responses of one millisecond each, in the second that ends at
     /// `at_s`.
     fn report(worker: usize, at_s: u64, answered: u64) -> ProgressReport {
-        let mut last = Interval {
+        let mut last = SnapshotInterval {
             answered,
-            ..Interval::default()
+            ..SnapshotInterval::default()
         };
         last.latency.record_n(1_000_000, answered);
         ProgressReport {

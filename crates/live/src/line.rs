@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plan::{RunPlan, readable};
 use ratatui::text::{Line, Span};
-use results::snapshot::{Interval, Snapshot, Stage};
+use results::snapshot::{Snapshot, SnapshotInterval, Stage};
 
 use crate::appearance::{Appearance, BOLD, DIM, ERROR, MEDIAN, RATE, TAIL};
 use crate::numbers::{clock, rate, whole_seconds};
@@ -16,7 +16,7 @@ use fit::{Form, Words};
 /// Without a snapshot for this long, the numbers of the last second are outdated.
 const NEWS_MAX_AGE: Duration = Duration::from_millis(2_500);
 
-/// Interval of the lines where nothing can be overwritten.
+/// SnapshotInterval of the lines where nothing can be overwritten.
 const PLAIN_EVERY_NS: u64 = 10_000_000_000;
 
 /// Shorter runs get no such lines.
@@ -198,7 +198,7 @@ fn failures(snapshot: &Snapshot, words: Words) -> Vec<Span<'static>> {
 /// Separate lines, one every ten seconds, each about the time since the previous one.
 #[derive(Debug, Default)]
 pub struct PlainLines {
-    gathered: Interval,
+    gathered: SnapshotInterval,
     stage: Stage,
 }
 
@@ -214,10 +214,10 @@ impl PlainLines {
     #[must_use]
     pub fn line(&mut self, plan: &RunPlan, snapshot: &Snapshot) -> Option<String> {
         if self.stage != snapshot.stage {
-            self.gathered = Interval::default();
+            self.gathered = SnapshotInterval::default();
             self.stage = snapshot.stage;
         }
-        let Interval {
+        let SnapshotInterval {
             duration_ns,
             answered,
             errors,

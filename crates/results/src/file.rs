@@ -58,7 +58,7 @@ fn writer(expected: &str) -> &'static str {
 /// The saved document: a result and its summary.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Document<'a> {
+pub(crate) struct ResultDocument<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
     summary: Summary,
@@ -74,7 +74,7 @@ pub fn save(
     more_percentiles: &[f64],
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    let document = Document {
+    let document = ResultDocument {
         result,
         summary: Summary::of(result, more_percentiles),
     };

@@ -331,7 +331,7 @@ fn buckets(highest_ns: u64) -> Hdr<u64> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", schemars(rename = "Histogram"))]
-pub(crate) struct Written {
+pub(crate) struct WrittenHistogram {
     count: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_ns: Option<u64>,
@@ -357,10 +357,10 @@ enum Encoded<'a> {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut written = Written::default();
+        let mut written = WrittenHistogram::default();
         if !self.is_empty() {
             let buckets = self.to_v2_deflate_base64().map_err(S::Error::custom)?;
-            written = Written {
+            written = WrittenHistogram {
                 count: self.count(),
                 min_ns: self.min_ns(),
                 max_ns: self.max_ns(),
@@ -376,7 +376,7 @@ impl Serialize for Histogram {
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::from_written(&Written::deserialize(deserializer)?).map_err(D::Error::custom)
+        Self::from_written(&WrittenHistogram::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -472,7 +472,7 @@ impl Histogram {
         Ok(bytes)
     }
 
-    fn from_written(written: &Written) -> Result<Self, String> {
+    fn from_written(written: &WrittenHistogram) -> Result<Self, String> {
         let of_buckets = |encoded| read_buckets(&encoded, written.max_ns.unwrap_or(0));
         let buckets = match (&written.hdr_v2_deflate_base64, &written.hdr_v2_base64) {
             (Some(text), None) => of_buckets(Encoded::Deflated(text))?,

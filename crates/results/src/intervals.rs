@@ -75,7 +75,7 @@ impl TryFrom<WrittenInterval> for Interval {
 /// Latency samples of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "Written")]
+#[serde(try_from = "WrittenIntervals")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Intervals {
     interval_ms: u64,
@@ -84,16 +84,16 @@ pub struct Intervals {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenIntervals {
     interval_ms: u64,
     rows: Vec<Interval>,
 }
 
-impl TryFrom<Written> for Intervals {
+impl TryFrom<WrittenIntervals> for Intervals {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written {
+    fn try_from(written: WrittenIntervals) -> Result<Self, String> {
+        let WrittenIntervals {
             interval_ms,
             mut rows,
         } = written;

@@ -10,7 +10,7 @@ use crate::summary::{self, Moments};
 /// takes them. Equal values are stored once with their count, so a long run takes little memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(from = "Vec<Sample>", into = "Vec<Sample>")]
+#[serde(from = "Vec<RateSample>", into = "Vec<RateSample>")]
 pub struct Rates {
     counts: BTreeMap<u64, u64>,
 }
@@ -18,9 +18,9 @@ pub struct Rates {
 /// Equal rate samples as they are saved: the rate, and how often it was sampled.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(from = "AnySample", into = "(u64, u64)")]
-#[cfg_attr(feature = "schema", schemars(!from))]
-struct Sample {
+#[serde(from = "AnyRateSample", into = "(u64, u64)")]
+#[cfg_attr(feature = "schema", schemars(!from, rename = "Sample"))]
+struct RateSample {
     requests_per_sec: u64,
     count: u64,
 }
@@ -28,15 +28,15 @@ struct Sample {
 /// The current form, and that of documents of version 1.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-enum AnySample {
+enum AnyRateSample {
     Pair(u64, u64),
     Object { requests_per_sec: u64, count: u64 },
 }
 
-impl From<AnySample> for Sample {
-    fn from(sample: AnySample) -> Self {
-        let (AnySample::Pair(requests_per_sec, count)
-        | AnySample::Object {
+impl From<AnyRateSample> for RateSample {
+    fn from(sample: AnyRateSample) -> Self {
+        let (AnyRateSample::Pair(requests_per_sec, count)
+        | AnyRateSample::Object {
             requests_per_sec,
             count,
         }) = sample;
@@ -47,8 +47,8 @@ impl From<AnySample> for Sample {
     }
 }
 
-impl From<Sample> for (u64, u64) {
-    fn from(sample: Sample) -> Self {
+impl From<RateSample> for (u64, u64) {
+    fn from(sample: RateSample) -> Self {
         (sample.requests_per_sec, sample.count)
     }
 }
@@ -92,7 +92,7 @@ impl Rates {
         self.moments().mean()
     }
 
-    /// Sample standard deviation (n - 1); 0 with fewer than two samples.
+    /// RateSample standard deviation (n - 1); 0 with fewer than two samples.
     #[must_use]
     pub fn stdev(&self) -> f64 {
         self.moments().stdev()
@@ -132,8 +132,8 @@ impl Rates {
     }
 }
 
-impl From<Vec<Sample>> for Rates {
-    fn from(samples: Vec<Sample>) -> Self {
+impl From<Vec<RateSample>> for Rates {
+    fn from(samples: Vec<RateSample>) -> Self {
         let mut rates = Self::default();
         for sample in samples.into_iter().filter(|sample| sample.count > 0) {
             let count = rates.counts.entry(sample.requests_per_sec).or_default();
@@ -143,11 +143,11 @@ impl From<Vec<Sample>> for Rates {
     }
 }
 
-impl From<Rates> for Vec<Sample> {
+impl From<Rates> for Vec<RateSample> {
     fn from(rates: Rates) -> Self {
         rates
             .distinct()
-            .map(|(requests_per_sec, count)| Sample {
+            .map(|(requests_per_sec, count)| RateSample {
                 requests_per_sec,
                 count,
             })

@@ -6,8 +6,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::file::Document;
-use crate::histogram::Written as WrittenHistogram;
+use crate::file::ResultDocument;
+use crate::histogram::WrittenHistogram;
 use crate::intervals::WrittenInterval;
 use crate::{
     Distribution, EXPERIMENT_SCHEMA_VERSION, ErrorCount, ErrorKind, Errors, Experiment, Histogram,
@@ -23,7 +23,7 @@ pub fn schema() -> Value {
         .into_generator();
     generator.subschema_for::<Trial>();
     generator.subschema_for::<Experiment>();
-    let mut root = Value::from(generator.into_root_schema_for::<Document<'static>>());
+    let mut root = Value::from(generator.into_root_schema_for::<ResultDocument<'static>>());
     inline_extended(&mut root);
     simplify(&mut root);
     close(&mut root, false);

@@ -23,7 +23,7 @@ pub struct Row {
 /// Totals of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "Written")]
+#[serde(try_from = "WrittenSeries")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Series {
     interval_ms: u64,
@@ -33,7 +33,7 @@ pub struct Series {
 /// A series as read from a document, not yet checked for gaps.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenSeries {
     interval_ms: u64,
     rows: Vec<Row>,
 }
@@ -137,11 +137,11 @@ impl Row {
     }
 }
 
-impl TryFrom<Written> for Series {
+impl TryFrom<WrittenSeries> for Series {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
-        let Written { interval_ms, rows } = written;
+    fn try_from(written: WrittenSeries) -> Result<Self, String> {
+        let WrittenSeries { interval_ms, rows } = written;
         if interval_ms == 0 {
             return Err("series: interval_ms is 0".to_owned());
         }

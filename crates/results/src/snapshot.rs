@@ -31,7 +31,7 @@ pub struct Snapshot {
     /// Connections that are open now.
     pub open_connections: u64,
     /// Totals since the previous snapshot.
-    pub last: Interval,
+    pub last: SnapshotInterval,
     /// CPU use of the busiest worker since the previous snapshot, 0 to 1; `None` if the kernel does
     /// not report it.
     pub busiest_worker: Option<f64>,
@@ -39,7 +39,7 @@ pub struct Snapshot {
 
 /// Totals between two snapshots.
 #[derive(Debug, Clone, Default)]
-pub struct Interval {
+pub struct SnapshotInterval {
     /// Length of the interval, nanoseconds.
     pub duration_ns: u64,
     /// Requests answered.
@@ -52,7 +52,7 @@ pub struct Interval {
     pub latency: Histogram,
 }
 
-impl Interval {
+impl SnapshotInterval {
     /// Responses per second; 0 if the interval has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use live::line::{self, TrialName};
 use plan::RunPlan;
 use results::Histogram;
-use results::snapshot::{Interval, Snapshot};
+use results::snapshot::{Snapshot, SnapshotInterval};
 use runner::Observer;
 
 use super::tell;
@@ -93,7 +93,7 @@ impl Observer for RunLine<'_> {
             errors: snapshot.errors.clone(),
             // By far the largest part, and not shown.
             latency: Histogram::new(),
-            last: Interval {
+            last: SnapshotInterval {
                 latency,
                 ..snapshot.last
             },

@@ -109,7 +109,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use results::Histogram;
-    use results::snapshot::Interval;
+    use results::snapshot::SnapshotInterval;
 
     use super::*;
 
@@ -120,7 +120,7 @@ mod tests {
         }
         Snapshot {
             elapsed_ns: second * 1_000_000_000,
-            last: Interval {
+            last: SnapshotInterval {
                 duration_ns: 1_000_000_000,
                 answered: 1,
                 errors: second % 2,

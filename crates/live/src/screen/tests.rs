@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 use results::ErrorKind;
-use results::snapshot::{Interval, Snapshot, Stage};
+use results::snapshot::{Snapshot, SnapshotInterval, Stage};
 
 use super::*;
 
@@ -58,11 +58,11 @@ impl Server {
     /// The next second; one of 50 responses takes thirty times as long.
     pub(crate) fn second(&mut self, answered: u64) -> Snapshot {
         self.second += 1;
-        let mut last = Interval {
+        let mut last = SnapshotInterval {
             duration_ns: 1_000_000_000,
             answered,
             bytes: answered * 150,
-            ..Interval::default()
+            ..SnapshotInterval::default()
         };
         let usual_ns = 1_000_000 + 200_000 * (self.second % 7);
         last.latency.record_n(usual_ns, answered - answered / 50);
@@ -202,10 +202,10 @@ fn a_run_without_responses() {
         let mut snapshot = Snapshot {
             stage: Stage::Measuring,
             elapsed_ns: second * 1_000_000_000,
-            last: Interval {
+            last: SnapshotInterval {
                 duration_ns: 1_000_000_000,
                 errors: 64,
-                ..Interval::default()
+                ..SnapshotInterval::default()
             },
             ..Snapshot::default()
         };
