@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(crate) struct Connection<S> {
     pub(crate) session: S,
     pub(crate) token: Option<Token>,
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     /// When the current state began.
     pub(crate) since_ns: u64,
     /// When the last attempt to connect began.
@@ -41,7 +41,7 @@ pub(crate) struct Connection<S> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// No socket. Reconnects at `due_ns`.
     Waiting,
     /// The kernel is connecting.
@@ -139,7 +139,7 @@ impl<S: Session> Connection<S> {
         Self {
             session,
             token: None,
-            state: State::Waiting,
+            state: ConnectionState::Waiting,
             since_ns: 0,
             tried_ns: 0,
             due_ns: 0,
@@ -164,14 +164,17 @@ impl<S: Session> Connection<S> {
 
     /// Whether the connection is being established.
     pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.state, State::Connecting | State::Handshaking)
+        matches!(
+            self.state,
+            ConnectionState::Connecting | ConnectionState::Handshaking
+        )
     }
 
     /// Whether there is a connected socket.
     pub(crate) fn is_established(&self) -> bool {
         matches!(
             self.state,
-            State::Handshaking | State::Open | State::Thinking
+            ConnectionState::Handshaking | ConnectionState::Open | ConnectionState::Thinking
         )
     }
 

@@ -128,7 +128,7 @@ impl Armed {
     ) -> RunOutcome {
         let mut collected = Collected::new(&mut self, times);
         let mut merger = SnapshotMerger::new(self.pool.threads.len(), times);
-        let mut grace = Grace::default();
+        let mut grace = GracePeriod::default();
         while collected.missing.contains(&true) {
             let waits_from_ns = monotonic_ns();
             let message = self.messages.recv_timeout(POLL);
@@ -183,12 +183,12 @@ impl Armed {
 /// How long workers have had to end. A time in which nothing ran (SIGSTOP, a suspended machine)
 /// does not count: the workers could not end then either.
 #[derive(Default)]
-struct Grace {
+struct GracePeriod {
     /// When the process last ran again after a standstill.
     resumed_ns: u64,
 }
 
-impl Grace {
+impl GracePeriod {
     fn note_wait(&mut self, from_ns: u64, to_ns: u64) {
         if to_ns.saturating_sub(from_ns) >= STANDSTILL_NS {
             self.resumed_ns = to_ns;
@@ -608,7 +608,7 @@ mod tests {
 
     #[test]
     fn workers_have_their_full_grace_after_the_process_was_suspended_over_the_end() {
-        let mut grace = Grace::default();
+        let mut grace = GracePeriod::default();
         grace.note_wait(995 * MS, 1_000 * MS);
         assert_eq!(grace.used_ns(1_000 * MS, 1_040 * MS), 40 * MS);
         grace.note_wait(1_040 * MS, 31_040 * MS);

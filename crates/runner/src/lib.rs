@@ -79,7 +79,7 @@ pub enum RunnerError {
 
 /// Receivers of data during a run. None by default.
 #[derive(Default)]
-pub struct Audience<'a> {
+pub struct RunObservers<'a> {
     /// Receives each sample of telemetry as a line of JSON (`docs/telemetry.md`), if the plan asks
     /// for sockets. Without it, only the summary is kept.
     pub samples: Option<Box<dyn Write + Send>>,
@@ -89,12 +89,12 @@ pub struct Audience<'a> {
 
 /// The same moment on two clocks.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct ClockReading {
     unix_ms: u64,
     monotonic_ns: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// The wall clock at a later time of the monotonic clock, if nobody sets it in between.
     fn unix_ms_at(self, monotonic_ns: u64) -> u64 {
         let since_ns = monotonic_ns.saturating_sub(self.monotonic_ns);
@@ -109,7 +109,7 @@ pub struct Prepared {
     chosen: ChosenBackend,
     script: Option<Script>,
     environment: Environment,
-    read_at: Moment,
+    read_at: ClockReading,
     sampler: Option<Sampler>,
     notes: Vec<String>,
 }
@@ -120,7 +120,7 @@ pub struct Prepared {
 /// # Errors
 /// Everything that can be known to fail before the start.
 pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
-    let read_at = Moment {
+    let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
         monotonic_ns: engine::monotonic_ns(),
     };
@@ -194,9 +194,9 @@ impl Prepared {
     pub fn run(
         self,
         interrupted: &AtomicBool,
-        audience: Audience<'_>,
+        observers: RunObservers<'_>,
     ) -> Result<Finished, RunnerError> {
-        let Audience { samples, observer } = audience;
+        let RunObservers { samples, observer } = observers;
         let Self {
             plan,
             inputs,
@@ -456,7 +456,7 @@ mod tests {
 
     #[test]
     fn the_start_of_the_window_is_computed_on_the_monotonic_clock() {
-        let read_at = Moment {
+        let read_at = ClockReading {
             unix_ms: 1_795_204_800_000,
             monotonic_ns: 5_000_000_000,
         };

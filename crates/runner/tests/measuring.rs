@@ -6,7 +6,7 @@ use std::time::Duration;
 use plan::{Arrivals, BackendChoice, Load, Pacing, RunPlan, Stop, Target};
 use results::snapshot::Snapshot;
 use results::{RunResult, Warning};
-use runner::{Audience, Invocation, Observer};
+use runner::{Invocation, Observer, RunObservers};
 
 const REQUESTS: u64 = 400;
 
@@ -34,12 +34,12 @@ fn server() -> origin::Server {
 /// Makes the run, which must succeed.
 fn made(plan: RunPlan, observer: Option<&mut dyn Observer>) -> RunResult {
     let prepared = runner::prepare(plan, Invocation::default()).expect("nothing is missing");
-    let audience = Audience {
+    let observers = RunObservers {
         samples: None,
         observer,
     };
     let mut finished = prepared
-        .run(&AtomicBool::new(false), audience)
+        .run(&AtomicBool::new(false), observers)
         .expect("the engine starts");
     finished.settle();
     assert_eq!(finished.failure(), None);

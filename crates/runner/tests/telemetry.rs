@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plan::{Load, RunPlan, Stop, Target, TelemetrySpec};
 use results::{RunResult, Telemetry};
-use runner::{Audience, Invocation, RunnerError};
+use runner::{Invocation, RunObservers, RunnerError};
 use serde_json::Value;
 
 const CONNECTIONS: u64 = 4;
@@ -83,7 +83,7 @@ fn run(plan: RunPlan, samples: Option<Box<dyn Write + Send>>) -> (RunResult, Tel
     let mut finished = prepared
         .run(
             &AtomicBool::new(false),
-            Audience {
+            RunObservers {
                 samples,
                 observer: None,
             },

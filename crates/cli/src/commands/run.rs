@@ -11,7 +11,7 @@ use live::screen::Model;
 use plan::Pacing;
 use report::Format;
 use results::{RunResult, Verdict};
-use runner::{Audience, Finished, Invocation, Observer, Prepared};
+use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
 
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
@@ -90,11 +90,11 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         (None, true) => watching::observer(prepared.plan(), &interrupts.stop, program),
         (None, false) => None,
     };
-    let audience = Audience {
+    let observers = RunObservers {
         samples,
         observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
     };
-    let finished = prepared.run(&interrupts.stop, audience);
+    let finished = prepared.run(&interrupts.stop, observers);
     // Removes the progress line or the screen before anything else is written.
     drop(observer);
     drop(screen);

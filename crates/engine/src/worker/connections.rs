@@ -1,7 +1,7 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
 use super::{StopReason, Worker};
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::error_kinds;
 use eventloop::{CloseMode, EventLoop};
 use protocol::{Session, SessionError};
@@ -19,7 +19,7 @@ const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn open(&mut self, key: u32) {
         let connection = &mut self.pool.connections[key as usize];
-        connection.state = State::Connecting;
+        connection.state = ConnectionState::Connecting;
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
@@ -51,9 +51,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .begin(&mut self.session_shared, &mut self.output);
         let ready = connection.session.is_ready();
         connection.state = if ready {
-            State::Open
+            ConnectionState::Open
         } else {
-            State::Handshaking
+            ConnectionState::Handshaking
         };
         if self.recorder().measures(at_ns) {
             self.recorder().connected(took_ns);
@@ -90,7 +90,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.outstanding -= outstanding;
         connection.flights.clear();
         connection.began_ns = None;
-        connection.state = State::Waiting;
+        connection.state = ConnectionState::Waiting;
         let recorder = self.recorder();
         recorder.left(outstanding, at_ns);
         if outstanding > 0 {
@@ -106,7 +106,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
         if self.remaining() == 0 || self.has_enough_opening(now_ns) {
-            self.pool.connections[key as usize].state = State::Done;
+            self.pool.connections[key as usize].state = ConnectionState::Done;
         } else {
             self.open(key);
         }
@@ -209,7 +209,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Err(error) => self.fail_session(key, &error, at_ns),
             // Responses were outstanding when the last one had announced the close.
             Ok(()) if outstanding => self.fail(key, ErrorKind::Stale, at_ns),
-            Ok(()) if self.pool.connections[key as usize].state == State::Thinking => {
+            Ok(()) if self.pool.connections[key as usize].state == ConnectionState::Thinking => {
                 self.note_reconnect(at_ns);
                 self.reopen_when_due(key, at_ns);
             }
@@ -243,9 +243,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
         let connection = &self.pool.connections[key as usize];
-        let handshaking = connection.state == State::Handshaking;
+        let handshaking = connection.state == ConnectionState::Handshaking;
         if connection.flights.outstanding() == 0 && connection.answered > 0 {
-            let thinking = connection.state == State::Thinking;
+            let thinking = connection.state == ConnectionState::Thinking;
             self.note_reconnect(at_ns);
             if thinking {
                 self.reopen_when_due(key, at_ns);
@@ -264,30 +264,33 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn on_wake(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
-        if !matches!(connection.state, State::Waiting | State::Thinking) {
+        if !matches!(
+            connection.state,
+            ConnectionState::Waiting | ConnectionState::Thinking
+        ) {
             return Ok(());
         }
         if connection.due_ns > now_ns {
             self.pool.wakes.set(key, connection.due_ns);
             return Ok(());
         }
-        if connection.state == State::Waiting {
+        if connection.state == ConnectionState::Waiting {
             // Others may rely on this connection, see `has_enough_opening`.
             if self.remaining() > 0 {
                 self.open(key);
             } else {
-                self.pool.connections[key as usize].state = State::Done;
+                self.pool.connections[key as usize].state = ConnectionState::Done;
             }
             return Ok(());
         }
-        connection.state = State::Open;
+        connection.state = ConnectionState::Open;
         self.send_or_offer(key, now_ns)
     }
 
     pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) {
         let connection = &self.pool.connections[key as usize];
         let (since_ns, kind) = match connection.state {
-            State::Connecting | State::Handshaking => {
+            ConnectionState::Connecting | ConnectionState::Handshaking => {
                 (connection.since_ns, ErrorKind::ConnectTimeout)
             }
             _ => match connection.flights.oldest_sent_ns() {

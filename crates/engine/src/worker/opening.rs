@@ -10,7 +10,7 @@
 //! not delay the start.
 
 use super::{StopReason, Worker};
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::control::RunState;
 use eventloop::EventLoop;
 use protocol::Session;
@@ -144,7 +144,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         let connection = &self.pool.connections[key as usize];
         let is_answered = connection.answered > 0;
-        let has_failed = matches!(connection.state, State::Waiting | State::Done);
+        let has_failed = matches!(
+            connection.state,
+            ConnectionState::Waiting | ConnectionState::Done
+        );
         if is_answered || has_failed || now_ns >= until_ns {
             self.opening.is_prompt = is_answered;
             self.opening.probe = None;
@@ -157,7 +160,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 break;
             };
             // It may have been closed and opened again in the meantime.
-            if self.pool.connections[key as usize].state == State::Open {
+            if self.pool.connections[key as usize].state == ConnectionState::Open {
                 let now_ns = self.io.now_ns();
                 self.send_requests(key, now_ns)?;
             }

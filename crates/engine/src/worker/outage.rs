@@ -8,7 +8,7 @@
 
 use super::Worker;
 use super::opening::OPENED_PER_TURN;
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use eventloop::EventLoop;
 use protocol::Session;
 use std::collections::VecDeque;
@@ -108,7 +108,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 return;
             };
             if self.remaining() == 0 {
-                self.pool.connections[key as usize].state = State::Done;
+                self.pool.connections[key as usize].state = ConnectionState::Done;
             } else {
                 self.open(key);
             }

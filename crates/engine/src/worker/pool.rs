@@ -1,6 +1,6 @@
 //! The connections of a worker, with their timers and the queue of free ones.
 
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, ConnectionState};
 use crate::timers::Timers;
 use plan::SourceRange;
 use protocol::Session;
@@ -52,7 +52,7 @@ impl<S: Session> ConnectionPool<S> {
     #[inline]
     pub(super) fn has_room(&self, key: u32) -> bool {
         let connection = &self.connections[key as usize];
-        connection.state == State::Open
+        connection.state == ConnectionState::Open
             && connection.token.is_some()
             && connection.flights.batches() < self.pipeline
             && connection.sent < self.requests_per_connection

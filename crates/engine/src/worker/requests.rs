@@ -2,7 +2,7 @@
 
 use super::writer::Requests;
 use super::{StopReason, Worker};
-use crate::connection::{Flight, State};
+use crate::connection::{ConnectionState, Flight};
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
 use protocol::Session;
@@ -19,7 +19,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let delay_ns = self.call_source(|source| source.delay_ns())?;
             if delay_ns > 0 {
                 let connection = &mut self.pool.connections[key as usize];
-                connection.state = State::Thinking;
+                connection.state = ConnectionState::Thinking;
                 // From the current time, not from `now_ns`: the script may have taken a while.
                 connection.due_ns = self.io.now_ns().saturating_add(delay_ns);
                 self.pool.wakes.set(key, connection.due_ns);

@@ -1,7 +1,7 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::{StopReason, Worker};
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::recorder::CompletedResponse;
 use eventloop::EventLoop;
 use protocol::{Event, Response, Session};
@@ -70,7 +70,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         {
             self.io.discard(token, skippable_bytes);
         }
-        if connection.state != State::Open {
+        if connection.state != ConnectionState::Open {
             return Ok(());
         }
         let used_up = connection.sent >= self.settings.requests_per_connection;
@@ -111,7 +111,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Event::Ready(handshake) => {
                     let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
-                    connection.state = State::Open;
+                    connection.state = ConnectionState::Open;
                     connection.since_ns = at_ns;
                     self.note_server(key, false);
                     if self.recorder().measures(at_ns) {

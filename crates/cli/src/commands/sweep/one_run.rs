@@ -8,7 +8,7 @@ use std::time::Duration;
 use experiment::{Assignment, LoadOptions};
 use plan::RunPlan;
 use results::{Cell, RunResult};
-use runner::{Audience, Observer, RunnerError};
+use runner::{Observer, RunObservers, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
 use super::super::samples;
@@ -31,11 +31,11 @@ pub(super) fn make<'s>(
     let invocation = invocation(request.report.show_secrets);
     let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
     let mut observer = observer(prepared.plan());
-    let audience = Audience {
+    let observers = RunObservers {
         samples,
         observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
     };
-    let finished = prepared.run(interrupted, audience);
+    let finished = prepared.run(interrupted, observers);
     drop(observer);
     let mut finished = finished.map_err(|error| error.to_string())?;
     finished.settle();
@@ -101,7 +101,7 @@ pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
     let invocation = invocation(request.report.show_secrets);
     let prepared = runner::prepare(plan, invocation).map_err(io::Error::other)?;
     let mut finished = prepared
-        .run(&AtomicBool::new(false), Audience::default())
+        .run(&AtomicBool::new(false), RunObservers::default())
         .map_err(io::Error::other)?;
     finished.settle();
     let first = finished.result.recording.statuses.iter().next();
