@@ -10,7 +10,7 @@ use results::snapshot::{Snapshot, SnapshotInterval, Stage};
 
 use crate::appearance::{Appearance, BOLD, DIM, ERROR, MEDIAN, RATE, TAIL};
 use crate::numbers::{clock, rate, whole_seconds};
-use crate::progress::{End, RunProgress};
+use crate::progress::{RunProgress, StageEnd};
 use fit::{Form, Words};
 
 /// Without a snapshot for this long, the numbers of the last second are outdated.
@@ -51,7 +51,7 @@ pub(crate) fn spans(
     columns: usize,
     appearance: Appearance,
 ) -> Line<'static> {
-    let moment = Moment::new(plan, snapshot, since);
+    let moment = LineValues::new(plan, snapshot, since);
     Form::ALL
         .iter()
         .find_map(|form| {
@@ -79,7 +79,7 @@ pub fn waiting(texts: &TrialName, columns: usize) -> String {
 }
 
 /// The numbers of one moment.
-struct Moment<'a> {
+struct LineValues<'a> {
     snapshot: &'a Snapshot,
     since: Duration,
     progress: RunProgress,
@@ -87,7 +87,7 @@ struct Moment<'a> {
     percentiles_ns: Option<(u64, u64)>,
 }
 
-impl<'a> Moment<'a> {
+impl<'a> LineValues<'a> {
     fn new(plan: &RunPlan, snapshot: &'a Snapshot, since: Duration) -> Self {
         let latency = &snapshot.last.latency;
         let values_ns = latency.values_at_percentiles(&[50.0, 99.0]);
@@ -155,9 +155,9 @@ impl<'a> Moment<'a> {
         };
         let left = |whole| clock(self.progress.left(whole));
         match self.progress.end {
-            End::WarmUp(whole) => format!("warm-up {}{word}", left(whole)),
-            End::Time(whole) => format!("{}{word}", left(whole)),
-            End::Requests { made, of } => {
+            StageEnd::WarmUp(whole) => format!("warm-up {}{word}", left(whole)),
+            StageEnd::Time(whole) => format!("{}{word}", left(whole)),
+            StageEnd::Requests { made, of } => {
                 let left = of - made;
                 match words {
                     Words::Long => format!("{} left", readable::counted(left, "request")),
@@ -165,7 +165,7 @@ impl<'a> Moment<'a> {
                     Words::Least => format!("{} to go", readable::count(left)),
                 }
             }
-            End::Nothing => whole_seconds(self.progress.elapsed),
+            StageEnd::Nothing => whole_seconds(self.progress.elapsed),
         }
     }
 }
@@ -237,7 +237,7 @@ impl PlainLines {
             last: std::mem::take(&mut self.gathered),
             ..snapshot.clone()
         };
-        let figures = Moment::new(plan, &gathered, Duration::ZERO).figures(Form::WHOLE);
+        let figures = LineValues::new(plan, &gathered, Duration::ZERO).figures(Form::WHOLE);
         Some(Line::from(fit::joined(figures, ", ")).to_string())
     }
 }

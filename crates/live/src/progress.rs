@@ -12,12 +12,12 @@ pub(crate) struct RunProgress {
     pub(crate) elapsed: Duration,
     /// Completed share of the stage, 0..=1; `None` if the run has no defined end.
     pub(crate) share: Option<f64>,
-    pub(crate) end: End,
+    pub(crate) end: StageEnd,
 }
 
 /// What ends a stage: time or requests, whichever is expected first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum StageEnd {
     /// The warm-up ends after this time.
     WarmUp(Duration),
     /// The window ends after this time.
@@ -37,32 +37,32 @@ impl RunProgress {
     /// `since` is the time since the snapshot.
     pub(crate) fn at(plan: &RunPlan, snapshot: &Snapshot, since: Duration) -> Self {
         let elapsed = Duration::from_nanos(snapshot.elapsed_ns).saturating_add(since);
-        let by_time = |whole: Duration, end: End| Self {
+        let by_time = |whole: Duration, end: StageEnd| Self {
             elapsed: elapsed.min(whole),
             share: Some(share(elapsed.as_secs_f64(), whole.as_secs_f64())),
             end,
         };
         if snapshot.stage == Stage::WarmingUp {
-            return by_time(plan.warmup, End::WarmUp(plan.warmup));
+            return by_time(plan.warmup, StageEnd::WarmUp(plan.warmup));
         }
         let by_requests = plan.stop.requests.map(|of| {
             let made = snapshot.counters.answered + snapshot.errors.exchanges();
             Self {
                 elapsed,
                 share: Some(share(made as f64, of as f64)),
-                end: End::Requests {
+                end: StageEnd::Requests {
                     made: made.min(of),
                     of,
                 },
             }
         });
-        let by_time = plan.stop.duration.map(|it| by_time(it, End::Time(it)));
+        let by_time = plan.stop.duration.map(|it| by_time(it, StageEnd::Time(it)));
         let ends = [by_requests, by_time].into_iter().flatten();
         ends.reduce(|one, other| if one.share >= other.share { one } else { other })
             .unwrap_or(Self {
                 elapsed,
                 share: None,
-                end: End::Nothing,
+                end: StageEnd::Nothing,
             })
     }
 

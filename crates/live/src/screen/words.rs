@@ -7,7 +7,7 @@ use plan::readable::{count, counted};
 use results::snapshot::Snapshot;
 
 use crate::numbers::{clock, whole_seconds};
-use crate::progress::{End, RunProgress};
+use crate::progress::{RunProgress, StageEnd};
 
 /// What the keys and signs mean.
 pub(super) const HELP: &[&str] = &[
@@ -38,16 +38,16 @@ pub(super) fn progress(plan: &RunPlan, latest: &Snapshot, since: Duration) -> (f
     let progress = RunProgress::at(plan, latest, since);
     let elapsed = whole_seconds(progress.elapsed);
     let words = match progress.end {
-        End::WarmUp(whole) => format!("warm-up: {elapsed} of {}", clock(whole)),
-        End::Time(whole) => {
+        StageEnd::WarmUp(whole) => format!("warm-up: {elapsed} of {}", clock(whole)),
+        StageEnd::Time(whole) => {
             let left = clock(progress.left(whole));
             format!("{elapsed} of {}, {left} left", clock(whole))
         }
-        End::Requests { made, of } if plan.stop.duration.is_none() => {
+        StageEnd::Requests { made, of } if plan.stop.duration.is_none() => {
             format!("{elapsed}, {} of {}", count(made), counted(of, "request"))
         }
-        End::Requests { made, of } => format!("{} of {}", count(made), counted(of, "request")),
-        End::Nothing => elapsed,
+        StageEnd::Requests { made, of } => format!("{} of {}", count(made), counted(of, "request")),
+        StageEnd::Nothing => elapsed,
     };
     (progress.share.unwrap_or(0.0), words)
 }
