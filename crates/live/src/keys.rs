@@ -3,7 +3,7 @@
 /// The action of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// StageEnd the run or the sweep and print the report.
+    /// End the run or the sweep and print the report.
     Quit,
     /// Freeze or unfreeze the screen; the run continues.
     Pause,

@@ -16,7 +16,7 @@ use fit::{Form, Words};
 /// Without a snapshot for this long, the numbers of the last second are outdated.
 const NEWS_MAX_AGE: Duration = Duration::from_millis(2_500);
 
-/// SnapshotInterval of the lines where nothing can be overwritten.
+/// Interval of the lines where nothing can be overwritten.
 const PLAIN_EVERY_NS: u64 = 10_000_000_000;
 
 /// Shorter runs get no such lines.

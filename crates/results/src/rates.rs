@@ -92,7 +92,7 @@ impl Rates {
         self.moments().mean()
     }
 
-    /// RateSample standard deviation (n - 1); 0 with fewer than two samples.
+    /// Sample standard deviation (n - 1); 0 with fewer than two samples.
     #[must_use]
     pub fn stdev(&self) -> f64 {
         self.moments().stdev()

@@ -16,12 +16,12 @@ pub struct MachineMeter {
     tick_ns: Option<u64>,
     /// The `cpu.stat` files of the control groups with a quota that we are in.
     quotas: Vec<PathBuf>,
-    begin: Option<Reading>,
+    begin: Option<MachineReading>,
 }
 
 /// Totals since boot.
 #[derive(Debug)]
-struct Reading {
+struct MachineReading {
     at_ns: u64,
     cpus: stat::Cpus,
     /// One per file in `quotas`.
@@ -53,7 +53,7 @@ impl MachineMeter {
         self.since_begin(&self.read()?)
     }
 
-    fn since_begin(&self, end: &Reading) -> Option<MachineUsage> {
+    fn since_begin(&self, end: &MachineReading) -> Option<MachineUsage> {
         let begin = self.begin.as_ref()?;
         let tick_ns = self.tick_ns?;
         let ticks_ns =
@@ -73,9 +73,9 @@ impl MachineMeter {
         })
     }
 
-    fn read(&self) -> Option<Reading> {
+    fn read(&self) -> Option<MachineReading> {
         let throttled = |path: &PathBuf| cgroup::throttling(&read(path)?);
-        Some(Reading {
+        Some(MachineReading {
             at_ns: clock::monotonic_ns()?,
             cpus: stat::parse(&read(&self.root.join("proc/stat"))?)?,
             throttled: self.quotas.iter().map(throttled).collect(),

@@ -16,7 +16,7 @@ use results::Telemetry;
 
 pub use sampling_loop::Window;
 
-use crate::sockets::{Filter, State, States};
+use crate::sockets::{Filter, States, TcpState};
 use sample_writer::SampleWriter;
 use sampling_loop::SamplingLoop;
 use system::{NetlinkSockets, SystemClock};
@@ -67,7 +67,7 @@ impl Sampler {
         let kernel = match options.sockets {
             None => None,
             Some(filter) => {
-                let states = States::OPEN | State::Listen.into();
+                let states = States::OPEN | TcpState::Listen.into();
                 let (kernel, why_not) = NetlinkSockets::open(filter.with_default_states(states))?;
                 notes.extend(
                     why_not.map(|error| {

@@ -33,7 +33,7 @@ enum Kind {
     Setting,
     Profile,
     Target,
-    RunDocument,
+    Run,
     Failure,
     /// Name of the metric in the row.
     Metric,
@@ -53,7 +53,7 @@ enum Unit {
 
 #[derive(Debug)]
 pub(super) enum Row {
-    RunDocument(Box<Observation>),
+    Run(Box<Observation>),
     /// Another value of the run above.
     More,
     /// An average or a measure of spread, made from other rows.
@@ -74,7 +74,7 @@ impl Columns {
         // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
         let kind = |(at, title): (usize, &String)| match title.as_str() {
-            "run" | "round" => Kind::RunDocument,
+            "run" | "round" => Kind::Run,
             "failure" => Kind::Failure,
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
@@ -121,8 +121,8 @@ impl Columns {
                 Kind::Failure => {
                     run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
                 }
-                Kind::RunDocument if SUMMARY_ROWS.contains(&text) => return Row::Summary,
-                Kind::RunDocument => {
+                Kind::Run if SUMMARY_ROWS.contains(&text) => return Row::Summary,
+                Kind::Run => {
                     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
                     match digits.parse() {
                         Ok(number) if number > 0 => run.run = number,
@@ -164,7 +164,7 @@ impl Columns {
             }
         }
         complete(&mut run);
-        Row::RunDocument(Box::new(run))
+        Row::Run(Box::new(run))
     }
 
     /// Number of cells in a row.
@@ -547,7 +547,7 @@ mod tests {
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
         let columns = Columns::of(&markdown_cells(titles))?;
         match columns.row(&markdown_cells(row), None) {
-            Row::RunDocument(run) => Some(run.values.into_iter().collect()),
+            Row::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
         }
     }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::sockets::{Socket, State, TcpInfo};
+use crate::sockets::{Socket, TcpInfo, TcpState};
 
 /// A socket with only a cookie, a state and TCP values.
-pub(super) fn socket(cookie: u64, state: State, info: Option<TcpInfo>) -> Socket {
+pub(super) fn socket(cookie: u64, state: TcpState, info: Option<TcpInfo>) -> Socket {
     Socket {
         cookie,
         state,

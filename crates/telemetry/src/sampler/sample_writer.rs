@@ -9,7 +9,7 @@ use crate::sockets::Socket;
 
 /// When a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct SampleTime {
     /// Milliseconds since 1970 (UTC); informational.
     pub(crate) unix_ms: i64,
     /// Milliseconds since the start of the window, by the monotonic clock.
@@ -62,13 +62,13 @@ impl SampleWriter {
     }
 
     /// Writes the open sockets, and starts a new interval.
-    pub(crate) fn sample(&mut self, moment: Moment, sockets: &[Socket]) {
+    pub(crate) fn sample(&mut self, moment: SampleTime, sockets: &[Socket]) {
         self.room = CLOSED_MAX;
         self.write(moment, Some(sockets), None, 0);
     }
 
     /// Writes closed sockets, up to the limit of the interval.
-    pub(crate) fn closed(&mut self, moment: Moment, sockets: &[Socket]) {
+    pub(crate) fn closed(&mut self, moment: SampleTime, sockets: &[Socket]) {
         let written = sockets.len().min(self.room);
         self.room -= written;
         if !sockets.is_empty() {
@@ -84,7 +84,7 @@ impl SampleWriter {
 
     fn write(
         &mut self,
-        moment: Moment,
+        moment: SampleTime,
         sockets: Option<&[Socket]>,
         closed: Option<&[Socket]>,
         closed_left_out: usize,
@@ -132,16 +132,16 @@ mod tests {
 
     use super::*;
     use crate::sampler::fixtures::{SharedBuffer, socket};
-    use crate::sockets::State;
+    use crate::sockets::TcpState;
 
-    const MOMENT: Moment = Moment {
+    const SAMPLE_TIME: SampleTime = SampleTime {
         unix_ms: 1_795_265_400_007,
         at_ms: 1_500,
     };
 
     fn sockets(count: u64) -> Vec<Socket> {
         (0..count)
-            .map(|cookie| socket(cookie, State::Established, None))
+            .map(|cookie| socket(cookie, TcpState::Established, None))
             .collect()
     }
 
@@ -149,10 +149,10 @@ mod tests {
     fn each_sample_is_a_line_with_its_time() {
         let page = SharedBuffer::default();
         let mut lines = SampleWriter::new(Some(Box::new(page.clone())));
-        lines.sample(MOMENT, &sockets(2));
-        lines.closed(MOMENT, &[]);
-        lines.closed(MOMENT, &sockets(1));
-        lines.sample(MOMENT, &[]);
+        lines.sample(SAMPLE_TIME, &sockets(2));
+        lines.closed(SAMPLE_TIME, &[]);
+        lines.closed(SAMPLE_TIME, &sockets(1));
+        lines.sample(SAMPLE_TIME, &[]);
         let written = page.lines();
         assert_eq!(written.len(), 3);
         for line in &written {
@@ -175,11 +175,11 @@ mod tests {
             (closed, line["closed_left_out"].as_u64())
         };
         let many = sockets(CLOSED_MAX as u64 - 1);
-        lines.closed(MOMENT, &many);
-        lines.closed(MOMENT, &many);
-        lines.closed(MOMENT, &many);
-        lines.sample(MOMENT, &[]);
-        lines.closed(MOMENT, &many);
+        lines.closed(SAMPLE_TIME, &many);
+        lines.closed(SAMPLE_TIME, &many);
+        lines.closed(SAMPLE_TIME, &many);
+        lines.sample(SAMPLE_TIME, &[]);
+        lines.closed(SAMPLE_TIME, &many);
         let written = page.lines();
         assert_eq!(count(&written[0]), (Some(999), None));
         assert_eq!(count(&written[1]), (Some(1), Some(998)));
@@ -202,11 +202,11 @@ mod tests {
         let page = SharedBuffer::default();
         let mut lines = SampleWriter::new(Some(Box::new(Full(page.clone()))));
         assert!(lines.failure().is_none());
-        lines.sample(MOMENT, &[]);
+        lines.sample(SAMPLE_TIME, &[]);
         let failure = lines.failure().map(io::Error::kind);
         assert_eq!(failure, Some(io::ErrorKind::StorageFull));
         let length = page.bytes().len();
-        lines.sample(MOMENT, &[]);
+        lines.sample(SAMPLE_TIME, &[]);
         drop(lines);
         assert_eq!(page.bytes().len(), length);
     }
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn without_an_output_nothing_happens() {
         let mut lines = SampleWriter::new(None);
-        lines.sample(MOMENT, &sockets(1));
-        lines.closed(MOMENT, &sockets(1));
+        lines.sample(SAMPLE_TIME, &sockets(1));
+        lines.closed(SAMPLE_TIME, &sockets(1));
         assert!(lines.failure().is_none());
     }
 

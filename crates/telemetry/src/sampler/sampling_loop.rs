@@ -5,7 +5,7 @@ use std::io;
 
 use results::Telemetry;
 
-use super::sample_writer::{Moment, SampleWriter};
+use super::sample_writer::{SampleTime, SampleWriter};
 use super::socket_stats::SocketStats;
 use crate::counters::Counters;
 use crate::sockets::Socket;
@@ -275,7 +275,7 @@ impl<K: SocketSource, C: Clock> WindowSampler<'_, K, C> {
         self.note_sample(moment, outcome);
     }
 
-    fn note_sample(&mut self, moment: Moment, outcome: io::Result<()>) {
+    fn note_sample(&mut self, moment: SampleTime, outcome: io::Result<()>) {
         match outcome {
             Ok(()) => {
                 self.samples += 1;
@@ -314,10 +314,10 @@ impl<K: SocketSource, C: Clock> WindowSampler<'_, K, C> {
         }
     }
 
-    fn moment(&mut self) -> Moment {
+    fn moment(&mut self) -> SampleTime {
         const NS_PER_MS: u64 = 1_000_000;
         let since_begin_ns = self.clock.now_ns().saturating_sub(self.begin_ns);
-        Moment {
+        SampleTime {
             unix_ms: self.clock.unix_ms(),
             at_ms: since_begin_ns / NS_PER_MS,
         }

@@ -9,7 +9,7 @@ use results::{Histogram, SocketSummary, SocketTimeline, Spread};
 use timeline::Timeline;
 use totals::{Member, Totals};
 
-use crate::sockets::{Socket, State};
+use crate::sockets::{Socket, TcpState};
 
 /// Statistics of one window. Sockets are identified by cookie, since ports are reused and cookies
 /// are not. Memory is bounded by the number of simultaneously open sockets.
@@ -189,7 +189,7 @@ impl TrackedSocket {
         Self {
             before: Totals::default(),
             last: Totals::default(),
-            listens: socket.state == State::Listen,
+            listens: socket.state == TcpState::Listen,
             is_counted: false,
             last_round: 0,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::sampling_loop::{Clock, SocketSource, Wake};
 use crate::clock;
 use crate::counters::Counters;
-use crate::sockets::{Destroyed, Diag, Filter, Socket, State};
+use crate::sockets::{Destroyed, Diag, Filter, Socket, TcpState};
 
 /// Sockets over netlink.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl SocketSource for NetlinkSockets {
 
     /// A connection that carried any data has been established.
     fn counts_unseen(&self) -> bool {
-        self.filter.states().has(State::Established)
+        self.filter.states().has(TcpState::Established)
     }
 
     fn overflows(&self) -> u64 {

@@ -86,7 +86,7 @@ mod tests {
     use socket2::SockRef;
 
     use super::*;
-    use crate::sockets::{Diag, State, States};
+    use crate::sockets::{Diag, States, TcpState};
 
     fn cookie(socket: &impl AsFd) -> u64 {
         SockRef::from(socket).cookie().unwrap()
@@ -150,7 +150,7 @@ mod tests {
             gone.retain(|socket| cookies.contains(&socket.cookie));
             assert_eq!(gone.len(), 2, "{gone:?}");
             assert!(
-                gone.iter().all(|socket| socket.state == State::Closed),
+                gone.iter().all(|socket| socket.state == TcpState::Closed),
                 "{gone:?}"
             );
             let server_port = listener.local_addr().unwrap().port();

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, TimerKind};
-use super::state::{State, States};
+use super::state::{States, TcpState};
 use super::tcp_info::{Members, TcpInfo};
 
 /// `struct nlmsghdr`.
@@ -186,11 +186,11 @@ fn after(bytes: &[u8], length: usize) -> &[u8] {
 fn socket(payload: &[u8]) -> Option<Socket> {
     let head = Members(payload.get(..MESSAGE_BYTES)?);
     let family = i32::from(head.u8(0)?);
-    let state = State::of_number(head.u8(1)?)?;
+    let state = TcpState::of_number(head.u8(1)?)?;
     // An orphaned socket may wait for the peer's FIN as such a stub; its state is FIN-WAIT-2.
-    let is_stub =
-        matches!(state, State::TimeWait | State::SynReceived) || head.u8(2)? == TIMER_TIME_WAIT;
-    let is_listening = state == State::Listen;
+    let is_stub = matches!(state, TcpState::TimeWait | TcpState::SynReceived)
+        || head.u8(2)? == TIMER_TIME_WAIT;
+    let is_listening = state == TcpState::Listen;
     let (received, sent) = (head.u32(56)?, head.u32(60)?);
     let queue = |bytes: u32| (!is_stub && !is_listening).then_some(bytes);
     let (uid, inode) = (head.u32(64)?, head.u32(68)?);
@@ -239,7 +239,9 @@ impl Socket {
         let value = Members(payload);
         match kind {
             // The kernel fills in hardly anything for a listening socket.
-            attribute::INFO if self.state != State::Listen => self.info = TcpInfo::parse(payload),
+            attribute::INFO if self.state != TcpState::Listen => {
+                self.info = TcpInfo::parse(payload)
+            }
             attribute::CONG => self.congestion = name(payload),
             attribute::VEGASINFO | attribute::BBRINFO | attribute::DCTCPINFO => {
                 self.congestion_info = congestion_info(kind, value);

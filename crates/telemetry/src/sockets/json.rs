@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
     use crate::sockets::socket::{ListenQueue, TimerKind};
-    use crate::sockets::{State, parse_datagram};
+    use crate::sockets::{TcpState, parse_datagram};
 
     const DOCUMENT: &str = include_str!("../../../../docs/telemetry.md");
 
@@ -395,7 +395,7 @@ mod tests {
                     local_port: port,
                     interface: interface.map(str::to_owned),
                     is_v6_only,
-                    state: State::Listen,
+                    state: TcpState::Listen,
                     ..recorded()
                 }
                 .local_address_port()

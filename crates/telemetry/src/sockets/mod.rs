@@ -18,5 +18,5 @@ pub use diag::Diag;
 pub use filter::{Filter, FilterError};
 pub use inet_diag::parse_datagram;
 pub use socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, TimerKind};
-pub use state::{State, States};
+pub use state::{States, TcpState};
 pub use tcp_info::TcpInfo;

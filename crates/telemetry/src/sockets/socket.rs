@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::state::State;
+use super::state::TcpState;
 use super::tcp_info::TcpInfo;
 
 /// A TCP socket as the kernel describes it. Values that the kernel does not tell are `None`.
@@ -12,7 +12,7 @@ pub struct Socket {
     /// Identifies this socket until reboot; ports are reused.
     pub cookie: u64,
     /// Its state; a destroyed socket is closed.
-    pub state: State,
+    pub state: TcpState,
     /// Our address; unspecified when it listens on all addresses.
     pub local_address: IpAddr,
     /// Our port.

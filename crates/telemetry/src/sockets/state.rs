@@ -6,7 +6,7 @@ use std::ops::{BitAnd, BitOr, Not};
 /// State of a TCP socket, with its number in the kernel (`include/net/tcp_states.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum State {
+pub enum TcpState {
     /// Data flows.
     Established = 1,
     /// We have sent SYN.
@@ -33,7 +33,7 @@ pub enum State {
     BoundInactive = 13,
 }
 
-impl State {
+impl TcpState {
     /// All of them.
     pub const ALL: [Self; 12] = [
         Self::Established,
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for TcpState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -92,47 +92,47 @@ impl States {
     /// What ss shows by default: neither listening nor unconnected sockets, nor stubs.
     pub const OPEN: Self = Self(
         Self::ALL.0
-            & !(1 << State::Listen as u8
-                | 1 << State::Closed as u8
-                | 1 << State::TimeWait as u8
-                | 1 << State::SynReceived as u8),
+            & !(1 << TcpState::Listen as u8
+                | 1 << TcpState::Closed as u8
+                | 1 << TcpState::TimeWait as u8
+                | 1 << TcpState::SynReceived as u8),
     );
     /// What `ss -l` shows: listening and unconnected sockets.
-    pub const LISTENING: Self = Self(1 << State::Listen as u8 | 1 << State::Closed as u8);
+    pub const LISTENING: Self = Self(1 << TcpState::Listen as u8 | 1 << TcpState::Closed as u8);
 
     /// The states that a keyword of ss means: one state, or a group. `None` for an unknown keyword.
     /// Case-insensitive.
     #[must_use]
     pub fn of_word(word: &str) -> Option<Self> {
-        let of = |state: State| Some(Self::from(state));
+        let of = |state: TcpState| Some(Self::from(state));
         match word.to_ascii_lowercase().as_str() {
             "all" => Some(Self::ALL),
             "connected" => Some(Self::ALL & !Self::LISTENING),
-            "synchronized" => Some(Self::ALL & !(Self::LISTENING | Self::from(State::SynSent))),
+            "synchronized" => Some(Self::ALL & !(Self::LISTENING | Self::from(TcpState::SynSent))),
             "bucket" => Some(Self::BUCKET),
             "big" => Some(Self::ALL & !Self::BUCKET),
-            "established" | "estab" => of(State::Established),
-            "syn-sent" => of(State::SynSent),
-            "syn-recv" | "syn-rcv" => of(State::SynReceived),
-            "fin-wait-1" => of(State::FinWait1),
-            "fin-wait-2" => of(State::FinWait2),
-            "time-wait" => of(State::TimeWait),
-            "close" | "closed" | "unconnected" => of(State::Closed),
-            "close-wait" => of(State::CloseWait),
-            "last-ack" => of(State::LastAck),
-            "listen" | "listening" => of(State::Listen),
-            "closing" => of(State::Closing),
-            "bound-inactive" => of(State::BoundInactive),
+            "established" | "estab" => of(TcpState::Established),
+            "syn-sent" => of(TcpState::SynSent),
+            "syn-recv" | "syn-rcv" => of(TcpState::SynReceived),
+            "fin-wait-1" => of(TcpState::FinWait1),
+            "fin-wait-2" => of(TcpState::FinWait2),
+            "time-wait" => of(TcpState::TimeWait),
+            "close" | "closed" | "unconnected" => of(TcpState::Closed),
+            "close-wait" => of(TcpState::CloseWait),
+            "last-ack" => of(TcpState::LastAck),
+            "listen" | "listening" => of(TcpState::Listen),
+            "closing" => of(TcpState::Closing),
+            "bound-inactive" => of(TcpState::BoundInactive),
             _ => None,
         }
     }
 
     /// The kernel keeps only stubs of these.
-    const BUCKET: Self = Self(1 << State::SynReceived as u8 | 1 << State::TimeWait as u8);
+    const BUCKET: Self = Self(1 << TcpState::SynReceived as u8 | 1 << TcpState::TimeWait as u8);
 
     /// Whether the set contains the state.
     #[must_use]
-    pub fn has(self, state: State) -> bool {
+    pub fn has(self, state: TcpState) -> bool {
         self.0 & Self::from(state).0 != 0
     }
 
@@ -148,8 +148,8 @@ impl States {
     }
 }
 
-impl From<State> for States {
-    fn from(state: State) -> Self {
+impl From<TcpState> for States {
+    fn from(state: TcpState) -> Self {
         Self(1 << state as u8)
     }
 }

@@ -222,7 +222,7 @@ impl<'a> OrderChart<'a> {
         vec![line, dots]
     }
 
-    /// OrderChart of runs, hollow ones for those with a saturated load generator.
+    /// Dots of runs, hollow ones for those with a saturated load generator.
     fn by_saturation(self, name: &str, color: usize, all: Vec<Dot<'_>>) -> Vec<Marks> {
         let (hollow, full): (Vec<Dot<'_>>, Vec<Dot<'_>>) =
             all.into_iter().partition(|dot| dot.run.is_saturated());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::sampler::fixtures::{SharedBuffer, socket};
-use crate::sockets::{State, TcpInfo};
+use crate::sockets::{TcpInfo, TcpState};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const BEGIN_NS: u64 = 5 * SECOND_NS;
@@ -34,7 +34,7 @@ struct World {
 }
 
 impl World {
-    fn socket(&self, cookie: u64, born_ns: u64, until_ns: u64, state: State) -> Socket {
+    fn socket(&self, cookie: u64, born_ns: u64, until_ns: u64, state: TcpState) -> Socket {
         let info = TcpInfo {
             bytes_sent: Some((until_ns - born_ns) / 1_000_000),
             snd_cwnd: 10,
@@ -51,7 +51,7 @@ impl World {
         }
         for &(cookie, born_ns, died_ns) in &self.lives {
             if (born_ns..died_ns).contains(&self.now_ns) {
-                sockets.push(self.socket(cookie, born_ns, self.now_ns, State::Established));
+                sockets.push(self.socket(cookie, born_ns, self.now_ns, TcpState::Established));
             }
         }
         self.now_ns += self.dump_ns;
@@ -64,7 +64,7 @@ impl World {
             let is_known = died_ns != u64::MAX && died_ns + self.telling_ns <= self.now_ns;
             if is_known && !self.told.contains(&cookie) {
                 self.told.push(cookie);
-                sockets.push(self.socket(cookie, born_ns, died_ns, State::Closed));
+                sockets.push(self.socket(cookie, born_ns, died_ns, TcpState::Closed));
             }
         }
     }

@@ -20,11 +20,11 @@ fn connection(cookie: u64, bytes: u64, segments: u32) -> Socket {
         snd_cwnd: 10,
         ..TcpInfo::default()
     };
-    crate::sampler::fixtures::socket(cookie, State::Established, Some(info))
+    crate::sampler::fixtures::socket(cookie, TcpState::Established, Some(info))
 }
 
 fn listener(cookie: u64, drops: u32, waiting: u32) -> Socket {
-    let mut socket = crate::sampler::fixtures::socket(cookie, State::Listen, None);
+    let mut socket = crate::sampler::fixtures::socket(cookie, TcpState::Listen, None);
     socket.memory = Some(SocketMemory {
         drops: Some(drops),
         ..SocketMemory::default()
@@ -228,7 +228,7 @@ fn missing_counters_are_absent_and_not_zero() {
 
 #[test]
 fn stubs_do_not_count() {
-    let stub = crate::sampler::fixtures::socket(9, State::TimeWait, None);
+    let stub = crate::sampler::fixtures::socket(9, TcpState::TimeWait, None);
     let mut stats = SocketStats::default();
     stats.begin(std::slice::from_ref(&stub), everything);
     stats.sample(&[stub]);

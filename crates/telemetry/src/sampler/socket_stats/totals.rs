@@ -1,6 +1,6 @@
 //! Running totals of sockets, their differences and sums.
 
-use crate::sockets::{Socket, State};
+use crate::sockets::{Socket, TcpState};
 
 /// The values that are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Totals {
             (_, Member::ListenDrops) => {
                 let drops = socket.memory.and_then(|memory| memory.drops);
                 drops
-                    .filter(|_| socket.state == State::Listen)
+                    .filter(|_| socket.state == TcpState::Listen)
                     .map(u64::from)
             }
             (None, _) => None,
@@ -62,7 +62,7 @@ impl Totals {
             (Some(info), Member::RwndLimitedUs) => info.rwnd_limited_us,
             (Some(info), Member::SndbufLimitedUs) => info.sndbuf_limited_us,
         };
-        let is_whole = socket.info.is_some() || socket.state == State::Listen;
+        let is_whole = socket.info.is_some() || socket.state == TcpState::Listen;
         is_whole.then(|| Self(Member::ALL.map(value)))
     }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::socket::Socket;
-use super::state::{State, States};
+use super::state::{States, TcpState};
 use expression::Expression;
 
 /// A condition on TCP sockets.
@@ -59,7 +59,7 @@ impl Filter {
     /// than a stub.
     #[must_use]
     pub(crate) fn in_any_state(&self) -> Self {
-        let stubs = States::from(State::TimeWait) | State::SynReceived.into();
+        let stubs = States::from(TcpState::TimeWait) | TcpState::SynReceived.into();
         Self {
             states: States::ALL & !stubs,
             names_states: true,

@@ -220,16 +220,16 @@ impl<'a> Parser<'a> {
         let word = self.take(EXPECTED)?;
         let port = word.text.strip_prefix(':').unwrap_or(word.text);
         match self.port_number(port) {
-            Some(PortWish::Only(port)) => Ok(Expression::Port(side, comparison, port)),
-            Some(PortWish::Any) if comparison == Comparison::Equal => Ok(any_port(side)),
-            Some(PortWish::Any) => Err(word.error("every port can be compared with `=` only")),
+            Some(PortCondition::Only(port)) => Ok(Expression::Port(side, comparison, port)),
+            Some(PortCondition::Any) if comparison == Comparison::Equal => Ok(any_port(side)),
+            Some(PortCondition::Any) => Err(word.error("every port can be compared with `=` only")),
             None => Err(word.error(EXPECTED)),
         }
     }
 
-    fn port_number(&self, text: &str) -> Option<PortWish> {
+    fn port_number(&self, text: &str) -> Option<PortCondition> {
         if text == "*" {
-            return Some(PortWish::Any);
+            return Some(PortCondition::Any);
         }
         let number = match text.strip_prefix("0x") {
             Some(digits) if is_plain(digits, 16) => u16::from_str_radix(digits, 16).ok(),
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
             None if is_plain(text, 10) => text.parse().ok(),
             None => (self.services)(text),
         };
-        number.map(PortWish::Only)
+        number.map(PortCondition::Only)
     }
 
     /// `src 10.0.0.0/8`, `dst = [::1]:443`, `src :80`, `dst *`.
@@ -266,8 +266,10 @@ impl<'a> Parser<'a> {
         }
         let address = network.map(|network| Expression::Address(side, network));
         let port = match port {
-            Some(PortWish::Only(port)) => Some(Expression::Port(side, Comparison::Equal, port)),
-            Some(PortWish::Any) | None => None,
+            Some(PortCondition::Only(port)) => {
+                Some(Expression::Port(side, Comparison::Equal, port))
+            }
+            Some(PortCondition::Any) | None => None,
         };
         let both = match (address, port) {
             (Some(address), Some(port)) => Expression::And(Box::new(address), Box::new(port)),
@@ -282,7 +284,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-enum PortWish {
+enum PortCondition {
     Any,
     Only(u16),
 }

@@ -9,7 +9,7 @@ use socket2::SockRef;
 
 use super::*;
 use crate::sockets::inet_diag::parse_datagram;
-use crate::sockets::state::State;
+use crate::sockets::state::TcpState;
 use crate::sockets::{Diag, States};
 
 /// Parses a filter on a system where one service has a name.
@@ -21,7 +21,7 @@ fn parse(text: &str) -> Result<Filter, FilterError> {
 fn socket() -> Socket {
     let recording = include_bytes!("../../../tests/data/sockets/ipv4.bin");
     let mut socket = parse_datagram(recording).remove(0);
-    socket.state = State::Established;
+    socket.state = TcpState::Established;
     socket.local_address = Ipv4Addr::new(10, 1, 2, 3).into();
     socket.local_port = 40000;
     socket.peer_address = Ipv4Addr::new(192, 0, 2, 1).into();
@@ -179,7 +179,7 @@ fn conditions_associate_to_the_left_as_in_ss() {
 
 #[test]
 fn states_and_their_groups_are_those_of_ss() {
-    use State::{
+    use TcpState::{
         CloseWait, Closed, Closing, Established, FinWait1, FinWait2, LastAck, Listen, SynReceived,
         SynSent, TimeWait,
     };
@@ -196,7 +196,7 @@ fn states_and_their_groups_are_those_of_ss() {
         Listen,
         Closing,
     ];
-    let without = |left_out: &[State]| {
+    let without = |left_out: &[TcpState]| {
         all.into_iter()
             .filter(|state| !left_out.contains(state))
             .collect::<Vec<_>>()
@@ -228,7 +228,7 @@ fn states_and_their_groups_are_those_of_ss() {
             .filter(|state| filter.states().has(*state))
             .collect();
         assert_eq!(found, expected, "{text:?}");
-        assert!(!filter.states().has(State::BoundInactive));
+        assert!(!filter.states().has(TcpState::BoundInactive));
     }
     for (word, state) in [
         ("syn-sent", SynSent),
@@ -256,7 +256,7 @@ fn states_in_the_filter_override_those_of_options() {
     assert_eq!(states("sport = :80"), States::LISTENING);
     assert_eq!(
         states("state established sport = :80"),
-        States::from(State::Established)
+        States::from(TcpState::Established)
     );
 }
 
@@ -264,7 +264,7 @@ fn states_in_the_filter_override_those_of_options() {
 fn the_state_of_a_closed_socket_does_not_matter() {
     let filter = parse("state established dport = :80").unwrap();
     let mut gone = socket();
-    gone.state = State::Closed;
+    gone.state = TcpState::Closed;
     assert!(!filter.takes(&gone));
     assert!(filter.takes_endpoints(&gone));
     gone.peer_port = 81;
@@ -518,7 +518,7 @@ fn the_kernel_matches_the_same_sockets_as_we_do() {
     let sockets = Sockets::open();
     let mut diag = Diag::open().unwrap();
     // Other programs may leave thousands of sockets in TIME-WAIT, and all would be described.
-    let states = States::ALL & !States::from(State::TimeWait);
+    let states = States::ALL & !States::from(TcpState::TimeWait);
     let everything = parse("").unwrap().with_default_states(states);
     let all = sockets.found(&mut diag, &everything);
     assert_eq!(all, sockets.cookies);

@@ -33,7 +33,7 @@ fn object(socket: &Socket) -> Map<String, Value> {
 fn a_recorded_connection_has_what_went_through_it() {
     let socket = recorded(IPV4, 40001, 8080);
     let info = socket.info.as_ref().unwrap();
-    assert_eq!(socket.state, State::Established);
+    assert_eq!(socket.state, TcpState::Established);
     assert_eq!(socket.local_address_port(), "127.0.0.1:40001");
     assert_eq!(socket.peer_address_port(), "127.0.0.1:8080");
     assert_eq!(info.bytes_sent, Some(12345));
@@ -75,7 +75,7 @@ fn a_recorded_peer_that_does_not_read_closes_the_window() {
 #[test]
 fn a_recorded_listening_socket_has_a_queue_with_a_limit_and_nothing_of_a_connection() {
     let socket = recorded(IPV4, 8080, 0);
-    assert_eq!(socket.state, State::Listen);
+    assert_eq!(socket.state, TcpState::Listen);
     let queue = socket.listen.unwrap();
     assert_eq!((queue.waiting, queue.limit), (0, 7));
     assert_eq!(
@@ -94,7 +94,7 @@ fn a_recorded_listening_socket_has_a_queue_with_a_limit_and_nothing_of_a_connect
 #[test]
 fn a_recorded_time_wait_is_a_stub_of_which_only_the_addresses_are_known() {
     let socket = recorded(IPV4, 40005, 8080);
-    assert_eq!(socket.state, State::TimeWait);
+    assert_eq!(socket.state, TcpState::TimeWait);
     assert_eq!(socket.timer.unwrap().kind, TimerKind::TimeWait);
     assert_eq!((socket.uid, socket.inode), (None, None));
     assert_eq!(
@@ -107,12 +107,12 @@ fn a_recorded_time_wait_is_a_stub_of_which_only_the_addresses_are_known() {
 #[test]
 fn a_stub_that_waits_for_the_peer_has_no_queues_either() {
     let stub = messages(IPV4)
-        .find(|message| message.payload.get(1) == Some(&(State::TimeWait as u8)))
+        .find(|message| message.payload.get(1) == Some(&(TcpState::TimeWait as u8)))
         .unwrap();
     let mut payload = stub.payload.to_vec();
-    payload[1] = State::FinWait2 as u8;
+    payload[1] = TcpState::FinWait2 as u8;
     let socket = socket(&payload).unwrap();
-    assert_eq!(socket.state, State::FinWait2);
+    assert_eq!(socket.state, TcpState::FinWait2);
     assert_eq!(
         (socket.recv_queue_bytes, socket.send_queue_bytes),
         (None, None)
@@ -143,7 +143,7 @@ fn a_recorded_close_has_the_final_values_of_the_socket() {
     let before = recorded(IPV4, 40001, 8080);
     let after = recorded(DESTROYED, 40001, 8080);
     assert_eq!(after.cookie, before.cookie);
-    assert_eq!(after.state, State::Closed);
+    assert_eq!(after.state, TcpState::Closed);
     let info = after.info.unwrap();
     assert_eq!(
         (info.bytes_sent, info.bytes_received),
