@@ -9,7 +9,7 @@ use rustls::ServerConnection;
 
 use crate::context::{Arrival, Context, Decision};
 use crate::fault::Fault;
-use crate::prepared::{Fin, PreparedResponse, Step};
+use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
 use crate::response;
@@ -34,7 +34,7 @@ pub(crate) enum Action {
     /// Ask again if something arrives.
     Idle,
     /// Send FIN and ask again.
-    Fin,
+    AfterFin,
     /// Close the socket; the connection has ended.
     Close(CloseMode),
 }
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     reader: RequestReader,
     tls: Option<Box<ServerConnection>>,
     /// A request whose head is complete and whose body is not.
-    decided: Option<Decided>,
+    partial: Option<PartialRequest>,
     queue: VecDeque<Pending>,
     /// Plaintext that has not been sent.
     output: Vec<u8>,
@@ -58,12 +58,12 @@ pub(crate) struct Connection {
     /// Bytes of the current request, if they are recorded.
     raw: Vec<u8>,
     /// Input during the initial delay; `None` afterwards.
-    opening: Option<Opening>,
+    delayed_input: Option<DelayedInput>,
 }
 
 /// Delays before the first bytes of a connection are processed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct InitialDelays {
     /// After accepting, in nanoseconds.
     pub(crate) accept_delay_ns: u64,
     /// After that, or after the first bytes if they arrive later, in nanoseconds.
@@ -71,7 +71,7 @@ pub(crate) struct Patience {
 }
 
 #[derive(Debug)]
-struct Opening {
+struct DelayedInput {
     readable_ns: u64,
     tls_delay_ns: u64,
     /// When the bytes are processed; `None` until some have arrived.
@@ -80,7 +80,7 @@ struct Opening {
 }
 
 #[derive(Debug)]
-struct Decided {
+struct PartialRequest {
     decision: Decision,
     /// Answered before its body arrived.
     is_answered: bool,
@@ -119,7 +119,7 @@ impl Connection {
             number,
             reader: RequestReader::default(),
             tls: tls.map(Box::new),
-            decided: None,
+            partial: None,
             queue: VecDeque::new(),
             output: Vec::new(),
             in_flight_bytes: 0,
@@ -128,16 +128,16 @@ impl Connection {
             peer_ended: false,
             idle: None,
             raw: Vec::new(),
-            opening: None,
+            delayed_input: None,
         }
     }
 
     /// Delays the processing of input.
-    pub(crate) fn wait_before_reading(&mut self, patience: Patience, now_ns: u64) {
-        if patience != Patience::default() {
-            self.opening = Some(Opening {
-                readable_ns: now_ns.saturating_add(patience.accept_delay_ns),
-                tls_delay_ns: patience.tls_delay_ns,
+    pub(crate) fn wait_before_reading(&mut self, delays: InitialDelays, now_ns: u64) {
+        if delays != InitialDelays::default() {
+            self.delayed_input = Some(DelayedInput {
+                readable_ns: now_ns.saturating_add(delays.accept_delay_ns),
+                tls_delay_ns: delays.tls_delay_ns,
                 read_at_ns: None,
                 bytes: Vec::new(),
             });
@@ -152,12 +152,12 @@ impl Connection {
 
     /// Processes bytes from the socket.
     pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
-        if let Some(opening) = &mut self.opening {
-            let begin_ns = opening.readable_ns.max(at_ns);
-            opening
+        if let Some(delayed_input) = &mut self.delayed_input {
+            let begin_ns = delayed_input.readable_ns.max(at_ns);
+            delayed_input
                 .read_at_ns
-                .get_or_insert_with(|| begin_ns.saturating_add(opening.tls_delay_ns));
-            opening.bytes.extend_from_slice(bytes);
+                .get_or_insert_with(|| begin_ns.saturating_add(delayed_input.tls_delay_ns));
+            delayed_input.bytes.extend_from_slice(bytes);
             return;
         }
         match self.tls.take() {
@@ -168,7 +168,7 @@ impl Connection {
                 if !is_fine && self.phase == Phase::Serving {
                     context.counters().tls_failures.add(1);
                     self.queue.clear();
-                    let fin = vec![Step::Fin(Fin::LingerUnannounced)];
+                    let fin = vec![Step::AfterFin(AfterFin::LingerUnannounced)];
                     self.only(
                         PreparedResponse {
                             is_counted: false,
@@ -193,11 +193,11 @@ impl Connection {
 
     /// What to do now. To be called after every call above and when a wait has ended.
     pub(crate) fn next_move(&mut self, now_ns: u64, context: &mut Context) -> Action {
-        if let Some(read_at_ns) = self.opening.as_ref().and_then(|held| held.read_at_ns) {
+        if let Some(read_at_ns) = self.delayed_input.as_ref().and_then(|held| held.read_at_ns) {
             if now_ns < read_at_ns {
                 return Action::Wait(read_at_ns);
             }
-            let bytes = self.opening.take().map(|held| held.bytes);
+            let bytes = self.delayed_input.take().map(|held| held.bytes);
             self.receive(&bytes.unwrap_or_default(), now_ns, context);
         }
         loop {
@@ -224,11 +224,11 @@ impl Connection {
     pub(crate) fn is_quiet(&self) -> bool {
         self.queue.is_empty()
             && self.tls.is_none()
-            && self.opening.is_none()
+            && self.delayed_input.is_none()
             && self.phase == Phase::Serving
             && self.idle.is_none()
             && !self.peer_ended
-            && self.decided.is_none()
+            && self.partial.is_none()
             && self.reader.is_at_start()
     }
 
@@ -263,7 +263,7 @@ impl Connection {
         // Where the current request starts, if that is in these bytes.
         let mut start = None;
         while self.phase == Phase::Serving {
-            if self.reader.is_at_start() && self.decided.is_none() {
+            if self.reader.is_at_start() && self.partial.is_none() {
                 if rest.is_empty() {
                     return;
                 }
@@ -325,7 +325,7 @@ impl Connection {
         if decision.fault() == Some(&Fault::EarlyClose) {
             self.phase = Phase::Deaf;
         }
-        self.decided = Some(Decided {
+        self.partial = Some(PartialRequest {
             decision,
             is_answered,
         });
@@ -335,10 +335,10 @@ impl Connection {
         if context.log.records() {
             context.log.record(std::mem::take(&mut self.raw));
         }
-        if let Some(Decided {
+        if let Some(PartialRequest {
             decision,
             is_answered: false,
-        }) = self.decided.take()
+        }) = self.partial.take()
         {
             self.respond(&decision, body, request, at_ns, context);
         }
@@ -507,7 +507,7 @@ impl Connection {
             }
             Step::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
             Step::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
-            Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
+            Step::AfterFin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
             Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
             Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
         }
@@ -540,8 +540,8 @@ impl Connection {
         None
     }
 
-    fn walk_fin(&mut self, fin: Fin, now_ns: u64, context: &mut Context) -> Action {
-        let says_goodbye = fin != Fin::LingerUnannounced;
+    fn walk_fin(&mut self, fin: AfterFin, now_ns: u64, context: &mut Context) -> Action {
+        let says_goodbye = fin != AfterFin::LingerUnannounced;
         if let (Some(tls), Some(front), true) =
             (&mut self.tls, self.queue.front_mut(), says_goodbye)
             && front.progress == 0
@@ -559,8 +559,8 @@ impl Connection {
         self.finish(now_ns, context);
         self.queue.clear();
         let until_ns = now_ns.saturating_add(LINGER_NS);
-        self.phase = Phase::Lingering((fin != Fin::ReadOn).then_some(until_ns));
-        Action::Fin
+        self.phase = Phase::Lingering((fin != AfterFin::ReadOn).then_some(until_ns));
+        Action::AfterFin
     }
 
     fn walk_close(&mut self, mode: CloseMode, now_ns: u64, context: &mut Context) -> Action {
@@ -753,7 +753,7 @@ mod tests {
         let mut context = context("close");
         let mut connection = asked(&mut context, 3);
         let (sends, next) = moved(&mut connection, 1000, &mut context);
-        assert_eq!((sends.len(), next), (1, Action::Fin));
+        assert_eq!((sends.len(), next), (1, Action::AfterFin));
         assert_eq!(
             connection.next_move(1000, &mut context),
             Action::Wait(1000 + LINGER_NS)
@@ -762,7 +762,10 @@ mod tests {
         assert_eq!(end, Action::Close(CloseMode::Graceful));
 
         let mut connection = asked(&mut context, 1);
-        assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Fin);
+        assert_eq!(
+            moved(&mut connection, 1000, &mut context).1,
+            Action::AfterFin
+        );
         connection.end();
         assert_eq!(
             connection.next_move(1000, &mut context),
@@ -787,7 +790,7 @@ mod tests {
 
     #[test]
     fn first_bytes_are_read_when_acceptance_and_handshake_have_had_their_time() {
-        let patience = Patience {
+        let delays = InitialDelays {
             accept_delay_ns: 500,
             tls_delay_ns: 70,
         };
@@ -795,7 +798,7 @@ mod tests {
         for (first_ns, read_ns) in [(1100, 1570), (1500, 1570), (1800, 1870)] {
             let mut context = context("");
             let mut connection = Connection::new(0, None);
-            connection.wait_before_reading(patience, 1000);
+            connection.wait_before_reading(delays, 1000);
             assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Idle);
             let (early, late) = GET.split_at(5);
             connection.receive(early, first_ns, &mut context);

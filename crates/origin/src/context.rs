@@ -34,11 +34,11 @@ pub(crate) struct Context {
 #[derive(Debug)]
 pub(crate) struct Decision {
     pub(crate) head: Head,
-    pub(crate) kind: Kind,
+    pub(crate) kind: DecisionKind,
 }
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum DecisionKind {
     Recipe(Box<Recipe>),
     Stats,
     /// Invalid parameters: 400 with the reason.
@@ -48,13 +48,13 @@ pub(crate) enum Kind {
 impl Decision {
     pub(crate) fn fault(&self) -> Option<&Fault> {
         match &self.kind {
-            Kind::Recipe(recipe) => recipe.fault.as_ref(),
-            Kind::Stats | Kind::Invalid(_) => None,
+            DecisionKind::Recipe(recipe) => recipe.fault.as_ref(),
+            DecisionKind::Stats | DecisionKind::Invalid(_) => None,
         }
     }
 
     pub(crate) fn echoes(&self) -> bool {
-        matches!(&self.kind, Kind::Recipe(recipe) if recipe.echoes)
+        matches!(&self.kind, DecisionKind::Recipe(recipe) if recipe.echoes)
     }
 }
 
@@ -70,11 +70,11 @@ impl Context {
 
     pub(crate) fn decide(&self, head: Head) -> Decision {
         let kind = if head.target == STATS_TARGET {
-            Kind::Stats
+            DecisionKind::Stats
         } else {
             match self.defaults.changed_by(&head.target) {
-                Ok(recipe) => Kind::Recipe(Box::new(recipe)),
-                Err(why) => Kind::Invalid(why),
+                Ok(recipe) => DecisionKind::Recipe(Box::new(recipe)),
+                Err(why) => DecisionKind::Invalid(why),
             }
         };
         Decision { head, kind }
@@ -96,7 +96,7 @@ impl Context {
         let head = &decision.head;
         let keeps_alive = head.keeps_alive && !is_last;
         Ok(match &decision.kind {
-            Kind::Recipe(recipe) => {
+            DecisionKind::Recipe(recipe) => {
                 let is_success = (200..300).contains(&recipe.status);
                 let traits = RequestTraits {
                     is_bodiless: head.method == "HEAD" || head.method == "CONNECT" && is_success,
@@ -106,7 +106,7 @@ impl Context {
                 };
                 response::prepare(recipe, &traits)
             }
-            Kind::Stats => {
+            DecisionKind::Stats => {
                 let json = Counters::sum(self.counters.iter()).to_json();
                 let response = response::text(200, "application/json", &json, !keeps_alive);
                 PreparedResponse {
@@ -114,7 +114,9 @@ impl Context {
                     ..response
                 }
             }
-            Kind::Invalid(why) => response::text(400, "text/plain", &format!("{why}\n"), true),
+            DecisionKind::Invalid(why) => {
+                response::text(400, "text/plain", &format!("{why}\n"), true)
+            }
         })
     }
 

@@ -38,7 +38,7 @@ pub(crate) enum Step {
     /// arrives first.
     WhenIdle { after_ns: u64, say: Vec<u8> },
     /// Send FIN, then wait for the peer's FIN.
-    Fin(Fin),
+    AfterFin(AfterFin),
     /// Close the socket.
     Close,
     /// Reset the connection.
@@ -49,7 +49,7 @@ pub(crate) enum Step {
 
 /// What follows our FIN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fin {
+pub(crate) enum AfterFin {
     /// The socket is closed after the peer's FIN, or after a time limit.
     Linger,
     /// The same, without TLS close_notify.

@@ -14,7 +14,7 @@ use eventloop::uring::Uring;
 use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
 
 use crate::cache::ResponseCache;
-use crate::connection::Patience;
+use crate::connection::InitialDelays;
 use crate::context::Context;
 use crate::listener;
 use crate::options::{Backend, Options};
@@ -231,7 +231,7 @@ impl WorkerStart {
         let mut worker = Worker::new(io, context, Arc::clone(stop), numbers);
         worker.greeting = *greeting;
         worker.is_polling = *is_polling;
-        worker.patience = Patience {
+        worker.delays = InitialDelays {
             accept_delay_ns: *accept_delay_ns,
             tls_delay_ns: *tls_delay_ns,
         };

@@ -9,10 +9,10 @@ use eventloop::{
 };
 use rustls::ServerConnection;
 
-use crate::connection::{Action, Connection, Patience};
+use crate::connection::{Action, Connection, InitialDelays};
 use crate::context::Context;
 use crate::options::Greeting;
-use crate::prepared::{Fin, PreparedResponse, Step};
+use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::LoggedRequest;
 use crate::timers::Timers;
 
@@ -38,12 +38,12 @@ pub(crate) struct Worker<L> {
     pub(crate) io: L,
     pub(crate) context: Context,
     pub(crate) greeting: Greeting,
-    pub(crate) patience: Patience,
+    pub(crate) delays: InitialDelays,
     pub(crate) is_polling: bool,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) numbers: Numbers,
-    places: Vec<Option<Place>>,
+    slots: Vec<Option<Slot>>,
     timers: Timers,
     shared: Vec<SharedResponse>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Numbers {
     pub(crate) step: u64,
 }
 
-struct Place {
+struct Slot {
     generation: u32,
     connection: Connection,
     /// The deadline registered in the timers.
@@ -81,12 +81,12 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             io,
             context,
             greeting: Greeting::Serve,
-            patience: Patience::default(),
+            delays: InitialDelays::default(),
             is_polling: false,
             tls: None,
             stop,
             numbers,
-            places: Vec::new(),
+            slots: Vec::new(),
             timers: Timers::default(),
             shared: Vec::new(),
         }
@@ -128,20 +128,20 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             SocketEvent::Accepted => self.on_accepted(token, at_ns),
             SocketEvent::Received(_) => self.on_received(token, at_ns),
             SocketEvent::EndOfStream => {
-                if let Some(place) = place(&mut self.places, token) {
-                    place.connection.end();
+                if let Some(slot) = slot(&mut self.slots, token) {
+                    slot.connection.end();
                     self.carry_out(token);
                 }
             }
             SocketEvent::Sent(buffer) => {
-                if let Some(place) = place(&mut self.places, token) {
-                    place.unreported_bytes = 0;
-                    place.connection.sent(buffer.len());
+                if let Some(slot) = slot(&mut self.slots, token) {
+                    slot.unreported_bytes = 0;
+                    slot.connection.sent(buffer.len());
                     self.carry_out(token);
                 }
             }
             SocketEvent::ReceiveFailed(_) | SocketEvent::SendFailed(_) => {
-                if place(&mut self.places, token).is_some() {
+                if slot(&mut self.slots, token).is_some() {
                     self.close(token, CloseMode::Graceful);
                 }
             }
@@ -170,10 +170,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         };
         let tls = tls.filter(|_| self.greeting == Greeting::Serve);
         let mut connection = Connection::new(number, tls);
-        connection.wait_before_reading(self.patience, at_ns);
+        connection.wait_before_reading(self.delays, at_ns);
         let at_once = match self.greeting {
             Greeting::Reset => Some(Step::Reset),
-            Greeting::Fin => Some(Step::Fin(Fin::Linger)),
+            Greeting::AfterFin => Some(Step::AfterFin(AfterFin::Linger)),
             Greeting::Stall => Some(Step::Hang),
             Greeting::Serve | Greeting::Alert | Greeting::Garbage => None,
         };
@@ -182,10 +182,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             connection.only(uncounted(vec![step]), at_ns);
         }
         let index = token.index as usize;
-        if self.places.len() <= index {
-            self.places.resize_with(index + 1, || None);
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
         }
-        self.places[index] = Some(Place {
+        self.slots[index] = Some(Slot {
             generation: token.generation,
             connection,
             armed_ns: None,
@@ -199,16 +199,15 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         if self.respond_instantly(token, at_ns) {
             return;
         }
-        let Some(place) = place(&mut self.places, token) else {
+        let Some(slot) = slot(&mut self.slots, token) else {
             return;
         };
-        if place.is_greeted {
-            place
-                .connection
+        if slot.is_greeted {
+            slot.connection
                 .receive(self.io.received(), at_ns, &mut self.context);
         } else {
-            place.is_greeted = true;
-            place.connection.only(late_greeting(self.greeting), at_ns);
+            slot.is_greeted = true;
+            slot.connection.only(late_greeting(self.greeting), at_ns);
         }
         self.carry_out(token);
     }
@@ -216,12 +215,12 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     /// Answers input that consists of cached requests with instant responses. This is the path of
     /// nearly all requests of a load test; everything else may be slower.
     fn respond_instantly(&mut self, token: Token, at_ns: u64) -> bool {
-        let Some(place) = place(&mut self.places, token) else {
+        let Some(slot) = slot(&mut self.slots, token) else {
             return false;
         };
-        let is_possible = place.is_greeted
-            && place.connection.is_quiet()
-            && place.unreported_bytes < UNREPORTED_MAX_BYTES
+        let is_possible = slot.is_greeted
+            && slot.connection.is_quiet()
+            && slot.unreported_bytes < UNREPORTED_MAX_BYTES
             && self.context.is_instant();
         if !is_possible {
             return false;
@@ -243,9 +242,9 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             }
             None => return false,
         };
-        let connection = place.connection.number();
+        let connection = slot.connection.number();
         let output_bytes = (count * self.shared[index].response_bytes) as u64;
-        place.unreported_bytes += output_bytes;
+        slot.unreported_bytes += output_bytes;
         // Before sending: a client that has the response must find it counted.
         let counters = self.context.counters();
         counters.bytes_in.add(input_bytes);
@@ -298,10 +297,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
     /// Performs the actions of a connection until it waits.
     fn carry_out(&mut self, token: Token) {
         let mut now_ns = self.io.now_ns();
-        while let Some(place) = place(&mut self.places, token) {
-            match place.connection.next_move(now_ns, &mut self.context) {
+        while let Some(slot) = slot(&mut self.slots, token) {
+            match slot.connection.next_move(now_ns, &mut self.context) {
                 Action::Send(bytes) => self.io.send(token, Payload::Owned(bytes)),
-                Action::Fin => self.io.shutdown_send(token),
+                Action::AfterFin => self.io.shutdown_send(token),
                 Action::Close(mode) => return self.close(token, mode),
                 Action::Idle => return,
                 Action::Wait(until_ns) => {
@@ -309,8 +308,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
                     if until_ns <= now_ns {
                         continue;
                     }
-                    if place.armed_ns != Some(until_ns) {
-                        place.armed_ns = Some(until_ns);
+                    if slot.armed_ns != Some(until_ns) {
+                        slot.armed_ns = Some(until_ns);
                         self.timers.add(until_ns, token);
                     }
                     return;
@@ -324,22 +323,22 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         // present must not keep the loop from its sockets.
         let now_ns = self.io.now_ns();
         while let Some(token) = self.timers.pop_due(now_ns) {
-            if let Some(place) = place(&mut self.places, token) {
-                place.armed_ns = None;
+            if let Some(slot) = slot(&mut self.slots, token) {
+                slot.armed_ns = None;
                 self.carry_out(token);
             }
         }
     }
 
     fn close(&mut self, token: Token, mode: CloseMode) {
-        self.places[token.index as usize] = None;
+        self.slots[token.index as usize] = None;
         self.io.close(token, mode);
     }
 }
 
-fn place(places: &mut [Option<Place>], token: Token) -> Option<&mut Place> {
-    let place = places.get_mut(token.index as usize)?.as_mut()?;
-    (place.generation == token.generation).then_some(place)
+fn slot(slots: &mut [Option<Slot>], token: Token) -> Option<&mut Slot> {
+    let slot = slots.get_mut(token.index as usize)?.as_mut()?;
+    (slot.generation == token.generation).then_some(slot)
 }
 
 fn share<L: EventLoop>(
@@ -367,7 +366,7 @@ fn late_greeting(greeting: Greeting) -> PreparedResponse {
     } else {
         vec![0xaa; 16 * 1024]
     };
-    uncounted(vec![Step::Bytes(bytes), Step::Fin(Fin::Linger)])
+    uncounted(vec![Step::Bytes(bytes), Step::AfterFin(AfterFin::Linger)])
 }
 
 fn uncounted(steps: Vec<Step>) -> PreparedResponse {
