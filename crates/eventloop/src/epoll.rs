@@ -26,7 +26,7 @@ pub struct Epoll {
     events: Vec<libc::epoll_event>,
     /// Sockets that may have something to read or accept. They are taken from the front and put
     /// back at the end while there may be more, so that a busy socket does not starve the others.
-    work: VecDeque<Work>,
+    work: VecDeque<ReadySocket>,
     /// Completions that are known without a system call.
     ready: VecDeque<Completion>,
     /// Listeners that ran into the open-file limit. They are retried when a socket has been closed.
@@ -79,7 +79,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Work {
+struct ReadySocket {
     token: Token,
     /// The kernel has signalled FIN or an error too: keep reading until it is seen, even after a
     /// short read.
@@ -211,7 +211,7 @@ impl Epoll {
         socket.expected = Expected::Anything;
         self.free.push(token.index);
         for listener in std::mem::take(&mut self.stalled_listeners) {
-            self.work.push_back(Work {
+            self.work.push_back(ReadySocket {
                 token: listener,
                 until_end: false,
             });
@@ -397,14 +397,14 @@ impl Epoll {
             }
         }
         if flags & libc::EPOLLIN != 0 || ended {
-            self.work.push_back(Work {
+            self.work.push_back(ReadySocket {
                 token,
                 until_end: ended,
             });
         }
     }
 
-    fn accept(&mut self, work: Work) -> Option<Completion> {
+    fn accept(&mut self, work: ReadySocket) -> Option<Completion> {
         let listener = &self.sockets[work.token.index as usize];
         let key = listener.key;
         let fd = listener.fd.as_ref()?.as_raw_fd();
@@ -466,7 +466,7 @@ impl Epoll {
         (received, asked, control_bytes)
     }
 
-    fn read(&mut self, work: Work) -> Option<Completion> {
+    fn read(&mut self, work: ReadySocket) -> Option<Completion> {
         let socket = &mut self.sockets[work.token.index as usize];
         if socket.state != State::Open {
             return None;
@@ -672,7 +672,7 @@ impl Acceptor for Epoll {
         let token = self.insert(key, Some(listener), State::Listening);
         self.register(raw, token)
             .map_err(io::Error::from_raw_os_error)?;
-        self.work.push_back(Work {
+        self.work.push_back(ReadySocket {
             token,
             until_end: false,
         });

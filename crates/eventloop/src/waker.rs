@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ends a wait of the loop that made it ([`crate::EventLoop::waker`]), from any thread.
 #[derive(Debug)]
-pub struct Waker(Means);
+pub struct Waker(WakeTarget);
 
 #[derive(Debug)]
-enum Means {
+enum WakeTarget {
     /// The loop receives on the other end.
     Socket(UnixStream),
     /// Read by the simulated loop.
@@ -19,23 +19,23 @@ enum Means {
 
 impl Waker {
     pub(crate) const fn of_socket(socket: UnixStream) -> Self {
-        Self(Means::Socket(socket))
+        Self(WakeTarget::Socket(socket))
     }
 
     pub(crate) const fn of_flag(flag: Arc<AtomicBool>) -> Self {
-        Self(Means::Flag(flag))
+        Self(WakeTarget::Flag(flag))
     }
 
     /// Ends the current wait of the loop, or its next one if it is not waiting. Several calls may
     /// end only one wait.
     pub fn wake(&self) {
         match &self.0 {
-            Means::Socket(socket) => {
+            WakeTarget::Socket(socket) => {
                 // If the socket is full, the loop has bytes to read and will not sleep. If the loop
                 // is gone, there is no wait to end.
                 let _ = (&mut &*socket).write(&[1]);
             }
-            Means::Flag(flag) => flag.store(true, Ordering::SeqCst),
+            WakeTarget::Flag(flag) => flag.store(true, Ordering::SeqCst),
         }
     }
 }
