@@ -66,7 +66,7 @@ pub(crate) struct Sample {
     /// CPU time of the client's threads other than workers over the duration of the run; only in
     /// the row about displays.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) beside_share: Option<f64>,
+    pub(crate) other_threads_share: Option<f64>,
     /// Error lines of the report.
     pub(crate) errors: Vec<String>,
 }
@@ -75,14 +75,14 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Cost {
     /// Confidence interval of the median ratio of requests per second; needs six repetitions.
-    pub(crate) requests_ratio: Option<Ends>,
+    pub(crate) requests_ratio: Option<RatioInterval>,
     /// Median difference to the baseline of the CPU share of threads other than workers.
-    pub(crate) beside_share: f64,
+    pub(crate) other_threads_share: f64,
 }
 
 /// An interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct Ends {
+pub(crate) struct RatioInterval {
     /// Lower end.
     pub(crate) low: f64,
     /// Upper end.
@@ -135,7 +135,7 @@ impl ClientResult {
                 let is_slower = cost
                     .requests_ratio
                     .is_some_and(|ends| 1.0 - ends.high > at_most);
-                Some(cost.beside_share <= at_most && !is_slower)
+                Some(cost.other_threads_share <= at_most && !is_slower)
             }
         }
     }
@@ -145,19 +145,20 @@ impl Cost {
     /// Compares runs of the same repetitions; `None` if threads were not measured.
     fn of(samples: &[Sample], baseline: &[Sample]) -> Option<Self> {
         let pairs = || samples.iter().zip(baseline);
-        let shares = pairs().map(|(ours, theirs)| Some(ours.beside_share? - theirs.beside_share?));
+        let shares = pairs()
+            .map(|(ours, theirs)| Some(ours.other_threads_share? - theirs.other_threads_share?));
         let shares = shares.collect::<Option<Vec<_>>>()?;
         let ratios: Vec<f64> = pairs()
             .map(|(ours, theirs)| ours.requests_per_sec / theirs.requests_per_sec)
             .collect();
-        let ends = |(interval, confidence): (stats::ConfidenceInterval, f64)| Ends {
+        let ends = |(interval, confidence): (stats::ConfidenceInterval, f64)| RatioInterval {
             low: interval.low,
             high: interval.high,
             confidence,
         };
         Some(Self {
             requests_ratio: stats::median_interval(&ratios, CONFIDENCE).map(ends),
-            beside_share: median(shares)?,
+            other_threads_share: median(shares)?,
         })
     }
 }
@@ -214,14 +215,14 @@ mod tests {
             cpu_us_per_request,
             peak_rss_kb,
             others_share: 0.0,
-            beside_share: None,
+            other_threads_share: None,
             errors: Vec::new(),
         }
     }
 
-    fn watched(requests_per_sec: f64, beside_share: f64) -> Sample {
+    fn watched(requests_per_sec: f64, other_threads_share: f64) -> Sample {
         Sample {
-            beside_share: Some(beside_share),
+            other_threads_share: Some(other_threads_share),
             ..sample(requests_per_sec, 1.0, 1.0)
         }
     }
@@ -290,13 +291,13 @@ mod tests {
         let cost = cost_of_being_watched(&[98.5, 99.6, 101.0, 100.0, 99.9, 99.7], 0.005)
             .cost
             .unwrap();
-        let expected = Ends {
+        let expected = RatioInterval {
             low: 0.985,
             high: 1.01,
             confidence: 0.96875,
         };
         assert_eq!(cost.requests_ratio, Some(expected));
-        assert!((cost.beside_share - 0.005).abs() < 1e-9);
+        assert!((cost.other_threads_share - 0.005).abs() < 1e-9);
         let unwatched = vec![sample(1.0, 1.0, 1.0); 6];
         let result = ClientResult::new("ours".into(), unwatched.clone(), Some(&unwatched));
         assert_eq!(result.cost, None);

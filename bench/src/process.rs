@@ -31,7 +31,7 @@ pub(crate) struct Placement {
 
 /// Exit status, resource usage and output of a process.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessOutput {
     pub(crate) status: ExitStatus,
     /// User and system time in microseconds, with a resolution of 10 ms.
     pub(crate) cpu_us: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Ended {
     pub(crate) peak_rss_kb: u64,
     /// CPU time in microseconds of all threads but the workers, as of the last look before the end;
     /// of a process on a terminal, where the kernel counts it.
-    pub(crate) beside_us: Option<u64>,
+    pub(crate) other_threads_us: Option<u64>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -182,8 +182,8 @@ impl Process {
         limit: Duration,
         poll: Duration,
         interrupted: &AtomicBool,
-    ) -> anyhow::Result<Ended> {
-        let mut beside = self.terminal.is_some().then(BTreeMap::new);
+    ) -> anyhow::Result<ProcessOutput> {
+        let mut other_threads = self.terminal.is_some().then(BTreeMap::new);
         let stdout = self.rest.take();
         let stdout = stdout.or_else(|| self.child.stdout.take().map(collect));
         let stderr = self.child.stderr.take().map(collect);
@@ -198,8 +198,8 @@ impl Process {
             if let Some(kb) = procfs::parse_peak_rss_kb(&self.proc_file("status")?) {
                 peak_rss_kb = peak_rss_kb.max(kb);
             }
-            if let Some(beside) = &mut beside {
-                self.poll_other_threads(beside);
+            if let Some(other_threads) = &mut other_threads {
+                self.poll_other_threads(other_threads);
             }
             if interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -211,11 +211,11 @@ impl Process {
             thread::park_timeout(poll);
         };
         let status = self.child.wait()?;
-        Ok(Ended {
+        Ok(ProcessOutput {
             status,
             cpu_us,
             peak_rss_kb,
-            beside_us: beside
+            other_threads_us: other_threads
                 .filter(|threads| !threads.is_empty())
                 .map(|threads| threads.values().sum()),
             stdout: joined(stdout),
@@ -331,19 +331,22 @@ mod tests {
     fn the_time_of_threads_that_are_no_workers_is_known_of_a_process_on_a_terminal() {
         let arguments = ["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"];
         let shell = Path::new("/bin/sh");
-        let beside_us = |process: anyhow::Result<Process>| {
+        let other_threads_us = |process: anyhow::Result<Process>| {
             let ended = process
                 .unwrap()
                 .watch(limit(), POLL, &AtomicBool::new(false));
-            ended.unwrap().beside_us
+            ended.unwrap().other_threads_us
         };
-        let watched = beside_us(Process::start_on_terminal(shell, &arguments, ANYWHERE));
+        let watched = other_threads_us(Process::start_on_terminal(shell, &arguments, ANYWHERE));
         assert!(watched.is_none_or(|us| us > 1_000), "{watched:?}");
         assert_eq!(
             watched.is_some(),
             Path::new("/proc/self/schedstat").exists()
         );
-        assert_eq!(beside_us(Process::start(shell, &arguments, ANYWHERE)), None);
+        assert_eq!(
+            other_threads_us(Process::start(shell, &arguments, ANYWHERE)),
+            None
+        );
     }
 
     #[test]

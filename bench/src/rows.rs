@@ -13,7 +13,7 @@ pub(crate) struct Row {
     /// Open connections, on one thread.
     pub(crate) connections: u32,
     /// The body of responses.
-    pub(crate) answer: Answer,
+    pub(crate) response_size: ResponseSize,
     /// Use TLS.
     pub(crate) tls: bool,
     /// The script for all clients.
@@ -32,7 +32,7 @@ pub(crate) struct Row {
 
 /// The body of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseSize {
     /// 63 bytes, the server's default.
     Small,
     /// 100 kB.
@@ -104,7 +104,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: None,
         pipeline: None,
@@ -117,7 +117,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "keepalive-1000",
         title: "keep-alive GET, 63-byte body, 1,000 connections",
         connections: 1_000,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: None,
         pipeline: None,
@@ -130,7 +130,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "pipelined",
         title: "64 connections, pipelined 16 deep",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: Some(Script::Pipeline),
         pipeline: Some(16),
@@ -143,7 +143,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "large",
         title: "100 kB bodies, 64 connections",
         connections: 64,
-        answer: Answer::Large,
+        response_size: ResponseSize::Large,
         tls: false,
         script: None,
         pipeline: None,
@@ -156,7 +156,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "huge",
         title: "1 MB bodies, 64 connections",
         connections: 64,
-        answer: Answer::Huge,
+        response_size: ResponseSize::Huge,
         tls: false,
         script: None,
         pipeline: None,
@@ -169,7 +169,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "lua-request",
         title: "Lua request() with wrk.format, 64 connections",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: Some(Script::Request),
         pipeline: None,
@@ -182,7 +182,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "lua-response",
         title: "Lua response(), 64 connections",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: Some(Script::Response),
         pipeline: None,
@@ -195,7 +195,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "https",
         title: "https keep-alive, 64 connections",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: true,
         script: None,
         pipeline: None,
@@ -208,7 +208,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "memory",
         title: "resident memory with 10,000 connections",
         connections: 10_000,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: None,
         pipeline: None,
@@ -221,7 +221,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "rate",
         title: "constant rate, 20,000/s over 1,000 connections",
         connections: 1_000,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: None,
         pipeline: None,
@@ -235,7 +235,7 @@ pub(crate) const ROWS: [Row; 11] = [
         name: "live",
         title: "what being watched costs: keep-alive GET, 63-byte body, 64 connections",
         connections: 64,
-        answer: Answer::Small,
+        response_size: ResponseSize::Small,
         tls: false,
         script: None,
         pipeline: None,

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::options::ServerKind;
 use crate::process::{Placement, Process};
-use crate::rows::{Answer, Row};
+use crate::rows::{ResponseSize, Row};
 use crate::scratch::Scratch;
 use crate::setup;
 
@@ -62,13 +62,13 @@ impl Server {
     }
 
     /// The URL for a row's response.
-    pub(crate) fn url(&self, answer: Answer) -> String {
-        let path = match (answer, self.kind) {
-            (Answer::Small, _) => "/",
-            (Answer::Large, ServerKind::Origin) => "/?size=100000",
-            (Answer::Huge, ServerKind::Origin) => "/?size=1000000",
-            (Answer::Large, ServerKind::Nginx) => "/large",
-            (Answer::Huge, ServerKind::Nginx) => "/huge",
+    pub(crate) fn url(&self, size: ResponseSize) -> String {
+        let path = match (size, self.kind) {
+            (ResponseSize::Small, _) => "/",
+            (ResponseSize::Large, ServerKind::Origin) => "/?size=100000",
+            (ResponseSize::Huge, ServerKind::Origin) => "/?size=1000000",
+            (ResponseSize::Large, ServerKind::Nginx) => "/large",
+            (ResponseSize::Huge, ServerKind::Nginx) => "/huge",
         };
         self.url_of(path)
     }

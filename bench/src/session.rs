@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use crate::figures::{ClientResult, RowResult, Sample};
 use crate::machine::Machine;
 use crate::options::{CommonOptions, ServerKind, SpeedOptions};
-use crate::process::{Ended, Placement, Process};
+use crate::process::{Placement, Process, ProcessOutput};
 use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
@@ -125,7 +125,7 @@ impl Session {
         if row.tls {
             notes.push(self.cipher_note(&server, &clients)?);
         }
-        let url = server.url(row.answer);
+        let url = server.url(row.response_size);
         let script = row.script.map(|script| self.script_path(script));
         let run = |client: &Client, duration_s| {
             let arguments = client.arguments(connections, duration_s, script.as_deref(), &url);
@@ -219,7 +219,12 @@ impl Session {
         self.scratch.path().join(script.file_name())
     }
 
-    fn run(&self, client: &Client, arguments: &[String], duration_s: u32) -> anyhow::Result<Ended> {
+    fn run(
+        &self,
+        client: &Client,
+        arguments: &[String],
+        duration_s: u32,
+    ) -> anyhow::Result<ProcessOutput> {
         let process = if client.on_terminal {
             Process::start_on_terminal(&client.program, arguments, self.client_place)?
         } else {
@@ -241,14 +246,14 @@ impl Session {
 }
 
 /// Parses the report and relates it to the CPU time.
-fn sample_of(ended: &Ended, others_share: f64) -> anyhow::Result<Sample> {
+fn sample_of(ended: &ProcessOutput, others_share: f64) -> anyhow::Result<Sample> {
     let totals = report_text::parse(&ended.stdout)?;
     Ok(Sample {
         requests_per_sec: totals.requests_per_sec,
         cpu_us_per_request: ended.cpu_us as f64 / totals.requests as f64,
         peak_rss_kb: ended.peak_rss_kb as f64,
-        beside_share: ended
-            .beside_us
+        other_threads_share: ended
+            .other_threads_us
             .map(|us| us as f64 / 1e6 * totals.requests_per_sec / totals.requests as f64),
         others_share,
         errors: totals.errors,

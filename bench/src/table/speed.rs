@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{write_disturbance, write_machine};
-use crate::figures::{self, ClientResult, Ends, Medians, RowResult};
+use crate::figures::{self, ClientResult, Medians, RatioInterval, RowResult};
 use crate::machine::Machine;
 use crate::options::SpeedOptions;
 use crate::rows::Figure;
@@ -99,12 +99,12 @@ fn write_client(out: &mut dyn Write, client: &ClientResult, row: &RowResult) -> 
         met
     )?;
     if let Some(cost) = client.cost.filter(|_| !is_baseline) {
-        let percent = cost.beside_share * 100.0;
+        let percent = cost.other_threads_share * 100.0;
         write!(
             out,
             "    threads other than the worker use {percent:.2} % more of a core"
         )?;
-        if let Some(Ends {
+        if let Some(RatioInterval {
             low,
             high,
             confidence,
@@ -201,7 +201,7 @@ mod tests {
             cpu_us_per_request: cpu,
             peak_rss_kb: 2048.0,
             others_share: 0.2,
-            beside_share: None,
+            other_threads_share: None,
             errors,
         };
         let theirs = vec![sample(8.0, Vec::new())];
@@ -250,7 +250,7 @@ mod tests {
             cpu_us_per_request: 1.0,
             peak_rss_kb: 1.0,
             others_share: 0.0,
-            beside_share: Some(share),
+            other_threads_share: Some(share),
             errors: Vec::new(),
         };
         let quiet = vec![sample(100.0, 0.01); 6];

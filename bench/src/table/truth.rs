@@ -107,7 +107,7 @@ mod tests {
         for (tool, seen) in [(OURS, Some(9.0)), ("wrk", Some(9.0)), ("h2load", None)] {
             let seen = seen.map(Figure::Ms);
             let check = Check::new("p99", tool, Figure::Ms(1.0), Tolerance::Share(0.02), seen);
-            case.beside(check);
+            case.add_to_quantity(check);
         }
         case.others_share = 0.3;
         let text = text(&case);

@@ -188,7 +188,7 @@ impl CaseResult {
     }
 
     /// Adds a check after those about the same quantity.
-    pub(crate) fn beside(&mut self, check: Check) {
+    pub(crate) fn add_to_quantity(&mut self, check: Check) {
         let same = |other: &Check| other.what == check.what;
         let place = self.checks.iter().rposition(same);
         let place = place.map_or(self.checks.len(), |place| place + 1);
@@ -297,10 +297,10 @@ mod tests {
         };
         let mut case = result();
         assert_eq!(case.verdict(), Verdict::Skipped);
-        case.beside(row(OURS, 1.0));
-        case.beside(row("wrk", 2.0));
+        case.add_to_quantity(row(OURS, 1.0));
+        case.add_to_quantity(row("wrk", 2.0));
         assert_eq!(case.verdict(), Verdict::Ok);
-        case.beside(row(OURS, 2.0));
+        case.add_to_quantity(row(OURS, 2.0));
         assert_eq!(case.verdict(), Verdict::Missed);
         let failed = CaseResult::not_run(Case::ALL[0], &anyhow::anyhow!("no server"));
         assert_eq!(failed.verdict(), Verdict::Missed);
@@ -311,9 +311,9 @@ mod tests {
         let mut case = CaseResult::new(Case::ALL[0]);
         let row =
             |what: &str, tool| Check::new(what, tool, Figure::Count(1.0), Tolerance::Exact, None);
-        case.beside(row("p50", OURS));
-        case.beside(row("p99", OURS));
-        case.beside(row("p50", "wrk"));
+        case.add_to_quantity(row("p50", OURS));
+        case.add_to_quantity(row("p99", OURS));
+        case.add_to_quantity(row("p50", "wrk"));
         let order: Vec<_> = case.checks.iter().map(|one| &*one.what).collect();
         assert_eq!(order, ["p50", "p50", "p99"]);
     }

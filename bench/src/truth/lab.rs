@@ -13,11 +13,11 @@ use anyhow::{Context, bail};
 use super::check::{CaseResult, Check, Figure, Tolerance};
 use super::log::ServerLog;
 use super::origin::Origin;
-use super::peers::{Peer, Said, Work};
+use super::peers::{Peer, PeerLoad, PeerOutput};
 use super::run_report::RunReport;
 use crate::machine::Machine;
 use crate::options::TruthOptions;
-use crate::process::{Ended, Placement, Process};
+use crate::process::{Placement, Process, ProcessOutput};
 use crate::scratch::Scratch;
 use crate::setup::{self, Cores};
 use crate::usage::Usage;
@@ -190,7 +190,7 @@ impl Lab {
         program: &Path,
         arguments: &[String],
         duration_s: u32,
-    ) -> anyhow::Result<Ended> {
+    ) -> anyhow::Result<ProcessOutput> {
         let process = Process::start(program, arguments, self.places.client)?;
         let limit = Duration::from_secs(duration_s.into()) + GRACE;
         let ended = process.watch(limit, POLL, &self.interrupted)?;
@@ -258,15 +258,15 @@ impl Lab {
         case: &mut CaseResult,
         which: &[Peer],
         (server_options, path): (&str, &str),
-        work: &Work,
-        checks: impl Fn(&Said, &ServerLog) -> Vec<PeerCheck>,
+        work: &PeerLoad,
+        checks: impl Fn(&PeerOutput, &ServerLog) -> Vec<PeerCheck>,
     ) -> anyhow::Result<()> {
         for (peer, program) in &self.peers {
             if !which.contains(peer) || !peer.can(work) {
                 continue;
             }
             let outcome = self.observe(case, server_options, |origin| {
-                let work = Work {
+                let work = PeerLoad {
                     url: origin.url(path),
                     ..work.clone()
                 };
@@ -275,7 +275,7 @@ impl Lab {
             match outcome? {
                 (Ok(said), log) => {
                     for (what, truth, tolerance, seen) in checks(&said, &log) {
-                        case.beside(Check::new(what, peer.name(), truth, tolerance, seen));
+                        case.add_to_quantity(Check::new(what, peer.name(), truth, tolerance, seen));
                     }
                 }
                 (Err(error), _) if self.is_interrupted() => return Err(error),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// A request in the log. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Served {
+pub(crate) struct ServedRequest {
     pub(crate) connection: u64,
     /// When the last byte of the request was read.
     pub(crate) arrival_ns: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Counts {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerLog {
     /// In the order of arrival.
-    pub(crate) served: Vec<Served>,
+    pub(crate) served: Vec<ServedRequest>,
     /// The counters at its end.
     pub(crate) counts: Counts,
 }
@@ -60,7 +60,8 @@ impl ServerLog {
     /// Time from arrival to departure of every answered request in milliseconds, in order of
     /// arrival.
     pub(crate) fn sojourns_ms(&self) -> Vec<f64> {
-        let sojourn = |one: &Served| Some(ms(one.departure_ns?.saturating_sub(one.arrival_ns)));
+        let sojourn =
+            |one: &ServedRequest| Some(ms(one.departure_ns?.saturating_sub(one.arrival_ns)));
         self.served.iter().filter_map(sojourn).collect()
     }
 
@@ -85,7 +86,7 @@ impl ServerLog {
     pub(crate) fn services_in_last_ms(&self, duration_s: f64) -> Vec<f64> {
         let begin_ns = self.begin_of_last_ns(duration_s);
         let mut free_ns = 0;
-        let service = |one: &Served| {
+        let service = |one: &ServedRequest| {
             let departure_ns = one.departure_ns?;
             let start_ns = one.arrival_ns.max(free_ns);
             free_ns = departure_ns;
@@ -102,7 +103,7 @@ impl ServerLog {
 
     /// Seconds between consecutive arrivals.
     pub(crate) fn gaps_s(&self) -> Vec<f64> {
-        let gap = |pair: &[Served]| (pair[1].arrival_ns - pair[0].arrival_ns) as f64 / 1e9;
+        let gap = |pair: &[ServedRequest]| (pair[1].arrival_ns - pair[0].arrival_ns) as f64 / 1e9;
         self.served.windows(2).map(gap).collect()
     }
 
@@ -124,7 +125,7 @@ impl ServerLog {
 
     /// Number of unanswered requests.
     pub(crate) fn unanswered(&self) -> u64 {
-        let is_open = |one: &&Served| one.departure_ns.is_none();
+        let is_open = |one: &&ServedRequest| one.departure_ns.is_none();
         self.served.iter().filter(is_open).count() as u64
     }
 
@@ -154,7 +155,7 @@ impl ServerLog {
 
     /// Arrival times in nanoseconds since the first one.
     pub(crate) fn arrivals_ns(&self) -> Vec<f64> {
-        let arrival_ns = |one: &Served| self.since_first_ns(one.arrival_ns);
+        let arrival_ns = |one: &ServedRequest| self.since_first_ns(one.arrival_ns);
         self.served.iter().map(arrival_ns).collect()
     }
 
@@ -168,7 +169,7 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-fn parse_line(line: &str) -> anyhow::Result<Served> {
+fn parse_line(line: &str) -> anyhow::Result<ServedRequest> {
     let fields: Vec<&str> = line.split(',').collect();
     let [connection, arrival, departure, _, _] = fields[..] else {
         bail!("{} fields instead of 5", fields.len());
@@ -177,7 +178,7 @@ fn parse_line(line: &str) -> anyhow::Result<Served> {
         "" => None,
         text => Some(text.parse()?),
     };
-    Ok(Served {
+    Ok(ServedRequest {
         connection: connection.parse()?,
         arrival_ns: arrival.parse()?,
         departure_ns,

@@ -23,7 +23,7 @@ pub(crate) enum Peer {
 
 /// The load that a tool must generate.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct PeerLoad {
     /// Connections, on one thread.
     pub(crate) connections: u32,
     /// Whole seconds.
@@ -39,7 +39,7 @@ pub(crate) struct Work {
 
 /// The output of a tool.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct PeerOutput {
     /// Totals by name, as `bench/scripts/totals.lua` prints them.
     totals: BTreeMap<String, f64>,
     /// The complete text.
@@ -61,12 +61,12 @@ impl Peer {
 
     /// Whether the tool can generate this load. wrk2 always needs a rate; the others have none and
     /// run a closed loop instead, as their users would.
-    pub(crate) fn can(self, work: &Work) -> bool {
+    pub(crate) fn can(self, work: &PeerLoad) -> bool {
         self != Self::Wrk2 || work.rate_per_sec.is_some()
     }
 
-    fn arguments(self, work: &Work, script: &str, log: &str) -> Vec<String> {
-        let Work {
+    fn arguments(self, work: &PeerLoad, script: &str, log: &str) -> Vec<String> {
+        let PeerLoad {
             connections,
             duration_s,
             rate_per_sec,
@@ -102,7 +102,12 @@ impl Peer {
     ///
     /// # Errors
     /// When it fails or its output cannot be parsed.
-    pub(crate) fn run(self, lab: &Lab, program: &Path, work: &Work) -> anyhow::Result<Said> {
+    pub(crate) fn run(
+        self,
+        lab: &Lab,
+        program: &Path,
+        work: &PeerLoad,
+    ) -> anyhow::Result<PeerOutput> {
         let script = lab.file("totals.lua");
         let log = lab.file("h2load.log");
         // h2load appends to the file.
@@ -125,14 +130,14 @@ impl Peer {
         if totals.is_empty() {
             bail!("{} said nothing of what it did", self.name());
         }
-        Ok(Said {
+        Ok(PeerOutput {
             totals,
             text: ended.stdout,
         })
     }
 }
 
-impl Said {
+impl PeerOutput {
     /// A percentile of the latency in milliseconds.
     pub(crate) fn latency_ms(&self, percent: f64) -> Option<f64> {
         Some(self.total(&format!("p{percent}_us"))? / 1e3)
@@ -214,8 +219,8 @@ fn h2load_bytes(text: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn work(rate_per_sec: Option<u32>) -> Work {
-        Work {
+    fn work(rate_per_sec: Option<u32>) -> PeerLoad {
+        PeerLoad {
             connections: 10,
             duration_s: 4,
             rate_per_sec,
@@ -246,7 +251,7 @@ mod tests {
     #[test]
     fn totals_of_the_script_are_found_among_the_report() {
         let text = "  5 requests in 1s\ntotal requests 5.000\ntotal p99.5_us 1200.5\ntotal x\n";
-        let said = Said {
+        let said = PeerOutput {
             totals: script_totals(text),
             text: text.to_owned(),
         };
@@ -267,10 +272,10 @@ mod tests {
 
     #[test]
     fn rows_of_wrk_cmm_are_read_in_every_unit() {
-        let said = Said {
+        let said = PeerOutput {
             text: "    TTFB        0.95ms    1.88ms\n    TTLB        1.00us\n  Connect 1.50s\n"
                 .to_owned(),
-            ..Said::default()
+            ..PeerOutput::default()
         };
         assert_eq!(said.row_mean_ms("TTFB"), Some(0.95));
         assert_eq!(said.row_mean_ms("TTLB"), Some(0.001));

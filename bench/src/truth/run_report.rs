@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use results::{Histogram, Recording, RunResult};
 use serde_json::Value;
 
-use crate::process::Ended;
+use crate::process::ProcessOutput;
 
 #[derive(Debug)]
 pub(crate) struct RunReport {
@@ -21,7 +21,7 @@ impl RunReport {
     ///
     /// # Errors
     /// When the document is invalid or violates an invariant.
-    pub(crate) fn read(bytes: &[u8], ended: &Ended) -> anyhow::Result<Self> {
+    pub(crate) fn read(bytes: &[u8], ended: &ProcessOutput) -> anyhow::Result<Self> {
         let result = results::file::load(bytes)?;
         if let Err(contradiction) = results::check(&result) {
             bail!("the document contradicts itself: {contradiction}");

@@ -5,7 +5,7 @@ use anyhow::Context;
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::percentile_us;
 
 const EVEN_PER_SEC: u32 = 1_000;
@@ -49,7 +49,7 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         let seen = percentile_us(lag, 99.0).map(Figure::Us);
         case.ours(what, Figure::Us(JITTER_US), Tolerance::AtMost, seen);
     }
-    let work = Work {
+    let work = PeerLoad {
         connections: 16,
         duration_s: EVEN_S,
         rate_per_sec: Some(EVEN_PER_SEC),
@@ -66,7 +66,7 @@ fn at_the_server(log: &ServerLog) -> Vec<crate::truth::lab::PeerCheck> {
     let rate = f64::from(EVEN_PER_SEC);
     let span_s: f64 = log.gaps_s().iter().sum();
     let due_ns = log.even_schedule_ns(rate);
-    let off_us = |(one, due_ns): (&crate::truth::log::Served, f64)| {
+    let off_us = |(one, due_ns): (&crate::truth::log::ServedRequest, f64)| {
         (log.since_first_ns(one.arrival_ns) - due_ns) / 1e3
     };
     let off: Vec<f64> = log.served.iter().zip(due_ns).map(off_us).collect();

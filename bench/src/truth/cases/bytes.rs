@@ -2,7 +2,7 @@
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 
 const REQUESTS: u32 = 2_000;
 
@@ -44,7 +44,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             );
         }
     }
-    let work = Work {
+    let work = PeerLoad {
         connections: 8,
         duration_s: 1,
         rate_per_sec: None,

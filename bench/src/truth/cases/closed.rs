@@ -6,7 +6,7 @@ use stats::ClosedNetwork;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::mean_ms;
 
 const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -49,7 +49,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         };
         round.run(lab, case)?;
     }
-    let work = Work {
+    let work = PeerLoad {
         connections: 8,
         duration_s: DURATION_S,
         rate_per_sec: None,

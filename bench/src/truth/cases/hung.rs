@@ -3,7 +3,7 @@
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::{Lab, words};
 use crate::truth::log::ServerLog;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 
 const SERVER: &str = "--answer mix=1%:hang";
 const DURATION_S: u32 = 10;
@@ -54,7 +54,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         ours.latency_ms(50.0).map(Figure::Ms),
     );
     silent(lab, case)?;
-    let work = Work {
+    let work = PeerLoad {
         connections: 64,
         duration_s: DURATION_S,
         rate_per_sec: Some(200),

@@ -6,7 +6,7 @@
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::mean_ms;
 
 const SERVER: &str = "--tls --accept-delay 5ms --tls-delay 7ms --answer delay=11ms&tail=13ms&close";
@@ -49,7 +49,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Tolerance::Exact,
         Some(Figure::Ms(parts_ns as f64 / 1e6)),
     );
-    let work = Work {
+    let work = PeerLoad {
         connections: 4,
         duration_s: 5,
         rate_per_sec: None,

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
-use crate::truth::peers::{Peer, Work};
+use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::percentile_us;
 
 const RATE_PER_SEC: u32 = 200;
@@ -83,11 +83,11 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Tolerance::ShareOr(0.02, 200.0),
         percentile_us(&recording.uncorrected(), 99.0).map(Figure::Us),
     );
-    beside(lab, case)
+    other_tools(lab, case)
 }
 
-fn beside(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    let work = Work {
+fn other_tools(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let work = PeerLoad {
         connections: 10,
         duration_s: DURATION_S,
         rate_per_sec: Some(RATE_PER_SEC),
@@ -124,7 +124,7 @@ fn formula_ms(percent: f64, service_ms: f64) -> f64 {
 /// Times from when each request was due, matched by order of arrival, to the departure of its
 /// response.
 pub(super) fn responses_ms(log: &ServerLog, due_ns: &[f64]) -> Vec<f64> {
-    let response = |(one, due_ns): (&crate::truth::log::Served, &f64)| {
+    let response = |(one, due_ns): (&crate::truth::log::ServedRequest, &f64)| {
         Some((log.since_first_ns(one.departure_ns?) - due_ns) / 1e6)
     };
     log.served.iter().zip(due_ns).filter_map(response).collect()
