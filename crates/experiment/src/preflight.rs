@@ -35,7 +35,7 @@ pub struct Preflight {
 
 /// One command line of a run, and the cells that have it.
 #[derive(Debug, Clone, PartialEq)]
-struct Load {
+struct PlannedLoad {
     arguments: Vec<String>,
     /// Numbers of the cells.
     cells: Vec<u32>,
@@ -74,9 +74,9 @@ fn loads(
     spec: &Spec,
     schedule: &Schedule,
     make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
-) -> Vec<Load> {
+) -> Vec<PlannedLoad> {
     let mut known: BTreeMap<Vec<String>, usize> = BTreeMap::new();
-    let mut loads: Vec<Load> = Vec::new();
+    let mut loads: Vec<PlannedLoad> = Vec::new();
     for cell in &schedule.cells {
         let arguments = spec.arguments_of(cell).unwrap_or_default();
         if let Some(at) = known.get(&arguments) {
@@ -84,7 +84,7 @@ fn loads(
             continue;
         }
         known.insert(arguments.clone(), loads.len());
-        loads.push(Load {
+        loads.push(PlannedLoad {
             arguments,
             cells: vec![cell.number],
             plan: make_plan(cell),

@@ -387,9 +387,9 @@ impl Transaction {
             folder: host.working_folder(),
         };
         let new = Content(command.as_bytes().to_vec());
-        let step = Step {
+        let step = PendingChange {
             undo: Some(undo),
-            ..Step::of(Resource::AtEnd, new)
+            ..PendingChange::of(Resource::AtEnd, new)
         };
         self.record_write(host, step)?;
         Ok(())
@@ -438,10 +438,10 @@ impl Transaction {
         let beside = |error| refuse(format!("related settings cannot be read ({error})"));
         let related = read_related(host, &path).map_err(beside)?;
         let content = format!("{value}\n").into_bytes();
-        let step = Step {
+        let step = PendingChange {
             old: Some(Content(now.clone())),
             related: related.clone(),
-            ..Step::of(resource, Content(content.clone()))
+            ..PendingChange::of(resource, Content(content.clone()))
         };
         let id = self.record_write(host, step)?;
         // Writes the present value first. This changes nothing, but shows that the kernel takes it:
@@ -509,9 +509,9 @@ impl Transaction {
             path: path.to_owned(),
         };
         self.check_ours(&resource, now.as_deref())?;
-        let step = Step {
+        let step = PendingChange {
             old: now.map(Content),
-            ..Step::of(resource, Content(content.to_vec()))
+            ..PendingChange::of(resource, Content(content.to_vec()))
         };
         let id = self.record_write(host, step)?;
         host.replace(path, content)
@@ -535,9 +535,9 @@ impl Transaction {
             name: name.to_owned(),
         };
         let new = Content(command.as_bytes().to_vec());
-        let step = Step {
+        let step = PendingChange {
             undo: Some(undo),
-            ..Step::of(resource, new)
+            ..PendingChange::of(resource, new)
         };
         let id = self.record_write(host, step)?;
         let output =
@@ -642,9 +642,9 @@ impl Transaction {
     fn record_write<H: Host + ?Sized>(
         &mut self,
         host: &mut H,
-        step: Step,
+        step: PendingChange,
     ) -> Result<u32, SafetyError> {
-        let Step {
+        let PendingChange {
             resource,
             old,
             new,
@@ -727,7 +727,7 @@ impl Transaction {
 }
 
 /// A change that is about to be made.
-struct Step {
+struct PendingChange {
     resource: Resource,
     /// The present state; `None` for a file that does not exist, and for commands.
     old: Option<Content>,
@@ -737,7 +737,7 @@ struct Step {
     related: BTreeMap<PathBuf, Content>,
 }
 
-impl Step {
+impl PendingChange {
     fn of(resource: Resource, new: Content) -> Self {
         Self {
             resource,

@@ -153,7 +153,7 @@ fn session(plan: &str) -> Session<'_> {
 }
 
 /// How a process ended, and its events.
-struct Ended {
+struct SessionEnd {
     outcome: ExperimentOutcome,
     told: Vec<String>,
     /// Names of the trials that it had to make.
@@ -163,7 +163,7 @@ struct Ended {
 impl Session<'_> {
     /// # Errors
     /// When nothing was started.
-    fn run(&self, host: &mut Fake) -> Result<Ended, String> {
+    fn run(&self, host: &mut Fake) -> Result<SessionEnd, String> {
         let spec = Spec::parse(self.plan, Path::new("/plans/plan.toml")).unwrap();
         let options = ResumeOptions {
             resume: self.resume,
@@ -204,7 +204,7 @@ impl Session<'_> {
                 was_suspended: &|| false,
             },
         );
-        Ok(Ended {
+        Ok(SessionEnd {
             outcome,
             told,
             begun: left.trials.len(),

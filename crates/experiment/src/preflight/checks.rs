@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Load, settings, units};
+use super::{PlannedLoad, settings, units};
 use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
@@ -42,7 +42,7 @@ impl Findings {
 pub(super) fn check(
     spec: &Spec,
     schedule: &Schedule,
-    loads: &[Load],
+    loads: &[PlannedLoad],
     host: &mut dyn Host,
     findings: &mut Findings,
 ) {
@@ -64,7 +64,7 @@ pub(super) fn check(
 }
 
 /// Invalid options and scripts that do not load, as reported by the caller.
-fn check_loads(spec: &Spec, loads: &[Load], findings: &mut Findings) {
+fn check_loads(spec: &Spec, loads: &[PlannedLoad], findings: &mut Findings) {
     for load in loads {
         let Err(reason) = &load.plan else { continue };
         // The same mistake in several cells is reported once.

@@ -7,7 +7,7 @@ use plan::readable::counted;
 use plan::{shell, units};
 use results::{Cell, Order};
 
-use super::{Load, checks, nominal_time};
+use super::{PlannedLoad, checks, nominal_time};
 use crate::change::sysctl_path;
 use crate::design::{Planned, Schedule};
 use crate::factor::{FactorKind, Level, LevelValue};
@@ -23,7 +23,7 @@ const WIDTH: usize = 100;
 pub(super) fn describe(
     spec: &Spec,
     schedule: &Schedule,
-    loads: &[Load],
+    loads: &[PlannedLoad],
     host: &dyn Host,
 ) -> String {
     let mut text = String::new();
@@ -58,7 +58,7 @@ fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{line}");
 }
 
-fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
+fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad]) {
     let order = match spec.order {
         Order::Shuffled => format!("shuffled within each round, seed {}", schedule.seed),
         Order::Sequential => "sequential, as written".to_owned(),
@@ -101,7 +101,7 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[Load]) {
     }
 }
 
-fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[Load]) -> String {
+fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad]) -> String {
     let of_cell = |cell: &Cell| {
         let load = loads
             .iter()
@@ -224,7 +224,7 @@ fn round_lines(round: &[Planned]) -> Vec<String> {
     lines
 }
 
-fn load_line(load: &Load) -> String {
+fn load_line(load: &PlannedLoad) -> String {
     let arguments: Vec<_> = load
         .arguments
         .iter()

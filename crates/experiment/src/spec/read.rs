@@ -17,7 +17,7 @@ use super::problems::{Problems, SpecError};
 use super::section::{Section, fields_of};
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    Command, Entry, Limit, Name, Percentage, Sockets, Text, Time, Url, Value, Whole, one_or_more,
+    Command, Entry, Limit, Name, NumberIn, Percentage, Sockets, Text, Time, Url, Value, one_or_more,
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS, Profile,
@@ -48,12 +48,12 @@ const RESERVED: [&str; 8] = [
 #[serde(default)]
 struct TopKeys {
     name: Option<Name>,
-    rounds: Option<Whole<u32, 1, { MAX_ROUNDS as u64 }>>,
+    rounds: Option<NumberIn<u32, 1, { MAX_ROUNDS as u64 }>>,
     results: Option<Text>,
-    seed: Option<Whole<u64, 0, { i64::MAX as u64 }>>,
+    seed: Option<NumberIn<u64, 0, { i64::MAX as u64 }>>,
     order: Order,
-    retries: Option<Whole<u32, 0, 10>>,
-    max_failures: Option<Whole<u32, 0, 100_000>>,
+    retries: Option<NumberIn<u32, 0, 10>>,
+    max_failures: Option<NumberIn<u32, 0, 100_000>>,
     threshold: Option<Percentage>,
     exclude: Option<Spanned<Value>>,
     baseline: Option<Spanned<Value>>,
@@ -93,7 +93,7 @@ struct HookKeys {
 struct ReadyKeys {
     url: Option<Url>,
     within: Option<Limit>,
-    status: Option<Whole<u16, 100, 599>>,
+    status: Option<NumberIn<u16, 100, 599>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -174,12 +174,14 @@ fn read_top(
     let results = keys.results.as_ref().map_or("results", |Text(text)| text);
     let mut spec = Spec {
         name: keys.name.map_or_else(String::new, |Name(name)| name),
-        rounds: keys.rounds.map_or(1, |Whole(rounds)| rounds),
+        rounds: keys.rounds.map_or(1, |NumberIn(rounds)| rounds),
         results: folder.join(results),
-        seed: keys.seed.map(|Whole(seed)| seed),
+        seed: keys.seed.map(|NumberIn(seed)| seed),
         order: keys.order,
-        retries: keys.retries.map_or(1, |Whole(retries)| retries),
-        max_failures: keys.max_failures.map_or(super::MAX_FAILURES, |Whole(n)| n),
+        retries: keys.retries.map_or(1, |NumberIn(retries)| retries),
+        max_failures: keys
+            .max_failures
+            .map_or(super::MAX_FAILURES, |NumberIn(n)| n),
         threshold: keys.threshold.map(|Percentage(share)| share),
         load,
         targets,
@@ -307,7 +309,7 @@ fn read_hooks(mut section: Section<'_>, problems: &mut Problems) -> Hooks {
         ready: keys.ready.map(|ready| Ready {
             url: ready.url.map(|Url(url)| url),
             within: ready.within.map_or(READY_WITHIN, |Limit(within)| within),
-            status: ready.status.map(|Whole(status)| status),
+            status: ready.status.map(|NumberIn(status)| status),
         }),
         settle: keys.settle.map_or(Duration::ZERO, |Time(time)| time),
     }
@@ -386,14 +388,14 @@ fn read_baseline(value: &Spanned<Value>, spec: &Spec, problems: &mut Problems) -
     };
     let is_every = |(key, _): &&Entry| key.get_ref() == "every";
     let every = entries.iter().find(is_every).and_then(|(_, value)| {
-        type Every = Whole<u32, 1, { MAX_CELLS as u64 }>;
+        type Every = NumberIn<u32, 1, { MAX_CELLS as u64 }>;
         let line = problems.line(value.span().start);
         problems.keep(line, "every", Every::try_from(value.get_ref().clone()))
     });
     let levels: Vec<Entry> = entries.iter().filter(|it| !is_every(it)).cloned().collect();
     Some(Baseline {
         cell: read_selection("baseline", line, &levels, spec, problems)?,
-        every: every.map_or(BASELINE_EVERY, |Whole(every)| every),
+        every: every.map_or(BASELINE_EVERY, |NumberIn(every)| every),
     })
 }
 

@@ -228,10 +228,10 @@ pub(super) fn check_name(name: String) -> Result<String, String> {
     try_from = "Value",
     bound(deserialize = "Self: TryFrom<Value, Error = String>")
 )]
-pub(super) struct Whole<T, const LEAST: u64, const GREATEST: u64>(pub(super) T);
+pub(super) struct NumberIn<T, const LEAST: u64, const GREATEST: u64>(pub(super) T);
 
 impl<T: TryFrom<i128>, const LEAST: u64, const GREATEST: u64> TryFrom<Value>
-    for Whole<T, LEAST, GREATEST>
+    for NumberIn<T, LEAST, GREATEST>
 {
     type Error = String;
 
