@@ -105,7 +105,7 @@ fn fill_stream(
 
 fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let old = fs::metadata(path).ok();
-    let (temporary, file) = match create_beside(path) {
+    let (temporary, file) = match create_temporary(path) {
         Ok(created) => created,
         // The folder is not writable, but the file may be.
         Err(_) if old.is_some() => return fill_stream(truncated(path)?, content),
@@ -151,7 +151,7 @@ fn fill(
 }
 
 /// Creates a temporary file in the same folder, since a rename cannot cross file systems.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
     name.push(format!(".{}.part", std::process::id()));

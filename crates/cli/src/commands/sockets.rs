@@ -15,7 +15,7 @@ use crate::args::SocketsRequest;
 /// # Errors
 /// When the kernel cannot list sockets, or stdout cannot be written.
 pub(super) fn sockets(request: &SocketsRequest) -> anyhow::Result<ExitCode> {
-    let mut list = List {
+    let mut list = SocketList {
         diag: Diag::open().context(CANNOT_LIST)?,
         sockets: Vec::new(),
     };
@@ -33,7 +33,7 @@ const CANNOT_LIST: &str =
 
 /// Prints a list at once and then at each interval, until a signal. If a list takes longer than the
 /// interval, those that were due in the meantime are skipped.
-fn watch(list: &mut List, filter: &Filter, interval: Duration) -> anyhow::Result<ExitCode> {
+fn watch(list: &mut SocketList, filter: &Filter, interval: Duration) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     let mut signals = signal_pipe().context("cannot watch for Ctrl-C")?;
     let begin = now();
@@ -82,20 +82,20 @@ fn now() -> Instant {
     Instant::now()
 }
 
-struct List {
+struct SocketList {
     diag: Diag,
     sockets: Vec<Socket>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct SocketLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<&'a str>,
     #[serde(flatten)]
     socket: &'a Socket,
 }
 
-impl List {
+impl SocketList {
     /// Prints the current sockets, whole lines only.
     fn print(&mut self, filter: &Filter, time: Option<&str>) -> anyhow::Result<()> {
         self.diag
@@ -103,7 +103,7 @@ impl List {
             .context(CANNOT_LIST)?;
         let mut lines = Vec::new();
         for socket in &self.sockets {
-            serde_json::to_writer(&mut lines, &Line { time, socket })?;
+            serde_json::to_writer(&mut lines, &SocketLine { time, socket })?;
             lines.push(b'\n');
         }
         let mut stdout = io::stdout().lock();

@@ -37,7 +37,7 @@ const EXIT_FAILED_TRIALS: u8 = 4;
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 
 /// An experiment and its runs.
-struct Sweep {
+struct PreparedSweep {
     prepared: PreparedExperiment,
     runs: Runs,
 }
@@ -55,7 +55,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
     let mut machine = machine();
-    let sweep = Sweep::new(spec, arguments, &machine)?;
+    let sweep = PreparedSweep::new(spec, arguments, &machine)?;
     // Output of scripts must not end up in the tables.
     let mut output = runner::divert_script_output()?;
     let remaining = sweep.prepared.remaining.trials.len();
@@ -89,7 +89,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
     })
 }
 
-impl Sweep {
+impl PreparedSweep {
     fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
