@@ -34,7 +34,7 @@ pub(crate) enum Action {
     /// Ask again if something arrives.
     Idle,
     /// Send FIN and ask again.
-    AfterFin,
+    Fin,
     /// Close the socket; the connection has ended.
     Close(CloseMode),
 }
@@ -168,7 +168,7 @@ impl Connection {
                 if !is_fine && self.phase == Phase::Serving {
                     context.counters().tls_failures.add(1);
                     self.queue.clear();
-                    let fin = vec![Step::AfterFin(AfterFin::LingerUnannounced)];
+                    let fin = vec![Step::Fin(AfterFin::LingerUnannounced)];
                     self.only(
                         PreparedResponse {
                             is_counted: false,
@@ -507,7 +507,7 @@ impl Connection {
             }
             Step::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
             Step::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
-            Step::AfterFin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
+            Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
             Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
             Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
         }
@@ -560,7 +560,7 @@ impl Connection {
         self.queue.clear();
         let until_ns = now_ns.saturating_add(LINGER_NS);
         self.phase = Phase::Lingering((fin != AfterFin::ReadOn).then_some(until_ns));
-        Action::AfterFin
+        Action::Fin
     }
 
     fn walk_close(&mut self, mode: CloseMode, now_ns: u64, context: &mut Context) -> Action {
@@ -753,7 +753,7 @@ mod tests {
         let mut context = context("close");
         let mut connection = asked(&mut context, 3);
         let (sends, next) = moved(&mut connection, 1000, &mut context);
-        assert_eq!((sends.len(), next), (1, Action::AfterFin));
+        assert_eq!((sends.len(), next), (1, Action::Fin));
         assert_eq!(
             connection.next_move(1000, &mut context),
             Action::Wait(1000 + LINGER_NS)
@@ -762,10 +762,7 @@ mod tests {
         assert_eq!(end, Action::Close(CloseMode::Graceful));
 
         let mut connection = asked(&mut context, 1);
-        assert_eq!(
-            moved(&mut connection, 1000, &mut context).1,
-            Action::AfterFin
-        );
+        assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Fin);
         connection.end();
         assert_eq!(
             connection.next_move(1000, &mut context),

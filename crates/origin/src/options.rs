@@ -78,7 +78,7 @@ pub enum Greeting {
     /// RST at once.
     Reset,
     /// FIN at once.
-    AfterFin,
+    Fin,
     /// Nothing is read and nothing sent.
     Stall,
     /// The first bytes are answered with a fatal TLS alert and FIN.
@@ -194,7 +194,7 @@ pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
     match text {
         "serve" => Ok(Greeting::Serve),
         "reset" => Ok(Greeting::Reset),
-        "fin" => Ok(Greeting::AfterFin),
+        "fin" => Ok(Greeting::Fin),
         "stall" => Ok(Greeting::Stall),
         "alert" => Ok(Greeting::Alert),
         "garbage" => Ok(Greeting::Garbage),

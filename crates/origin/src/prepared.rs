@@ -38,7 +38,7 @@ pub(crate) enum Step {
     /// arrives first.
     WhenIdle { after_ns: u64, say: Vec<u8> },
     /// Send FIN, then wait for the peer's FIN.
-    AfterFin(AfterFin),
+    Fin(AfterFin),
     /// Close the socket.
     Close,
     /// Reset the connection.

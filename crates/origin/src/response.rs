@@ -59,7 +59,7 @@ pub(crate) fn text(status: u16, media_type: &str, body: &str, close: bool) -> Pr
     );
     let mut steps = vec![Step::Bytes(recipe.into_bytes())];
     if close {
-        steps.push(Step::AfterFin(AfterFin::Linger));
+        steps.push(Step::Fin(AfterFin::Linger));
     }
     PreparedResponse::new(status, true, steps)
 }
@@ -90,7 +90,7 @@ enum Framing {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Stay,
-    AfterFin,
+    Fin,
     Close,
 }
 
@@ -108,7 +108,7 @@ impl Writer<'_> {
         self.add_tail_pause(&mut steps);
         match self.after() {
             After::Stay => {}
-            After::AfterFin => steps.push(Step::AfterFin(AfterFin::Linger)),
+            After::Fin => steps.push(Step::Fin(AfterFin::Linger)),
             After::Close => steps.extend([Step::Flush, Step::Close]),
         }
         PreparedResponse::new(self.recipe.status, true, joined(steps))
@@ -133,7 +133,7 @@ impl Writer<'_> {
         };
         let only = |steps: Vec<Step>| PreparedResponse::new(0, false, steps);
         let (fin, raw) = (
-            || vec![Step::AfterFin(AfterFin::Linger)],
+            || vec![Step::Fin(AfterFin::Linger)],
             |text: &[u8]| Step::Bytes(text.into()),
         );
         let reset = || vec![Step::Flush, Step::Reset];
@@ -146,8 +146,8 @@ impl Writer<'_> {
             Fault::Hang => only(vec![Step::Hang]),
             Fault::HangAfterHead => begun(Vec::new(), vec![Step::Hang]),
             Fault::HangMidBody => begun(self.half_body(), vec![Step::Hang]),
-            Fault::Garbage => only(vec![raw(GARBAGE), Step::AfterFin(AfterFin::Linger)]),
-            Fault::TlsOnPlain => only(vec![raw(TLS_ALERT), Step::AfterFin(AfterFin::Linger)]),
+            Fault::Garbage => only(vec![raw(GARBAGE), Step::Fin(AfterFin::Linger)]),
+            Fault::TlsOnPlain => only(vec![raw(TLS_ALERT), Step::Fin(AfterFin::Linger)]),
             Fault::Http09 => {
                 let mut steps = self.plain_body(self.recipe.size_bytes);
                 steps.extend(fin());
@@ -156,7 +156,7 @@ impl Writer<'_> {
             Fault::NoHeadCrlf => {
                 let mut head = self.head(self.framing(), &[]);
                 head.truncate(head.len() - 2);
-                only(vec![Step::Bytes(head), Step::AfterFin(AfterFin::Linger)])
+                only(vec![Step::Bytes(head), Step::Fin(AfterFin::Linger)])
             }
             Fault::EndlessHead => {
                 let mut head = self.head(Framing::None, &[]);
@@ -180,8 +180,8 @@ impl Writer<'_> {
             Fault::Drip { interval_ns } => self.bytewise(*interval_ns),
             Fault::Split => self.bytewise(0),
             Fault::ResetAfterAnswer => self.ending(vec![Step::Flush, Step::Reset]),
-            Fault::HalfClose => self.ending(vec![Step::AfterFin(AfterFin::ReadOn)]),
-            Fault::NoCloseNotify => self.ending(vec![Step::AfterFin(AfterFin::LingerUnannounced)]),
+            Fault::HalfClose => self.ending(vec![Step::Fin(AfterFin::ReadOn)]),
+            Fault::NoCloseNotify => self.ending(vec![Step::Fin(AfterFin::LingerUnannounced)]),
             Fault::EarlyClose => self.closing(Framing::Length(size)),
             Fault::IdleClose { after_ns } => self.ending(vec![Step::WhenIdle {
                 after_ns: *after_ns,
@@ -241,7 +241,7 @@ impl Writer<'_> {
     /// The usual response with another end.
     fn ending(&self, end: Vec<Step>) -> PreparedResponse {
         let mut response = self.whole(self.usual());
-        let is_end = |step: &Step| matches!(step, Step::AfterFin(_) | Step::Flush | Step::Close);
+        let is_end = |step: &Step| matches!(step, Step::Fin(_) | Step::Flush | Step::Close);
         while response.steps.last().is_some_and(is_end) {
             response.steps.pop();
         }
@@ -349,7 +349,7 @@ impl Writer<'_> {
         recipe.extend_from_slice(bytes);
         let mut steps = vec![Step::Bytes(recipe)];
         if matches!(kind, BadChunk::Eof | BadChunk::NoEnd) {
-            steps.push(Step::AfterFin(AfterFin::Linger));
+            steps.push(Step::Fin(AfterFin::Linger));
         }
         PreparedResponse::new(self.recipe.status, false, steps)
     }
@@ -441,7 +441,7 @@ impl Writer<'_> {
     fn connection_field(&self) -> Option<&'static str> {
         let is_old = self.recipe.version != Version::Http11;
         match self.after() {
-            After::AfterFin if !is_old => Some("Connection: close"),
+            After::Fin if !is_old => Some("Connection: close"),
             After::Stay if is_old || self.traits.is_http10 => Some("Connection: keep-alive"),
             _ => None,
         }
@@ -455,7 +455,7 @@ impl Writer<'_> {
             || !self.traits.keeps_alive;
         match recipe.closing {
             Closing::Silent => After::Close,
-            _ if ends => After::AfterFin,
+            _ if ends => After::Fin,
             _ => After::Stay,
         }
     }
@@ -696,28 +696,23 @@ mod tests {
                 "",
                 closing.clone(),
                 "Connection: close",
-                Some(Step::AfterFin(AfterFin::Linger)),
+                Some(Step::Fin(AfterFin::Linger)),
             ),
             (
                 "",
                 old,
                 "Connection: close",
-                Some(Step::AfterFin(AfterFin::Linger)),
+                Some(Step::Fin(AfterFin::Linger)),
             ),
             ("", old_kept, "Connection: keep-alive", None),
             (
                 "close",
                 traits(),
                 "Connection: close",
-                Some(Step::AfterFin(AfterFin::Linger)),
+                Some(Step::Fin(AfterFin::Linger)),
             ),
             ("close=silent", traits(), "", Some(Step::Close)),
-            (
-                "http10",
-                traits(),
-                "",
-                Some(Step::AfterFin(AfterFin::Linger)),
-            ),
+            ("http10", traits(), "", Some(Step::Fin(AfterFin::Linger))),
             (
                 "http10=keep-alive",
                 traits(),
@@ -728,7 +723,7 @@ mod tests {
                 "until-close",
                 traits(),
                 "Connection: close",
-                Some(Step::AfterFin(AfterFin::Linger)),
+                Some(Step::Fin(AfterFin::Linger)),
             ),
         ] {
             let response = planned(options, &traits);

@@ -173,7 +173,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         connection.wait_before_reading(self.delays, at_ns);
         let at_once = match self.greeting {
             Greeting::Reset => Some(Step::Reset),
-            Greeting::AfterFin => Some(Step::AfterFin(AfterFin::Linger)),
+            Greeting::Fin => Some(Step::Fin(AfterFin::Linger)),
             Greeting::Stall => Some(Step::Hang),
             Greeting::Serve | Greeting::Alert | Greeting::Garbage => None,
         };
@@ -300,7 +300,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         while let Some(slot) = slot(&mut self.slots, token) {
             match slot.connection.next_move(now_ns, &mut self.context) {
                 Action::Send(bytes) => self.io.send(token, Payload::Owned(bytes)),
-                Action::AfterFin => self.io.shutdown_send(token),
+                Action::Fin => self.io.shutdown_send(token),
                 Action::Close(mode) => return self.close(token, mode),
                 Action::Idle => return,
                 Action::Wait(until_ns) => {
@@ -366,7 +366,7 @@ fn late_greeting(greeting: Greeting) -> PreparedResponse {
     } else {
         vec![0xaa; 16 * 1024]
     };
-    uncounted(vec![Step::Bytes(bytes), Step::AfterFin(AfterFin::Linger)])
+    uncounted(vec![Step::Bytes(bytes), Step::Fin(AfterFin::Linger)])
 }
 
 fn uncounted(steps: Vec<Step>) -> PreparedResponse {

@@ -2,11 +2,11 @@
 
 use origin::{Options, Server};
 
-use crate::tool::{Ended, Pair};
+use crate::tool::{Pair, ProgramOutput};
 use testkit::Folder;
 
 /// The lines of stdout with every number replaced by `N`, so that measured values do not matter.
-fn shape(ended: &Ended) -> String {
+fn shape(ended: &ProgramOutput) -> String {
     let mut shape = String::new();
     for character in ended.stdout.chars() {
         match character {
@@ -29,7 +29,7 @@ fn behind_report(shape: &str) -> &str {
 
 /// Runs a script under both: the output before and after the report must be equal, and so must the
 /// exit code.
-fn same(name: &str, text: &str) -> Option<(Ended, Ended)> {
+fn same(name: &str, text: &str) -> Option<(ProgramOutput, ProgramOutput)> {
     let pair = Pair::find()?;
     let folder = Folder::new();
     let script = folder.file_with("script.lua", text);

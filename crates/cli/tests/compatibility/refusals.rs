@@ -6,11 +6,11 @@
 
 use origin::{Options, Server};
 
-use crate::tool::{Ended, Pair};
+use crate::tool::{Pair, ProgramOutput};
 use testkit::{Folder, Refusing};
 
 /// One line on stderr, nothing on stdout, exit code 1.
-fn assert_one_line(ours: &Ended, arguments: &[&str]) {
+fn assert_one_line(ours: &ProgramOutput, arguments: &[&str]) {
     assert_eq!(ours.code, Some(1), "{arguments:?}: {ours:?}");
     assert_eq!(ours.stdout, "", "{arguments:?}: {ours:?}");
     assert_eq!(ours.stderr.lines().count(), 1, "{arguments:?}: {ours:?}");
@@ -18,7 +18,7 @@ fn assert_one_line(ours: &Ended, arguments: &[&str]) {
 }
 
 /// wrk prints its usage and exits with 1.
-fn assert_wrk_refuses(wrk: &Ended, arguments: &[&str]) {
+fn assert_wrk_refuses(wrk: &ProgramOutput, arguments: &[&str]) {
     assert_eq!(wrk.code, Some(1), "{arguments:?}: {wrk:?}");
     assert!(
         wrk.stdout.starts_with("Usage: wrk "),
@@ -230,7 +230,8 @@ fn getopts_manners() {
             (Some(0), Some(0)),
             "{wrk:?} {ours:?}"
         );
-        let banner = |ended: &Ended| ended.stdout.lines().take(2).collect::<Vec<_>>().join("\n");
+        let banner =
+            |ended: &ProgramOutput| ended.stdout.lines().take(2).collect::<Vec<_>>().join("\n");
         assert_eq!(banner(&ours), banner(&wrk));
         let title = "  Latency Distribution\n";
         assert_eq!(ours.stdout.contains(title), wrk.stdout.contains(title));

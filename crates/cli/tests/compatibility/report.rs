@@ -3,7 +3,7 @@
 use origin::{Options, Server};
 
 use crate::mask::masked;
-use crate::tool::{Ended, Pair};
+use crate::tool::{Pair, ProgramOutput};
 use testkit::Folder;
 
 /// Runs both on the built-in server and compares what they print.
@@ -17,7 +17,7 @@ fn same_report(defaults: &str, arguments: &[&str], path: &str) {
     assert_same(&wrk, &ours);
 }
 
-fn assert_same(wrk: &Ended, ours: &Ended) {
+fn assert_same(wrk: &ProgramOutput, ours: &ProgramOutput) {
     assert!(wrk.stdout.lines().count() >= 7, "{wrk:?}");
     assert_eq!(
         masked(&ours.stdout),
@@ -86,7 +86,7 @@ fn failed_requests_are_in_the_line_of_socket_errors() {
 }
 
 /// The report of a run whose server stops after a few responses.
-fn report_of_a_dying_server(run: impl FnOnce(&str) -> Ended + Send) -> Ended {
+fn report_of_a_dying_server(run: impl FnOnce(&str) -> ProgramOutput + Send) -> ProgramOutput {
     // Few, so that a busy machine reaches them within the second that the run takes.
     const RESPONSES: u64 = 20;
     let server = Server::start(Options::default()).expect("the server starts");

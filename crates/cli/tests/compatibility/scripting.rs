@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use origin::{Options, Server};
 
-use crate::tool::{Ended, Pair};
+use crate::tool::{Pair, ProgramOutput};
 use testkit::Folder;
 
 const PROBE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compatibility/probe.lua");
@@ -96,7 +96,7 @@ const OTHER_WORDS: [&str; 12] = [
 ];
 
 /// The lines of the probe by phase and name. Some come from two Lua states, hence lists.
-fn observed(ended: &Ended) -> BTreeMap<(String, String), Vec<String>> {
+fn observed(ended: &ProgramOutput) -> BTreeMap<(String, String), Vec<String>> {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let mut all: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for line in ended.stdout.lines() {
@@ -171,7 +171,7 @@ fn every_listed_difference_is_documented() {
 }
 
 /// The lines that a script marked with `> `.
-fn marked(ended: &Ended) -> Vec<&str> {
+fn marked(ended: &ProgramOutput) -> Vec<&str> {
     let lines = ended.stdout.lines();
     lines.filter(|line| line.starts_with("> ")).collect()
 }

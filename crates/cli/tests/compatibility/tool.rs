@@ -9,7 +9,7 @@ use testkit::{Folder, Process};
 
 /// What a program left behind.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramOutput {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) code: Option<i32>,
@@ -42,15 +42,15 @@ impl Pair {
     }
 
     /// Runs both with the same arguments, wrk first.
-    pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> (Ended, Ended) {
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: &[A]) -> (ProgramOutput, ProgramOutput) {
         (self.run_wrk(arguments), self.run_ours(arguments))
     }
 
-    pub(crate) fn run_wrk<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Ended {
+    pub(crate) fn run_wrk<A: AsRef<OsStr>>(&self, arguments: &[A]) -> ProgramOutput {
         finish(wrk_command(&self.wrk).args(arguments))
     }
 
-    pub(crate) fn run_ours<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Ended {
+    pub(crate) fn run_ours<A: AsRef<OsStr>>(&self, arguments: &[A]) -> ProgramOutput {
         finish(our_command(&self.ours, arguments).args(arguments))
     }
 
@@ -89,9 +89,9 @@ fn our_command<A: AsRef<OsStr>>(program: &Path, arguments: &[A]) -> Command {
     command
 }
 
-fn finish(command: &mut Command) -> Ended {
+fn finish(command: &mut Command) -> ProgramOutput {
     let output = command.output().expect("the program starts");
-    Ended {
+    ProgramOutput {
         stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("stderr is UTF-8"),
         code: output.status.code(),

@@ -70,7 +70,7 @@ impl Block {
 
 /// What comments say about the next block.
 #[derive(Default)]
-struct Said {
+struct Directives {
     not_run: Option<String>,
     exit_codes: Vec<i32>,
     interrupted_s: Option<u32>,
@@ -84,7 +84,7 @@ struct Said {
 /// The line of what is not understood, and what it is.
 pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
-    let mut said = Said::default();
+    let mut directives = Directives::default();
     let mut lines = markdown.lines().enumerate().peekable();
     let mut is_after_blank = true;
     while let Some((index, line)) = lines.next() {
@@ -100,12 +100,14 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
             }
             let text = text.split("-->").next().unwrap_or_default().trim();
             match text.strip_prefix("run first:") {
-                Some(commands) => {
-                    blocks.push(block(Kind::Shell, commands.trim(), number, Said::default()))
-                }
-                None => {
-                    understand(text, &mut said).map_err(|error| format!("{number}: {error}"))?
-                }
+                Some(commands) => blocks.push(block(
+                    Kind::Shell,
+                    commands.trim(),
+                    number,
+                    Directives::default(),
+                )),
+                None => understand(text, &mut directives)
+                    .map_err(|error| format!("{number}: {error}"))?,
             }
         } else if let Some(language) = line.trim_start().strip_prefix("```") {
             let indent = line.len() - line.trim_start().len();
@@ -124,7 +126,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
                 | "nginx" => Kind::Other,
                 other => return Err(format!("{number}: no rule for blocks marked {other}")),
             };
-            blocks.push(block(kind, &text, number, std::mem::take(&mut said)));
+            blocks.push(block(kind, &text, number, std::mem::take(&mut directives)));
         } else if line.starts_with("    ") && is_after_blank {
             let mut text = format!("{}\n", &line[4..]);
             while let Some((_, inner)) = lines.next_if(|(_, inner)| inner.starts_with("    ")) {
@@ -135,7 +137,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
                 Kind::Other,
                 &text,
                 number - 1,
-                std::mem::take(&mut said),
+                std::mem::take(&mut directives),
             ));
         }
         is_after_blank = line.trim().is_empty();
@@ -143,39 +145,39 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
     Ok(blocks)
 }
 
-fn block(kind: Kind, text: &str, line: usize, mut said: Said) -> Block {
-    if said.exit_codes.is_empty() {
-        said.exit_codes.push(0);
+fn block(kind: Kind, text: &str, line: usize, mut directives: Directives) -> Block {
+    if directives.exit_codes.is_empty() {
+        directives.exit_codes.push(0);
     }
     Block {
         kind,
         text: text.to_owned(),
         line,
-        not_run: said.not_run,
-        exit_codes: said.exit_codes,
-        interrupted_s: said.interrupted_s,
-        is_exact: said.is_exact,
-        file: said.file,
+        not_run: directives.not_run,
+        exit_codes: directives.exit_codes,
+        interrupted_s: directives.interrupted_s,
+        is_exact: directives.is_exact,
+        file: directives.file,
     }
 }
 
-fn understand(comment: &str, said: &mut Said) -> Result<(), String> {
+fn understand(comment: &str, directives: &mut Directives) -> Result<(), String> {
     let (word, value) = comment.split_once(':').unwrap_or((comment, ""));
     let value = value.trim();
     match word {
-        "not run" if !value.is_empty() => said.not_run = Some(value.to_owned()),
+        "not run" if !value.is_empty() => directives.not_run = Some(value.to_owned()),
         "exit code" => {
             let codes: Result<_, _> = value.split(" or ").map(str::parse).collect();
-            said.exit_codes = codes.map_err(|_| "no exit code".to_owned())?;
+            directives.exit_codes = codes.map_err(|_| "no exit code".to_owned())?;
         }
         "interrupted after" => {
             let seconds = value
                 .strip_suffix(" s")
                 .and_then(|value| value.parse().ok());
-            said.interrupted_s = Some(seconds.ok_or("no time like `3 s`")?);
+            directives.interrupted_s = Some(seconds.ok_or("no time like `3 s`")?);
         }
-        "exact" => said.is_exact = true,
-        "file" if !value.is_empty() => said.file = Some(value.to_owned()),
+        "exact" => directives.is_exact = true,
+        "file" if !value.is_empty() => directives.file = Some(value.to_owned()),
         _ => return Err(format!("a comment that says nothing known: {comment}")),
     }
     Ok(())

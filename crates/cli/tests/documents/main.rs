@@ -21,7 +21,7 @@
 
 mod blocks;
 mod installed;
-mod place;
+mod sandbox;
 mod script;
 mod shape;
 mod shell;
@@ -321,16 +321,16 @@ fn run_document(document: &str) {
     let blocks = read(document);
     let steps = script::steps(&blocks);
     let commands: String = steps.iter().map(|step| step.text.as_str()).collect();
-    let Some(place) = place::Place::new(&commands) else {
+    let Some(sandbox) = sandbox::Sandbox::new(&commands) else {
         return;
     };
     let needs_server = !steps
         .iter()
         .any(|step| step.text.contains("wrkbench serve"));
-    place.run(&script::of(&steps, needs_server), &steps, document);
+    sandbox.run(&script::of(&steps, needs_server), &steps, document);
     let mut findings = Vec::new();
     for (index, step) in steps.iter().enumerate() {
-        let printed = place.printed(index);
+        let printed = sandbox.printed(index);
         if let Some(missing) = shape::missing(&step.expected, &printed, step.is_exact) {
             findings.push(format!(
                 "{document}:{}: `{}` does not print this line, or not there:\n    {missing}\n  it \

@@ -95,7 +95,7 @@ pub(crate) fn usual_tls() -> Layer {
 
 /// What a server does, and to which requests.
 #[derive(Debug, Clone)]
-pub(crate) struct Conduct {
+pub(crate) struct Misbehavior {
     pub(crate) when: When,
     pub(crate) steps: Vec<Step>,
     /// One of this number of requests (or connections) is affected; 1 means each.
@@ -133,12 +133,12 @@ pub(crate) struct Adversary {
 }
 
 impl Adversary {
-    pub(crate) fn start(conduct: Conduct) -> Self {
-        let is_tls = conduct.layer.is_tls();
+    pub(crate) fn start(misbehavior: Misbehavior) -> Self {
+        let is_tls = misbehavior.layer.is_tls();
         let tally = Arc::<Tally>::default();
         let counts = Arc::clone(&tally);
         Self {
-            server: TestServer::start(move |stream| serve(stream, &conduct, &counts)),
+            server: TestServer::start(move |stream| serve(stream, &misbehavior, &counts)),
             scheme: if is_tls { "https" } else { "http" },
             tally,
         }
@@ -207,26 +207,26 @@ impl Link {
     }
 }
 
-fn serve(stream: TcpStream, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
-    stream.set_nodelay(!conduct.is_slow_start)?;
+fn serve(stream: TcpStream, misbehavior: &Misbehavior, tally: &Tally) -> io::Result<()> {
+    stream.set_nodelay(!misbehavior.is_slow_start)?;
     let number = tally.connections.fetch_add(1, Ordering::SeqCst);
     let mut plain = Link::Plain(Wire {
         stream,
         is_sliced: false,
     });
-    if conduct.when == When::Connected && is_chosen(number, conduct.every) {
+    if misbehavior.when == When::Connected && is_chosen(number, misbehavior.every) {
         tally.wrong.fetch_add(1, Ordering::SeqCst);
-        return perform(&conduct.steps, number, &mut plain).map(drop);
+        return perform(&misbehavior.steps, number, &mut plain).map(drop);
     }
     let Link::Plain(wire) = plain else {
         return Ok(());
     };
-    let mut link = match &conduct.layer {
+    let mut link = match &misbehavior.layer {
         Layer::Plain => Link::Plain(wire),
         Layer::Tls(config) => tls(wire, config, false)?,
         Layer::SlicedTls(config) => tls(wire, config, true)?,
     };
-    let served = answer(&mut link, conduct, tally);
+    let served = answer(&mut link, misbehavior, tally);
     if served.is_err()
         && let Link::Tls(tls) = &mut link
     {
@@ -240,11 +240,11 @@ fn serve(stream: TcpStream, conduct: &Conduct, tally: &Tally) -> io::Result<()> 
 }
 
 /// Answers the requests of a connection.
-fn answer(link: &mut Link, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
+fn answer(link: &mut Link, misbehavior: &Misbehavior, tally: &Tally) -> io::Result<()> {
     let mut input = Vec::new();
     while let Some(head) = read_head(link, &mut input)? {
         let number = tally.requests.fetch_add(1, Ordering::SeqCst);
-        let is_wrong = conduct.when == When::Asked && is_chosen(number, conduct.every);
+        let is_wrong = misbehavior.when == When::Asked && is_chosen(number, misbehavior.every);
         if !is_wrong || head.is_body_awaited {
             skip(link, &mut input, head.body_bytes)?;
         }
@@ -254,7 +254,7 @@ fn answer(link: &mut Link, conduct: &Conduct, tally: &Tally) -> io::Result<()> {
             continue;
         }
         let number = tally.wrong.fetch_add(1, Ordering::SeqCst);
-        if perform(&conduct.steps, number, link)? == Flow::Over {
+        if perform(&misbehavior.steps, number, link)? == Flow::Over {
             return Ok(());
         }
         if !head.is_body_awaited {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use results::ErrorKind;
 use testkit::{Folder, one_line};
 
-use crate::adversary::{Adversary, Conduct, Layer, Step, Tally, When, usual_tls};
+use crate::adversary::{Adversary, Layer, Misbehavior, Step, Tally, When, usual_tls};
 use crate::client::{self, Finished};
-use crate::row::{Pace, Row, Seen};
+use crate::row::{Pace, Row, RowOutcome};
 
 /// The requests of a run in which all are affected, and of one in which every third is.
 const REQUESTS: u64 = 6;
@@ -31,16 +31,16 @@ const DURATION_MS: u64 = 400;
 
 /// How the program must count a fault.
 #[derive(Debug, Clone)]
-enum Is {
+enum Expected {
     /// Each affected request fails once, with one of these kinds.
     Failure(Vec<ErrorKind>),
     /// No connection is established, which counts repeatedly as one of these kinds.
     NoConnection(Vec<ErrorKind>),
     /// No error: the response has this status.
-    Answer(u16),
+    Response(u16),
     /// There is a response, followed by an event of one of these kinds, which may fail the next
     /// request if it is in flight then.
-    AnswerThen(Vec<ErrorKind>),
+    ResponseThen(Vec<ErrorKind>),
 }
 
 /// A fault, before it is a row.
@@ -51,7 +51,7 @@ pub(crate) struct Case {
     when: When,
     steps: Vec<Step>,
     options: Vec<String>,
-    is: Is,
+    expected: Expected,
     layers: Vec<Layer>,
     patience_ms: u64,
     pace: Pace,
@@ -69,7 +69,7 @@ pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Cas
         when: When::Asked,
         steps: steps.to_vec(),
         options: Vec::new(),
-        is: Is::Answer(200),
+        expected: Expected::Response(200),
         layers: vec![Layer::Plain],
         patience_ms: PATIENCE_MS,
         pace: Pace::Quick,
@@ -95,7 +95,7 @@ impl Case {
     /// One of these kinds, depending on what the kernel reports first.
     pub(crate) fn fails_as(self, kinds: &[ErrorKind]) -> Self {
         Self {
-            is: Is::Failure(kinds.to_vec()),
+            expected: Expected::Failure(kinds.to_vec()),
             patience_ms: if runs_out(kinds) {
                 SHORT_PATIENCE_MS
             } else {
@@ -108,21 +108,21 @@ impl Case {
     /// No request can be sent.
     pub(crate) fn never_stands(self, kinds: &[ErrorKind]) -> Self {
         Self {
-            is: Is::NoConnection(kinds.to_vec()),
+            expected: Expected::NoConnection(kinds.to_vec()),
             ..self
         }
     }
 
     pub(crate) fn with_status(self, status: u16) -> Self {
         Self {
-            is: Is::Answer(status),
+            expected: Expected::Response(status),
             ..self
         }
     }
 
     pub(crate) fn then(self, kinds: &[ErrorKind]) -> Self {
         Self {
-            is: Is::AnswerThen(kinds.to_vec()),
+            expected: Expected::ResponseThen(kinds.to_vec()),
             ..self
         }
     }
@@ -176,7 +176,7 @@ impl Case {
     /// A row for each layer, and one at a constant rate.
     pub(crate) fn rows(self) -> Vec<Row> {
         let mut rows: Vec<Row> = self.layers.iter().map(|layer| self.row(layer)).collect();
-        if self.when == When::Asked && !matches!(self.is, Is::NoConnection(_)) {
+        if self.when == When::Asked && !matches!(self.expected, Expected::NoConnection(_)) {
             let mut at_a_rate = self.clone();
             at_a_rate.is_paced = true;
             rows.push(at_a_rate.row(&self.layers[0]).slow());
@@ -206,25 +206,25 @@ impl Case {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
             names.join(" or ")
         };
-        match &self.is {
-            Is::Failure(kinds) | Is::NoConnection(kinds) => names(kinds),
-            Is::Answer(status) => format!("an answer, {status}"),
-            Is::AnswerThen(kinds) => format!("an answer, then {}", names(kinds)),
+        match &self.expected {
+            Expected::Failure(kinds) | Expected::NoConnection(kinds) => names(kinds),
+            Expected::Response(status) => format!("an answer, {status}"),
+            Expected::ResponseThen(kinds) => format!("an answer, then {}", names(kinds)),
         }
     }
 
-    fn check(&self, layer: &Layer) -> Seen {
+    fn check(&self, layer: &Layer) -> RowOutcome {
         let all = self.try_against(layer, 1);
-        if matches!(self.is, Is::NoConnection(_)) {
-            return Seen::Held(all);
+        if matches!(self.expected, Expected::NoConnection(_)) {
+            return RowOutcome::Held(all);
         }
         let some = self.try_against(layer, ONE_OF);
-        Seen::Held(format!("{all}; of some: {some}"))
+        RowOutcome::Held(format!("{all}; of some: {some}"))
     }
 
     /// One run against a server that affects one of `every` requests.
     fn try_against(&self, layer: &Layer, every: u64) -> String {
-        let server = Adversary::start(Conduct {
+        let server = Adversary::start(Misbehavior {
             when: self.when,
             steps: self.steps.clone(),
             every,
@@ -232,7 +232,8 @@ impl Case {
             is_slow_start: self.is_slow_start,
         });
         let is_without_session = self.when == When::Connected && layer.is_tls() && every == 1;
-        let has_no_session = is_without_session || matches!(self.is, Is::NoConnection(_));
+        let has_no_session =
+            is_without_session || matches!(self.expected, Expected::NoConnection(_));
         let mut arguments = vec!["-t1".to_owned(), "-c2".to_owned()];
         arguments.push(format!("-T{}ms", self.patience_ms));
         arguments.push(match (has_no_session, every) {
@@ -258,16 +259,20 @@ impl Case {
         if is_without_session {
             assert_eq!((run.sent(), run.failed()), (0, 0), "{}", run.story());
         }
-        match (&self.is, has_no_session) {
-            (Is::Failure(kinds), true) | (Is::NoConnection(kinds), _) => {
+        match (&self.expected, has_no_session) {
+            (Expected::Failure(kinds), true) | (Expected::NoConnection(kinds), _) => {
                 no_connection_stood(&run, kinds)
             }
-            (Is::Failure(kinds), false) if every == 1 => {
+            (Expected::Failure(kinds), false) if every == 1 => {
                 each_failed(&run, kinds, self.when, requests)
             }
-            (Is::Failure(kinds), false) => some_failed(&run, kinds, self.when, server.tally()),
-            (Is::Answer(status), _) => answered(&run, *status, requests, server.tally()),
-            (Is::AnswerThen(kinds), _) => answered_then(&run, kinds, requests, server.tally()),
+            (Expected::Failure(kinds), false) => {
+                some_failed(&run, kinds, self.when, server.tally())
+            }
+            (Expected::Response(status), _) => answered(&run, *status, requests, server.tally()),
+            (Expected::ResponseThen(kinds), _) => {
+                answered_then(&run, kinds, requests, server.tally())
+            }
         }
         run.errors()
     }

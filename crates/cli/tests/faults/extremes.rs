@@ -9,7 +9,7 @@ use testkit::{Folder, Process, eventually};
 
 use crate::client::{self, Finished};
 use crate::harness::{io_arguments, load, program, site};
-use crate::row::{Row, Seen};
+use crate::row::{Row, RowOutcome};
 
 pub(crate) fn rows() -> Vec<Row> {
     [terminals(), values(), proxies()]
@@ -41,9 +41,9 @@ fn terminals() -> Vec<Row> {
     ]
 }
 
-fn a_terminal_that_closes() -> Seen {
+fn a_terminal_that_closes() -> RowOutcome {
     if !Path::new("/usr/bin/script").exists() {
-        return Seen::Skipped("script", "not installed (Debian: bsdutils)".to_owned());
+        return RowOutcome::Skipped("script", "not installed (Debian: bsdutils)".to_owned());
     }
     let site = site();
     let inner = format!(
@@ -68,7 +68,7 @@ fn a_terminal_that_closes() -> Seen {
             Ok(())
         }
     });
-    Seen::Held("it has ended".to_owned())
+    RowOutcome::Held("it has ended".to_owned())
 }
 
 fn a_terminal_that_changes_its_size() {
@@ -124,7 +124,7 @@ fn extreme(
             Duration::from_millis(allowed_ms),
         );
         check(&run);
-        Seen::Held(format!("{} answers, {}", run.answered(), run.errors()))
+        RowOutcome::Held(format!("{} answers, {}", run.answered(), run.errors()))
     })
 }
 
@@ -142,7 +142,7 @@ fn refused(what: &str, options: &'static [&'static str], part: &'static str) -> 
             let line = output.only_line();
             assert!(line.contains(part), "{line}");
             assert_eq!(site.counts().connections, 0);
-            Seen::Held(line.to_owned())
+            RowOutcome::Held(line.to_owned())
         },
     )
 }
@@ -316,7 +316,7 @@ fn proxies() -> Vec<Row> {
             let run = client::run_in(command, &arguments, &site.url("/"), Duration::ZERO);
             fine(&run);
             assert_eq!(site.counts().requests, 20);
-            Seen::Held("20 answers".to_owned())
+            RowOutcome::Held("20 answers".to_owned())
         },
     )]
 }

@@ -16,7 +16,7 @@ use testkit::{Folder, Output, one_line};
 use crate::client::watched;
 use crate::harness::io_arguments;
 use crate::judge;
-use crate::row::{Row, Seen};
+use crate::row::{Row, RowOutcome};
 
 /// Before each script: `$W` is the program, `$D` a folder, `$O` the options of every run.
 const PROLOGUE: &str = r#"
@@ -133,8 +133,8 @@ fn row(
     let script = script.to_owned();
     Row::new(id, what, expected, move || {
         match isolated(Network::Own, &script, allowed_ms) {
-            Ok(isolated) => Seen::Held(judge(&isolated)),
-            Err(reason) => Seen::Skipped("namespaces", reason),
+            Ok(isolated) => RowOutcome::Held(judge(&isolated)),
+            Err(reason) => RowOutcome::Skipped("namespaces", reason),
         }
     })
     .slow()
@@ -432,12 +432,12 @@ END
             let server = match NameServer::start() {
                 Ok(server) => server,
                 Err(why) => {
-                    return Seen::Skipped("name server", format!("{NAME_SERVER}: {why}"));
+                    return RowOutcome::Skipped("name server", format!("{NAME_SERVER}: {why}"));
                 }
             };
             match isolated(Network::Ours, &script, 2000) {
-                Ok(run) => Seen::Held(check(&run, server.queries.load(Ordering::SeqCst))),
-                Err(reason) => Seen::Skipped("namespaces", reason),
+                Ok(run) => RowOutcome::Held(check(&run, server.queries.load(Ordering::SeqCst))),
+                Err(reason) => RowOutcome::Skipped("namespaces", reason),
             }
         })
         .slow()

@@ -5,9 +5,9 @@ use std::time::Duration;
 use results::ErrorKind;
 use testkit::{Folder, one_line};
 
-use crate::adversary::{Adversary, Conduct, Layer, RIGHT, Step, When, send, usual_tls};
+use crate::adversary::{Adversary, Layer, Misbehavior, RIGHT, Step, When, send, usual_tls};
 use crate::client::{self, Finished};
-use crate::row::{Row, Seen};
+use crate::row::{Row, RowOutcome};
 
 const TIMED_OUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
@@ -21,8 +21,8 @@ pub(crate) fn rows() -> Vec<Row> {
     rows
 }
 
-fn conduct(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Conduct {
-    Conduct {
+fn misbehavior(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Misbehavior {
+    Misbehavior {
         when,
         steps: steps.to_vec(),
         every,
@@ -32,21 +32,21 @@ fn conduct(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Conduct {
 }
 
 /// A run with a time limit.
-fn run(conduct: Conduct, arguments: &[&str], allowed_ms: u64) -> Finished {
-    let server = Adversary::start(conduct);
+fn run(misbehavior: Misbehavior, arguments: &[&str], allowed_ms: u64) -> Finished {
+    let server = Adversary::start(misbehavior);
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     client::run(&arguments, &server.url(), Duration::from_millis(allowed_ms))
 }
 
 fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
     let of_idle = |what: &str, expected: &str, steps: &[Step], kinds: &'static [ErrorKind]| {
-        let conduct = conduct(layer, When::Asked, 1, steps);
+        let misbehavior = misbehavior(layer, When::Asked, 1, steps);
         Row::new("F36", format!("{what}{suffix}"), expected, move || {
             let folder = Folder::new();
             // The pause is so long that unexpected bytes find the connection idle.
             let script = folder.file_with("s.lua", "function delay() return 100 end");
             let arguments = ["-t1", "-c2", "-n6", "-T30s", "-s", &script];
-            let run = run(conduct.clone(), &arguments, 1000);
+            let run = run(misbehavior.clone(), &arguments, 1000);
             assert_eq!(run.output.code, Some(0), "{}", run.story());
             // Every request is answered, since bytes between responses fail none.
             assert_eq!((run.answered(), run.failed()), (6, 0), "{}", run.story());
@@ -57,7 +57,7 @@ fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
                 run.story()
             );
             assert_eq!(kinds_seen.is_empty(), kinds.is_empty(), "{}", run.story());
-            Seen::Held(run.errors())
+            RowOutcome::Held(run.errors())
         })
     };
     let answer_and = |more: &[u8]| [send(RIGHT), Step::Pause(10), send(more), Step::Fin];
@@ -94,11 +94,11 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
     const DEPTH: u64 = 4;
     let arguments = |patience: &'static str| ["-t1", "-c1", "-n8", "--pipeline", "4", patience];
     let lost = |what: &str, kind: ErrorKind, every: u64, steps: &[Step], patience: &'static str| {
-        let conduct = conduct(layer, When::Asked, every, steps);
+        let misbehavior = misbehavior(layer, When::Asked, every, steps);
         let answered_of_each = every - 1;
         let expected = format!("{kind} once for the connection, with all requests it had");
         Row::new("F38", format!("{what}{suffix}"), expected, move || {
-            let run = run(conduct.clone(), &arguments(patience), 500);
+            let run = run(misbehavior.clone(), &arguments(patience), 500);
             let kinds = run.kinds();
             // After a response the end may look like that of an idle connection.
             let or_stale = |found: &ErrorKind| *found == kind || *found == ErrorKind::Stale;
@@ -126,7 +126,7 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
             if code == 1 {
                 one_line(&run.output.stderr);
             }
-            Seen::Held(format!("{} lost in {}", run.failed(), run.errors()))
+            RowOutcome::Held(format!("{} lost in {}", run.failed(), run.errors()))
         })
     };
     let half = [RIGHT, &RIGHT[..10]].concat();
@@ -177,11 +177,11 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
             // More in one piece than may be on their way: fewer could all meet requests that
             // were sent meanwhile, and nobody could tell.
             let too_many = RIGHT.repeat(DEPTH as usize + 1);
-            let conduct = conduct(layer, When::Asked, 1, &[send(too_many)]);
+            let misbehavior = misbehavior(layer, When::Asked, 1, &[send(too_many)]);
             let what = format!("a pipeline with more answers at once than requests{suffix}");
             // The responses cannot be matched to requests, but there are too many.
             Row::new("F38", what, "unsolicited, and nothing hangs", move || {
-                let run = run(conduct.clone(), &arguments("-T30s"), 0);
+                let run = run(misbehavior.clone(), &arguments("-T30s"), 0);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());
                 assert_eq!(run.answered() + run.failed(), 8, "{}", run.story());
                 assert!(
@@ -189,15 +189,15 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
                     "{}",
                     run.story()
                 );
-                Seen::Held(run.errors())
+                RowOutcome::Held(run.errors())
             })
         },
         {
-            let conduct = conduct(layer, When::Asked, 1, &[send(half), Step::Fin]);
+            let misbehavior = misbehavior(layer, When::Asked, 1, &[send(half), Step::Fin]);
             let what = format!("an answer and half of one more{suffix}");
             Row::new("F38", what, "an answer, then truncated", move || {
                 let arguments = ["-t1", "-c1", "-n8", "--pipeline", "2", "-T30s"];
-                let run = run(conduct.clone(), &arguments, 0);
+                let run = run(misbehavior.clone(), &arguments, 0);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());
                 // A complete response makes room for a request, which may be in flight by then.
                 assert!((2..=4).contains(&run.answered()), "{}", run.story());
@@ -214,7 +214,7 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
                     "{}",
                     run.story()
                 );
-                Seen::Held(run.errors())
+                RowOutcome::Held(run.errors())
             })
         },
     ]

@@ -29,14 +29,14 @@ pub(crate) enum Pace {
 
 /// The outcome of a row. A violated expectation is a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum RowOutcome {
     /// As expected, with a short description.
     Held(String),
     /// Skipped: what it needs, and why that is missing.
     Skipped(&'static str, String),
 }
 
-type Check = Box<dyn Fn() -> Seen + Send + Sync>;
+type Check = Box<dyn Fn() -> RowOutcome + Send + Sync>;
 
 /// A row of the table.
 pub(crate) struct Row {
@@ -55,7 +55,7 @@ impl Row {
         id: &'static str,
         what: impl Into<String>,
         expected: impl Into<String>,
-        check: impl Fn() -> Seen + Send + Sync + 'static,
+        check: impl Fn() -> RowOutcome + Send + Sync + 'static,
     ) -> Self {
         Self {
             id,
@@ -75,7 +75,7 @@ impl Row {
     ) -> Self {
         Self::new(id, what, expected, move || {
             check();
-            Seen::Held("so it is".to_owned())
+            RowOutcome::Held("so it is".to_owned())
         })
     }
 
@@ -95,15 +95,15 @@ impl Row {
 }
 
 /// A row that was tried.
-pub(crate) struct Tried<'r> {
+pub(crate) struct TriedRow<'r> {
     pub(crate) row: &'r Row,
     /// `Err`: the violated expectation.
-    pub(crate) outcome: Result<Seen, String>,
+    pub(crate) outcome: Result<RowOutcome, String>,
     pub(crate) took: Duration,
 }
 
 /// Tries the rows, several at a time where possible. The outcomes are in the order of the rows.
-pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
+pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<TriedRow<'r>> {
     let is_alone = |row: &&Row| row.pace == Pace::Alone;
     let (alone, together): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(is_alone);
     let mut tried = try_some_at_a_time(&together, ROWS_AT_A_TIME);
@@ -112,7 +112,7 @@ pub(crate) fn try_all<'r>(rows: &[&'r Row]) -> Vec<Tried<'r>> {
     tried
 }
 
-fn try_some_at_a_time<'r>(rows: &[&'r Row], at_a_time: usize) -> Vec<Tried<'r>> {
+fn try_some_at_a_time<'r>(rows: &[&'r Row], at_a_time: usize) -> Vec<TriedRow<'r>> {
     let next = AtomicUsize::new(0);
     let tried = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn try_some_at_a_time<'r>(rows: &[&'r Row], at_a_time: usize) -> Vec<Tried<'r>> 
                     let begin = Instant::now();
                     let outcome = catch_unwind(AssertUnwindSafe(|| (row.check)()));
                     let outcome = outcome.map_err(|panic| text_of(panic.as_ref()));
-                    tried.lock().unwrap().push(Tried {
+                    tried.lock().unwrap().push(TriedRow {
                         row,
                         outcome,
                         took: begin.elapsed(),
@@ -154,7 +154,7 @@ pub(crate) fn quick_ones_hold(rows: &[Row]) {
     assert!(failed.is_empty(), "\n{}", failed.join("\n"));
 }
 
-fn failure(tried: &Tried<'_>) -> Option<String> {
+fn failure(tried: &TriedRow<'_>) -> Option<String> {
     let text = tried.outcome.as_ref().err()?;
     let Row {
         id, what, expected, ..
@@ -163,13 +163,13 @@ fn failure(tried: &Tried<'_>) -> Option<String> {
 }
 
 /// The table as it is printed.
-pub(crate) fn table(tried: &[Tried<'_>]) -> String {
+pub(crate) fn table(tried: &[TriedRow<'_>]) -> String {
     let cells: Vec<[String; 5]> =
         std::iter::once(["id", "what", "expected", "seen", "verdict"].map(str::to_owned))
             .chain(tried.iter().map(|one| {
                 let (seen, verdict) = match &one.outcome {
-                    Ok(Seen::Held(seen)) => (seen.clone(), "ok".to_owned()),
-                    Ok(Seen::Skipped(_, reason)) => (reason.clone(), "skipped".to_owned()),
+                    Ok(RowOutcome::Held(seen)) => (seen.clone(), "ok".to_owned()),
+                    Ok(RowOutcome::Skipped(_, reason)) => (reason.clone(), "skipped".to_owned()),
                     Err(text) => (first_line(text), "WRONG".to_owned()),
                 };
                 let verdict = format!("{verdict} ({:.1} s)", one.took.as_secs_f64());
@@ -211,9 +211,9 @@ fn first_line(text: &str) -> String {
 ///
 /// # Panics
 /// If a row was skipped that must not be.
-pub(crate) fn failures(tried: &[Tried<'_>]) -> Vec<String> {
+pub(crate) fn failures(tried: &[TriedRow<'_>]) -> Vec<String> {
     for one in tried {
-        if let Ok(Seen::Skipped(what, reason)) = &one.outcome {
+        if let Ok(RowOutcome::Skipped(what, reason)) = &one.outcome {
             testkit::skip(what, format!("{reason} (row {})", one.row.id));
         }
     }

@@ -10,7 +10,7 @@ use testkit::{Folder, Output, Process, one_line};
 
 use crate::harness::{io_arguments, program};
 use crate::judge;
-use crate::row::{GRACE, Row, Seen};
+use crate::row::{GRACE, Row, RowOutcome};
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -143,7 +143,7 @@ fn answered_at_the_end(result: &RunResult) -> u64 {
     rows.iter().rev().take(3).map(|row| row.answered).sum()
 }
 
-fn a_server_that_stops() -> Seen {
+fn a_server_that_stops() -> RowOutcome {
     let (server, url) = server(&[]);
     let run = Run::start(program(&[]), &["-d2s", "-T300ms"], &url);
     for_ms(400);
@@ -156,10 +156,10 @@ fn a_server_that_stops() -> Seen {
     assert!(answered_at_the_end(&result) > 0, "{output:?}");
     let max_ns = result.recording.latency().max_ns().unwrap();
     assert!(max_ns >= 300_000_000, "{max_ns}; {output:?}");
-    Seen::Held(format!("{} timeouts", result.recording.timed_out.count()))
+    RowOutcome::Held(format!("{} timeouts", result.recording.timed_out.count()))
 }
 
-fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> Seen {
+fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> RowOutcome {
     let (_server, url) = server(&[]);
     let run = Run::start(program(&[]), arguments, &url);
     for_ms(300);
@@ -171,7 +171,7 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> See
     assert_eq!(kinds(&result), [], "{output:?}");
     assert_eq!(result.window.duration_ns, duration_ms * 1_000_000);
     assert_standstill(&result);
-    Seen::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
 }
 
 /// A suspended load generator reports it.
@@ -184,7 +184,7 @@ fn assert_standstill(result: &RunResult) {
     assert!(symptoms.iter().any(is_it), "{symptoms:?}");
 }
 
-fn a_program_that_stops_at_a_constant_rate() -> Seen {
+fn a_program_that_stops_at_a_constant_rate() -> RowOutcome {
     let (_server, url) = server(&[]);
     let run = Run::start(program(&[]), &["-R200", "-d2s", "-T5s"], &url);
     for_ms(500);
@@ -205,14 +205,14 @@ fn a_program_that_stops_at_a_constant_rate() -> Seen {
     assert_standstill(&result);
     let median_ns = recording.service_time.value_at_percentile(50.0);
     assert!(median_ns < 100_000_000, "{median_ns}; {output:?}");
-    Seen::Held(format!(
+    RowOutcome::Held(format!(
         "{} answers, the latest after {} ms",
         recording.counters.answered,
         max_ns / 1_000_000
     ))
 }
 
-fn both_stopped() -> Seen {
+fn both_stopped() -> RowOutcome {
     let (server, url) = server(&[]);
     let run = Run::start(program(&[]), &["-d2s"], &url);
     for_ms(300);
@@ -226,10 +226,10 @@ fn both_stopped() -> Seen {
     assert_eq!(kinds(&result), [], "{output:?}");
     assert!(answered_at_the_end(&result) > 0, "{output:?}");
     assert_standstill(&result);
-    Seen::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
 }
 
-fn a_program_without_a_core_of_its_own() -> Seen {
+fn a_program_without_a_core_of_its_own() -> RowOutcome {
     let (_server, url) = server(&[]);
     let pinned = |program: &str| {
         let mut command = Command::new("taskset");
@@ -249,7 +249,7 @@ fn a_program_without_a_core_of_its_own() -> Seen {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(kinds(&result), [], "{output:?}");
     assert_eq!(result.window.duration_ns, 1_000_000_000);
-    Seen::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
 }
 
 fn unix_ms() -> u64 {
@@ -265,9 +265,9 @@ fn faketime() -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-fn a_wall_clock_that_jumps() -> Seen {
+fn a_wall_clock_that_jumps() -> RowOutcome {
     let Some(library) = faketime() else {
-        return Seen::Skipped("faketime", "not installed (Debian: faketime)".to_owned());
+        return RowOutcome::Skipped("faketime", "not installed (Debian: faketime)".to_owned());
     };
     let (_server, url) = server(&[]);
     let folder = Folder::new();
@@ -299,10 +299,10 @@ fn a_wall_clock_that_jumps() -> Seen {
         (3500..3700).contains(&shifted_s),
         "{shifted_s} s; {output:?}"
     );
-    Seen::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
 }
 
-fn too_little_memory() -> Seen {
+fn too_little_memory() -> RowOutcome {
     let (_server, url) = server(&[]);
     let mut ends = Vec::new();
     for limit_kb in [400_000, 100_000, 60_000, 40_000, 20_000] {
@@ -346,5 +346,5 @@ fn too_little_memory() -> Seen {
         });
     }
     assert_eq!(ends[0], "a result", "{ends:?}");
-    Seen::Held(ends.join(", "))
+    RowOutcome::Held(ends.join(", "))
 }

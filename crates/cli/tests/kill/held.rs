@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-use crate::lab::{Lab, Sweep, To, await_in_thread, send};
+use crate::lab::{Lab, SignalTarget, Sweep, await_in_thread, send};
 
 /// The lab, its original state, and the sweep that is held.
-struct Held {
+struct HeldSweep {
     lab: Lab,
     before: BTreeMap<String, Vec<u8>>,
     sweep: Sweep,
@@ -17,12 +17,12 @@ struct Held {
 }
 
 /// Holds a sweep in a new lab.
-fn held() -> Option<Held> {
+fn held() -> Option<HeldSweep> {
     Lab::new().map(|lab| hold(lab, ""))
 }
 
 /// Holds a sweep before its first run: its hook reports that it runs, and waits.
-fn hold(lab: Lab, more_hooks: &str) -> Held {
+fn hold(lab: Lab, more_hooks: &str) -> HeldSweep {
     let (up, go) = (lab.place.file("up"), lab.place.file("go"));
     let made = Command::new("mkfifo").args([&up, &go]).status().unwrap();
     assert!(made.success());
@@ -31,7 +31,7 @@ fn hold(lab: Lab, more_hooks: &str) -> Held {
     ));
     let before = lab.state();
     let sweep = lab.sweep(&plan);
-    let mut held = Held {
+    let mut held = HeldSweep {
         lab,
         before,
         sweep,
@@ -46,7 +46,7 @@ fn hold(lab: Lab, more_hooks: &str) -> Held {
     held
 }
 
-impl Held {
+impl HeldSweep {
     /// Waits until the hook runs. Returns its process.
     fn await_hook(&self) -> String {
         let up = self.lab.place.file("up");
@@ -66,7 +66,7 @@ impl Held {
     }
 
     /// Kills the sweep. Returns the output of it and its guardian, and what has changed.
-    fn kill(mut self, to: To) -> (Lab, String, Vec<String>) {
+    fn kill(mut self, to: SignalTarget) -> (Lab, String, Vec<String>) {
         self.sweep.signal("KILL", to);
         let said = self.sweep.end();
         let differences = self.lab.differences(&self.before);
@@ -74,7 +74,7 @@ impl Held {
     }
 
     /// Kills the sweep, after which everything must be restored.
-    fn kill_and_check(self, to: To) -> String {
+    fn kill_and_check(self, to: SignalTarget) -> String {
         let (lab, said, differences) = self.kill(to);
         assert!(differences.is_empty(), "{differences:#?}\n{said}");
         let (code, stdout, _) = lab.restore(&[]);
@@ -103,7 +103,7 @@ fn runs(pid: &str) -> bool {
 
 #[test]
 fn a_sweep_killed_during_a_hook_ends_the_hook_and_restores_everything() {
-    for to in [To::Process, To::Group] {
+    for to in [SignalTarget::Process, SignalTarget::Group] {
         let Some(held) = held() else {
             return;
         };
@@ -122,7 +122,7 @@ fn a_terminated_sweep_restores_everything_itself() {
         let Some(mut held) = held() else {
             return;
         };
-        held.sweep.signal(signal, To::Group);
+        held.sweep.signal(signal, SignalTarget::Group);
         held.release();
         let said = held.sweep.end();
         let differences = held.lab.differences(&held.before);
@@ -145,7 +145,7 @@ fn ps_shows_the_guardian_by_its_name() {
         "{:?}",
         of("cmdline")
     );
-    held.kill_and_check(To::Process);
+    held.kill_and_check(SignalTarget::Process);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn signals_for_the_guardian_do_not_end_it() {
     for signal in ["INT", "TERM", "HUP", "QUIT", "USR1", "ALRM", "PIPE"] {
         send(signal, &guardian);
     }
-    held.kill_and_check(To::Group);
+    held.kill_and_check(SignalTarget::Group);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_stopped_sweep_keeps_its_lock() {
     let Some(mut held) = held() else {
         return;
     };
-    held.sweep.signal("STOP", To::Process);
+    held.sweep.signal("STOP", SignalTarget::Process);
     let pid = format!("pid {}", held.sweep.child.id());
     let (code, stdout, stderr) = held.lab.restore(&["--force"]);
     assert_eq!(code, 1, "{stdout}{stderr}");
@@ -183,7 +183,7 @@ fn a_stopped_sweep_keeps_its_lock() {
         held.lab.differences(&held.before).len() >= 4,
         "nothing was restored"
     );
-    held.kill_and_check(To::Process);
+    held.kill_and_check(SignalTarget::Process);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn restore_works_when_the_guardian_was_killed_too() {
     };
     send("KILL", &held.guardian());
     let (before, hook) = (held.before.clone(), held.hook.clone());
-    let (lab, _, differences) = held.kill(To::Group);
+    let (lab, _, differences) = held.kill(SignalTarget::Group);
     // No process is left to end it.
     send("KILL", &hook);
     assert!(differences.len() >= 4, "{differences:#?}");
@@ -226,7 +226,7 @@ fn a_guardian_that_was_killed_is_replaced_before_the_next_change() {
     held.release();
     held.await_hook();
     assert_ne!(held.guardian(), first);
-    held.kill_and_check(To::Group);
+    held.kill_and_check(SignalTarget::Group);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn changes_by_others_are_kept_and_reported() {
         .output("sh", &["-c", "echo 333 >/proc/sys/net/core/somaxconn"]);
     assert!(set.status.success());
     let before = held.before.clone();
-    let (lab, said, differences) = held.kill(To::Process);
+    let (lab, said, differences) = held.kill(SignalTarget::Process);
     assert_eq!(differences.len(), 1, "{differences:#?}");
     assert!(
         said.contains("net.core.somaxconn: changed by someone else"),
@@ -289,7 +289,7 @@ fn servers_started_by_a_hook_hold_neither_guardian_nor_lock() {
         eprintln!("kill-servers: nginx is missing, only a sleeping process is the server");
     }
     // Ends only if no other process holds the other end of its socket.
-    let (lab, said, differences) = held.kill(To::Group);
+    let (lab, said, differences) = held.kill(SignalTarget::Group);
     let running: Vec<_> = servers.iter().map(|pid| runs(pid)).collect();
     for pid in servers.iter().filter(|pid| runs(pid)) {
         send("TERM", pid);

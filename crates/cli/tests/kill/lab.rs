@@ -285,12 +285,12 @@ pub(crate) struct Sweep {
 
 impl Sweep {
     /// Sends a signal to it, or to its group.
-    pub(crate) fn signal(&mut self, signal: &str, to: To) {
+    pub(crate) fn signal(&mut self, signal: &str, to: SignalTarget) {
         // It was not waited for yet, so the process ID is still its own.
         let pid = self.child.id();
         match to {
-            To::Process => send(signal, &pid.to_string()),
-            To::Group => send(signal, &format!("-{pid}")),
+            SignalTarget::Process => send(signal, &pid.to_string()),
+            SignalTarget::Group => send(signal, &format!("-{pid}")),
         }
     }
 
@@ -340,7 +340,7 @@ impl Sweep {
 
 /// The target of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum To {
+pub(crate) enum SignalTarget {
     Process,
     Group,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lab::{Lab, To};
+use crate::lab::{Lab, SignalTarget};
 
 /// The moments are within this time after the start: reading the file, checks, and about the first
 /// hundred trials.
@@ -17,7 +17,11 @@ fn kill(seed: u64, moments: u32) {
     let mut put_back = 0;
     for number in 1..=moments {
         let moment = Duration::from_micros(lots.u64(0..WITHIN_MS * 1000));
-        let to = if lots.bool() { To::Process } else { To::Group };
+        let to = if lots.bool() {
+            SignalTarget::Process
+        } else {
+            SignalTarget::Group
+        };
         let when = format!("moment {number} of seed {seed}: {to:?} after {moment:?}");
         let _ = std::fs::remove_dir_all(lab.place.file("results"));
         let mut sweep = lab.sweep(&plan);

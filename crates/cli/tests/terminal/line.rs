@@ -5,7 +5,7 @@ use std::process::Command;
 use testkit::{Process, eventually};
 
 use crate::harness::{Site, io_arguments, program, site};
-use crate::pty::{Ended, Terminal, drawn, rows};
+use crate::pty::{Terminal, TerminalOutput, drawn, rows};
 
 const CTRL_C: &[u8] = b"\x03";
 
@@ -29,7 +29,7 @@ fn is_line(line: &str) -> bool {
 }
 
 /// The text left on the screen, without the lines that were drawn.
-fn left(ended: &Ended, columns: usize) -> Vec<String> {
+fn left(ended: &TerminalOutput, columns: usize) -> Vec<String> {
     let rows = rows(&ended.text, columns);
     for row in &rows {
         assert!(!row.contains('█') && !is_line(row), "{rows:#?}");

@@ -19,19 +19,19 @@ pub(crate) struct Terminal {
     slave: Option<OwnedFd>,
     /// The settings before the program started.
     settings: String,
-    written: Arc<Written>,
+    written: Arc<OutputBuffer>,
     reader: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Written {
+struct OutputBuffer {
     bytes: Mutex<Vec<u8>>,
     more: Condvar,
 }
 
 /// How a program ended, and its output.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct TerminalOutput {
     /// `None`: a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) text: String,
@@ -88,7 +88,7 @@ impl Terminal {
             .stderr(Stdio::from(slave()));
         let child = command.spawn().unwrap();
         let master = std::fs::File::from(master);
-        let written = Arc::<Written>::default();
+        let written = Arc::<OutputBuffer>::default();
         let mut source = master.try_clone().unwrap();
         let target = Arc::clone(&written);
         let reader = std::thread::spawn(move || {
@@ -137,7 +137,7 @@ impl Terminal {
     }
 
     /// Waits for its end.
-    pub(crate) fn finish(mut self) -> Ended {
+    pub(crate) fn finish(mut self) -> TerminalOutput {
         let code = self.child.wait().unwrap().code();
         let after = self.slave.as_ref().map(settings).unwrap_or_default();
         self.slave = None;
@@ -147,7 +147,7 @@ impl Terminal {
         let text = String::from_utf8(self.written.lock().clone()).unwrap();
         assert!(!text.contains("panicked"), "{text}");
         let before = std::mem::take(&mut self.settings);
-        Ended {
+        TerminalOutput {
             code,
             text,
             settings: [before, after],
@@ -162,7 +162,7 @@ impl Drop for Terminal {
     }
 }
 
-impl Written {
+impl OutputBuffer {
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
         self.bytes.lock().unwrap()
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::harness::{Site, io_arguments, program, site};
-use crate::pty::{Ended, Terminal, screen};
+use crate::pty::{Terminal, TerminalOutput, screen};
 
 /// The alternate screen of xterm, on and off.
 const ENTER: &str = "\x1b[?1049h";
@@ -29,7 +29,7 @@ fn has_figures(text: &str) -> bool {
 }
 
 /// The text on the terminal before the alternate screen, and after it.
-fn around(ended: &Ended) -> (&str, &str) {
+fn around(ended: &TerminalOutput) -> (&str, &str) {
     let (before, rest) = ended.text.split_once(ENTER).expect("the screen");
     let (_, after) = rest.rsplit_once(LEAVE).expect("the end of the screen");
     assert!(!after.contains("\x1b"), "{after:?}");
@@ -37,7 +37,7 @@ fn around(ended: &Ended) -> (&str, &str) {
 }
 
 /// The report is below its banner, and the terminal is restored.
-fn assert_reported(ended: &Ended) {
+fn assert_reported(ended: &TerminalOutput) {
     let (before, after) = around(ended);
     assert!(before.starts_with("Running "), "{before:?}");
     assert!(after.contains("Requests/sec:"), "{after:?}");

@@ -30,12 +30,12 @@ fn reader(name: &str) -> Option<PathBuf> {
 }
 
 /// A file with runs in a format.
-struct Written {
+struct ExportedFile {
     path: PathBuf,
     _folder: Folder,
 }
 
-impl Written {
+impl ExportedFile {
     fn new(set: &Set, format: ExportFormat) -> Self {
         let folder = Folder::new();
         let path = folder.file_with(format.name(), set.shown(format).unwrap());
@@ -47,7 +47,7 @@ impl Written {
 }
 
 /// What a package of Python's made of a file.
-fn read_by_python(file: &Written, format: ExportFormat, more: &[&Path]) -> Option<Value> {
+fn read_by_python(file: &ExportedFile, format: ExportFormat, more: &[&Path]) -> Option<Value> {
     let python = reader("venv/bin/python")?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers/read.py");
     let output = Command::new(python)
@@ -82,14 +82,14 @@ fn hostile() -> Set {
 
 #[test]
 fn python_s_csv_reads_every_row() {
-    let file = Written::new(&sweep(), ExportFormat::Csv);
+    let file = ExportedFile::new(&sweep(), ExportFormat::Csv);
     if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
         assert_eq!(read["ragged"], 0);
         assert_eq!(read["requests"].as_f64(), Some(80.0));
         assert_eq!(read["levels"], json!(["4096", "8388608", "4096", "4096"]));
         assert!(read["rows"].as_u64() > Some(100), "{read}");
     }
-    let file = Written::new(&hostile(), ExportFormat::Csv);
+    let file = ExportedFile::new(&hostile(), ExportFormat::Csv);
     if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
         assert_eq!(read["ragged"], 0);
         assert_eq!(read["levels"][0], json!("a\",\r\n<b>'&=1\u{1}\u{202e}"));
@@ -104,7 +104,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
     let mut sets = runs::all();
     sets.push(("hostile", hostile()));
     for (name, set) in sets {
-        let file = Written::new(&set, ExportFormat::Junit);
+        let file = ExportedFile::new(&set, ExportFormat::Junit);
         let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) else {
             return;
         };
@@ -117,7 +117,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
         let failed = set.runs.iter().filter(|run| run.failure.is_some());
         assert_eq!(read["errors"], failed.count(), "{name}");
     }
-    let file = Written::new(&sweep(), ExportFormat::Junit);
+    let file = ExportedFile::new(&sweep(), ExportFormat::Junit);
     if let Some(read) = read_by_python(&file, ExportFormat::Junit, &schema) {
         // Three runs of the slow level, and the one that failed by either condition.
         assert_eq!(read["failures"], 5, "{read}");
@@ -132,7 +132,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
 
 #[test]
 fn the_log_of_a_sweep_is_read_tag_by_tag() {
-    let file = Written::new(&sweep(), ExportFormat::Hlog);
+    let file = ExportedFile::new(&sweep(), ExportFormat::Hlog);
     if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
         assert_eq!(
             read["tags"],
@@ -144,7 +144,7 @@ fn the_log_of_a_sweep_is_read_tag_by_tag() {
             })
         );
     }
-    let file = Written::new(&runs::stalled(), ExportFormat::Hlog);
+    let file = ExportedFile::new(&runs::stalled(), ExportFormat::Hlog);
     if let Some(read) = read_by_python(&file, ExportFormat::Hlog, &[]) {
         assert_eq!(read["tags"], json!({"": 600, "unanswered": 4}));
     }
@@ -155,7 +155,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     let Some(benchstat) = reader("benchstat") else {
         return;
     };
-    let table = |arguments: &[&str], file: &Written| {
+    let table = |arguments: &[&str], file: &ExportedFile| {
         let output = Command::new(&benchstat)
             .args(arguments)
             .arg(&file.path)
@@ -171,7 +171,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
         assert_eq!(others, None);
         String::from_utf8(output.stdout).unwrap()
     };
-    let file = Written::new(&sweep(), ExportFormat::Benchfmt);
+    let file = ExportedFile::new(&sweep(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
     // The median of the three runs of the level, in seconds: their p50 are 3.117, 3.168 and 3.217
     // ms.
@@ -197,7 +197,7 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
     });
     let mut both = runs::sweep_of("buffers", ["4096", "8388608"], "staging");
     both.runs.extend(production.runs.iter().cloned());
-    let file = Written::new(&both, ExportFormat::Benchfmt);
+    let file = ExportedFile::new(&both, ExportFormat::Benchfmt);
     let text = table(&["-format", "csv", "-col", "target"], &file);
     let is_paired = |row: &str| {
         let cells: Vec<&str> = row.split(',').collect();
@@ -209,11 +209,11 @@ fn benchstat_takes_runs_of_one_cell_for_repetitions() {
                 >= 2
     };
     assert!(text.lines().any(is_paired), "{text}");
-    let old = Written::new(&staging, ExportFormat::Benchfmt);
-    let new = Written::new(&production, ExportFormat::Benchfmt);
+    let old = ExportedFile::new(&staging, ExportFormat::Benchfmt);
+    let new = ExportedFile::new(&production, ExportFormat::Benchfmt);
     let text = table(&["-format", "csv", old.path.to_str().unwrap()], &new);
     assert!(text.lines().any(is_paired), "{text}");
-    let file = Written::new(&hostile(), ExportFormat::Benchfmt);
+    let file = ExportedFile::new(&hostile(), ExportFormat::Benchfmt);
     let text = table(&["-format", "csv"], &file);
     assert!(text.contains("buffers==1+1"), "{text}");
 }

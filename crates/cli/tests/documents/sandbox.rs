@@ -42,50 +42,50 @@ const TASKSET: &str = "#!/bin/sh\nshift 2\nexec \"$@\"\n";
 /// Reads its input and prints nothing: for a program that is not installed.
 const SILENT: &str = "#!/bin/sh\ncat >/dev/null\n";
 
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: Folder,
     /// The arguments of unshare.
     unshare: Vec<&'static str>,
 }
 
-impl Place {
-    /// A place for these commands. Tools that are missing are replaced by one that prints nothing.
+impl Sandbox {
+    /// A sandbox for these commands. Tools that are missing are replaced by one that prints nothing.
     /// `None`: the test is skipped.
     pub(crate) fn new(commands: &str) -> Option<Self> {
         let unshare = unshare().ok_or("neither root nor allowed to make user namespaces");
-        let place = Self {
+        let sandbox = Self {
             unshare: testkit::require_ok("namespaces", unshare)?,
             folder: Folder::new(),
         };
         for name in ["bin", "out", "work", "home"] {
-            place.folder.folder(name);
+            sandbox.folder.folder(name);
         }
-        let work = place.path("work");
+        let work = sandbox.path("work");
         copy(&root().join("examples"), &work.join("examples"));
         copy(&root().join("docs/data"), &work.join("docs/data"));
         // Under the names of the tools it prints their reports, with the shortened durations.
         for name in ["wrkbench", "wrk", "wrk2", "wrk-cmm"] {
-            let link = place.path("bin").join(name);
+            let link = sandbox.path("bin").join(name);
             symlink(env!("CARGO_BIN_EXE_wrkbench"), link).unwrap();
         }
-        place.program("systemctl", SYSTEMCTL);
-        place.program("taskset", TASKSET);
-        place.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
+        sandbox.program("systemctl", SYSTEMCTL);
+        sandbox.program("taskset", TASKSET);
+        sandbox.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
         // `make readers` installs it there.
         let benchstat = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../readers/benchstat");
         let found = benchstat.is_file().then_some(benchstat);
         if commands.contains("benchstat") {
             match testkit::require_ok("benchstat", found.ok_or("`make readers` installs it")) {
-                Some(benchstat) => symlink(benchstat, place.path("bin/benchstat")).unwrap(),
-                None => place.program("benchstat", SILENT),
+                Some(benchstat) => symlink(benchstat, sandbox.path("bin/benchstat")).unwrap(),
+                None => sandbox.program("benchstat", SILENT),
             }
         }
         for tool in ["jq", "curl"] {
             if commands.contains(tool) && testkit::require(tool).is_none() {
-                place.program(tool, SILENT);
+                sandbox.program(tool, SILENT);
             }
         }
-        Some(place)
+        Some(sandbox)
     }
 
     fn program(&self, name: &str, content: &str) {
