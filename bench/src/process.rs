@@ -141,7 +141,7 @@ impl Process {
             pipe.take(OUTPUT_LIMIT_BYTES).read_to_string(&mut stderr)?;
         }
         bail!(
-            "{} ended without saying where it listens: {}",
+            "{} ended without printing its address: {}",
             self.name,
             stderr.trim()
         );

@@ -233,7 +233,7 @@ pub(crate) const ROWS: [Row; 11] = [
     },
     Row {
         name: "live",
-        title: "what being watched costs: keep-alive GET, 63-byte body, 64 connections",
+        title: "cost of watching a run: keep-alive GET, 63-byte body, 64 connections",
         connections: 64,
         response_size: ResponseSize::Small,
         tls: false,

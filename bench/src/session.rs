@@ -207,7 +207,8 @@ impl Session {
                 .stdout
                 .lines()
                 .find_map(|line| line.strip_prefix("body: "));
-            let body = body.with_context(|| format!("{} saw no answer over TLS", client.label))?;
+            let body =
+                body.with_context(|| format!("{} got no response over TLS", client.label))?;
             if !agreed.iter().any(|known| known == body) {
                 agreed.push(body.to_owned());
             }

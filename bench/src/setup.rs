@@ -64,7 +64,7 @@ pub(crate) fn wrkbench_path(asked: Option<&Path>) -> anyhow::Result<PathBuf> {
     };
     if !path.is_file() {
         bail!(
-            "{} is not there; build it with `make build`, or give --wrkbench",
+            "{} does not exist; build it with `make build`, or give --wrkbench",
             path.display()
         );
     }

@@ -1,13 +1,13 @@
 //! The cases and their names and titles.
 
-mod accounts;
 mod arrivals;
 mod bytes;
 mod closed;
-mod few;
+mod connections;
+mod few_samples;
 mod histogram;
 mod hung;
-mod little;
+mod littles_law;
 mod phases;
 mod queue;
 mod stall;
@@ -147,15 +147,15 @@ impl Case {
             Self::Queue => queue::run(lab, case),
             Self::Threads => threads::run(lab, case),
             Self::Closed => closed::run(lab, case),
-            Self::Little => little::run(lab, case),
+            Self::Little => littles_law::run(lab, case),
             Self::Histogram => histogram::run(case),
             Self::Hung => hung::run(lab, case),
-            Self::Few => few::run(lab, case),
+            Self::Few => few_samples::run(lab, case),
             Self::Starved => starved::run(lab, case),
             Self::WallClock => wall_clock::run(lab, case),
             Self::Phases => phases::run(lab, case),
             Self::Bytes => bytes::run(lab, case),
-            Self::Connections => accounts::run(lab, case),
+            Self::Connections => connections::run(lab, case),
         }?;
         Ok(result)
     }

@@ -49,7 +49,7 @@ impl ServerLog {
         let mut lines = csv.lines();
         let head = lines.next().unwrap_or_default();
         if head != "connection,arrival_ns,departure_ns,status,bytes" {
-            bail!("the server's log has the columns {head:?}");
+            bail!("unexpected columns in the server's log: {head:?}");
         }
         let served = lines
             .map(|line| parse_line(line).with_context(|| format!("server log: {line:?}")))

@@ -128,7 +128,7 @@ impl Peer {
             script_totals(&ended.stdout)
         };
         if totals.is_empty() {
-            bail!("{} said nothing of what it did", self.name());
+            bail!("{} printed no totals", self.name());
         }
         Ok(PeerOutput {
             totals,

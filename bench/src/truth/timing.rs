@@ -89,7 +89,7 @@ pub(crate) fn measure(options: &TruthOptions, repeats: u32) -> anyhow::Result<Ve
 }
 
 fn run(lab: &Lab, rate_per_sec: u32) -> anyhow::Result<(Timing, f64)> {
-    let mut case = CaseResult::named("timing", "how the schedule is kept");
+    let mut case = CaseResult::named("timing", "schedule accuracy");
     let line = format!("-t1 -c{CONNECTIONS} -d{DURATION_S}s -R{rate_per_sec}");
     let (ours, log) = lab.observe(&mut case, "", |origin| {
         lab.ours(&line, &origin.url("/"), DURATION_S)

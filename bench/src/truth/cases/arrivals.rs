@@ -1,4 +1,4 @@
-//! Arrivals at the server are even, or a Poisson process (M4).
+//! Arrivals at the server are even, or a Poisson process.
 
 use anyhow::Context;
 
@@ -33,7 +33,7 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Some(Figure::Count(counters.due as f64)),
     );
     case.ours(
-        "answers per second",
+        "responses per second",
         Figure::PerSec(f64::from(EVEN_PER_SEC)),
         Tolerance::Share(0.001),
         ours.requests_per_sec().map(Figure::PerSec),

@@ -1,4 +1,4 @@
-//! Bytes and responses match what the server sent, for all kinds of responses (M27).
+//! Bytes and responses match what the server sent, for all kinds of responses.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
@@ -10,7 +10,7 @@ const REQUESTS: u32 = 2_000;
 const LIMIT_S: u32 = 30;
 
 /// Label, options of the server, options of the client, path.
-const ANSWERS: [(&str, &str, &str, &str); 7] = [
+const RESPONSES: [(&str, &str, &str, &str); 7] = [
     ("small", "", "", "/"),
     ("100 kB", "", "", "/?size=100k"),
     (
@@ -26,7 +26,7 @@ const ANSWERS: [(&str, &str, &str, &str); 7] = [
 ];
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    for (label, server, options, path) in ANSWERS {
+    for (label, server, options, path) in RESPONSES {
         let (ours, log) = lab.observe(case, server, |origin| {
             let options = format!("-t1 -c8 -n {REQUESTS} {options}");
             lab.ours(&options, &origin.url(path), LIMIT_S)
@@ -34,7 +34,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         let counters = &ours.recording().counters;
         for (what, truth, seen) in [
             ("bytes", log.counts.bytes_out, counters.bytes),
-            ("answers", log.counts.responses, counters.answered),
+            ("responses", log.counts.responses, counters.answered),
         ] {
             case.ours(
                 format!("{label}: {what}"),
@@ -58,7 +58,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let server = ("", "/?interim=2");
     lab.peers(case, &which, server, &work, |said, log| {
         vec![(
-            "two interim responses: answers".to_owned(),
+            "two interim responses: responses".to_owned(),
             Figure::Count(log.counts.responses as f64),
             in_flight,
             said.total("requests").map(Figure::Count),

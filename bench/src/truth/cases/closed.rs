@@ -1,5 +1,5 @@
 //! A closed loop with a single server and a queue: rate and time follow from the number of
-//! connections and the service time (M6), with and without a pause before each request.
+//! connections and the service time, with and without a pause before each request.
 
 use anyhow::Context;
 use stats::ClosedNetwork;

@@ -1,4 +1,4 @@
-//! Histograms compared with exact percentiles, and merged in any order (M8). No server.
+//! Histograms compared with exact percentiles, and merged in any order. No server.
 
 use fastrand::Rng;
 use results::Histogram;

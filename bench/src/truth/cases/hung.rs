@@ -1,4 +1,4 @@
-//! Requests that are never answered count once, with the time until the timeout (M9).
+//! Requests that are never answered count once, with the time until the timeout.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::{Lab, words};
@@ -22,13 +22,13 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let timeouts = recording.errors.count(results::ErrorKind::Timeout);
     let count = |value: u64| Some(Figure::Count(value as f64));
     case.ours(
-        "requests without an answer",
+        "unanswered requests",
         unanswered(&log),
         Tolerance::Exact,
         count(timeouts.exchanges + counters.in_flight),
     );
     case.ours(
-        "requests without an answer: events",
+        "unanswered requests: error events",
         Figure::Count(timeouts.exchanges as f64),
         Tolerance::Exact,
         count(timeouts.events),
@@ -66,7 +66,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     lab.peers(case, &which, (SERVER, "/"), &work, |said, log| {
         let hung = said.total("timeouts").map(Figure::Count);
         let p995 = said.latency_ms(99.5).map(Figure::Ms);
-        let without = "requests without an answer".to_owned();
+        let without = "unanswered requests".to_owned();
         let p995 = (
             "p99.5".to_owned(),
             Figure::Ms(TIMEOUT_MS),

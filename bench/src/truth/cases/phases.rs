@@ -1,4 +1,4 @@
-//! The phases of a request, each with a known duration (M19).
+//! The phases of a request, each with a known duration.
 //!
 //! The kernel establishes a TCP connection before the server learns of it, so that the server
 //! cannot delay it. It delays the TLS handshake (5 ms until it reads, 7 ms until it responds), the

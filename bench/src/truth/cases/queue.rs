@@ -1,4 +1,4 @@
-//! Poisson arrivals at a single server with a queue: sojourn times are exponential (M6).
+//! Poisson arrivals at a single server with a queue: sojourn times are exponential.
 
 use stats::Blocks;
 

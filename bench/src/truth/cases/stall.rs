@@ -1,4 +1,4 @@
-//! A server that stalls, and independent users (M1, M2).
+//! A server that stalls, and independent users.
 //!
 //! Requests that arrive in [3 s, 5 s) are answered at 5 s. At an even rate, a fifth of the requests
 //! arrive in the stall, with waits distributed uniformly from 0 to 2 s. A tool that measures from

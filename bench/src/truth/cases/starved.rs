@@ -1,4 +1,4 @@
-//! A load generator with too little CPU time reports that (M14, M15): with a quota of half a core,
+//! A load generator with too little CPU time reports that: with a quota of half a core,
 //! and with a busy program on the same core.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
@@ -10,7 +10,7 @@ const DURATION_S: u32 = 4;
 
 /// Delay of the responses. On most machines a load generator is sometimes late by a few
 /// milliseconds, which is negligible compared to this; with half a core it is much later.
-const ANSWER: &str = "/?delay=100ms";
+const RESPONSE: &str = "/?delay=100ms";
 
 /// More than enough for the requests in flight at [`MOST_PER_SEC`].
 const CONNECTIONS: u32 = 4_000;
@@ -87,7 +87,7 @@ fn with_a_core(
 ) -> anyhow::Result<RunReport> {
     let options = format!("-t1 -c{CONNECTIONS} -d{DURATION_S}s -R{rate}");
     let (document, _) = lab.observe(case, "", |origin| {
-        lab.ours_under(launcher, &options, &origin.url(ANSWER), DURATION_S)
+        lab.ours_under(launcher, &options, &origin.url(RESPONSE), DURATION_S)
     })?;
     Ok(document)
 }

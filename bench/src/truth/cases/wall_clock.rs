@@ -1,4 +1,4 @@
-//! Setting the wall clock changes no number (M18).
+//! Setting the wall clock changes no number.
 //!
 //! libfaketime gives the client, and no other program, a wall clock that jumps forward and back by
 //! an hour during the run.
@@ -38,7 +38,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         .find(|path| path.is_file())
     else {
         case.notes.push(
-            "skipped: libfaketime is not there (Debian: apt-get install faketime)".to_owned(),
+            "skipped: libfaketime was not found (Debian: apt-get install faketime)".to_owned(),
         );
         return Ok(());
     };
@@ -70,7 +70,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     })?;
     // A run with the real clock would prove nothing.
     case.ours(
-        "label: begin of the run, from now",
+        "label: start of the run, from now",
         Figure::S(LEAD_S),
         Tolerance::Within(60.0),
         Some(Figure::S(

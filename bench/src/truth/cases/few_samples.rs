@@ -1,4 +1,4 @@
-//! Percentiles with too few samples are marked (M10).
+//! Percentiles with too few samples are marked.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
@@ -14,7 +14,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     for (percent, truth) in [(50.0, true), (99.0, true), (99.9, false), (100.0, true)] {
         let seen = ours.has_enough_samples(percent);
         case.ours(
-            format!("p{percent} is vouched for"),
+            format!("p{percent} has enough samples"),
             yes_or_no(truth),
             Tolerance::Exact,
             seen.map(yes_or_no),
@@ -22,7 +22,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     }
     let is_noted = ours.notes.lines().any(|line| line.contains("99.9"));
     case.ours(
-        "a note says so of p99.9",
+        "a note names p99.9",
         yes_or_no(true),
         Tolerance::Exact,
         Some(yes_or_no(is_noted)),

@@ -1,4 +1,4 @@
-//! Little's law: requests in flight are the rate times the time, counted in three ways (M7).
+//! Little's law: requests in flight are the rate times the time, counted in three ways.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;

@@ -1,4 +1,4 @@
-//! Connections and the ways they end match what the server saw and did (M28).
+//! Connections and the ways they end match what the server saw and did.
 
 use results::ErrorKind;
 
@@ -25,7 +25,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let options = format!("-t1 -c{CONNECTIONS} -n 2000 {options}");
             lab.ours(&options, &origin.url("/"), LIMIT_S)
         })?;
-        accounts(case, label, &ours, &log);
+        compare_counts(case, label, &ours, &log);
         anyhow::Ok((ours, log))
     };
     one("kept alive", "", "")?;
@@ -37,7 +37,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 
     let count = |value: u64| Figure::Count(value as f64);
     case.ours(
-        "announced close: how often",
+        "announced close: closed connections",
         count(limited_log.connections_with(REQUESTS_EACH)),
         Tolerance::Exact,
         Some(count(limited.recording().counters.reconnects)),
@@ -59,7 +59,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn accounts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
+fn compare_counts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
     let counters = &ours.recording().counters;
     for (what, truth, seen) in [
         (
@@ -68,7 +68,7 @@ fn accounts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLo
             counters.connections_opened,
         ),
         ("requests", log.counts.requests, counters.sent),
-        ("answers", log.counts.responses, counters.answered),
+        ("responses", log.counts.responses, counters.answered),
     ] {
         case.ours(
             format!("{label}: {what}"),
