@@ -10,7 +10,7 @@
 //! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
 //! | `told` | lines on stderr and their order |
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
-//! | `answers` | unusual but valid responses: none is an error |
+//! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
@@ -36,8 +36,8 @@
     reason = "a failing step fails the test"
 )]
 
-#[path = "end_to_end/answers.rs"]
-mod answers;
+#[path = "end_to_end/unusual_responses.rs"]
+mod unusual_responses;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compare.rs"]

@@ -8,7 +8,7 @@
 mod link;
 mod peer;
 
-pub use peer::{Actions, Attempt, ConnectAnswer, Peer};
+pub use peer::{Actions, Attempt, ConnectReaction, Peer};
 
 use crate::Waker;
 use crate::{
@@ -430,15 +430,15 @@ impl<P: Peer> World<P> {
             options,
         };
         match self.peer.on_connect(&attempt, at_ns) {
-            ConnectAnswer::Accept { after_ns } => {
+            ConnectReaction::Accept { after_ns } => {
                 self.schedule(at_ns.saturating_add(after_ns), connection, Event::Opens);
             }
-            ConnectAnswer::Fail { after_ns, errno } => {
+            ConnectReaction::Fail { after_ns, errno } => {
                 self.link(connection).peer_socket = PeerSocket::Closed;
                 let left_ns = at_ns.saturating_add(after_ns);
                 self.travel_to_client(connection, Arrival::ConnectFailed(errno), left_ns);
             }
-            ConnectAnswer::Ignore => {}
+            ConnectReaction::Ignore => {}
         }
     }
 

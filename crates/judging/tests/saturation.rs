@@ -411,21 +411,24 @@ fn small_delays_are_no_symptom_in_a_closed_loop() {
             machine(r).elapsed_ns = 200 * MS;
             machine(r).steal_ns = 40 * MS;
         }),
-        ("late wake-ups beside slow answers", |r| {
+        ("late wake-ups with slow responses", |r| {
             r.recording.service_time = of(&[(200 * MS, 20_000)]);
             r.recording.lags.wakeup = of(&[(3 * MS, 1_000)]);
         }),
-        ("a wake-up that takes as long as a fast answer", |r| {
+        ("a wake-up that takes as long as a fast response", |r| {
             r.recording.service_time = of(&[(60 * US, 20_000)]);
             r.recording.lags.receive = of(&[(40 * US, 300)]);
         }),
         ("nine late wake-ups", |r| {
             r.recording.lags.wakeup = of(&[(30 * US, 100), (50 * MS, 9)]);
         }),
-        ("a tail of receives beside the same tail of latency", |r| {
-            r.recording.service_time = of(&[(2 * MS, 18_000), (90 * MS, 2_000)]);
-            r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]);
-        }),
+        (
+            "a tail of receive delays and the same tail of latency",
+            |r| {
+                r.recording.service_time = of(&[(2 * MS, 18_000), (90 * MS, 2_000)]);
+                r.recording.lags.receive = of(&[(25 * US, 280), (1_500 * US, 20)]);
+            },
+        ),
     ];
     for (name, change) in cases {
         let mut result = quiet();
@@ -458,7 +461,7 @@ fn small_delays_are_no_symptom_at_a_rate() {
             r.recording.response_time = Histogram::new();
             send_only(r, 0);
         }),
-        ("a millisecond beside a second", |r| {
+        ("a millisecond of send lag and a second of latency", |r| {
             r.recording.response_time = of(&[(SECOND, 20_000)]);
             r.recording.lags.own = of(&[(2 * MS, 20_000)]);
         }),

@@ -304,10 +304,10 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
 /// of them with a saturated load generator.
 fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     let cells = swept::cells_of_levels(&["4096", "8192"]);
-    let answers = |cell: usize, position: u32| {
+    let responses = |cell: usize, position: u32| {
         (200.0 + 20.0 * cell as f64) * (1.0 + 0.002 * f64::from(position % 5))
     };
-    let mut runs = swept::rounds(&cells, 6, answers);
+    let mut runs = swept::rounds(&cells, 6, responses);
     for run in &mut runs {
         let result = run.result.as_mut().expect("it was measured");
         result.generator.verdict = Verdict::NotSaturated;

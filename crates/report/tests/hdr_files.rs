@@ -161,7 +161,7 @@ fn a_window_without_responses_is_a_line_too() {
     assert_eq!((lines[0].start_ms, lines[0].length_ms), (0, 3020));
     assert_eq!((lines[0].samples.len(), lines[0].max), (0, 0.0));
 
-    // Answers in the first second, none in the two that follow.
+    // Responses in the first second, none in the two that follow.
     let mut result = fixture::result(Recording::new());
     let mut samples = Histogram::new();
     samples.record(5);

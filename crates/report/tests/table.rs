@@ -73,7 +73,7 @@ fn row(text: &str, begin: &str) -> Vec<String> {
         .collect()
 }
 
-/// Answers with latencies of 1 ms, 2 ms and so on.
+/// Responses with latencies of 1 ms, 2 ms and so on.
 fn recording(samples: u64) -> Recording {
     let mut recording = Recording::new();
     for sample in 1..=samples {

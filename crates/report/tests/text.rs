@@ -197,7 +197,7 @@ fn each_kind_of_error_has_a_note() {
             "note: 4 x reset: the server reset the connection, 4 requests lost",
             "note: 1 x stale: the server closed an idle connection as a request was on its way, \
              1 request lost",
-            "note: 2 x timeout: no complete answer came in time, 2 requests lost",
+            "note: 2 x timeout: no complete response in time, 2 requests lost",
         ]
     );
     assert_eq!(messages(Recording::new()), Vec::<String>::new());

@@ -79,7 +79,7 @@ error_kinds! {
     Truncated, "truncated", Read, "the server closed within a response";
     ReadOther, "read_other", Read, "receiving failed for another reason";
     Stale, "stale", Read, "the server closed an idle connection as a request was on its way";
-    Timeout, "timeout", Timeout, "no complete answer came in time";
+    Timeout, "timeout", Timeout, "no complete response in time";
     BadStatusLine, "bad_status_line", Read, "a response did not begin with a status line";
     BadVersion, "bad_version", Read, "a response had an HTTP version other than 1.x";
     BadHeader, "bad_header", Read, "a header line was malformed";
@@ -91,7 +91,7 @@ error_kinds! {
     BadChunk, "bad_chunk", Read, "a chunked body was malformed";
     TooManyInterim, "too_many_interim", Read, "interim (1xx) responses did not end";
     BodyTooLarge, "body_too_large", Read, "a body was too large to be kept for the script";
-    Unsolicited, "unsolicited", Read, "bytes came with no request outstanding";
+    Unsolicited, "unsolicited", Read, "bytes arrived with no request in flight";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
 }

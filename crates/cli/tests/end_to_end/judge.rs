@@ -170,7 +170,11 @@ impl Claims {
             server.connections
         };
         let at_least = [
-            ("answers", server.responses + server.refused, self.answered),
+            (
+                "responses",
+                server.responses + server.refused,
+                self.answered,
+            ),
             ("bytes", server.bytes_out, self.bytes),
             // Each run first checks whether anybody listens.
             ("connections", connections, self.opened + self.runs),

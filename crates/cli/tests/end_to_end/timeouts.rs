@@ -20,7 +20,7 @@ fn a_hanging_server_costs_each_request_its_timeout_once() {
     let timed_out = &run.result.recording.timed_out;
     assert_eq!(timed_out.count(), 12);
     assert!(timed_out.min_ns().unwrap() >= 80_000_000, "{}", run.story());
-    let line = "wrkbench: no request succeeded: no complete answer came in time (12 times)";
+    let line = "wrkbench: no request succeeded: no complete response in time (12 times)";
     assert_eq!(one_line(&run.stderr), line);
 }
 

@@ -106,7 +106,7 @@ fn ctrl_c_during_the_warm_up_is_reported_as_such() {
         let mut run = run.start();
         run.await_banner();
         let before = site.counts().responses;
-        site.await_counts("answers", |counts| counts.responses > before + 10);
+        site.await_counts("responses", |counts| counts.responses > before + 10);
         run.process.signal("INT");
         let run = run.finish();
         assert_eq!(

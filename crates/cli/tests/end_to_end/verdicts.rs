@@ -91,7 +91,7 @@ fn an_interrupted_run_is_judged_by_what_was_measured() {
         let mut run = run.start();
         run.await_banner();
         let before = site.counts().responses;
-        site.await_counts("answers", |counts| counts.responses > before + 10);
+        site.await_counts("responses", |counts| counts.responses > before + 10);
         run.process.signal("INT");
         let run = run.finish();
         assert!(run.result.window.interrupted);

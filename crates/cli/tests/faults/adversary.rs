@@ -277,7 +277,7 @@ fn tls(wire: Wire, config: &Arc<ServerConfig>, is_sliced: bool) -> io::Result<Li
 
 /// What a request's head says.
 struct Head {
-    /// HEAD: the answer has no body.
+    /// HEAD: the response has no body.
     is_head: bool,
     body_bytes: usize,
     /// Whether the body is read first: it is small, and the client does not use Expect.

@@ -208,8 +208,8 @@ impl Case {
         };
         match &self.expected {
             Expected::Failure(kinds) | Expected::NoConnection(kinds) => names(kinds),
-            Expected::Response(status) => format!("an answer, {status}"),
-            Expected::ResponseThen(kinds) => format!("an answer, then {}", names(kinds)),
+            Expected::Response(status) => format!("a response, {status}"),
+            Expected::ResponseThen(kinds) => format!("a response, then {}", names(kinds)),
         }
     }
 
@@ -412,7 +412,7 @@ fn answered(run: &Finished, status: u16, requests: u64, server: &Tally) {
     } else {
         server.wrong()
     };
-    assert_eq!(so, expected, "answers with {status}\n{}", run.story());
+    assert_eq!(so, expected, "responses with {status}\n{}", run.story());
 }
 
 fn answered_then(run: &Finished, kinds: &[ErrorKind], requests: u64, server: &Tally) {
@@ -425,10 +425,10 @@ fn answered_then(run: &Finished, kinds: &[ErrorKind], requests: u64, server: &Ta
         run.errors(),
         run.story()
     );
-    // Each such answer costs at most the request that follows it on its connection.
+    // Each such response costs at most the request that follows it on its connection.
     assert!(run.answered() >= requests / 2, "{}", run.story());
     assert!(run.events() <= server.wrong(), "{}", run.story());
-    // What comes in the same piece as the answer is always seen.
+    // What comes in the same piece as the response is always seen.
     if kinds == [ErrorKind::Unsolicited] {
         let counts = (run.failed(), run.events());
         assert_eq!(

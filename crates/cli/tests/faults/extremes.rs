@@ -124,7 +124,7 @@ fn extreme(
             Duration::from_millis(allowed_ms),
         );
         check(&run);
-        RowOutcome::Held(format!("{} answers, {}", run.answered(), run.errors()))
+        RowOutcome::Held(format!("{} responses, {}", run.answered(), run.errors()))
     })
 }
 
@@ -316,7 +316,7 @@ fn proxies() -> Vec<Row> {
             let run = client::run_in(command, &arguments, &site.url("/"), Duration::ZERO);
             fine(&run);
             assert_eq!(site.counts().requests, 20);
-            RowOutcome::Held("20 answers".to_owned())
+            RowOutcome::Held("20 responses".to_owned())
         },
     )]
 }

@@ -150,17 +150,17 @@ fn interim() -> Vec<Case> {
     vec![
         asked(
             "F28",
-            "100 before the answer",
+            "100 before the response",
             &after("HTTP/1.1 100 Continue\r\n\r\n"),
         ),
         asked(
             "F28",
-            "102 before the answer",
+            "102 before the response",
             &after("HTTP/1.1 102 Processing\r\n\r\n"),
         ),
         asked(
             "F28",
-            "103 before the answer, in a piece of its own",
+            "103 before the response, in a piece of its own",
             &[
                 send("HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n"),
                 Step::Pause(1),
@@ -170,18 +170,18 @@ fn interim() -> Vec<Case> {
         .and_in_tls(),
         asked(
             "F28",
-            "twenty interim answers",
+            "twenty interim responses",
             &after(&"HTTP/1.1 100 Go on\r\n\r\n".repeat(20)),
         ),
         asked(
             "F28",
-            "interim answers without end",
+            "interim responses without end",
             &[Step::Endless(b"HTTP/1.1 100 Go on\r\n\r\n".to_vec())],
         )
         .fails(TooManyInterim),
         asked(
             "F28",
-            "an interim answer and FIN",
+            "an interim response and FIN",
             &ended("HTTP/1.1 100 Continue\r\n\r\n"),
         )
         .fails(Truncated),
@@ -467,19 +467,19 @@ fn surplus() -> Vec<Case> {
         BrokenPipe,
     ];
     vec![
-        asked("F35", "two answers to one request", &[send(twice)])
+        asked("F35", "two responses to one request", &[send(twice)])
             .then(&[Unsolicited])
             .and_in_tls(),
         asked(
             "F37",
-            "letters behind an answer",
+            "letters behind a response",
             &[send(answer_and(b"surplus"))],
         )
         .then(&[Unsolicited])
         .and_in_tls(),
         asked(
             "F37",
-            "zero bytes behind an answer",
+            "zero bytes behind a response",
             &[send(answer_and(&[0; 5]))],
         )
         .then(&[Unsolicited]),
@@ -491,7 +491,7 @@ fn surplus() -> Vec<Case> {
         .then(&[Unsolicited]),
         asked(
             "F37",
-            "letters behind an answer, later",
+            "letters behind a response, later",
             &[send(RIGHT), Step::Pause(2), send("surplus"), Step::Fin],
         )
         .then(&lost),

@@ -168,7 +168,7 @@ impl Isolated {
     fn all_answered(&self) -> String {
         assert_eq!(self.output.code, Some(0), "{:?}", self.output);
         assert_eq!(self.kinds(), [], "{:?}", self.output);
-        format!("{} answers", self.answered())
+        format!("{} responses", self.answered())
     }
 }
 
@@ -227,8 +227,8 @@ fn routes() -> Vec<Row> {
                 );
                 let rows = run.result().recording.series.rows();
                 let last: u64 = rows.iter().rev().take(3).map(|row| row.answered).sum();
-                assert!(last > 0, "no answer in the end; {:?}", run.output);
-                format!("{kinds:?}, and answers in the end")
+                assert!(last > 0, "no response in the end; {:?}", run.output);
+                format!("{kinds:?}, and responses in the end")
             },
         ),
         row(
@@ -253,8 +253,8 @@ fn routes() -> Vec<Row> {
                 );
                 let rows = run.result().recording.series.rows();
                 let last: u64 = rows.iter().rev().take(3).map(|row| row.answered).sum();
-                assert!(last > 0, "no answer in the end; {:?}", run.output);
-                format!("{:?}, and answers in the end", run.kinds())
+                assert!(last > 0, "no response in the end; {:?}", run.output);
+                format!("{:?}, and responses in the end", run.kinds())
             },
         ),
         row(
@@ -303,7 +303,7 @@ END
         row(
             "F17",
             what,
-            "an answer from the address that answers",
+            "a response from the address that answers",
             0,
             &script,
             Isolated::all_answered,
@@ -522,13 +522,13 @@ fn ports() -> Vec<Row> {
                     "{:?}",
                     run.output
                 );
-                format!("{} answers", run.answered())
+                format!("{} responses", run.answered())
             },
         ),
         row(
             "F77",
             "a port that connects to itself (RFC 9293 section 3.5)",
-            "no answer is made up: exit 1, one line",
+            "no response is made up: exit 1, one line",
             3000,
             "echo 41000 41000 >/proc/sys/net/ipv4/ip_local_port_range
              code=0; \"$W\" $O -c1 -d3s -T500ms http://127.0.0.1:41000/ || code=$?; keep; exit \

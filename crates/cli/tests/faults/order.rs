@@ -132,42 +132,42 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
     let half = [RIGHT, &RIGHT[..10]].concat();
     vec![
         lost(
-            "a pipeline without any answer",
+            "a pipeline without any response",
             ErrorKind::Timeout,
             1,
             &[Step::Hang],
             "-T60ms",
         ),
         lost(
-            "a pipeline that ends without an answer",
+            "a pipeline that ends without a response",
             ErrorKind::ClosedEarly,
             1,
             &[Step::Fin],
             "-T30s",
         ),
         lost(
-            "a pipeline with one answer, and silence",
+            "a pipeline with one response, and silence",
             ErrorKind::Timeout,
             2,
             &[Step::Hang],
             "-T60ms",
         ),
         lost(
-            "a pipeline with one answer, and FIN",
+            "a pipeline with one response, and FIN",
             ErrorKind::ClosedEarly,
             2,
             &[Step::Fin],
             "-T30s",
         ),
         lost(
-            "a pipeline that ends within an answer",
+            "a pipeline that ends within a response",
             ErrorKind::Truncated,
             2,
             &[send(&RIGHT[..10]), Step::Fin],
             "-T30s",
         ),
         lost(
-            "a pipeline with a wrong answer",
+            "a pipeline with a wrong response",
             ErrorKind::BadStatusLine,
             2,
             &[send("garbage\r\n\r\n"), Step::Fin],
@@ -178,7 +178,7 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
             // were sent meanwhile, and nobody could tell.
             let too_many = RIGHT.repeat(DEPTH as usize + 1);
             let misbehavior = misbehavior(layer, When::Asked, 1, &[send(too_many)]);
-            let what = format!("a pipeline with more answers at once than requests{suffix}");
+            let what = format!("a pipeline with more responses at once than requests{suffix}");
             // The responses cannot be matched to requests, but there are too many.
             Row::new("F38", what, "unsolicited, and nothing hangs", move || {
                 let run = run(misbehavior.clone(), &arguments("-T30s"), 0);
@@ -194,8 +194,8 @@ fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
         },
         {
             let misbehavior = misbehavior(layer, When::Asked, 1, &[send(half), Step::Fin]);
-            let what = format!("an answer and half of one more{suffix}");
-            Row::new("F38", what, "an answer, then truncated", move || {
+            let what = format!("a response and half of one more{suffix}");
+            Row::new("F38", what, "a response, then truncated", move || {
                 let arguments = ["-t1", "-c1", "-n8", "--pipeline", "2", "-T30s"];
                 let run = run(misbehavior.clone(), &arguments, 0);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());

@@ -18,7 +18,7 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
         Row::told(
             "F72",
-            "Ctrl-C before the first answer",
+            "Ctrl-C before the first response",
             "the report, exit 0; requests in flight are counted",
             ctrl_c_before_the_first_response_is_no_failure_of_the_server,
         ),

@@ -171,7 +171,7 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> Row
     assert_eq!(kinds(&result), [], "{output:?}");
     assert_eq!(result.window.duration_ns, duration_ms * 1_000_000);
     assert_standstill(&result);
-    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} responses", result.recording.counters.answered))
 }
 
 /// A suspended load generator reports it.
@@ -206,7 +206,7 @@ fn a_program_that_stops_at_a_constant_rate() -> RowOutcome {
     let median_ns = recording.service_time.value_at_percentile(50.0);
     assert!(median_ns < 100_000_000, "{median_ns}; {output:?}");
     RowOutcome::Held(format!(
-        "{} answers, the latest after {} ms",
+        "{} responses, the latest after {} ms",
         recording.counters.answered,
         max_ns / 1_000_000
     ))
@@ -226,7 +226,7 @@ fn both_stopped() -> RowOutcome {
     assert_eq!(kinds(&result), [], "{output:?}");
     assert!(answered_at_the_end(&result) > 0, "{output:?}");
     assert_standstill(&result);
-    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} responses", result.recording.counters.answered))
 }
 
 fn a_program_without_a_core_of_its_own() -> RowOutcome {
@@ -249,7 +249,7 @@ fn a_program_without_a_core_of_its_own() -> RowOutcome {
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(kinds(&result), [], "{output:?}");
     assert_eq!(result.window.duration_ns, 1_000_000_000);
-    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} responses", result.recording.counters.answered))
 }
 
 fn unix_ms() -> u64 {
@@ -299,7 +299,7 @@ fn a_wall_clock_that_jumps() -> RowOutcome {
         (3500..3700).contains(&shifted_s),
         "{shifted_s} s; {output:?}"
     );
-    RowOutcome::Held(format!("{} answers", result.recording.counters.answered))
+    RowOutcome::Held(format!("{} responses", result.recording.counters.answered))
 }
 
 fn too_little_memory() -> RowOutcome {

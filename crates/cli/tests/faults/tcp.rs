@@ -85,19 +85,19 @@ fn ends() -> Vec<Row> {
     [
         asked(
             "F7",
-            "FIN after an answer, unannounced",
+            "FIN after a response, unannounced",
             &[send(RIGHT), Step::Fin],
         )
         .and_in_tls()
         .then(&lost),
         asked(
             "F8",
-            "half close after an answer",
+            "half close after a response",
             &[send(RIGHT), Step::HalfClose],
         )
         .and_in_tls()
         .then(&lost),
-        asked("F9", "RST instead of an answer", &[Step::Reset])
+        asked("F9", "RST instead of a response", &[Step::Reset])
             .and_in_tls()
             .fails(Reset),
         asked(
@@ -128,7 +128,7 @@ fn ends() -> Vec<Row> {
             &[send(ANNOUNCED), Step::Pause(10), Step::Reset],
         )
         .and_in_tls(),
-        asked("F9", "FIN instead of an answer", &[Step::Fin])
+        asked("F9", "FIN instead of a response", &[Step::Fin])
             .and_in_tls()
             .fails(ClosedEarly),
         asked(
@@ -203,14 +203,14 @@ fn pieces() -> Vec<Row> {
         .over(&sliced),
         asked(
             "F12",
-            "an answer cut at every place",
+            "a response cut at every place",
             &[Step::CutAnywhere(RIGHT.to_vec())],
         )
         .over(&sliced)
         .requests(RIGHT.len() as u64),
         asked(
             "F12",
-            "a chunked answer cut at every place",
+            "a chunked response cut at every place",
             &[Step::CutAnywhere(CHUNKED.to_vec())],
         )
         .requests(CHUNKED.len() as u64),
@@ -239,7 +239,7 @@ fn pieces() -> Vec<Row> {
             &[send(HEAD), Step::Drip(b"0123456789".to_vec(), 20)],
         )
         .fails(Timeout),
-        asked("F15", "silence instead of an answer", &[Step::Hang])
+        asked("F15", "silence instead of a response", &[Step::Hang])
             .and_in_tls()
             .fails(Timeout),
         asked(

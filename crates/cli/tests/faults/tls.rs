@@ -264,7 +264,7 @@ fn records() -> Vec<Case> {
     vec![
         asked(
             "F48",
-            "a fatal alert instead of an answer",
+            "a fatal alert instead of a response",
             &[alert(2, 80), Step::BareFin],
         )
         .over(&[layer(&only(TlsVersions::Only12))])
@@ -288,7 +288,7 @@ fn records() -> Vec<Case> {
         .fails(TlsRecord),
         asked(
             "F53",
-            "a change of keys before the answer",
+            "a change of keys before the response",
             &[Step::ChangeKeys(1), send(RIGHT)],
         )
         .over(&of_13(|_| ())),

@@ -61,7 +61,7 @@ impl Apache {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Ends it gracefully, so that its log is complete: for each request its answer's bytes.
+    /// Ends it gracefully, so that its log is complete: for each request the bytes of its response.
     fn logged_bytes(self, path: &str) -> Vec<u64> {
         self.daemon.end("WINCH");
         let log = self.place.read("access.log");
@@ -108,7 +108,7 @@ fn configuration(place: &Folder, port: u16, model: Model) -> String {
     )
 }
 
-/// Loads one path, and compares requests and bytes with httpd's log. (Its answers differ in length:
+/// Loads one path, and compares requests and bytes with httpd's log. (Its responses differ in length:
 /// a script that has ended soon enough gets a Content-Length instead of chunks, and the ETag of a
 /// new file is weak for a second.)
 fn load(model: Model, path: &str) {

@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation};
-use eventloop::sim::{ConnectAnswer, PeerEvent};
+use eventloop::sim::{ConnectReaction, PeerEvent};
 use results::{ErrorKind, Legacy};
 
 /// How many connection attempts the server saw.
@@ -132,8 +132,8 @@ fn a_slow_trickle_does_not_postpone_the_timeout() {
 #[test]
 fn a_connection_that_is_never_established_times_out_and_is_retried() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|number, _| match number {
-        0..3 => ConnectAnswer::Ignore,
-        _ => ConnectAnswer::Accept { after_ns: 0 },
+        0..3 => ConnectReaction::Ignore,
+        _ => ConnectReaction::Accept { after_ns: 0 },
     });
     let run = Simulation::new().timeout(100 * MS).run(peer);
     assert_eq!(run.errors(ErrorKind::ConnectTimeout), (3, 0));
@@ -145,8 +145,8 @@ fn a_connection_that_is_never_established_times_out_and_is_retried() {
 fn refused_connections_back_off_and_recover() {
     let peer =
         HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|_, now_ns| match now_ns < S / 2 {
-            true => ConnectAnswer::refuse(),
-            false => ConnectAnswer::Accept { after_ns: 0 },
+            true => ConnectReaction::refuse(),
+            false => ConnectReaction::Accept { after_ns: 0 },
         });
     let run = Simulation::new().connections(10).lasting(2 * S).run(peer);
     let (refused, exchanges) = run.errors(ErrorKind::Refused);
@@ -170,7 +170,7 @@ fn refused_connections_back_off_and_recover() {
 
 #[test]
 fn connections_do_not_reconnect_in_step() {
-    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::refuse());
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectReaction::refuse());
     let run = Simulation::new().connections(100).run(peer);
     let mut times: Vec<_> = run.peer_log().iter().map(|entry| entry.at_ns).collect();
     times.retain(|at_ns| *at_ns > 0);
@@ -185,7 +185,7 @@ fn connections_do_not_reconnect_in_step() {
 
 #[test]
 fn an_unreachable_server_gets_few_attempts() {
-    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectAnswer::refuse());
+    let peer = HttpPeer::new(|_| Reply::silence()).admitting(|_, _| ConnectReaction::refuse());
     let run = Simulation::new().lasting(60 * S).run(peer);
     assert!((60..=140).contains(&attempts(&run)), "{}", attempts(&run));
     assert_eq!(run.errors(ErrorKind::Refused).0 as usize, attempts(&run));
@@ -202,7 +202,7 @@ fn kinds_of_failed_connects_are_distinguished() {
         (libc::ETIMEDOUT, ErrorKind::ConnectTimeout),
         (libc::EACCES, ErrorKind::ConnectOther),
     ] {
-        let answer = ConnectAnswer::Fail {
+        let answer = ConnectReaction::Fail {
             after_ns: MS,
             errno,
         };

@@ -4,7 +4,7 @@
 //! Content-Length). It does so without the code under test, so that its records are a second
 //! opinion.
 
-use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
+use eventloop::sim::{Actions, Attempt, ConnectReaction, Peer};
 
 /// Longest head of a request. Longer ones are answered with RST.
 const HEAD_BYTES_MAX: usize = 1024 * 1024;
@@ -140,7 +140,7 @@ pub(crate) struct Served {
 }
 
 type Answer = Box<dyn FnMut(&Request<'_>) -> Reply + Send>;
-type Admit = Box<dyn FnMut(u32, u64) -> ConnectAnswer + Send>;
+type Admit = Box<dyn FnMut(u32, u64) -> ConnectReaction + Send>;
 
 /// A [`Peer`] that answers every complete request with the result of a function of the test.
 pub(crate) struct HttpPeer {
@@ -166,7 +166,7 @@ impl HttpPeer {
     pub(crate) fn new(answer: impl FnMut(&Request<'_>) -> Reply + Send + 'static) -> Self {
         Self {
             answer: Box::new(answer),
-            admit: Box::new(|_, _| ConnectAnswer::Accept { after_ns: 0 }),
+            admit: Box::new(|_, _| ConnectReaction::Accept { after_ns: 0 }),
             idle_close_ns: None,
             connections: Vec::new(),
             served: Vec::new(),
@@ -177,7 +177,7 @@ impl HttpPeer {
     #[must_use]
     pub(crate) fn admitting(
         mut self,
-        admit: impl FnMut(u32, u64) -> ConnectAnswer + Send + 'static,
+        admit: impl FnMut(u32, u64) -> ConnectReaction + Send + 'static,
     ) -> Self {
         self.admit = Box::new(admit);
         self
@@ -241,7 +241,7 @@ impl HttpPeer {
 }
 
 impl Peer for HttpPeer {
-    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
         (self.admit)(attempt.connection, now_ns)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{LAST_OK, MS, OK, S, Simulation};
-use eventloop::sim::ConnectAnswer;
+use eventloop::sim::ConnectReaction;
 use results::snapshot::{Snapshot, Stage};
 use results::{Errors, Histogram};
 
@@ -142,8 +142,8 @@ fn the_warm_up_is_observed_but_not_part_of_the_window() {
 #[test]
 fn connections_that_the_server_refuses_are_not_open() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|attempt, _| match attempt {
-        0 | 1 => ConnectAnswer::Accept { after_ns: 0 },
-        _ => ConnectAnswer::refuse(),
+        0 | 1 => ConnectReaction::Accept { after_ns: 0 },
+        _ => ConnectReaction::refuse(),
     });
     let simulation = Simulation::new().connections(5).lasting(1_500 * MS);
     let run = simulation.observed().run(peer);

@@ -2,7 +2,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation};
-use eventloop::sim::{ConnectAnswer, PeerEvent};
+use eventloop::sim::{ConnectReaction, PeerEvent};
 
 /// When something reached the server, and on which connection.
 type Times = Vec<(u64, u32)>;
@@ -71,8 +71,8 @@ fn a_server_that_does_not_respond_stops_neither_opening_nor_requests() {
 
 #[test]
 fn failing_and_hanging_connections_do_not_stop_the_others() {
-    let hang = ConnectAnswer::Ignore;
-    let refuse = ConnectAnswer::Fail {
+    let hang = ConnectReaction::Ignore;
+    let refuse = ConnectReaction::Fail {
         after_ns: 0,
         errno: libc::ECONNREFUSED,
     };
@@ -81,7 +81,7 @@ fn failing_and_hanging_connections_do_not_stop_the_others() {
             match attempt {
                 // The connection of the probe.
                 63 => answer,
-                _ => ConnectAnswer::Accept { after_ns: 0 },
+                _ => ConnectReaction::Accept { after_ns: 0 },
             }
         });
         let run = Simulation::new()

@@ -5,7 +5,7 @@
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::truth::{close, exponential_ns, percentile_ms, poisson};
-use eventloop::sim::ConnectAnswer;
+use eventloop::sim::ConnectReaction;
 use fastrand::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -194,8 +194,8 @@ fn a_number_of_requests_is_exact_whichever_worker_sends_them() {
 #[test]
 fn requests_of_a_thread_without_connections_are_sent_on_time_by_the_others() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|number, _| match number {
-        1 | 3 => ConnectAnswer::Ignore,
-        _ => ConnectAnswer::Accept { after_ns: 0 },
+        1 | 3 => ConnectReaction::Ignore,
+        _ => ConnectReaction::Accept { after_ns: 0 },
     });
     let run = Simulation::new()
         .threads(4)

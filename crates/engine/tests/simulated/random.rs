@@ -3,7 +3,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{LAST_OK, MS, OK, Run, S, Simulation, US};
-use eventloop::sim::{ConnectAnswer, SimOptions};
+use eventloop::sim::{ConnectReaction, SimOptions};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 
@@ -114,8 +114,8 @@ fn run(case: &Case) -> Run {
     let every = case.refused_every;
     let peer = HttpPeer::new(move |request| reply(&acts[request.number as usize % acts.len()]))
         .admitting(move |number, _| match every > 0 && number % every == 0 {
-            true => ConnectAnswer::refuse(),
-            false => ConnectAnswer::Accept { after_ns: 0 },
+            true => ConnectReaction::refuse(),
+            false => ConnectReaction::Accept { after_ns: 0 },
         });
     let mut simulation = Simulation::new()
         .connections(case.connections)

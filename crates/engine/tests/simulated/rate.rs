@@ -5,7 +5,7 @@ use crate::http::{HttpPeer, Reply};
 use crate::simulation::{GET, LAST_OK, MS, OK, S, Simulation, US};
 use engine::source::{Batch, Captured, RequestSource, SourceError};
 use eventloop::Address;
-use eventloop::sim::{ConnectAnswer, PeerEvent};
+use eventloop::sim::{ConnectReaction, PeerEvent};
 use plan::{Arrivals, Pacing, SourceRange, Stage};
 use results::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -212,12 +212,12 @@ fn an_outage_of_the_server_is_visible_in_the_response_times() {
     })
     .admitting(move |_, now_ns| {
         if away.contains(&now_ns) {
-            ConnectAnswer::Fail {
+            ConnectReaction::Fail {
                 after_ns: 0,
                 errno: libc::ECONNREFUSED,
             }
         } else {
-            ConnectAnswer::Accept { after_ns: 0 }
+            ConnectReaction::Accept { after_ns: 0 }
         }
     });
     let run = Simulation::new()
@@ -424,12 +424,12 @@ fn source_addresses_are_used_in_turn_and_shared_by_the_workers() {
 struct SourcesSeen(Arc<Mutex<Vec<u8>>>);
 
 impl eventloop::sim::Peer for SourcesSeen {
-    fn on_connect(&mut self, attempt: &eventloop::sim::Attempt<'_>, _: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, attempt: &eventloop::sim::Attempt<'_>, _: u64) -> ConnectReaction {
         if let Some(std::net::IpAddr::V4(source)) = attempt.options.source {
             let mut seen = self.0.lock().expect("no panic under the lock");
             seen.push(source.octets()[3]);
         }
-        ConnectAnswer::Accept { after_ns: 0 }
+        ConnectReaction::Accept { after_ns: 0 }
     }
     fn on_bytes(&mut self, _: u32, _: &[u8], _: u64, _: &mut eventloop::sim::Actions) {}
 }
@@ -457,8 +457,8 @@ fn down_for_a_second() -> HttpPeer {
         false => Reply::after(MS, OK),
     })
     .admitting(move |_, now_ns| match down(now_ns) {
-        true => ConnectAnswer::refuse(),
-        false => ConnectAnswer::Accept { after_ns: 0 },
+        true => ConnectReaction::refuse(),
+        false => ConnectReaction::Accept { after_ns: 0 },
     })
 }
 

@@ -223,11 +223,11 @@ fn a_failing_source_ends_the_run_with_its_message_and_the_numbers_so_far() {
 
 #[test]
 fn a_changed_address_applies_to_later_connections() {
-    use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
+    use eventloop::sim::{Actions, Attempt, ConnectReaction, Peer};
     /// Counts the attempts for each port.
     struct Ports(HttpPeer, Arc<Mutex<Vec<String>>>);
     impl Peer for Ports {
-        fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+        fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
             let address = format!("{:?}", attempt.address);
             self.1
                 .lock()

@@ -3,7 +3,7 @@
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, S, Simulation};
-use eventloop::sim::ConnectAnswer;
+use eventloop::sim::ConnectReaction;
 use results::ErrorKind;
 
 const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";
@@ -274,8 +274,8 @@ fn a_run_with_a_number_of_requests_gives_up_on_a_server_that_is_gone() {
                 false => Reply::silence().then_reset(0),
             })
             .admitting(|_, now_ns| match now_ns < S {
-                true => ConnectAnswer::Accept { after_ns: 0 },
-                false => ConnectAnswer::refuse(),
+                true => ConnectReaction::Accept { after_ns: 0 },
+                false => ConnectReaction::refuse(),
             });
             let simulation = Simulation::new()
                 .threads(2)

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `connection` counts the connection attempts of the loop from 0 and is never reused.
 pub trait Peer {
     /// A connection attempt has arrived.
-    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
         let _ = (attempt, now_ns);
-        ConnectAnswer::Accept { after_ns: 0 }
+        ConnectReaction::Accept { after_ns: 0 }
     }
 
     /// The connection is established. The peer may send first.
@@ -54,7 +54,7 @@ pub struct Attempt<'a> {
 
 /// The reaction to a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectAnswer {
+pub enum ConnectReaction {
     /// The connection is established after a delay.
     Accept {
         /// Nanoseconds since the attempt arrived.
@@ -71,7 +71,7 @@ pub enum ConnectAnswer {
     Ignore,
 }
 
-impl ConnectAnswer {
+impl ConnectReaction {
     /// Refuses at once, like a host without a listener.
     #[must_use]
     pub const fn refuse() -> Self {
@@ -172,7 +172,7 @@ impl Actions {
 
 /// A peer that the test can still inspect while the simulator owns it.
 impl<P: Peer> Peer for Arc<Mutex<P>> {
-    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
         self.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .on_connect(attempt, now_ns)

@@ -121,7 +121,7 @@ fn a_wait_without_events_and_without_a_deadline_fails() {
     let mut sim = Sim::new(SimOptions::default(), Scripted::silent());
     let error = sim.wait(None).unwrap_err().to_string();
     assert!(error.contains("nothing can happen"), "{error}");
-    let peer = Scripted::silent().admitting(|_| ConnectAnswer::Ignore);
+    let peer = Scripted::silent().admitting(|_| ConnectReaction::Ignore);
     let mut sim = Sim::new(SimOptions::default(), peer);
     connect(&mut sim, 0);
     assert!(sim.wait(None).is_err());
@@ -227,8 +227,8 @@ fn answers_keep_the_order_of_their_questions() {
 #[test]
 fn a_peer_can_refuse_connections_for_a_while() {
     let peer = Scripted::silent().admitting(|now_ns| match now_ns < S / 2 {
-        true => ConnectAnswer::refuse(),
-        false => ConnectAnswer::Accept { after_ns: MS },
+        true => ConnectReaction::refuse(),
+        false => ConnectReaction::Accept { after_ns: MS },
     });
     let mut sim = Sim::new(SimOptions::default(), peer);
     connect(&mut sim, 1);

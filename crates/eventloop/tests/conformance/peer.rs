@@ -2,7 +2,7 @@
 //! [`Peer`] of the simulator.
 
 use crate::client::Client;
-use eventloop::sim::{Actions, Attempt, ConnectAnswer, Peer};
+use eventloop::sim::{Actions, Attempt, ConnectReaction, Peer};
 use eventloop::{Address, EventLoop};
 use socket2::SockRef;
 use std::io::{self, Read, Write};
@@ -420,11 +420,11 @@ impl ScriptedPeer {
 }
 
 impl Peer for ScriptedPeer {
-    fn on_connect(&mut self, attempt: &Attempt<'_>, _now_ns: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, attempt: &Attempt<'_>, _now_ns: u64) -> ConnectReaction {
         if (attempt.connection as usize) < self.connections.len() {
-            ConnectAnswer::Accept { after_ns: 0 }
+            ConnectReaction::Accept { after_ns: 0 }
         } else {
-            ConnectAnswer::refuse()
+            ConnectReaction::refuse()
         }
     }
 

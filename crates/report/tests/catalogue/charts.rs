@@ -146,7 +146,7 @@ pub(super) fn distributions() -> Section {
     service.is_dashed = true;
     let edges: Vec<f64> = (0..60).map(|step| 100.0 * 1.08f64.powi(step)).collect();
     let area = Marks {
-        name: "answers".to_owned(),
+        name: "responses".to_owned(),
         mark: Mark::Area,
         y: edges
             .iter()
@@ -183,9 +183,9 @@ pub(super) fn distributions() -> Section {
                 Chart {
                     id: "distribution".to_owned(),
                     title: "Distribution of latency".to_owned(),
-                    description: "Most answers took 400us.".to_owned(),
+                    description: "Most responses took 400us.".to_owned(),
                     x: axis("latency", Unit::Microseconds, Scale::Log),
-                    y: axis("answers", Unit::Count, Scale::Linear),
+                    y: axis("responses", Unit::Count, Scale::Linear),
                     marks: vec![area],
                     ..Chart::default()
                 },

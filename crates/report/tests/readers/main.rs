@@ -66,7 +66,7 @@ fn read_by_python(file: &ExportedFile, format: ExportFormat, more: &[&Path]) -> 
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Answers of all runs that did not fail, and with an error for each condition.
+/// Responses of all runs that did not fail, and with an error for each condition.
 fn sweep() -> Set {
     runs::sweep().judged_by("p50>2ms,errors>0")
 }

@@ -26,10 +26,10 @@ pub(crate) fn run(
     cell: &Cell,
     round: u32,
     position: u32,
-    answers: u64,
+    responses: u64,
     service_us: u64,
 ) -> Observation {
-    let service_ns: Vec<u64> = (0..answers)
+    let service_ns: Vec<u64> = (0..responses)
         .map(|number| service_us * (500 + number * 7_919 % 1_000) + number * 400)
         .collect();
     let mut result = fixture::result(fixture::answered(&service_ns, 200, 150));
@@ -152,12 +152,12 @@ pub(crate) fn cells_of_levels(levels: &[&str]) -> Vec<Cell> {
     levels.iter().zip(1..).map(cell).collect()
 }
 
-/// Rounds of these cells, each in another order; `answers` says how many a run has by cell and
+/// Rounds of these cells, each in another order; `responses` says how many a run has by cell and
 /// position.
 pub(crate) fn rounds(
     cells: &[Cell],
     rounds: u32,
-    answers: impl Fn(usize, u32) -> f64,
+    responses: impl Fn(usize, u32) -> f64,
 ) -> Vec<Observation> {
     let mut runs = Vec::new();
     let mut position = 0;
@@ -166,9 +166,15 @@ pub(crate) fn rounds(
             // Five has no divisor in common with the numbers of cells here but one.
             let at = (place * 5 + round as usize) % cells.len();
             position += 1;
-            let answers = answers(at, position);
-            let service_us = (2_000.0 / answers * 300.0) as u64;
-            runs.push(run(&cells[at], round, position, answers as u64, service_us));
+            let responses = responses(at, position);
+            let service_us = (2_000.0 / responses * 300.0) as u64;
+            runs.push(run(
+                &cells[at],
+                round,
+                position,
+                responses as u64,
+                service_us,
+            ));
         }
     }
     runs

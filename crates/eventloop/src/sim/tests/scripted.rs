@@ -1,6 +1,6 @@
 //! A peer that answers every question mark it receives, as the test says.
 
-use crate::sim::{Actions, Attempt, ConnectAnswer, Peer};
+use crate::sim::{Actions, Attempt, ConnectReaction, Peer};
 
 /// The delay of an answer in nanoseconds, and its bytes. `None` leaves the question unanswered.
 type Answer = Option<(u64, String)>;
@@ -8,7 +8,7 @@ type Answer = Option<(u64, String)>;
 /// A [`Peer`] whose questions end with `?`, however the network splits them.
 pub(super) struct Scripted {
     answer: Box<dyn FnMut(usize, u64) -> Answer>,
-    admit: Box<dyn FnMut(u64) -> ConnectAnswer>,
+    admit: Box<dyn FnMut(u64) -> ConnectReaction>,
     questions: usize,
     answered_ns: Vec<(u64, u64)>,
 }
@@ -18,7 +18,7 @@ impl Scripted {
     pub(super) fn new(answer: impl FnMut(usize, u64) -> Answer + 'static) -> Self {
         Self {
             answer: Box::new(answer),
-            admit: Box::new(|_| ConnectAnswer::Accept { after_ns: 0 }),
+            admit: Box::new(|_| ConnectReaction::Accept { after_ns: 0 }),
             questions: 0,
             answered_ns: Vec::new(),
         }
@@ -36,7 +36,7 @@ impl Scripted {
     }
 
     /// Lets a function of the time decide about connection attempts.
-    pub(super) fn admitting(mut self, admit: impl FnMut(u64) -> ConnectAnswer + 'static) -> Self {
+    pub(super) fn admitting(mut self, admit: impl FnMut(u64) -> ConnectReaction + 'static) -> Self {
         self.admit = Box::new(admit);
         self
     }
@@ -48,7 +48,7 @@ impl Scripted {
 }
 
 impl Peer for Scripted {
-    fn on_connect(&mut self, _: &Attempt<'_>, now_ns: u64) -> ConnectAnswer {
+    fn on_connect(&mut self, _: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
         (self.admit)(now_ns)
     }
 
