@@ -8,14 +8,14 @@
 //! | `secrets` | passwords, tokens and cookies: sent, and neither shown nor saved |
 //! | `links` | notes, versions and texts through links |
 //! | `styles` | the texts of wrk2 and wrk-cmm, HdrHistogram's files |
-//! | `told` | lines on stderr and their order |
+//! | `messages` | lines on stderr and their order |
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
-//! | `crowd` | ten thousand connections on one worker |
+//! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
@@ -36,14 +36,10 @@
     reason = "a failing step fails the test"
 )]
 
-#[path = "end_to_end/unusual_responses.rs"]
-mod unusual_responses;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compare.rs"]
 mod compare;
-#[path = "end_to_end/crowd.rs"]
-mod crowd;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
@@ -51,6 +47,10 @@ mod harness;
 mod judge;
 #[path = "end_to_end/links.rs"]
 mod links;
+#[path = "end_to_end/many_connections.rs"]
+mod many_connections;
+#[path = "end_to_end/messages.rs"]
+mod messages;
 #[path = "end_to_end/options.rs"]
 mod options;
 #[path = "end_to_end/rates.rs"]
@@ -79,7 +79,7 @@ mod telemetry;
 mod timeouts;
 #[path = "end_to_end/tls.rs"]
 mod tls;
-#[path = "end_to_end/told.rs"]
-mod told;
+#[path = "end_to_end/unusual_responses.rs"]
+mod unusual_responses;
 #[path = "end_to_end/verdicts.rs"]
 mod verdicts;
