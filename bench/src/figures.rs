@@ -158,7 +158,7 @@ impl Cost {
         };
         Some(Self {
             requests_ratio: stats::median_interval(&ratios, CONFIDENCE).map(ends),
-            other_threads_share: median(shares)?,
+            other_threads_share: stats::median(&shares)?,
         })
     }
 }
@@ -170,12 +170,8 @@ impl Medians {
     /// Medians over items, without those for which `value` returns `None`.
     fn of<T>(items: &[T], value: impl Fn(&T, Measure) -> Option<f64>) -> Option<Self> {
         let over = |measure: Measure| {
-            median(
-                items
-                    .iter()
-                    .filter_map(|item| value(item, measure))
-                    .collect(),
-            )
+            let values = items.iter().filter_map(|item| value(item, measure));
+            stats::median(&values.collect::<Vec<f64>>())
         };
         Some(Self {
             requests_per_sec: over(|sample| sample.requests_per_sec)?,
@@ -191,18 +187,6 @@ pub(crate) fn others_share(clients: &[ClientResult]) -> f64 {
     samples
         .map(|sample| sample.others_share)
         .fold(0.0, f64::max)
-}
-
-/// The middle value, or the mean of the two in the middle; `None` of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    if values.len() % 2 == 1 {
-        Some(upper)
-    } else {
-        Some(f64::midpoint(values[middle - 1], upper))
-    }
 }
 
 #[cfg(test)]
@@ -235,13 +219,6 @@ mod tests {
             .map(|rate| watched(*rate, 0.02 + share))
             .collect();
         ClientResult::new("seen".into(), seen, Some(&quiet))
-    }
-
-    #[test]
-    fn the_median_is_the_middle_or_the_mean_of_two() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
     }
 
     #[test]

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_an_answer_is_an_error() {
+    fn a_run_without_a_response_is_an_error() {
         let text = "  0 requests in 2.01s, 0.00B read\nRequests/sec:      0.00\n";
         assert!(
             parse(text)

@@ -159,7 +159,8 @@ pub(crate) fn write_timing(out: &mut dyn Write, results: &[TimingResult]) -> io:
     )?;
     for result in results {
         let median = |pick: fn(&Timing) -> f64| {
-            figures::median(result.samples.iter().map(pick).collect()).unwrap_or(f64::NAN)
+            let values: Vec<f64> = result.samples.iter().map(pick).collect();
+            stats::median(&values).unwrap_or(f64::NAN)
         };
         let achieved = median(|timing| timing.achieved_share);
         let bias_us = median(|timing| timing.median_bias_us);

@@ -53,6 +53,13 @@ mod tests {
     }
 
     #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
     fn samples_are_sorted_and_averaged() {
         assert_eq!(sorted(&[3.0, -1.0, 2.0]), [-1.0, 2.0, 3.0]);
         assert_eq!(mean(&[1.0, 2.0, 6.0]), Some(3.0));

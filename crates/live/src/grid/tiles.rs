@@ -46,7 +46,7 @@ pub(super) fn draw(
         .values()
         .flat_map(|tile| tile.rates.iter().copied())
         .collect();
-    let median_all = median(all);
+    let median_all = stats::median(&all);
     let mut title = vec![Span::styled("requests/s by round", DIM)];
     if let Some(median) = median_all {
         title.push(Span::styled(format!(", median {}", short(median)), DIM));
@@ -77,7 +77,7 @@ pub(super) fn draw(
         if let Some(x) = plan.medians {
             let of_cell = tiles.iter().filter(|(position, _)| position.cell == *cell);
             let rates = of_cell.flat_map(|(_, tile)| tile.rates.iter().copied());
-            let text = median(rates.collect()).map_or_else(String::new, short);
+            let text = stats::median(&rates.collect::<Vec<f64>>()).map_or_else(String::new, short);
             let text = format!("{text:>5}");
             buffer.set_stringn(row.x + x, row.y, text, usize::from(WIDE) - 1, BOLD);
         }
@@ -180,7 +180,7 @@ fn face(
     let Some(tile) = tile else {
         return (if is_wide { "    ·" } else { "·" }.to_owned(), DIM);
     };
-    let Some(rate) = median(tile.rates.clone()) else {
+    let Some(rate) = stats::median(&tile.rates) else {
         return match (tile.has_failed, is_wide) {
             (true, true) => (" FAILED ".to_owned(), ERROR),
             (true, false) => ("X".to_owned(), ERROR),
@@ -218,16 +218,6 @@ fn shade(difference: f64) -> (&'static str, Style) {
         it if it <= -MARKED_TWICE => ("--", style(172, 16)),
         it if it <= -MARKED => ("-", style(94, 15)),
         _ => ("", style(237, 15)),
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[upper]),
-        _ => Some(f64::midpoint(values[upper - 1], values[upper])),
     }
 }
 
@@ -279,12 +269,5 @@ mod tests {
         }
         assert_eq!(first_shown(20, 6, None), 0);
         assert_eq!(first_shown(3, 6, Some(2)), 0);
-    }
-
-    #[test]
-    fn the_median_of_an_even_number_of_values_is_their_middle() {
-        assert_eq!(median(vec![3.0, 1.0]), Some(2.0));
-        assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
-        assert_eq!(median(vec![]), None);
     }
 }
