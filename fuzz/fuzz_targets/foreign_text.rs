@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let text = match how % 2 {
         0 => rest.to_vec(),
-        _ => with_pieces_replaced(rest),
+        _ => given::with_pieces_replaced(NOTES.as_bytes(), rest),
     };
     let name = NAMES[usize::from(how / 2) % NAMES.len()];
     match Reading::of_bytes(&text, Path::new(name)) {
@@ -45,23 +45,6 @@ fuzz_target!(|data: &[u8]| {
         Err(error) => given::one_line(&error.to_string()),
     }
 });
-
-/// The notes with pieces replaced. For each: the position (two bytes), the number of bytes to
-/// remove and to insert (one each), and the bytes to insert.
-fn with_pieces_replaced(mut edits: &[u8]) -> Vec<u8> {
-    let mut text = NOTES.as_bytes().to_vec();
-    while let Some((&[low, high, gone, length], rest)) = edits.split_first_chunk() {
-        let at = usize::from(u16::from_le_bytes([low, high])) % text.len();
-        let (piece, rest) = rest.split_at(rest.len().min(usize::from(length)));
-        let end = (at + usize::from(gone)).min(text.len());
-        text.splice(at..end, piece.iter().copied());
-        if text.is_empty() {
-            break;
-        }
-        edits = rest;
-    }
-    text
-}
 
 fn check(reading: &Reading) {
     reading.notes.iter().for_each(|note| given::one_line(note));
